@@ -1,0 +1,2 @@
+//! The binary `nagi`.
+fn main() {}
