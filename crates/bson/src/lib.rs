@@ -1,1 +1,37 @@
-//! Placeholder.
+//! BSON as the server uses it: bytes that are borrowed, never trees that are owned.
+//!
+//! A document is validated once ([`Doc::parse`]), where it enters: at the wire or at an insert. From
+//! there on it travels as [`Doc`], a slice, from the engine to the socket. [`Value`] is one element's
+//! value: `Copy`, 24 bytes, pointing into those bytes. New documents are written by [`DocWriter`] into
+//! a buffer that the caller owns and reuses.
+//!
+//! Invariants
+//! - The bytes behind a `Doc` or an `Array` have passed validation or were written by `DocWriter`.
+//! - Order of values ([`compare`]) is MongoDB's, across types, without loss between numbers.
+//!
+//! Does not know about: commands, error codes of MongoDB (see `nagi-error`), files, sockets.
+
+mod array;
+mod buf;
+pub mod compare;
+pub mod decimal;
+mod doc;
+mod error;
+pub mod json;
+mod macros;
+pub mod number;
+pub mod oid;
+mod raw;
+pub mod text;
+mod validate;
+mod value;
+mod writer;
+
+pub use array::Array;
+pub use buf::{ArrayBuf, DocBuf, ValueBuf};
+pub use decimal::Decimal128;
+pub use doc::{Doc, Element, Elements};
+pub use error::{ParseError, Result};
+pub use validate::{DEPTH_MAX, DOC_BYTES_MAX};
+pub use value::{Binary, CodeWithScope, DbPointer, Regex, Type, Value};
+pub use writer::{ArrayWriter, DocWriter, Mark, ValueSlot};

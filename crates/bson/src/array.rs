@@ -1,0 +1,56 @@
+//! A borrowed array: a document whose names are not looked at.
+
+use crate::{ArrayBuf, Elements, Value, validate};
+
+/// An array. Equality is equality of bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Array<'a>(&'a [u8]);
+
+impl<'a> Array<'a> {
+    /// The empty array.
+    pub const EMPTY: Array<'static> = Array(&[5, 0, 0, 0, 0]);
+
+    /// Takes bytes that were validated before.
+    pub fn trusted(bytes: &'a [u8]) -> Array<'a> {
+        debug_assert!(validate::document(bytes).is_ok());
+        if bytes.len() < 5 { Array::EMPTY } else { Array(bytes) }
+    }
+
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.0.len() <= 5
+    }
+
+    /// The values in order.
+    pub fn iter(&self) -> impl Iterator<Item = Value<'a>> + Clone + use<'a> {
+        self.elements().map(|e| e.value())
+    }
+
+    /// The elements with their stored names ("0", "1", ... in any array a driver wrote).
+    pub fn elements(&self) -> Elements<'a> {
+        Elements::new(self.0)
+    }
+
+    /// The value at `index`, or `Missing`. Linear.
+    pub fn get(&self, index: usize) -> Value<'a> {
+        self.elements().nth(index).map_or(Value::Missing, |e| e.value())
+    }
+
+    /// Number of elements. Linear.
+    pub fn count(&self) -> usize {
+        self.elements().count()
+    }
+
+    pub fn to_buf(&self) -> ArrayBuf {
+        ArrayBuf::from_array(*self)
+    }
+}
+
+impl std::fmt::Debug for Array<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        crate::text::write_value(f, Value::Array(*self))
+    }
+}

@@ -1,0 +1,122 @@
+//! Owned bytes, for what must outlive a request: catalog entries, constants of a parsed filter, tests.
+
+use crate::{Array, ArrayWriter, Doc, DocWriter, Result, Value};
+
+/// An owned document.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct DocBuf(Vec<u8>);
+
+/// An owned array.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ArrayBuf(Vec<u8>);
+
+/// An owned value: a document with the value as its only field, named "".
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ValueBuf(Vec<u8>);
+
+impl DocBuf {
+    /// The empty document.
+    pub fn new() -> DocBuf {
+        Doc::EMPTY.to_buf()
+    }
+
+    /// Writes a document.
+    pub fn build(fill: impl FnOnce(&mut DocWriter<'_>)) -> DocBuf {
+        let mut bytes = Vec::new();
+        let mut writer = DocWriter::new(&mut bytes);
+        fill(&mut writer);
+        writer.finish();
+        DocBuf(bytes)
+    }
+
+    pub fn from_doc(doc: Doc<'_>) -> DocBuf {
+        DocBuf(doc.as_bytes().to_vec())
+    }
+
+    /// Validates bytes that come from elsewhere.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<DocBuf> {
+        Doc::parse(&bytes)?;
+        Ok(DocBuf(bytes))
+    }
+
+    pub fn as_doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.0)
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    pub fn get(&self, name: &str) -> Value<'_> {
+        self.as_doc().get(name)
+    }
+}
+
+impl Default for DocBuf {
+    fn default() -> Self {
+        DocBuf::new()
+    }
+}
+
+impl std::fmt::Debug for DocBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_doc().fmt(f)
+    }
+}
+
+impl ArrayBuf {
+    /// Writes an array.
+    pub fn build(fill: impl FnOnce(&mut ArrayWriter<'_>)) -> ArrayBuf {
+        let mut bytes = Vec::new();
+        let mut writer = ArrayWriter::new(&mut bytes);
+        fill(&mut writer);
+        writer.finish();
+        ArrayBuf(bytes)
+    }
+
+    pub fn from_array(array: Array<'_>) -> ArrayBuf {
+        ArrayBuf(array.as_bytes().to_vec())
+    }
+
+    pub fn as_array(&self) -> Array<'_> {
+        Array::trusted(&self.0)
+    }
+}
+
+impl std::fmt::Debug for ArrayBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_array().fmt(f)
+    }
+}
+
+impl ValueBuf {
+    pub fn new(value: Value<'_>) -> ValueBuf {
+        ValueBuf(DocBuf::build(|w| w.put("", value)).0)
+    }
+
+    /// The value; `Missing` comes back as `Missing`.
+    pub fn value(&self) -> Value<'_> {
+        Doc::trusted(&self.0).first().map_or(Value::Missing, |e| e.value())
+    }
+
+    /// Bytes that it holds, for accounting.
+    pub fn heap_bytes(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+impl From<Value<'_>> for ValueBuf {
+    fn from(value: Value<'_>) -> Self {
+        ValueBuf::new(value)
+    }
+}
+
+impl std::fmt::Debug for ValueBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        crate::text::write_value(f, self.value())
+    }
+}

@@ -1,0 +1,1 @@
+//! MongoDB's order of values, across types and without loss between numbers.

@@ -1,0 +1,29 @@
+//! What is wrong with bytes that should have been BSON.
+
+use std::fmt;
+
+/// The result of reading bytes that may not be BSON.
+pub type Result<T> = std::result::Result<T, ParseError>;
+
+/// Why bytes are not a valid document, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseError {
+    /// What is wrong, in words for the client.
+    pub reason: &'static str,
+    /// Byte position in the outermost document.
+    pub offset: usize,
+}
+
+impl ParseError {
+    pub(crate) const fn new(reason: &'static str, offset: usize) -> Self {
+        Self { reason, offset }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at offset {}", self.reason, self.offset)
+    }
+}
+
+impl std::error::Error for ParseError {}

@@ -1,0 +1,1 @@
+//! Conversions and exact comparisons between the four kinds of number.

@@ -1,0 +1,1 @@
+//! New ObjectIds: seconds, five random bytes of the process, a counter.

@@ -1,0 +1,107 @@
+//! Values as MongoDB prints them in messages: `{ a: 1, b: "x", c: [ 1, 2 ] }`.
+
+use std::fmt::{self, Display, Write};
+
+use crate::{Doc, Value, json};
+
+/// Prints a document for an error message or a log line.
+pub fn doc_text(doc: Doc<'_>) -> String {
+    let mut out = String::new();
+    let _ = write_doc(&mut out, doc);
+    out
+}
+
+/// Prints a value for an error message or a log line.
+pub fn value_text(value: Value<'_>) -> String {
+    let mut out = String::new();
+    let _ = write_value(&mut out, value);
+    out
+}
+
+/// Writes a document in message style.
+pub fn write_doc(out: &mut dyn Write, doc: Doc<'_>) -> fmt::Result {
+    if doc.is_empty() {
+        return out.write_str("{}");
+    }
+    let mut before = "{ ";
+    for element in doc {
+        out.write_str(before)?;
+        out.write_str(element.name())?;
+        out.write_str(": ")?;
+        write_value(out, element.value())?;
+        before = ", ";
+    }
+    out.write_str(" }")
+}
+
+/// Writes a value in message style.
+pub fn write_value(out: &mut dyn Write, value: Value<'_>) -> fmt::Result {
+    match value {
+        Value::Missing => out.write_str("MISSING"),
+        Value::Null => out.write_str("null"),
+        Value::Undefined => out.write_str("undefined"),
+        Value::Bool(v) => write!(out, "{v}"),
+        Value::Int32(v) => write!(out, "{v}"),
+        Value::Int64(v) => write!(out, "{v}"),
+        Value::Double(v) => out.write_str(&json::double_text(v)),
+        Value::Decimal128(v) => write!(out, "{v}"),
+        Value::String(v) => write!(out, "\"{v}\""),
+        Value::Symbol(v) => write!(out, "\"{v}\""),
+        Value::Doc(v) => write_doc(out, v),
+        Value::Array(v) => write_array(out, v),
+        Value::Binary(v) => {
+            write!(out, "BinData({}, ", v.subtype)?;
+            for byte in v.bytes {
+                write!(out, "{byte:02X}")?;
+            }
+            out.write_str(")")
+        }
+        Value::ObjectId(v) => write!(out, "ObjectId('{}')", Hex(v)),
+        Value::DateTime(v) => write!(out, "new Date({v})"),
+        Value::Timestamp(v) => write!(out, "Timestamp({}, {})", v >> 32, v & 0xFFFF_FFFF),
+        Value::Regex(v) => write!(out, "/{}/{}", v.pattern(), v.options()),
+        Value::DbPointer(v) => write!(out, "DBRef('{}', {})", v.namespace(), Hex(v.id())),
+        Value::Code(v) => out.write_str(v),
+        Value::CodeWithScope(v) => {
+            write!(out, "CodeWScope( {}, ", v.code())?;
+            write_doc(out, v.scope())?;
+            out.write_str(")")
+        }
+        Value::MinKey => out.write_str("MinKey"),
+        Value::MaxKey => out.write_str("MaxKey"),
+    }
+}
+
+fn write_array(out: &mut dyn Write, array: crate::Array<'_>) -> fmt::Result {
+    if array.is_empty() {
+        return out.write_str("[]");
+    }
+    let mut before = "[ ";
+    for value in array.iter() {
+        out.write_str(before)?;
+        write_value(out, value)?;
+        before = ", ";
+    }
+    out.write_str(" ]")
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub struct Hex<'a>(pub &'a [u8]);
+
+impl Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Display for Doc<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_doc(f, *self)
+    }
+}
+
+impl Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_value(f, *self)
+    }
+}

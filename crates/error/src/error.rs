@@ -1,0 +1,101 @@
+//! The error type and the two macros that raise it.
+
+use std::fmt;
+
+use nagi_bson::DocBuf;
+
+use crate::Code;
+
+/// The result of anything a client may cause to fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure with everything its reply needs. One pointer.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    code: Code,
+    message: String,
+    info: Option<DocBuf>,
+    labels: Vec<&'static str>,
+}
+
+impl Error {
+    pub fn new(code: Code, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner { code, message: message.into(), info: None, labels: Vec::new() }))
+    }
+
+    /// A broken invariant of ours on the path of a request: logged, answered as InternalError.
+    pub fn bug(message: impl Into<String>) -> Error {
+        let message = message.into();
+        Error::new(Code::INTERNAL_ERROR, message)
+    }
+
+    /// Adds fields that a reply merges at its top level (`keyPattern`, `keyValue`, `errInfo`).
+    #[must_use]
+    pub fn with_info(mut self, info: DocBuf) -> Error {
+        self.0.info = Some(info);
+        self
+    }
+
+    /// Adds an error label such as `TransientTransactionError`.
+    #[must_use]
+    pub fn with_label(mut self, label: &'static str) -> Error {
+        self.0.labels.push(label);
+        self
+    }
+
+    /// The same error with `prefix` before its message, as in "PlanExecutor error ... caused by ::".
+    #[must_use]
+    pub fn context(mut self, prefix: &str) -> Error {
+        self.0.message.insert_str(0, prefix);
+        self
+    }
+
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub fn info(&self) -> Option<&DocBuf> {
+        self.0.info.as_ref()
+    }
+
+    pub fn labels(&self) -> &[&'static str] {
+        &self.0.labels
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.0.code.0, self.0.code.name(), self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<nagi_bson::ParseError> for Error {
+    fn from(error: nagi_bson::ParseError) -> Error {
+        Error::new(Code::INVALID_BSON, format!("Invalid BSON: {error}"))
+    }
+}
+
+/// Makes an error: `err!(Code::BAD_VALUE, "unknown operator: {name}")`.
+#[macro_export]
+macro_rules! err {
+    ($code:expr, $($message:tt)+) => { $crate::Error::new($code, format!($($message)+)) };
+}
+
+/// Returns an error: `bail!(Code::BAD_VALUE, "unknown operator: {name}")`.
+#[macro_export]
+macro_rules! bail {
+    ($code:expr, $($message:tt)+) => { return Err($crate::err!($code, $($message)+)) };
+}
