@@ -1,1 +1,22 @@
-//! Placeholder.
+//! The storage contract: ordered bytes, snapshots, transactions.
+//!
+//! Everything above this crate sees one `Engine`: a handful of ordered key spaces with snapshot
+//! isolation. Everything below it (RocksDB, memory, later others) implements these traits and is
+//! held to them by `conformance::run`. The traits are object safe on purpose: a virtual call costs
+//! nanoseconds, a read a microsecond, and nothing above is compiled once per engine.
+//!
+//!   Engine -- latest() --> Read         newest committed state, no snapshot, no allocation
+//!          -- snapshot() -> Snapshot    one consistent state, shareable between threads
+//!          -- begin() ---> Txn          reads its own writes; commits atomically or not at all
+//!                                       |
+//!                          Read -- cursor() --> Cursor   owns whatever keeps it alive
+//!
+//! Does not know about: documents, BSON, collections, MongoDB's error codes.
+
+mod contract;
+mod error;
+mod types;
+
+pub use contract::{Cursor, Engine, Read, Snapshot, Txn};
+pub use error::{Error, Result};
+pub use types::{CommitStamp, Durability, Limits, Savepoint, Space, TxnOptions};

@@ -1,0 +1,157 @@
+//! The five traits an engine implements.
+//!
+//! Contract, held by `conformance`:
+//! - Snapshot isolation: a snapshot or transaction reads one state, plus a transaction's own writes.
+//! - Of two concurrent transactions that write (or `lock`) one key, at most one commits; the other
+//!   sees `Conflict` at `put`, `delete`, `lock` or `commit`.
+//! - A write that was not preceded by a read conflicts only with a transaction that is still open.
+//!   So uniqueness is: read (or `lock`) the key in this transaction, then `put` it.
+//! - Stamps grow in commit order; who sees a commit sees all commits with smaller stamps.
+//! - Keys compare as unsigned bytes. Values may be empty. Keys are not empty.
+
+use std::{path::Path, sync::Arc};
+
+use crate::{CommitStamp, Durability, Limits, Result, Savepoint, Space, TxnOptions};
+
+/// A store of ordered bytes. Shared by all threads; every method may be called at any time.
+pub trait Engine: Send + Sync {
+    /// Name in `serverStatus.storageEngine` and in the data folder's marker file.
+    fn name(&self) -> &'static str;
+
+    /// What fits.
+    fn limits(&self) -> Limits;
+
+    /// The newest committed state: each call sees all commits that returned before it. Costs
+    /// nothing to obtain; the cheapest way to read one or two keys.
+    fn latest(&self) -> &(dyn Read + Sync);
+
+    /// One consistent state for many reads. Keep it for milliseconds to seconds: old versions stay
+    /// on disk as long as a snapshot may read them.
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
+
+    /// A new transaction. Dropping it without `commit` undoes it. Its snapshot is taken at the
+    /// first read.
+    fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>>;
+
+    /// The stamp of the newest commit.
+    fn last_stamp(&self) -> CommitStamp;
+
+    /// Writes many entries outside any transaction: index builds on hidden idents, spilled runs.
+    /// `next` fills key and value and says whether it did; any key order is allowed, ascending is
+    /// fastest. Nobody else may write the keys meanwhile. Not atomic; durable on return (`Spill`
+    /// never is).
+    fn load(
+        &self,
+        space: Space,
+        next: &mut dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
+    ) -> Result<()>;
+
+    /// Removes every key in `[start, end)` in milliseconds, whatever their number; the space is
+    /// reused. Not transactional: the caller makes sure that nobody needs the keys (snapshots and
+    /// cursors opened earlier may or may not see them). Durable on return.
+    fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
+
+    /// Makes every commit that returned before durable.
+    fn flush(&self) -> Result<()>;
+
+    /// Writes a consistent copy of everything to the new folder `dir`, by hard links where it can.
+    fn checkpoint(&self, dir: &Path) -> Result<()>;
+
+    /// Bytes on disk of the keys in `[start, end)`; an estimate, cheap.
+    fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64>;
+
+    /// Rewrites the range so that removed and old versions give their space back. May take long.
+    fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
+
+    /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.
+    fn stats(&self, visit: &mut dyn FnMut(&'static str, i64));
+}
+
+/// Something that can be read.
+pub trait Read: Send {
+    /// Lends the value from the engine's own memory where it can, else from `buf`, whose old
+    /// content is lost. Without allocation once `buf` is large enough.
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>>;
+
+    /// Looks up many keys, fastest when they are sorted; `visit` gets each key's index once, in order.
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()>;
+
+    /// A cursor over the keys in `[start, end)`; an empty `end` means no upper bound. Bounds let
+    /// the engine skip what lies outside, so give the tightest that are known. Not positioned yet.
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>>;
+}
+
+/// One state of the whole store.
+pub trait Snapshot: Read + Sync {
+    /// Every commit up to this stamp is visible (a later one may be).
+    fn stamp(&self) -> CommitStamp;
+}
+
+/// An open transaction. After an error other than from a read, drop it.
+pub trait Txn: Read {
+    /// Sets a key.
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes a key; one that is not there counts as written all the same.
+    fn delete(&mut self, space: Space, key: &[u8]) -> Result<()>;
+
+    /// Makes a read of the key conflict as if it were written. `lock` then `get` reads the newest
+    /// committed value without a conflict if nothing was read before.
+    fn lock(&mut self, space: Space, key: &[u8]) -> Result<()>;
+
+    /// Adds to a counter: the value is an array of little-endian i64, absent elements are 0. Never
+    /// conflicts; takes part in the commit. `put` and `add` of one key in one transaction: `put`
+    /// first, and only when nobody else adds.
+    fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()>;
+
+    /// Adds a value to a log. Its key is the commit stamp, 8 bytes big-endian, then the position
+    /// within the transaction, 4 bytes big-endian. Not seen by this transaction's own reads.
+    fn append(&mut self, log: Space, value: &[u8]) -> Result<()>;
+
+    /// Bytes staged so far, to be kept under `Limits::txn_bytes_max`.
+    fn staged_bytes(&self) -> usize;
+
+    /// A point to come back to.
+    fn savepoint(&self) -> Savepoint;
+
+    /// Undoes every write since the savepoint (keys stay locked).
+    fn rollback_to(&mut self, savepoint: Savepoint);
+
+    /// Makes the writes visible to everyone, all at once. A transaction without writes returns the
+    /// newest stamp.
+    fn commit(self: Box<Self>, durability: Durability) -> Result<CommitStamp>;
+}
+
+/// A position in a key range. Key and value are lent until the next move. Whether a transaction's
+/// cursor sees writes made after it was positioned is unspecified: seek again. A move off either
+/// end returns false and leaves the cursor unpositioned: seek again.
+pub trait Cursor: Send {
+    /// Goes to the first entry whose key is `key` or greater.
+    fn seek(&mut self, key: &[u8]) -> Result<bool>;
+
+    /// Goes to the last entry whose key is less than `key` (an empty `key`: the last of all).
+    /// So a half-open range reads alike in both directions.
+    fn seek_back(&mut self, key: &[u8]) -> Result<bool>;
+
+    /// Goes to the next greater key.
+    fn next(&mut self) -> Result<bool>;
+
+    /// Goes to the next smaller key.
+    fn prev(&mut self) -> Result<bool>;
+
+    /// The current key; empty if unpositioned.
+    fn key(&self) -> &[u8];
+
+    /// The current value; empty if unpositioned.
+    fn value(&self) -> &[u8];
+}

@@ -1,0 +1,104 @@
+//! The small values of the contract: spaces, stamps, durability, limits.
+
+/// A key space: keys of different spaces never meet. Each collection and index is a key prefix in
+/// `Records` or `Index`, so that ten thousand collections are still six spaces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Space {
+    /// Collections, indexes, users: small, read at start.
+    Catalog = 0,
+    /// Documents.
+    Records = 1,
+    /// Index keys.
+    Index = 2,
+    /// The change log; keys are commit stamps (`Txn::append`).
+    Changes = 3,
+    /// Commutative counters (`Txn::add`).
+    Counters = 4,
+    /// Scratch of sorts and groups: not logged, empty after every open.
+    Spill = 5,
+}
+
+impl Space {
+    /// Every space, in the order of its number.
+    pub const ALL: [Space; 6] = [
+        Space::Catalog,
+        Space::Records,
+        Space::Index,
+        Space::Changes,
+        Space::Counters,
+        Space::Spill,
+    ];
+
+    /// Its name in statistics and file listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Catalog => "catalog",
+            Space::Records => "records",
+            Space::Index => "index",
+            Space::Changes => "changes",
+            Space::Counters => "counters",
+            Space::Spill => "spill",
+        }
+    }
+}
+
+/// When `commit` may return. Both are atomic and survive a crash of the process or machine whole or
+/// not at all; they differ in how much of the newest past a crash may lose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// In the log's buffer; on disk within the engine's commit interval.
+    #[default]
+    Buffered,
+    /// On disk. Many waiting commits share one sync.
+    Synced,
+}
+
+/// The place of a commit in the order of all commits: a later commit has a larger stamp, also
+/// across restarts. Zero is before everything.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CommitStamp(pub u64);
+
+/// How a transaction behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct TxnOptions {
+    /// How long `put`, `delete` and `lock` may wait for a key another transaction holds. Only a
+    /// transaction that holds no key yet waits (so nobody waits in a circle); others get
+    /// `Conflict` at once.
+    pub lock_wait_ms: u32,
+}
+
+impl Default for TxnOptions {
+    fn default() -> TxnOptions {
+        TxnOptions { lock_wait_ms: 10 }
+    }
+}
+
+/// What an engine can hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest key.
+    pub key_bytes_max: usize,
+    /// Largest value.
+    pub value_bytes_max: usize,
+    /// Largest sum of keys and values one transaction may stage.
+    pub txn_bytes_max: usize,
+    /// Age at which snapshots begin to fail with `SnapshotTooOld`; none if they never do.
+    pub snapshot_age_ms_max: Option<u64>,
+}
+
+/// A point within a transaction to go back to (`Txn::rollback_to`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Savepoint(pub(crate) usize);
+
+impl Savepoint {
+    /// For engines with their own transactions: the n-th write of the transaction.
+    pub fn new(write_index: usize) -> Savepoint {
+        Savepoint(write_index)
+    }
+
+    /// The number given to `new`.
+    pub fn write_index(self) -> usize {
+        self.0
+    }
+}
