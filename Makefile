@@ -1,0 +1,116 @@
+# Everything a person or a CI machine calls. `make run` on a fresh Debian or Ubuntu builds and starts a server.
+#
+#   run test bench lint clean      the everyday targets
+#   golden                         the golden set (recorded answers of a real server) by area
+#   crash drivers java mongosh tools ycsb seed fuzz coverage deny    slow or special targets
+#
+# Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
+# second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
+# keeps the RocksDB archive, which takes twenty minutes to build.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+export NAGI_CACHE ?= $(HOME)/.cache/nagi
+export CARGO_TARGET_DIR ?= $(NAGI_CACHE)/target
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export ROCKSDB_LIB_DIR := $(NAGI_CACHE)/rocksdb
+export ROCKSDB_STATIC := 1
+export BINDGEN_EXTRA_CLANG_ARGS = -I$(shell gcc -print-file-name=include 2>/dev/null)
+# CRC-32C and friends in hardware; every x86-64 server sold since 2013 has them.
+ifeq ($(shell uname -m),x86_64)
+export RUSTFLAGS ?= -Ctarget-cpu=haswell
+endif
+
+NAGI := $(CARGO_TARGET_DIR)/release/nagi
+PURE := --workspace --exclude nagi --exclude nagi-kv-rocks
+DATA ?= data
+ARGS ?=
+
+.PHONY: run build test unit native wire bench lint clean golden crash drivers java seed mongosh tools ycsb fuzz \
+	coverage deny deps rocksdb help
+
+help:
+	@sed -n '2,6p' Makefile | sed 's/^# \{0,1\}//'
+
+deps:
+	@scripts/deps build
+
+# The archive's folder has a name that says what it was built from; a link gives cargo a stable one,
+# so that the environment (which cargo fingerprints) does not change between calls.
+rocksdb: deps
+	@dir=$$(scripts/rocksdb); ln -sfn "$$dir" "$(ROCKSDB_LIB_DIR)"
+
+build: rocksdb
+	@cargo build --release --locked -p nagi
+
+run: build
+	@mkdir -p $(DATA)
+	@exec $(NAGI) serve --dbpath $(DATA) $(ARGS)
+
+# ---- tests: fastest first; the closing lines are the summary of tests/run --------------------------
+test: deps
+	@scripts/deps test
+	@$(MAKE) unit
+	@$(MAKE) native
+	@$(MAKE) build
+	@tests/run $(NAGI) all
+
+unit: deps            # the crates that do not link RocksDB
+	@cargo test --locked $(PURE)
+
+native: rocksdb       # the engine's own tests, and the binary's
+	@cargo test --locked --release -p nagi-kv-rocks -p nagi
+
+wire: build           # only the tests over the wire
+	@scripts/deps test
+	@tests/run $(NAGI) all
+
+golden: build
+	@scripts/deps test
+	@tests/run $(NAGI) golden
+
+drivers: build
+	@scripts/deps test
+	@tests/run $(NAGI) pymongo node go java java2012
+
+java: build
+	@scripts/deps test
+	@tests/run $(NAGI) java java2012
+
+# The Java program of 2012 that this project began with: make seed SEED_JAVA=/path/to/MMongoTest1.java
+seed: build
+	@scripts/deps test
+	@tests/run $(NAGI) seed
+
+mongosh tools ycsb: build
+	@scripts/deps test
+	@FULL=1 tests/run $(NAGI) $@
+
+crash: build
+	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash
+
+# ---- measuring ------------------------------------------------------------------------------------
+bench: build
+	@scripts/ferretdb >/dev/null || echo "no peer: FerretDB could not be built" >&2
+	@$(NAGI) bench limit --peer-ferretdb "$$(scripts/ferretdb 2>/dev/null)" $(ARGS)
+
+# ---- care -----------------------------------------------------------------------------------------
+lint: rocksdb
+	@cargo fmt --all --check
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	@cargo test --locked -p nagi-testkit
+
+coverage:             # docs/coverage.md from the tables; `make test` fails when it is stale
+	@UPDATE_COVERAGE=1 cargo test --locked -p nagi-testkit coverage
+
+deny:
+	@cargo deny check
+
+fuzz: deps
+	@fuzz/run $(ARGS)
+
+clean:
+	@cargo clean
+	@rm -rf $(DATA)

@@ -1,0 +1,80 @@
+//! An allocator that counts what the current thread allocates.
+//!
+//! A test binary installs it and wraps the operation it pins:
+//!
+//!   #[global_allocator]
+//!   static ALLOCATOR: CountingAllocator = CountingAllocator;
+//!   let (reply, spent) = count_allocations(|| server.handle(&frame));
+//!   assert_eq!(spent.calls, 0);
+//!
+//! Counts are per thread, so tests running beside it do not disturb the figure. A reallocation counts
+//! as one call; freeing is not counted. Cost: two thread-local additions an allocation.
+#![allow(unsafe_code)] // implementing GlobalAlloc is unsafe by its nature
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator with a counter before it.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct CountingAllocator;
+
+/// What one thread allocated between two moments.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Allocations {
+    /// Calls of alloc and realloc.
+    pub calls: u64,
+    /// Bytes asked for (a realloc counts its new size).
+    pub bytes: u64,
+}
+
+/// Runs `f` and says what this thread allocated meanwhile. Zero if the allocator is not installed.
+pub fn count_allocations<T>(f: impl FnOnce() -> T) -> (T, Allocations) {
+    let before = current();
+    let value = f();
+    let after = current();
+    let spent =
+        Allocations { calls: after.calls - before.calls, bytes: after.bytes - before.bytes };
+    (value, spent)
+}
+
+fn current() -> Allocations {
+    Allocations { calls: CALLS.get(), bytes: BYTES.get() }
+}
+
+fn note(bytes: usize) {
+    // A thread that is being torn down has no counters any more; its allocations are nobody's.
+    let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
+    let _ = BYTES.try_with(|total| total.set(total.get() + bytes as u64));
+}
+
+// SAFETY: every call is passed on unchanged to `System`, which keeps the contract; counting touches
+// const-initialised thread-locals without destructors, so it never allocates.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        note(new_size);
+        // SAFETY: the caller's promise about `ptr` and `layout` is passed on.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise about `ptr` and `layout` is passed on.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}

@@ -1,0 +1,13 @@
+//! Tidy: the house rules that neither rustc nor clippy knows, as tests.
+//!
+//!   manifests    which crate may use which; what a new dependency needs
+//!   sources      sizes, headers, banned words, unsafe, files outside the module tree
+//!   tree         what lies in the repository: no large binaries, documents present
+//!   catalogues   row <-> file <-> golden case
+//!   coverage     docs/coverage.md says what the tables say
+mod alloc;
+mod catalogues;
+mod coverage;
+mod manifests;
+mod sources;
+mod tree;

@@ -1,0 +1,107 @@
+//! Dependency direction: a crate may use only what its row names. Cargo enforces the rest.
+use nagi_testkit::tidy::{Breaches, manifest_keys, paths, read};
+
+/// Crate, and the crates of the workspace it may use (`ARCHITECTURE.md` shows the picture).
+const ALLOWED: &[(&str, &[&str])] = &[
+    (
+        "app",
+        &[
+            "bench", "bson", "error", "kv", "kv-rocks", "lang", "net", "query", "server", "store",
+            "wire",
+        ],
+    ),
+    ("bench", &["bson", "wire"]),
+    ("bson", &[]),
+    ("error", &["bson"]),
+    ("kv", &["error"]),
+    ("kv-rocks", &["error", "kv"]),
+    ("lang", &["bson", "error"]),
+    ("net", &["server", "wire"]),
+    ("query", &["bson", "error", "lang", "store"]),
+    ("server", &["bson", "error", "lang", "query", "store", "wire"]),
+    ("store", &["bson", "error", "kv", "lang"]),
+    ("testkit", &[]),
+    ("wire", &["bson", "error"]),
+];
+
+/// No async runtime, no serde, no proc macros: the reasons are in `docs/dependencies.md`.
+const BANNED: &[&str] = &[
+    "async-trait",
+    "anyhow",
+    "derive_more",
+    "futures",
+    "once_cell",
+    "serde",
+    "serde_json",
+    "thiserror",
+    "tokio",
+];
+
+fn manifests() -> Vec<(String, String)> {
+    paths(|p| p.starts_with("crates/") && p.ends_with("/Cargo.toml") && p.matches('/').count() == 2)
+        .into_iter()
+        .map(|path| {
+            let text = read(&path).expect("a manifest is readable");
+            (path, text)
+        })
+        .collect()
+}
+
+fn crate_of(path: &str) -> &str {
+    path.split('/').nth(1).expect("crates/<name>/Cargo.toml")
+}
+
+#[test]
+fn dependencies_point_downwards() {
+    let mut breaches = Breaches::default();
+    for (path, text) in manifests() {
+        let name = crate_of(&path);
+        let Some((_, allowed)) = ALLOWED.iter().find(|(row, _)| *row == name) else {
+            breaches.add(&path, None, "crate without a row in ALLOWED");
+            continue;
+        };
+        for dep in manifest_keys(&text, "dependencies") {
+            if let Some(dep) = dep.strip_prefix("nagi-").filter(|dep| !allowed.contains(dep)) {
+                breaches.add(&path, None, format!("`{name}` may not use `{dep}`"));
+            }
+        }
+        for dep in manifest_keys(&text, "dev-dependencies") {
+            if dep == "nagi-kv-rocks" && name != "app" {
+                breaches.add(&path, None, "only `app` names an engine; test on the memory engine");
+            }
+        }
+        if name != "app" && !manifest_keys(&text, "features").is_empty() {
+            breaches.add(&path, None, "only `app` has cargo features");
+        }
+        if !text.contains("[lints]\nworkspace = true") {
+            breaches.add(&path, None, "does not take the workspace's lints");
+        }
+    }
+    breaches.finish("dependency direction");
+}
+
+#[test]
+fn rows_are_sorted() {
+    assert!(ALLOWED.is_sorted_by(|a, b| a.0 < b.0));
+    assert!(ALLOWED.iter().all(|(_, deps)| deps.is_sorted()));
+}
+
+#[test]
+fn every_dependency_has_its_three_lines() {
+    let documented = read("docs/dependencies.md").unwrap_or_default();
+    let mut breaches = Breaches::default();
+    for (path, text) in manifests() {
+        for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for dep in manifest_keys(&text, table) {
+                if BANNED.contains(&dep.as_str()) {
+                    breaches.add(&path, None, format!("`{dep}` is not used in this workspace"));
+                } else if !dep.starts_with("nagi-")
+                    && !documented.contains(&format!("\n## {dep}\n"))
+                {
+                    breaches.add(&path, None, format!("`{dep}` is not in docs/dependencies.md"));
+                }
+            }
+        }
+    }
+    breaches.finish("dependencies");
+}

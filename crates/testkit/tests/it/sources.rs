@@ -1,0 +1,142 @@
+//! Rules over Rust sources: sizes, headers, words, unsafe, and files nobody compiles.
+use nagi_testkit::tidy::{Breaches, Source, rust_sources};
+
+const FILE_LINES_MAX: usize = 800;
+const LIB_LINES_MAX: usize = 80;
+/// Aim at 100, which rustfmt keeps for code; this is where a comment becomes unreadable.
+const LINE_COLUMNS_MAX: usize = 120;
+
+/// Tables that may be longer than a file of code; nothing else goes here.
+const LONG_TABLES: &[&str] = &["crates/error/src/codes.rs"];
+
+/// Words that must not be landed. Built from halves so that this file does not hold them.
+const BANNED: &[&str] = &[
+    concat!("FIX", "ME"),
+    concat!("dbg", "!("),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("#[ig", "nore"),
+    concat!("/wo", "rk/"),
+];
+
+#[test]
+fn sizes() {
+    let mut breaches = Breaches::default();
+    for Source { path, text } in rust_sources() {
+        let line_count = text.lines().count();
+        if line_count > FILE_LINES_MAX && !LONG_TABLES.contains(&path.as_str()) {
+            breaches.add(&path, None, format!("{line_count} lines, {FILE_LINES_MAX} allowed"));
+        }
+        if path.ends_with("/src/lib.rs") && line_count > LIB_LINES_MAX {
+            breaches.add(
+                &path,
+                None,
+                format!("{line_count} lines: lib.rs is a header and exports"),
+            );
+        }
+        for (index, line) in text.lines().enumerate() {
+            if line.chars().count() > LINE_COLUMNS_MAX {
+                breaches.add(
+                    &path,
+                    Some(index + 1),
+                    format!("longer than {LINE_COLUMNS_MAX} columns"),
+                );
+            }
+        }
+    }
+    breaches.finish("sizes");
+}
+
+#[test]
+fn headers_and_ascii() {
+    let mut breaches = Breaches::default();
+    for Source { path, text } in rust_sources() {
+        if !text.starts_with("//!") {
+            breaches.add(
+                &path,
+                Some(1),
+                "no module header (`//!`): purpose, why, what it leaves out",
+            );
+        }
+        for (index, line) in text.lines().enumerate() {
+            if !line.is_ascii() {
+                breaches.add(&path, Some(index + 1), "not ASCII: write \\u{...} in strings");
+            }
+        }
+    }
+    breaches.finish("headers");
+}
+
+#[test]
+fn banned_words() {
+    let mut breaches = Breaches::default();
+    for Source { path, text } in rust_sources() {
+        for (index, line) in text.lines().enumerate() {
+            for word in BANNED.iter().filter(|word| line.contains(**word)) {
+                breaches.add(&path, Some(index + 1), format!("holds `{word}`"));
+            }
+            if path.contains("/tests/") && line.contains(concat!("thread::sl", "eep")) {
+                breaches.add(&path, Some(index + 1), "tests wait for an event, they do not sleep");
+            }
+        }
+    }
+    breaches.finish("banned words");
+}
+
+/// `unsafe` lives in `ffi.rs` and `raw.rs`, where a reader knows to look twice.
+#[test]
+fn unsafe_only_where_expected() {
+    let mut breaches = Breaches::default();
+    for Source { path, text } in rust_sources() {
+        let file = path.rsplit('/').next().unwrap_or(&path);
+        if matches!(file, "ffi.rs" | "raw.rs") || path == "crates/testkit/tests/it/sources.rs" {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            let words =
+                ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "allow(unsafe_code)"];
+            if words.iter().any(|word| code.contains(word)) {
+                breaches.add(&path, Some(index + 1), "unsafe outside ffi.rs and raw.rs");
+            }
+        }
+    }
+    breaches.finish("unsafe");
+}
+
+/// A file that no `mod` line names is not compiled, and rots.
+#[test]
+fn every_file_is_in_the_module_tree() {
+    let all = rust_sources();
+    let mut breaches = Breaches::default();
+    for Source { path, .. } in &all {
+        let (folder, file) = path.rsplit_once('/').expect("crates/...");
+        let roots = ["lib.rs", "main.rs", "build.rs"];
+        let target = folder.ends_with("/examples") || folder.ends_with("/src/bin");
+        if roots.contains(&file) || target {
+            continue;
+        }
+        let (parent, name) = if file == "mod.rs" {
+            let (up, name) = folder.rsplit_once('/').expect("crates/...");
+            (up, name)
+        } else {
+            (folder, file.trim_end_matches(".rs"))
+        };
+        let beside = format!("{parent}.rs");
+        let declares = |candidate: &str| {
+            all.iter().filter(|s| s.path == candidate).any(|s| declares_mod(&s.text, name))
+        };
+        let parents = ["mod.rs", "lib.rs", "main.rs"].map(|f| format!("{parent}/{f}"));
+        if !parents.iter().any(|p| declares(p)) && !declares(&beside) {
+            breaches.add(path, None, "no `mod` line names this file");
+        }
+    }
+    breaches.finish("module tree");
+}
+
+fn declares_mod(text: &str, name: &str) -> bool {
+    let line = format!("mod {name};");
+    text.lines().map(str::trim).any(|l| {
+        l.strip_suffix(&line).is_some_and(|before| before.is_empty() || before.starts_with("pub"))
+    })
+}

@@ -1,0 +1,59 @@
+//! Rules over the repository as a whole.
+use nagi_testkit::tidy::{Breaches, paths, read, root, sources};
+use std::fs;
+
+const BINARY_BYTES_MAX: u64 = 64 << 10;
+
+#[test]
+fn no_large_binaries() {
+    let mut breaches = Breaches::default();
+    for path in paths(|_| true) {
+        let bytes = fs::metadata(root().join(&path)).map_or(0, |m| m.len());
+        if bytes > BINARY_BYTES_MAX && read(&path).is_none() {
+            breaches.add(&path, None, format!("a binary of {bytes} bytes"));
+        }
+    }
+    breaches.finish("binaries");
+}
+
+/// The documents that are kept; a page that nobody keeps current is deleted instead.
+#[test]
+fn documents_are_present() {
+    let mut breaches = Breaches::default();
+    for (path, lines_max) in [
+        ("README.md", 120),
+        ("ARCHITECTURE.md", 300),
+        ("CONTRIBUTING.md", 200),
+        ("CHANGELOG.md", 2000),
+        ("docs/dependencies.md", 400),
+        ("LICENSE", 400),
+    ] {
+        match read(path) {
+            None => breaches.add(path, None, "missing"),
+            Some(text) if text.lines().count() > lines_max => {
+                breaches.add(path, None, format!("longer than {lines_max} lines"));
+            }
+            Some(_) => {}
+        }
+    }
+    breaches.finish("documents");
+}
+
+/// Links between our own documents lead somewhere.
+#[test]
+fn links_between_documents_hold() {
+    let mut breaches = Breaches::default();
+    for source in sources(|p| p.ends_with(".md") && !p.starts_with("third_party/")) {
+        let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (index, line) in source.text.lines().enumerate() {
+            for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let target = target.split('#').next().unwrap_or("");
+                let outside = target.is_empty() || target.contains(':');
+                if !outside && !root().join(folder).join(target).exists() {
+                    breaches.add(&source.path, Some(index + 1), format!("no file `{target}`"));
+                }
+            }
+        }
+    }
+    breaches.finish("links");
+}
