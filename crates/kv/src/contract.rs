@@ -11,7 +11,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use crate::{CommitStamp, Durability, Limits, Result, Savepoint, Space, TxnOptions};
+use crate::{CommitStamp, Durability, Limits, Next, Result, Savepoint, Space, TxnOptions};
 
 /// A store of ordered bytes. Shared by all threads; every method may be called at any time.
 pub trait Engine: Send + Sync {
@@ -40,11 +40,7 @@ pub trait Engine: Send + Sync {
     /// `next` fills key and value and says whether it did; any key order is allowed, ascending is
     /// fastest. Nobody else may write the keys meanwhile. Not atomic; durable on return (`Spill`
     /// never is).
-    fn load(
-        &self,
-        space: Space,
-        next: &mut dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
-    ) -> Result<()>;
+    fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()>;
 
     /// Removes every key in `[start, end)` in milliseconds, whatever their number; the space is
     /// reused. Not transactional: the caller makes sure that nobody needs the keys (snapshots and

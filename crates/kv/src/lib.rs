@@ -13,10 +13,21 @@
 //!
 //! Does not know about: documents, BSON, collections, MongoDB's error codes.
 
+pub mod conformance;
+pub mod overlay;
+
+mod active;
+mod conflict;
 mod contract;
 mod error;
+mod fault;
+mod memory;
 mod types;
 
+pub use active::{Active, Ticket};
+pub use conflict::{Claim, Claimer, Conflicts, KeyHash, Owner};
 pub use contract::{Cursor, Engine, Read, Snapshot, Txn};
 pub use error::{Error, Result};
-pub use types::{CommitStamp, Durability, Limits, Savepoint, Space, TxnOptions};
+pub use fault::{Faults, Faulty, Point};
+pub use memory::Memory;
+pub use types::{CommitStamp, Durability, Limits, Next, Savepoint, Space, TxnOptions, log_key};

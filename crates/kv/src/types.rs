@@ -102,3 +102,15 @@ impl Savepoint {
         self.0
     }
 }
+
+/// The key of the `position`-th entry a commit appended to a log.
+pub fn log_key(stamp: u64, position: u32) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&stamp.to_be_bytes());
+    key[8..].copy_from_slice(&position.to_be_bytes());
+    key
+}
+
+/// The source of `Engine::load`: fills key and value (both must be cleared first) and says whether
+/// there was an entry.
+pub type Next<'a> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> crate::Result<bool> + 'a;

@@ -1,0 +1,174 @@
+//! Which states are still being read: the newest stamp and the oldest one in use.
+//!
+//! Every transaction and snapshot holds a ticket with the stamp it reads at. `oldest` is a lower
+//! bound of all tickets: what nobody older can need may be forgotten.
+//!
+//! Tickets are slots in a fixed array, so entering and leaving are one compare-and-swap each and
+//! never share a cache line with a neighbour; when all are taken, a locked map takes the rest.
+//!
+//! Invariant: whoever enters reads the engine's state only *after* its ticket is in place. So a
+//! commit that `oldest` did not see a ticket for is part of what the newcomer reads.
+
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+};
+
+use parking_lot::Mutex;
+
+const SLOT_COUNT: usize = 256;
+const FREE: u64 = u64::MAX;
+
+#[repr(align(64))]
+struct Slot(AtomicU64);
+
+/// The stamps in use. See the module's header.
+pub struct Active {
+    newest: AtomicU64,
+    count: AtomicUsize,
+    slots: Box<[Slot]>,
+    overflow: Mutex<BTreeMap<u64, usize>>,
+}
+
+/// A place in `Active`; give it back with `leave`.
+#[derive(Debug)]
+pub struct Ticket {
+    stamp: u64,
+    slot: usize,
+}
+
+impl Ticket {
+    /// The stamp this ticket keeps alive.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+}
+
+impl Active {
+    /// `newest`: the last stamp of the store being opened.
+    pub fn new(newest: u64) -> Active {
+        Active {
+            newest: AtomicU64::new(newest),
+            count: AtomicUsize::new(0),
+            slots: (0..SLOT_COUNT).map(|_| Slot(AtomicU64::new(FREE))).collect(),
+            overflow: Mutex::default(),
+        }
+    }
+
+    /// The newest commit everyone may see.
+    pub fn newest(&self) -> u64 {
+        self.newest.load(SeqCst)
+    }
+
+    /// A commit is visible from now on. Called in stamp order.
+    pub fn publish(&self, stamp: u64) {
+        self.newest.store(stamp, SeqCst);
+    }
+
+    /// Takes a ticket at the newest stamp.
+    pub fn enter(&self) -> Ticket {
+        self.count.fetch_add(1, SeqCst);
+        let mut ticket = self.place(self.newest());
+        // A commit may have come between the look at `newest` and the ticket; from the moment the
+        // ticket stands and `newest` is still the same, `oldest` cannot pass it.
+        while ticket.stamp != self.newest() {
+            let stamp = self.newest();
+            match self.slots.get(ticket.slot) {
+                Some(slot) => slot.0.store(stamp, SeqCst),
+                None => {
+                    let mut overflow = self.overflow.lock();
+                    *overflow.entry(stamp).or_insert(0) += 1;
+                    release(&mut overflow, ticket.stamp);
+                }
+            }
+            ticket.stamp = stamp;
+        }
+        ticket
+    }
+
+    /// Takes a ticket at a stamp that another ticket holds at the moment.
+    pub fn enter_at(&self, stamp: u64) -> Ticket {
+        self.count.fetch_add(1, SeqCst);
+        self.place(stamp)
+    }
+
+    fn place(&self, stamp: u64) -> Ticket {
+        let first = thread_slot();
+        for offset in 0..SLOT_COUNT {
+            let slot = (first + offset) % SLOT_COUNT;
+            let place = &self.slots[slot].0;
+            if place.load(SeqCst) == FREE
+                && place.compare_exchange(FREE, stamp, SeqCst, SeqCst).is_ok()
+            {
+                return Ticket { stamp, slot };
+            }
+        }
+        let mut overflow = self.overflow.lock();
+        *overflow.entry(stamp).or_insert(0) += 1;
+        Ticket { stamp, slot: SLOT_COUNT }
+    }
+
+    /// Gives a ticket back.
+    pub fn leave(&self, ticket: &Ticket) {
+        match self.slots.get(ticket.slot) {
+            Some(slot) => slot.0.store(FREE, SeqCst),
+            None => release(&mut self.overflow.lock(), ticket.stamp),
+        }
+        self.count.fetch_sub(1, SeqCst);
+    }
+
+    /// How many tickets are out.
+    pub fn ticket_count(&self) -> usize {
+        self.count.load(SeqCst)
+    }
+
+    /// No ticket is older than this, now or later.
+    pub fn oldest(&self) -> u64 {
+        let newest = self.newest();
+        let slots = self.slots.iter().map(|slot| slot.0.load(SeqCst)).min().unwrap_or(FREE);
+        let overflow = self.overflow.lock().first_key_value().map_or(FREE, |(stamp, _)| *stamp);
+        newest.min(slots).min(overflow)
+    }
+}
+
+fn release(overflow: &mut BTreeMap<u64, usize>, stamp: u64) {
+    if let Some(count) = overflow.get_mut(&stamp) {
+        *count -= 1;
+        if *count == 0 {
+            overflow.remove(&stamp);
+        }
+    }
+}
+
+/// Threads start looking at different slots.
+fn thread_slot() -> usize {
+    thread_local! {
+        static SLOT: usize = {
+            let mut hasher = std::hash::DefaultHasher::new();
+            std::thread::current().id().hash(&mut hasher);
+            hasher.finish() as usize % SLOT_COUNT
+        };
+    }
+    SLOT.with(|slot| *slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_is_the_oldest_ticket_also_when_slots_run_out() {
+        let active = Active::new(5);
+        let tickets: Vec<Ticket> = (0..SLOT_COUNT + 10).map(|_| active.enter()).collect();
+        active.publish(9);
+        let late = active.enter();
+        assert_eq!((active.oldest(), active.ticket_count()), (5, SLOT_COUNT + 11));
+        tickets.iter().for_each(|ticket| active.leave(ticket));
+        assert_eq!((active.oldest(), late.stamp()), (9, 9));
+        active.publish(12);
+        assert_eq!(active.oldest(), 9);
+        active.leave(&late);
+        assert_eq!((active.oldest(), active.ticket_count()), (12, 0));
+    }
+}

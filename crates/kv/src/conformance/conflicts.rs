@@ -1,0 +1,133 @@
+//! Write-write conflicts, locks, waiting.
+
+use std::{sync::Arc, thread};
+
+use super::{Check, begin, commit, conflicts, get, put};
+use crate::{Durability, Engine, Space, TxnOptions};
+
+pub(super) static POINTS: &[Check] = &[
+    the_second_writer_of_an_open_key_loses,
+    a_write_after_a_stale_read_loses,
+    a_blind_write_after_a_commit_wins,
+    locks_conflict_like_writes,
+    lock_then_get_reads_the_newest,
+    an_insert_race_has_one_winner,
+    a_rolled_back_write_leaves_no_conflict,
+    waiting_ends_with_the_holder,
+];
+
+fn the_second_writer_of_an_open_key_loses(engine: &Arc<dyn Engine>) {
+    let (mut first, mut second) = (begin(engine), begin(engine));
+    first.put(Space::Records, b"k", b"1").expect("free");
+    let staged = second.put(Space::Records, b"k", b"2");
+    let lost = match staged {
+        Ok(()) => {
+            commit(first);
+            conflicts(second.commit(Durability::Buffered))
+        }
+        error => {
+            drop(second);
+            commit(first);
+            conflicts(error)
+        }
+    };
+    assert!(lost, "two writers of one key cannot both win");
+    assert_eq!(get(engine.latest(), Space::Records, b"k").as_deref(), Some(&b"1"[..]));
+}
+
+fn a_write_after_a_stale_read_loses(engine: &Arc<dyn Engine>) {
+    put(engine, Space::Records, b"k", b"0");
+    for delete in [false, true] {
+        let mut txn = begin(engine);
+        get(&*txn, Space::Records, b"k");
+        put(engine, Space::Records, b"k", b"1");
+        let staged = match delete {
+            false => txn.put(Space::Records, b"k", b"2"),
+            true => txn.delete(Space::Records, b"k"),
+        };
+        assert!(conflicts(staged.and_then(|()| txn.commit(Durability::Buffered))));
+        assert_eq!(get(engine.latest(), Space::Records, b"k").as_deref(), Some(&b"1"[..]));
+    }
+}
+
+fn a_blind_write_after_a_commit_wins(engine: &Arc<dyn Engine>) {
+    let mut txn = begin(engine);
+    put(engine, Space::Records, b"k", b"1");
+    txn.put(Space::Records, b"k", b"2").expect("nothing was read");
+    commit(txn);
+    assert_eq!(get(engine.latest(), Space::Records, b"k").as_deref(), Some(&b"2"[..]));
+}
+
+fn locks_conflict_like_writes(engine: &Arc<dyn Engine>) {
+    put(engine, Space::Records, b"a", b"0");
+    put(engine, Space::Records, b"b", b"0");
+    // Write skew: each reads what the other writes. With locks one of them must lose.
+    let (mut first, mut second) = (begin(engine), begin(engine));
+    get(&*first, Space::Records, b"a");
+    get(&*second, Space::Records, b"b");
+    first.lock(Space::Records, b"a").expect("free");
+    second.lock(Space::Records, b"b").expect("free");
+    let one =
+        first.put(Space::Records, b"b", b"1").and_then(|()| first.commit(Durability::Buffered));
+    let two =
+        second.put(Space::Records, b"a", b"1").and_then(|()| second.commit(Durability::Buffered));
+    assert!(conflicts(one) || conflicts(two));
+}
+
+fn lock_then_get_reads_the_newest(engine: &Arc<dyn Engine>) {
+    let mut txn = begin(engine);
+    put(engine, Space::Records, b"k", b"1");
+    txn.lock(Space::Records, b"k").expect("free");
+    assert_eq!(get(&*txn, Space::Records, b"k").as_deref(), Some(&b"1"[..]));
+    txn.put(Space::Records, b"k", b"2").expect("locked by us");
+    commit(txn);
+}
+
+fn an_insert_race_has_one_winner(engine: &Arc<dyn Engine>) {
+    // The way a unique key is inserted: read that it is absent, then put.
+    let winners: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4_u8)
+            .map(|n| {
+                scope.spawn(move || {
+                    (0..200_u32)
+                        .filter(|key| {
+                            let mut txn = begin(engine);
+                            let key = key.to_be_bytes();
+                            get(&*txn, Space::Index, &key).is_none()
+                                && txn.put(Space::Index, &key, &[n]).is_ok()
+                                && txn.commit(Durability::Buffered).is_ok()
+                        })
+                        .count()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    assert!(winners <= 200, "a unique key was inserted twice");
+}
+
+fn a_rolled_back_write_leaves_no_conflict(engine: &Arc<dyn Engine>) {
+    let reader = begin(engine);
+    get(&*reader, Space::Records, b"k");
+    let mut txn = begin(engine);
+    txn.put(Space::Records, b"k", b"1").expect("free");
+    drop(txn);
+    let mut reader = reader;
+    reader.put(Space::Records, b"k", b"2").expect("nobody committed");
+    commit(reader);
+}
+
+fn waiting_ends_with_the_holder(engine: &Arc<dyn Engine>) {
+    let mut holder = begin(engine);
+    holder.put(Space::Records, b"k", b"1").expect("free");
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut txn = engine.begin(TxnOptions { lock_wait_ms: 60_000 }).expect("begins");
+            txn.put(Space::Records, b"k", b"2").expect("waits until the key is free");
+            commit(txn)
+        });
+        let first = commit(holder);
+        assert!(waiter.join().expect("no panic") > first);
+    });
+    assert_eq!(get(engine.latest(), Space::Records, b"k").as_deref(), Some(&b"2"[..]));
+}

@@ -1,0 +1,76 @@
+//! Loads, dropped ranges, sizes, statistics.
+
+use std::sync::Arc;
+
+use super::{Check, get, keys, put, scan};
+use crate::{Engine, Error, Space};
+
+pub(super) static POINTS: &[Check] =
+    &[loads_are_seen, a_failed_load_is_an_error, ranges_are_dropped, sizes_and_statistics];
+
+fn loads_are_seen(engine: &Arc<dyn Engine>) {
+    for space in [Space::Index, Space::Spill] {
+        put(engine, space, &[0], b"before");
+        let mut left = 5000_u32;
+        engine
+            .load(space, &mut |key, value| {
+                key.clear();
+                value.clear();
+                if left == 0 {
+                    return Ok(false);
+                }
+                left -= 1;
+                // Not sorted: multiplication by an odd number permutes.
+                key.extend_from_slice(&[1]);
+                key.extend_from_slice(&left.wrapping_mul(2_654_435_761).to_be_bytes());
+                value.extend_from_slice(&left.to_be_bytes());
+                Ok(true)
+            })
+            .expect("loads");
+        assert_eq!(scan(engine.latest(), space, &[1], &[2]).len(), 5000);
+        let key = [&[1][..], &7_u32.wrapping_mul(2_654_435_761).to_be_bytes()].concat();
+        assert_eq!(get(engine.latest(), space, &key), Some(7_u32.to_be_bytes().to_vec()));
+    }
+    engine.load(Space::Index, &mut |_, _| Ok(false)).expect("an empty load");
+}
+
+fn a_failed_load_is_an_error(engine: &Arc<dyn Engine>) {
+    let result = engine.load(Space::Index, &mut |_, _| Err(Error::other("the source failed")));
+    assert!(matches!(result, Err(Error::Io(_))));
+    put(engine, Space::Index, b"k", b"still writable");
+}
+
+fn ranges_are_dropped(engine: &Arc<dyn Engine>) {
+    for ident in 1..=3_u8 {
+        for n in 0..500_u16 {
+            let key = [&[ident][..], &n.to_be_bytes()].concat();
+            put(engine, Space::Records, &key, &[ident; 100]);
+        }
+    }
+    put(engine, Space::Index, &[2, 0], b"another space");
+    engine.drop_range(Space::Records, &[2], &[3]).expect("drops");
+    assert!(scan(engine.latest(), Space::Records, &[2], &[3]).is_empty());
+    assert_eq!(scan(engine.latest(), Space::Records, &[], &[]).len(), 1000);
+    assert_eq!(get(engine.latest(), Space::Records, &[2, 0, 1]), None);
+    assert!(get(engine.latest(), Space::Index, &[2, 0]).is_some());
+    put(engine, Space::Records, &[2, 0, 1], b"new");
+    assert_eq!(keys(&scan(engine.latest(), Space::Records, &[2], &[3])), [&[2_u8, 0, 1][..]]);
+    engine.compact(Space::Records, &[2], &[3]).expect("compacts");
+    engine.drop_range(Space::Records, &[], &[]).expect("drops all");
+    assert!(scan(engine.latest(), Space::Records, &[], &[]).is_empty());
+    engine.drop_range(Space::Records, &[5], &[5]).expect("an empty range");
+}
+
+fn sizes_and_statistics(engine: &Arc<dyn Engine>) {
+    for n in 0..100_u8 {
+        put(engine, Space::Records, &[n, 1], &[n; 4000]);
+    }
+    engine.flush().expect("flushes");
+    engine.approximate_size(Space::Records, &[0], &[50]).expect("a size");
+    let mut names = Vec::new();
+    engine.stats(&mut |name, _| names.push(name));
+    assert!(!names.is_empty() && names.is_sorted(), "statistics are sorted by name");
+    assert!(engine.limits().value_bytes_max >= 17 << 20);
+    assert!(engine.limits().key_bytes_max >= 4096);
+    assert!(!engine.name().is_empty());
+}

@@ -1,0 +1,95 @@
+//! The contract as a suite every engine runs: `run(&|| open a new, empty engine)`.
+//!
+//! Each point is one function that panics with the point it found broken. `model` checks random
+//! histories against a sorted map. Engines add their own tests of reopening and crashes.
+
+mod concurrent;
+mod conflicts;
+mod counters;
+mod cursors;
+mod maintain;
+mod model;
+mod reads;
+
+use std::sync::Arc;
+
+pub use model::{Step, check_steps};
+
+use crate::{Cursor, Durability, Engine, Error, Read, Space, Txn, TxnOptions};
+
+type Check = fn(&Arc<dyn Engine>);
+
+/// Runs every point of the contract, each on an engine of its own.
+///
+/// # Panics
+/// When a point is broken.
+pub fn run(open: &dyn Fn() -> Arc<dyn Engine>) {
+    let points: &[&[Check]] = &[
+        reads::POINTS,
+        cursors::POINTS,
+        conflicts::POINTS,
+        counters::POINTS,
+        maintain::POINTS,
+        concurrent::POINTS,
+    ];
+    for check in points.iter().copied().flatten() {
+        check(&open());
+    }
+    for seed in 1..=12 {
+        check_steps(&open(), &Step::random(seed, 400));
+    }
+}
+
+fn begin(engine: &Arc<dyn Engine>) -> Box<dyn Txn> {
+    engine.begin(TxnOptions { lock_wait_ms: 0 }).expect("a transaction begins")
+}
+
+fn commit(txn: Box<dyn Txn>) -> u64 {
+    txn.commit(Durability::Buffered).expect("nobody conflicts").0
+}
+
+fn put(engine: &Arc<dyn Engine>, space: Space, key: &[u8], value: &[u8]) -> u64 {
+    let mut txn = begin(engine);
+    txn.put(space, key, value).expect("nobody holds the key");
+    commit(txn)
+}
+
+fn get(read: &(impl Read + ?Sized), space: Space, key: &[u8]) -> Option<Vec<u8>> {
+    let mut buf = Vec::new();
+    read.get(space, key, &mut buf).expect("reads succeed").map(<[u8]>::to_vec)
+}
+
+/// Everything in `[start, end)`, read in both directions, which must agree.
+fn scan(read: &(impl Read + ?Sized), space: Space, start: &[u8], end: &[u8]) -> Pairs {
+    let mut cursor = read.cursor(space, start, end).expect("a cursor opens");
+    let mut pairs = Vec::new();
+    let mut found = cursor.seek(start).expect("seek");
+    while found {
+        pairs.push(pair(&*cursor));
+        found = cursor.next().expect("next");
+    }
+    assert!(cursor.key().is_empty(), "a cursor beyond its range has no key");
+    let mut back = Vec::new();
+    let mut found = cursor.seek_back(end).expect("seek_back");
+    while found {
+        back.push(pair(&*cursor));
+        found = cursor.prev().expect("prev");
+    }
+    back.reverse();
+    assert_eq!(pairs, back, "both directions see the same");
+    pairs
+}
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn pair(cursor: &dyn Cursor) -> (Vec<u8>, Vec<u8>) {
+    (cursor.key().to_vec(), cursor.value().to_vec())
+}
+
+fn keys(pairs: &Pairs) -> Vec<&[u8]> {
+    pairs.iter().map(|(key, _)| key.as_slice()).collect()
+}
+
+fn conflicts<T>(result: Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Conflict))
+}

@@ -1,0 +1,286 @@
+//! An engine that fails on demand: what stands above must survive every error an engine may give.
+//!
+//! `Faults::arm(point, skip, times, error)` lets `skip` calls pass and fails the next `times`.
+
+use std::{path::Path, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::{
+    CommitStamp, Cursor, Durability, Engine, Error, Limits, Next, Read, Result, Savepoint,
+    Snapshot, Space, Txn, TxnOptions,
+};
+
+/// Where an error may come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// `get` and `get_many`.
+    Get,
+    /// Opening and moving a cursor.
+    Cursor,
+    /// `begin` and `snapshot`.
+    Begin,
+    /// `put`, `delete`, `lock`, `add`, `append`.
+    Write,
+    /// Before anything of the commit is written.
+    Commit,
+    /// `load`, `drop_range`, `flush`, `checkpoint`, `compact`.
+    Maintain,
+}
+
+struct Armed {
+    point: Point,
+    skip: u64,
+    times: u64,
+    error: fn() -> Error,
+}
+
+/// The switchboard of a `Faulty` engine.
+#[derive(Clone, Default)]
+pub struct Faults(Arc<Mutex<Vec<Armed>>>);
+
+impl Faults {
+    /// From now on: `skip` calls at `point` pass, the next `times` fail.
+    pub fn arm(&self, point: Point, skip: u64, times: u64, error: fn() -> Error) {
+        self.0.lock().push(Armed { point, skip, times, error });
+    }
+
+    /// No more faults.
+    pub fn disarm(&self) {
+        self.0.lock().clear();
+    }
+
+    fn check(&self, point: Point) -> Result<()> {
+        let mut armed = self.0.lock();
+        let Some(index) = armed.iter().position(|armed| armed.point == point) else {
+            return Ok(());
+        };
+        let fault = &mut armed[index];
+        if fault.skip > 0 {
+            fault.skip -= 1;
+            return Ok(());
+        }
+        fault.times = fault.times.saturating_sub(1);
+        let error = (fault.error)();
+        if fault.times == 0 {
+            armed.remove(index);
+        }
+        Err(error)
+    }
+}
+
+/// Any engine, with `Faults`.
+pub struct Faulty {
+    inner: Arc<dyn Engine>,
+    faults: Faults,
+}
+
+impl Faulty {
+    pub fn new(inner: Arc<dyn Engine>, faults: Faults) -> Faulty {
+        Faulty { inner, faults }
+    }
+}
+
+/// A reader, cursor, snapshot or transaction with faults.
+struct With<T> {
+    inner: T,
+    faults: Faults,
+}
+
+fn get<'a>(
+    faults: &Faults,
+    read: &'a (impl Read + ?Sized),
+    (space, key): (Space, &[u8]),
+    buf: &'a mut Vec<u8>,
+) -> Result<Option<&'a [u8]>> {
+    faults.check(Point::Get)?;
+    read.get(space, key, buf)
+}
+
+fn cursor(
+    faults: &Faults,
+    read: &(impl Read + ?Sized),
+    space: Space,
+    (start, end): (&[u8], &[u8]),
+) -> Result<Box<dyn Cursor>> {
+    faults.check(Point::Cursor)?;
+    let inner = read.cursor(space, start, end)?;
+    Ok(Box::new(With { inner, faults: faults.clone() }))
+}
+
+macro_rules! read {
+    ($type:ty, $this:ident => $read:expr) => {
+        impl Read for $type {
+            fn get<'a>(
+                &'a self,
+                space: Space,
+                key: &[u8],
+                buf: &'a mut Vec<u8>,
+            ) -> Result<Option<&'a [u8]>> {
+                let $this = self;
+                get(&self.faults, $read, (space, key), buf)
+            }
+
+            fn get_many(
+                &self,
+                space: Space,
+                keys: &[&[u8]],
+                visit: &mut dyn FnMut(usize, Option<&[u8]>),
+            ) -> Result<()> {
+                self.faults.check(Point::Get)?;
+                let $this = self;
+                $read.get_many(space, keys, visit)
+            }
+
+            fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+                let $this = self;
+                cursor(&self.faults, $read, space, (start, end))
+            }
+        }
+    };
+}
+
+read!(Faulty, faulty => faulty.inner.latest());
+read!(With<Arc<dyn Snapshot>>, with => &*with.inner);
+read!(With<Box<dyn Txn>>, with => &*with.inner);
+
+impl Snapshot for With<Arc<dyn Snapshot>> {
+    fn stamp(&self) -> CommitStamp {
+        self.inner.stamp()
+    }
+}
+
+impl Txn for With<Box<dyn Txn>> {
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.put(space, key, value)
+    }
+
+    fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.delete(space, key)
+    }
+
+    fn lock(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.lock(space, key)
+    }
+
+    fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.add(space, key, deltas)
+    }
+
+    fn append(&mut self, log: Space, value: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.append(log, value)
+    }
+
+    fn staged_bytes(&self) -> usize {
+        self.inner.staged_bytes()
+    }
+
+    fn savepoint(&self) -> Savepoint {
+        self.inner.savepoint()
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.inner.rollback_to(savepoint);
+    }
+
+    fn commit(self: Box<Self>, durability: Durability) -> Result<CommitStamp> {
+        self.faults.check(Point::Commit)?;
+        self.inner.commit(durability)
+    }
+}
+
+impl Cursor for With<Box<dyn Cursor>> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.faults.check(Point::Cursor)?;
+        self.inner.seek(key)
+    }
+
+    fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
+        self.faults.check(Point::Cursor)?;
+        self.inner.seek_back(key)
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        self.faults.check(Point::Cursor)?;
+        self.inner.next()
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        self.faults.check(Point::Cursor)?;
+        self.inner.prev()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.inner.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.inner.value()
+    }
+}
+
+impl Engine for Faulty {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn latest(&self) -> &(dyn Read + Sync) {
+        self
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.faults.check(Point::Begin)?;
+        Ok(Arc::new(With { inner: self.inner.snapshot()?, faults: self.faults.clone() }))
+    }
+
+    fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>> {
+        self.faults.check(Point::Begin)?;
+        Ok(Box::new(With { inner: self.inner.begin(options)?, faults: self.faults.clone() }))
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        self.inner.last_stamp()
+    }
+
+    fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.load(space, next)
+    }
+
+    fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.drop_range(space, start, end)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.flush()
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.checkpoint(dir)
+    }
+
+    fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
+        self.inner.approximate_size(space, start, end)
+    }
+
+    fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.compact(space, start, end)
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
+        self.inner.stats(visit);
+    }
+}

@@ -1,0 +1,245 @@
+//! One cursor over an engine's state and the staged writes above it.
+//!
+//! The base cursor is moved until its key is not hidden by the overlay; the overlay is looked up by
+//! key (binary search) and only again when it has changed or its head was passed. Both heads are
+//! compared and the nearer one is current.
+//!
+//! Deleted keys are skipped; `Add` is merged with the base's counter.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::{Op, Overlay, counter};
+use crate::{Cursor, Result, Space};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    Base,
+    Head,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Back,
+}
+
+/// The overlay's nearest write in the direction of travel.
+#[derive(Default)]
+struct Head {
+    present: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    deleted: bool,
+    adds: bool,
+}
+
+pub(crate) struct Merged {
+    base: Box<dyn Cursor>,
+    overlay: Arc<Mutex<Overlay>>,
+    space: Space,
+    start: Vec<u8>,
+    end: Vec<u8>,
+    head: Head,
+    at: At,
+    way: Way,
+    base_valid: bool,
+    /// The current key, kept when the direction turns.
+    turn: Vec<u8>,
+}
+
+impl Merged {
+    pub(crate) fn new(
+        base: Box<dyn Cursor>,
+        overlay: Arc<Mutex<Overlay>>,
+        space: Space,
+        start: &[u8],
+        end: &[u8],
+    ) -> Merged {
+        Merged {
+            base,
+            overlay,
+            space,
+            start: start.to_vec(),
+            end: end.to_vec(),
+            head: Head::default(),
+            at: At::Nowhere,
+            way: Way::Forward,
+            base_valid: false,
+            turn: Vec::new(),
+        }
+    }
+
+    /// Reads the overlay's next write from `key` on (`after`: beyond it).
+    fn load_head(&mut self, key: &[u8], after: bool) {
+        let overlay = self.overlay.lock();
+        self.head.present = false;
+        if !overlay.has(self.space) {
+            return;
+        }
+        let write = match self.way {
+            Way::Forward if key < self.start.as_slice() => {
+                overlay.following(self.space, &self.start, false)
+            }
+            Way::Forward => overlay.following(self.space, key, after),
+            Way::Back if !self.end.is_empty() && (key.is_empty() || key > self.end.as_slice()) => {
+                overlay.preceding(self.space, &self.end)
+            }
+            Way::Back => overlay.preceding(self.space, key),
+        };
+        let Some(write) = write else { return };
+        let outside = match self.way {
+            Way::Forward => !self.end.is_empty() && write.key >= self.end.as_slice(),
+            Way::Back => write.key < self.start.as_slice(),
+        };
+        if outside {
+            return;
+        }
+        let head = &mut self.head;
+        head.present = true;
+        head.key.clear();
+        head.key.extend_from_slice(write.key);
+        head.value.clear();
+        (head.deleted, head.adds) = match write.op {
+            Op::Delete => (true, false),
+            Op::Put(value) | Op::Append(value) => {
+                head.value.extend_from_slice(value);
+                (false, false)
+            }
+            Op::Add(value) => {
+                head.value.extend_from_slice(value);
+                (false, true)
+            }
+        };
+    }
+
+    fn advance_head(&mut self) {
+        let key = std::mem::take(&mut self.head.key);
+        self.load_head(&key, true);
+        if !self.head.present {
+            self.head.key = key;
+        }
+    }
+
+    fn step_base(&mut self) -> Result<()> {
+        self.base_valid = match self.way {
+            Way::Forward => self.base.next()?,
+            Way::Back => self.base.prev()?,
+        };
+        Ok(())
+    }
+
+    /// Chooses the nearer of both heads, passing over deleted keys.
+    fn settle(&mut self) -> Result<bool> {
+        loop {
+            let order = match (self.base_valid, self.head.present) {
+                (false, false) => {
+                    self.at = At::Nowhere;
+                    return Ok(false);
+                }
+                (true, false) => Ordering::Less,
+                (false, true) => Ordering::Greater,
+                (true, true) => match self.way {
+                    Way::Forward => self.base.key().cmp(&self.head.key),
+                    Way::Back => self.head.key.as_slice().cmp(self.base.key()),
+                },
+            };
+            match order {
+                Ordering::Less => {
+                    self.at = At::Base;
+                    return Ok(true);
+                }
+                Ordering::Equal => {
+                    if self.head.adds {
+                        let mut sum = self.base.value().to_vec();
+                        counter::add_counters(&mut sum, &self.head.value);
+                        self.head.value = sum;
+                        self.head.adds = false;
+                    }
+                    self.step_base()?;
+                }
+                Ordering::Greater => {}
+            }
+            if !self.head.deleted {
+                self.at = At::Head;
+                return Ok(true);
+            }
+            self.advance_head();
+        }
+    }
+
+    fn forward(&mut self, key: &[u8], after: bool) -> Result<bool> {
+        self.way = Way::Forward;
+        self.base_valid = self.base.seek(key)?;
+        if after && self.base_valid && self.base.key() == key {
+            self.base_valid = self.base.next()?;
+        }
+        self.load_head(key, after);
+        self.settle()
+    }
+
+    fn back(&mut self, key: &[u8]) -> Result<bool> {
+        self.way = Way::Back;
+        self.base_valid = self.base.seek_back(key)?;
+        self.load_head(key, true);
+        self.settle()
+    }
+
+    fn step(&mut self, way: Way) -> Result<bool> {
+        if self.at == At::Nowhere {
+            return Ok(false);
+        }
+        if self.way != way {
+            let mut key = std::mem::take(&mut self.turn);
+            key.clear();
+            key.extend_from_slice(self.key());
+            let found = match way {
+                Way::Forward => self.forward(&key, true),
+                Way::Back => self.back(&key),
+            };
+            self.turn = key;
+            return found;
+        }
+        match self.at {
+            At::Base => self.step_base()?,
+            At::Head | At::Nowhere => self.advance_head(),
+        }
+        self.settle()
+    }
+}
+
+impl Cursor for Merged {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.forward(key, false)
+    }
+
+    fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
+        self.back(key)
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        self.step(Way::Forward)
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        self.step(Way::Back)
+    }
+
+    fn key(&self) -> &[u8] {
+        match self.at {
+            At::Nowhere => &[],
+            At::Base => self.base.key(),
+            At::Head => &self.head.key,
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        match self.at {
+            At::Nowhere => &[],
+            At::Base => self.base.value(),
+            At::Head => &self.head.value,
+        }
+    }
+}

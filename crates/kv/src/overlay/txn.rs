@@ -1,0 +1,267 @@
+//! A transaction made of an overlay, the conflict table and an engine's state.
+//!
+//!   put, delete, lock   claim the key in the ledger, then stage
+//!   get, cursor         first one takes the engine's state; overlay above it
+//!   commit              engine writes the overlay in one batch, then the keys are given back
+//!
+//! A transaction that only writes takes no snapshot and no ticket at all.
+//!
+//! Order at commit, which the conflict rule rests on: the engine writes, publishes the stamp, and
+//! only then are the keys released with that stamp.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::{Merged, Op, Overlay, counter};
+use crate::{
+    CommitStamp, Cursor, Durability, Read, Result, Savepoint, Space, Txn, TxnOptions,
+    active::{Active, Ticket},
+    conflict::{Claim, Claimer, Conflicts, KeyHash, Owner},
+};
+
+const POOL_ENTRIES_MAX: usize = 64;
+const POOLED_BYTES_MAX: usize = 256 << 10;
+
+/// What an engine provides below `Staged`.
+pub trait Base: Send + Sync + 'static {
+    /// One state to read from, owned.
+    type State: Read;
+
+    /// The engine's open transactions.
+    fn ledger(&self) -> &Ledger;
+
+    /// The newest state.
+    fn state(self: &Arc<Self>) -> Result<Self::State>;
+
+    /// Writes all of `overlay.writes()` atomically, publishes the new stamp in `ledger().active`
+    /// and returns it. Calls come from many threads at once.
+    fn write(&self, overlay: &Overlay) -> Result<u64>;
+
+    /// Returns once the commit is durable.
+    fn sync(&self, stamp: u64) -> Result<()>;
+}
+
+/// The open transactions of an engine.
+pub struct Ledger {
+    pub conflicts: Conflicts,
+    pub active: Active,
+    next_owner: AtomicU64,
+    pool: Mutex<Vec<Scratch>>,
+}
+
+impl Ledger {
+    /// `newest`: the last stamp of the store being opened.
+    pub fn new(newest: u64) -> Ledger {
+        Ledger {
+            conflicts: Conflicts::new(),
+            active: Active::new(newest),
+            next_owner: AtomicU64::new(1),
+            pool: Mutex::default(),
+        }
+    }
+}
+
+/// A transaction's memory, used again by the next one.
+#[derive(Default)]
+struct Scratch {
+    overlay: Arc<Mutex<Overlay>>,
+    held: Vec<KeyHash>,
+}
+
+/// A transaction over an engine `B`.
+pub struct Staged<B: Base> {
+    base: Arc<B>,
+    scratch: Scratch,
+    owner: Owner,
+    wait: Duration,
+    state: OnceCell<B::State>,
+    ticket: RefCell<Option<Ticket>>,
+}
+
+impl<B: Base> Staged<B> {
+    pub fn begin(base: &Arc<B>, options: TxnOptions) -> Staged<B> {
+        let ledger = base.ledger();
+        Staged {
+            scratch: ledger.pool.lock().pop().unwrap_or_default(),
+            owner: ledger.next_owner.fetch_add(1, Ordering::Relaxed),
+            wait: Duration::from_millis(options.lock_wait_ms.into()),
+            state: OnceCell::new(),
+            ticket: RefCell::default(),
+            base: Arc::clone(base),
+        }
+    }
+
+    fn state(&self) -> Result<&B::State> {
+        if let Some(state) = self.state.get() {
+            return Ok(state);
+        }
+        let mut ticket = self.ticket.borrow_mut();
+        if ticket.is_none() {
+            *ticket = Some(self.base.ledger().active.enter());
+        }
+        let state = self.base.state()?;
+        Ok(self.state.get_or_init(|| state))
+    }
+
+    fn claim(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        let ledger = self.base.ledger();
+        let hash = ledger.conflicts.hash(space, key);
+        let read_stamp = match &*self.ticket.borrow() {
+            Some(ticket) => ticket.stamp(),
+            None => u64::MAX,
+        };
+        let wait = if self.scratch.held.is_empty() { self.wait } else { Duration::ZERO };
+        let claimer = Claimer { owner: self.owner, read_stamp, wait };
+        if let Claim::New = ledger.conflicts.claim(hash, &claimer, &ledger.active)? {
+            self.scratch.held.push(hash);
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction: gives keys and ticket back.
+    fn release(&mut self, committed: Option<u64>) {
+        let ledger = self.base.ledger();
+        self.state.take();
+        if let Some(ticket) = self.ticket.take() {
+            ledger.active.leave(&ticket);
+        }
+        if !self.scratch.held.is_empty() {
+            let alone = ledger.active.ticket_count() == 0;
+            ledger.conflicts.release(&self.scratch.held, committed, alone);
+            self.scratch.held.clear();
+        }
+    }
+}
+
+impl<B: Base> Drop for Staged<B> {
+    fn drop(&mut self) {
+        self.release(None);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        // A cursor that outlives the transaction keeps the overlay; then it is not used again.
+        let Some(overlay) = Arc::get_mut(&mut scratch.overlay) else { return };
+        let overlay = overlay.get_mut();
+        if overlay.staged_bytes() > POOLED_BYTES_MAX || scratch.held.capacity() > 4096 {
+            return;
+        }
+        overlay.clear();
+        let mut pool = self.base.ledger().pool.lock();
+        if pool.len() < POOL_ENTRIES_MAX {
+            pool.push(scratch);
+        }
+    }
+}
+
+impl<B: Base> Read for Staged<B> {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        let overlay = self.scratch.overlay.lock();
+        match overlay.get(space, key) {
+            None | Some(Op::Append(_)) => {}
+            Some(Op::Delete) => return Ok(None),
+            Some(Op::Put(value)) => {
+                buf.clear();
+                buf.extend_from_slice(value);
+                return Ok(Some(buf));
+            }
+            Some(Op::Add(deltas)) => {
+                let mut sum = match self.state()?.get(space, key, buf)? {
+                    Some(value) => value.to_vec(),
+                    None => Vec::new(),
+                };
+                counter::add_counters(&mut sum, deltas);
+                *buf = sum;
+                return Ok(Some(buf));
+            }
+        }
+        drop(overlay);
+        self.state()?.get(space, key, buf)
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        if !self.scratch.overlay.lock().has(space) {
+            return self.state()?.get_many(space, keys, visit);
+        }
+        let mut buf = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            visit(index, self.get(space, key, &mut buf)?);
+        }
+        Ok(())
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        let base = self.state()?.cursor(space, start, end)?;
+        let overlay = Arc::clone(&self.scratch.overlay);
+        Ok(Box::new(Merged::new(base, overlay, space, start, end)))
+    }
+}
+
+impl<B: Base> Txn for Staged<B> {
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.claim(space, key)?;
+        self.scratch.overlay.lock().put(space, key, value);
+        Ok(())
+    }
+
+    fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.claim(space, key)?;
+        self.scratch.overlay.lock().delete(space, key);
+        Ok(())
+    }
+
+    fn lock(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.claim(space, key)
+    }
+
+    fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
+        self.scratch.overlay.lock().add(space, key, deltas);
+        Ok(())
+    }
+
+    fn append(&mut self, log: Space, value: &[u8]) -> Result<()> {
+        self.scratch.overlay.lock().append(log, value);
+        Ok(())
+    }
+
+    fn staged_bytes(&self) -> usize {
+        self.scratch.overlay.lock().staged_bytes()
+    }
+
+    fn savepoint(&self) -> Savepoint {
+        Savepoint(self.scratch.overlay.lock().write_count())
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.scratch.overlay.lock().truncate(savepoint.0);
+    }
+
+    fn commit(mut self: Box<Self>, durability: Durability) -> Result<CommitStamp> {
+        let overlay = self.scratch.overlay.lock();
+        if overlay.is_empty() {
+            return Ok(CommitStamp(self.base.ledger().active.newest()));
+        }
+        let stamp = self.base.write(&overlay)?;
+        drop(overlay);
+        self.release(Some(stamp));
+        if durability == Durability::Synced {
+            self.base.sync(stamp)?;
+        }
+        Ok(CommitStamp(stamp))
+    }
+}
