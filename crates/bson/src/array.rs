@@ -1,6 +1,6 @@
 //! A borrowed array: a document whose names are not looked at.
 
-use crate::{ArrayBuf, Elements, Value, validate};
+use crate::{ArrayBuf, Elements, Value};
 
 /// An array. Equality is equality of bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl<'a> Array<'a> {
 
     /// Takes bytes that were validated before.
     pub fn trusted(bytes: &'a [u8]) -> Array<'a> {
-        debug_assert!(validate::document(bytes).is_ok());
+        debug_assert!(bytes.len() < 5 || crate::raw::int32(bytes, 0) as usize == bytes.len());
         if bytes.len() < 5 { Array::EMPTY } else { Array(bytes) }
     }
 

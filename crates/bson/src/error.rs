@@ -15,6 +15,13 @@ pub struct ParseError {
 }
 
 impl ParseError {
+    pub(crate) const TOO_DEEP: &'static str = "nesting is too deep";
+
+    /// Whether the only fault is nesting beyond [`crate::DEPTH_MAX`] (MongoDB answers Overflow).
+    pub fn is_too_deep(&self) -> bool {
+        self.reason == Self::TOO_DEEP
+    }
+
     pub(crate) const fn new(reason: &'static str, offset: usize) -> Self {
         Self { reason, offset }
     }

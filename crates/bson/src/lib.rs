@@ -9,6 +9,12 @@
 //! - The bytes behind a `Doc` or an `Array` have passed validation or were written by `DocWriter`.
 //! - Order of values ([`compare`]) is MongoDB's, across types, without loss between numbers.
 //!
+//! ```
+//! use nagi_bson::{Value, doc};
+//! let d = doc! { "a": 1, "b": { "c": [1, "x"] } };
+//! assert_eq!(d.get("a"), Value::Int32(1));
+//! ```
+//!
 //! Does not know about: commands, error codes of MongoDB (see `nagi-error`), files, sockets.
 
 mod array;

@@ -6,11 +6,31 @@ use crate::{Array, Binary, Decimal128, Doc, Regex, Type, Value};
 
 /// Text of validated bytes, without checking it again on every read.
 pub(crate) fn text(bytes: &[u8]) -> &str {
-    debug_assert!(std::str::from_utf8(bytes).is_ok());
     // SAFETY: a `Doc` is made from bytes that passed `validate` (which checks UTF-8 of every name
     // and string), from `DocWriter` (which takes `&str`), or from an engine that gives back, guarded
     // by its checksums, exactly the bytes that were stored after validation.
     unsafe { std::str::from_utf8_unchecked(bytes) }
+}
+
+/// Position of the first zero byte, eight bytes a step: names are short, calls are not free.
+pub(crate) fn name_len(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let zeros = word.wrapping_sub(LOW) & !word & (LOW << 7);
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    bytes.get(at..)?.iter().position(|b| *b == 0).map(|i| at + i)
+}
+
+/// The two words of a number of the decimal library, which keeps them private.
+pub(crate) fn decimal_words(n: dfp_number_sys::BID128) -> [u64; 2] {
+    // SAFETY: `BID128` is `repr(C)` around exactly `[u64; 2]`; every bit pattern is a valid u64.
+    unsafe { std::mem::transmute::<dfp_number_sys::BID128, [u64; 2]>(n) }
 }
 
 pub(crate) fn int32(bytes: &[u8], at: usize) -> i32 {

@@ -29,7 +29,7 @@ pub(crate) fn document(bytes: &[u8]) -> Result<()> {
         return Err(ParseError::new("bytes follow the document", bytes.len()));
     }
     let mut check = Check { bytes, at: 4, ends: [0; DEPTH_MAX + 1], depth: 0 };
-    check.ends[0] = bytes.len();
+    check.ends[0] = bytes.len() as u32;
     check.run()
 }
 
@@ -37,7 +37,7 @@ struct Check<'a> {
     bytes: &'a [u8],
     at: usize,
     /// End (exclusive, after the terminator) of each open document.
-    ends: [usize; DEPTH_MAX + 1],
+    ends: [u32; DEPTH_MAX + 1],
     depth: usize,
 }
 
@@ -48,7 +48,7 @@ impl Check<'_> {
 
     fn run(&mut self) -> Result<()> {
         loop {
-            let end = self.ends[self.depth];
+            let end = self.ends[self.depth] as usize;
             if self.at >= end {
                 return self.fail("document has no terminator");
             }
@@ -61,7 +61,7 @@ impl Check<'_> {
                 if self.depth == 0 {
                     return Ok(());
                 }
-                self.close()?;
+                self.depth -= 1;
                 continue;
             }
             self.at += 1;
@@ -70,15 +70,9 @@ impl Check<'_> {
         }
     }
 
-    /// Leaves a nested document.
-    fn close(&mut self) -> Result<()> {
-        self.depth -= 1;
-        Ok(())
-    }
-
     fn cstring(&mut self, end: usize) -> Result<()> {
         let rest = &self.bytes[self.at..end];
-        let Some(len) = rest.iter().position(|b| *b == 0) else {
+        let Some(len) = raw::name_len(rest) else {
             return self.fail("name has no terminator");
         };
         if std::str::from_utf8(&rest[..len]).is_err() {
@@ -157,10 +151,10 @@ impl Check<'_> {
             return self.fail("nested document runs over the end of its document");
         }
         if self.depth == DEPTH_MAX {
-            return self.fail("nesting is too deep");
+            return self.fail(ParseError::TOO_DEEP);
         }
         self.depth += 1;
-        self.ends[self.depth] = close;
+        self.ends[self.depth] = close as u32;
         self.at += 4;
         Ok(())
     }

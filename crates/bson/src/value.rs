@@ -4,8 +4,9 @@ use crate::{Array, Decimal128, Doc};
 
 /// A BSON value that points into the bytes of a document.
 ///
-/// `Missing` is no BSON type: it is what a path that leads nowhere yields.
-#[derive(Debug, Clone, Copy)]
+/// `Missing` is no BSON type: it is what a path that leads nowhere yields. `==` compares type and
+/// bytes (NaN differs from itself); for MongoDB's equality see [`crate::compare`].
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Missing,
     Null,
@@ -36,7 +37,10 @@ pub enum Value<'a> {
 const _: () = assert!(size_of::<Value<'_>>() == 24);
 
 /// Binary data and its subtype. For subtype 2 `bytes` still holds the inner length.
+///
+/// Packed, so that a `Value` stays at 24 bytes; the fields are `Copy` and are read by value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(Rust, packed)]
 pub struct Binary<'a> {
     pub subtype: u8,
     pub bytes: &'a [u8],
@@ -180,10 +184,7 @@ impl<'a> Value<'a> {
     }
 
     pub const fn is_number(&self) -> bool {
-        matches!(
-            self,
-            Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_)
-        )
+        matches!(self, Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_))
     }
 
     /// A string (not a symbol).

@@ -251,11 +251,12 @@ codes! {
     NOT_WRITABLE_PRIMARY = 10107, "NotWritablePrimary";
     BSON_OBJECT_TOO_LARGE = 10334, "BSONObjectTooLarge";
     DUPLICATE_KEY = 11000, "DuplicateKey";
-    DUPLICATE_KEY = 11001, "DuplicateKey";
+    /// Old drivers look for the three numbers that a duplicate key once had.
+    DUPLICATE_KEY_ON_UPDATE = 11001, "DuplicateKey";
     INTERRUPTED_AT_SHUTDOWN = 11600, "InterruptedAtShutdown";
     INTERRUPTED = 11601, "Interrupted";
     INTERRUPTED_DUE_TO_REPL_STATE_CHANGE = 11602, "InterruptedDueToReplStateChange";
-    DUPLICATE_KEY = 12582, "DuplicateKey";
+    DUPLICATE_KEY_CAPPED = 12582, "DuplicateKey";
     BACKGROUND_OPERATION_IN_PROGRESS_FOR_DATABASE = 12586, "BackgroundOperationInProgressForDatabase";
     BACKGROUND_OPERATION_IN_PROGRESS_FOR_NAMESPACE = 12587, "BackgroundOperationInProgressForNamespace";
     MERGE_STAGE_NO_MATCHING_DOCUMENT = 13113, "MergeStageNoMatchingDocument";

@@ -84,7 +84,8 @@ impl std::error::Error for Error {}
 
 impl From<nagi_bson::ParseError> for Error {
     fn from(error: nagi_bson::ParseError) -> Error {
-        Error::new(Code::INVALID_BSON, format!("Invalid BSON: {error}"))
+        let code = if error.is_too_deep() { Code::OVERFLOW } else { Code::INVALID_BSON };
+        Error::new(code, format!("Invalid BSON: {error}"))
     }
 }
 

@@ -1,1 +1,0 @@
-//! Extended JSON v2, both ways, and a relaxed reader of the shell's notation for tests.
