@@ -1,1 +1,39 @@
-//! Placeholder.
+//! Collections, records and index keys over the storage contract.
+//!
+//!   query, server --> Store -- catalog() --> Catalog --> Collection --> Index      immutable, shared
+//!                           -- latest(), snapshot() --> Reader --> RecordCursor, IndexCursor
+//!                           -- write(f) --> WriteTxn::{insert, update, delete}     the one retry loop
+//!                           -- create_indexes, drop_collection, ...                DDL
+//!
+//! Invariants
+//! - Only this crate and the engines see storage keys; their layout is in docs/format.md.
+//! - A record, its index keys and the counters of its collection change in one commit.
+//! - A `Collection` never changes; DDL publishes a new one, and waits until no writer uses the old.
+//!
+//! Does not know about: plans, commands, sessions, sockets.
+
+mod build;
+mod cache;
+mod catalog;
+mod engine_error;
+mod ident;
+mod index;
+pub mod keystring;
+mod namespace;
+mod reader;
+mod store;
+mod txn;
+mod validate;
+
+pub use build::BuildOptions;
+pub use catalog::{
+    Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
+    IndexSelector, Uuid, ViewOptions,
+};
+pub use index::{Index, IndexKind, IndexSpec, KeyPart};
+pub use nagi_kv::{CommitStamp, Durability};
+pub use namespace::Namespace;
+pub use reader::{IndexCursor, Reader, RecordCursor, RecordId, Snapshot};
+pub use store::{Store, StoreOptions, WriteOptions};
+pub use txn::WriteTxn;
+pub use validate::ValidateReport;

@@ -1,0 +1,1 @@
+//! Whole documents by `_id`, above the engine.

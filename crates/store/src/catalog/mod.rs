@@ -1,0 +1,190 @@
+//! What exists: databases, collections, indexes. Immutable; a request holds one version.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use nagi_bson::{Doc, DocBuf};
+use nagi_error::Result;
+
+use crate::{Index, Namespace, ident::Ident};
+
+/// A collection's identity; subtype 4 binary on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uuid(pub [u8; 16]);
+
+/// One version of the catalog.
+#[derive(Default)]
+pub struct Catalog {
+    pub(crate) collections: BTreeMap<Namespace, Arc<Collection>>,
+}
+
+impl Catalog {
+    pub fn collection(&self, namespace: &Namespace) -> Option<&Arc<Collection>> {
+        self.collections.get(namespace)
+    }
+
+    pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Collection>> {
+        self.collections.values().find(|c| c.uuid == uuid)
+    }
+
+    /// Names of the databases that have a collection, sorted.
+    pub fn databases(&self) -> impl Iterator<Item = &str> {
+        let mut last = "";
+        self.collections.keys().map(|ns| ns.database()).filter(move |name| {
+            let new = *name != last;
+            last = name;
+            new
+        })
+    }
+
+    /// The collections and views of a database, sorted by name.
+    pub fn database<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Arc<Collection>> {
+        self.collections.values().filter(move |c| c.namespace.database() == name)
+    }
+
+    /// Every collection and view, sorted by namespace.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Collection>> {
+        self.collections.values()
+    }
+}
+
+/// A collection or a view.
+pub struct Collection {
+    pub uuid: Uuid,
+    pub namespace: Namespace,
+    pub options: CollectionOptions,
+    /// `_id_` first; includes those being built. Empty for a view.
+    pub indexes: Box<[Arc<Index>]>,
+    pub(crate) ident: Ident,
+    pub(crate) state: Arc<CollectionState>,
+}
+
+/// What lives on while versions of a collection come and go.
+#[derive(Default)]
+pub(crate) struct CollectionState {
+    pub(crate) count: AtomicI64,
+    pub(crate) data_bytes: AtomicI64,
+}
+
+impl Collection {
+    pub fn is_view(&self) -> bool {
+        self.options.view.is_some()
+    }
+
+    /// The index on `_id`; none for a view.
+    pub fn id_index(&self) -> Option<&Arc<Index>> {
+        self.indexes.iter().find(|index| index.spec.is_id())
+    }
+
+    pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
+        self.indexes.iter().find(|index| index.name() == name)
+    }
+
+    /// The indexes that reads may use.
+    pub fn ready_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.ready)
+    }
+
+    /// Number of documents, exact as of the newest commit. Costs nothing.
+    pub fn count(&self) -> i64 {
+        self.state.count.load(Ordering::Relaxed)
+    }
+
+    /// Sum of the documents' sizes in bytes. Costs nothing.
+    pub fn data_bytes(&self) -> i64 {
+        self.state.data_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// What a view reads.
+#[derive(Clone, Debug)]
+pub struct ViewOptions {
+    pub on: Namespace,
+    /// An array of stages.
+    pub pipeline: nagi_bson::ArrayBuf,
+}
+
+/// Options of `create`.
+#[derive(Clone, Debug, Default)]
+pub struct CollectionOptions {
+    /// As given, for `listCollections`.
+    pub doc: DocBuf,
+    pub capped: bool,
+    /// Of a capped collection.
+    pub size_bytes_max: Option<i64>,
+    /// Of a capped collection.
+    pub count_max: Option<i64>,
+    pub view: Option<ViewOptions>,
+    pub validator: Option<DocBuf>,
+}
+
+impl CollectionOptions {
+    /// Checks the options of `create` (without the `create` field and generic arguments).
+    pub fn parse(options: Doc<'_>, namespace: &Namespace) -> Result<CollectionOptions> {
+        let _ = (options, namespace);
+        unimplemented!("next commit")
+    }
+}
+
+/// Figures of a collection. Count and data size are exact, the rest are estimates; cheap.
+#[derive(Clone, Debug, Default)]
+pub struct CollectionStats {
+    pub count: i64,
+    pub data_bytes: i64,
+    pub storage_bytes: i64,
+    /// Name and size on disk.
+    pub index_bytes: Vec<(Box<str>, i64)>,
+}
+
+/// What `createIndexes` replies.
+#[derive(Clone, Debug)]
+pub struct CreatedIndexes {
+    pub before: usize,
+    pub after: usize,
+    pub created_collection: bool,
+}
+
+/// Which indexes to drop.
+#[derive(Clone, Debug)]
+pub enum IndexSelector<'a> {
+    /// `"*"`: all but `_id_`.
+    All,
+    Name(&'a str),
+    Names(Vec<&'a str>),
+    Key(Doc<'a>),
+}
+
+/// What `collMod` changes; absent parts stay.
+#[derive(Clone, Debug, Default)]
+pub struct CollMod<'a> {
+    pub index: Option<Doc<'a>>,
+    pub validator: Option<Doc<'a>>,
+    pub validation_level: Option<&'a str>,
+    pub validation_action: Option<&'a str>,
+    pub view_on: Option<&'a str>,
+    pub pipeline: Option<nagi_bson::Array<'a>>,
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, byte) in self.0.iter().enumerate() {
+            if matches!(at, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

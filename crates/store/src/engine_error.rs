@@ -1,0 +1,28 @@
+//! Translates the engine's errors into MongoDB's, once.
+
+use nagi_error::{Code, Error};
+
+/// The text drivers and ODMs look for in code 112.
+const WRITE_CONFLICT: &str = "Caused by :: Write conflict during plan execution and yielding is \
+     disabled. :: Please retry your operation or multi-document transaction.";
+
+/// What the client gets for an engine's error.
+#[cold]
+pub(crate) fn engine(error: nagi_kv::Error) -> Error {
+    match error {
+        nagi_kv::Error::Conflict => Error::new(Code::WRITE_CONFLICT, WRITE_CONFLICT),
+        nagi_kv::Error::SnapshotTooOld => Error::new(
+            Code::SNAPSHOT_TOO_OLD,
+            "Read timestamp is older than the oldest available timestamp.",
+        ),
+        nagi_kv::Error::Full => {
+            Error::new(Code::OUT_OF_DISK_SPACE, "No space left on device; the write was refused")
+        }
+        nagi_kv::Error::Corrupt(what) => {
+            Error::new(Code::INTERNAL_ERROR, format!("Data corruption detected: {what}"))
+        }
+        nagi_kv::Error::Io(io) => {
+            Error::new(Code::INTERNAL_ERROR, format!("Storage engine error: {io}"))
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Idents and the storage keys made of them.
+//!
+//! Every collection and every index has an ident, a number that is never used again. All keys of
+//! one ident lie together, so that dropping it is dropping one range.
+//!
+//!   Records    ident (4 bytes, big-endian) | record id (8 bytes, big-endian, sign bit flipped)
+//!   Index      ident | key string [| record id]          record id in the key unless unique
+//!   Counters   ident                                     of the collection
+//!   Catalog    kind (1 byte) | ident
+//!
+//! See docs/format.md.
+
+use crate::RecordId;
+
+/// A key prefix; assigned once, ascending, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Ident(pub(crate) u32);
+
+/// What a key of `Space::Catalog` begins with.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum CatalogKey {
+    /// Format version; one key.
+    Format = 1,
+    /// A collection's document; by the collection's ident.
+    Collection = 2,
+    /// Multikey paths of an index; by the index's ident.
+    Multikey = 3,
+    /// The next ident to assign; one key.
+    NextIdent = 4,
+    /// An ident whose range is still to be dropped; the value is the space's number.
+    Dropped = 5,
+}
+
+impl Ident {
+    pub(crate) fn bytes(self) -> [u8; 4] {
+        self.0.to_be_bytes()
+    }
+
+    /// The least key after all keys of this ident.
+    pub(crate) fn end(self) -> [u8; 4] {
+        (self.0 + 1).to_be_bytes()
+    }
+
+    pub(crate) fn record_key(self, id: RecordId) -> [u8; 12] {
+        let mut key = [0; 12];
+        key[..4].copy_from_slice(&self.bytes());
+        key[4..].copy_from_slice(&id.bytes());
+        key
+    }
+
+    pub(crate) fn catalog_key(self, kind: CatalogKey) -> [u8; 5] {
+        let [a, b, c, d] = self.bytes();
+        [kind as u8, a, b, c, d]
+    }
+}
+
+impl RecordId {
+    /// Eight bytes that order as the number does.
+    pub(crate) fn bytes(self) -> [u8; 8] {
+        ((self.0 as u64) ^ (1 << 63)).to_be_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; 8]) -> RecordId {
+        RecordId((u64::from_be_bytes(bytes) ^ (1 << 63)) as i64)
+    }
+}

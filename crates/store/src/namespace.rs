@@ -1,0 +1,115 @@
+//! `database.collection`, parsed once and right from then on.
+
+use std::fmt;
+
+use nagi_error::{Code, Result, bail};
+
+/// Longest `database.collection` in bytes.
+const NAMESPACE_BYTES_MAX: usize = 255;
+/// Longest database name in bytes.
+const DATABASE_BYTES_MAX: usize = 63;
+
+/// A checked full name of a collection. Orders by its text.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Namespace {
+    text: Box<str>,
+    dot: u8,
+}
+
+impl Namespace {
+    /// Checks both names; code 73 in MongoDB's words if one is not allowed.
+    pub fn new(database: &str, collection: &str) -> Result<Namespace> {
+        Namespace::check_database(database)?;
+        check_collection(database, collection)?;
+        if database.len() + 1 + collection.len() > NAMESPACE_BYTES_MAX {
+            bail!(
+                Code::INVALID_NAMESPACE,
+                "Fully qualified namespace is too long. Namespace: {database}.{collection} Max: {}",
+                NAMESPACE_BYTES_MAX
+            );
+        }
+        let text = format!("{database}.{collection}").into_boxed_str();
+        Ok(Namespace { text, dot: database.len() as u8 })
+    }
+
+    /// Splits at the first dot and checks both parts.
+    pub fn parse(text: &str) -> Result<Namespace> {
+        match text.split_once('.') {
+            Some((database, collection)) => Namespace::new(database, collection),
+            None => bail!(Code::INVALID_NAMESPACE, "Invalid namespace specified '{text}'"),
+        }
+    }
+
+    /// Whether `database` is allowed as the name of a database; code 73 if not.
+    pub fn check_database(database: &str) -> Result<()> {
+        let bad = |c: char| matches!(c, '\0' | '/' | '\\' | '.' | ' ' | '"' | '$');
+        if database.is_empty() || database.len() > DATABASE_BYTES_MAX || database.contains(bad) {
+            bail!(Code::INVALID_NAMESPACE, "Invalid database name: '{database}'");
+        }
+        Ok(())
+    }
+
+    pub fn database(&self) -> &str {
+        &self.text[..usize::from(self.dot)]
+    }
+
+    pub fn collection(&self) -> &str {
+        &self.text[usize::from(self.dot) + 1..]
+    }
+
+    /// `database.collection`.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is one of the collections that belong to the server.
+    pub fn is_system(&self) -> bool {
+        self.collection().starts_with("system.")
+    }
+}
+
+fn check_collection(database: &str, collection: &str) -> Result<()> {
+    let allowed_dollar = database == "local" && collection == "oplog.$main";
+    if collection.is_empty() {
+        bail!(Code::INVALID_NAMESPACE, "Invalid namespace specified '{database}.'");
+    }
+    let bad = |c: char| c == '\0' || (c == '$' && !allowed_dollar);
+    if collection.starts_with('.') || collection.ends_with('.') || collection.contains(bad) {
+        bail!(Code::INVALID_NAMESPACE, "Invalid collection name: '{collection}'");
+    }
+    Ok(())
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Namespace;
+
+    #[test]
+    fn splits_at_the_first_dot() {
+        let ns = Namespace::parse("db.a.b").unwrap();
+        assert_eq!((ns.database(), ns.collection()), ("db", "a.b"));
+    }
+
+    #[test]
+    fn refuses_what_mongodb_refuses() {
+        for bad in ["db", "db.", ".c", "d b.c", "d$.c", "db..c", "db.c.", "db.a$b", "db.a\0b"] {
+            assert_eq!(Namespace::parse(bad).unwrap_err().code().0, 73, "{bad:?}");
+        }
+        assert!(Namespace::new("local", "oplog.$main").is_ok());
+        assert!(Namespace::new("d", &"c".repeat(253)).is_ok());
+        assert!(Namespace::new("d", &"c".repeat(254)).is_err());
+        assert!(Namespace::new(&"d".repeat(64), "c").is_err());
+    }
+}
