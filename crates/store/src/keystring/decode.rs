@@ -344,8 +344,8 @@ fn coefficient(magnitude: &Magnitude, exponent: i32) -> Option<u128> {
             return coefficient.checked_div(10u128.checked_pow(zeros)?);
         }
         None if magnitude.integer > 0 => {
-            let bits = (u128::from(magnitude.integer) << FRACTION_BITS)
-                | u128::from(magnitude.fraction);
+            let bits =
+                (u128::from(magnitude.integer) << FRACTION_BITS) | u128::from(magnitude.fraction);
             (Big::from_u128(bits), FRACTION_BITS as i32)
         }
         None => {

@@ -176,8 +176,7 @@ pub(super) fn exponent_from_bits(bits: u64) -> i32 {
 }
 
 fn decimal_magnitude(coefficient: u128, exponent: i32) -> Magnitude {
-    short_fraction(coefficient, exponent)
-        .unwrap_or_else(|| long_decimal(coefficient, exponent))
+    short_fraction(coefficient, exponent).unwrap_or_else(|| long_decimal(coefficient, exponent))
 }
 
 fn tail(mut coefficient: u128, mut exponent: i32) -> (i32, u128) {
