@@ -1,0 +1,65 @@
+// What a person types into mongosh; run with --file. Prints each failure and a count.
+let passed = 0;
+const failed = [];
+function check(name, ok, seen) {
+  if (ok) passed++;
+  else { failed.push(name); print('FAILED ' + name + ' ' + EJSON.stringify(seen)); }
+}
+const same = (a, b) => EJSON.stringify(a, { relaxed: true }) === EJSON.stringify(b, { relaxed: true });
+const equal = (name, seen, expected) => check(name, same(seen, expected), seen);
+
+db = db.getSiblingDB('nagi_mongosh');
+db.dropDatabase();
+const c = db.people;
+equal('insertOne', c.insertOne({ _id: 1, name: 'Ada' }).insertedId, 1);
+equal('insertMany', Object.keys(c.insertMany([{ _id: 2, n: 5 }, { _id: 3, n: 6 }, { _id: 4, n: 7 }]).insertedIds).length, 3);
+equal('find', c.find({ n: { $gt: 5 } }).sort({ n: -1 }).toArray().map((d) => d._id), [4, 3]);
+let names = [];
+c.find().forEach((d) => names.push(d._id));
+equal('forEach', names, [1, 2, 3, 4]);
+equal('findOne', c.findOne({ name: 'Ada' }), { _id: 1, name: 'Ada' });
+equal('updateOne', c.updateOne({ _id: 2 }, { $set: { x: 1 } }).modifiedCount, 1);
+equal('updateMany', c.updateMany({}, { $inc: { n: 1 } }).matchedCount, 4);
+equal('replaceOne', c.replaceOne({ _id: 3 }, { r: true }).modifiedCount, 1);
+equal('deleteOne', c.deleteOne({ _id: 3 }).deletedCount, 1);
+equal('deleteMany', c.deleteMany({ n: 1 }).deletedCount, 1);
+equal('countDocuments', c.countDocuments(), 2);
+equal('estimatedDocumentCount', c.estimatedDocumentCount(), 2);
+equal('createIndex', c.createIndex({ n: 1 }), 'n_1');
+equal('getIndexes', c.getIndexes().map((i) => i.name), ['_id_', 'n_1']);
+equal('aggregate', c.aggregate([{ $group: { _id: null, s: { $sum: '$n' } } }]).toArray(), [{ _id: null, s: 14 }]);
+const plan = c.find({ n: 6 }).explain('executionStats');
+check('explain', EJSON.stringify(plan.queryPlanner.winningPlan).includes('IXSCAN') && plan.executionStats.nReturned === 1, plan);
+check('stats', c.stats().count === 2 && c.stats().nindexes === 2, c.stats());
+check('db.stats', db.stats().objects === 2, db.stats());
+equal('distinct', c.distinct('x'), [1]);
+equal('findOneAndUpdate', c.findOneAndUpdate({ _id: 2 }, { $set: { x: 2 } }, { returnDocument: 'after' }).x, 2);
+equal('bulkWrite', c.bulkWrite([{ insertOne: { document: { _id: 9 } } }, { deleteOne: { filter: { _id: 9 } } }]).insertedCount, 1);
+const bulk = c.initializeOrderedBulkOp();
+bulk.insert({ _id: 10 });
+bulk.find({ _id: 10 }).updateOne({ $set: { b: 1 } });
+equal('bulk object', bulk.execute().modifiedCount, 1);
+try { c.insertOne({ _id: 10 }); check('duplicate', false); } catch (e) { equal('duplicate', e.code, 11000); }
+try { db.runCommand({ nope: 1 }); check('unknown command', false); } catch (e) { equal('unknown command', e.code, 59); }
+check('version', db.version().startsWith('8.0'), db.version());
+check('serverStatus', db.serverStatus().ok === 1);
+check('hostInfo', db.hostInfo().ok === 1);
+check('hello', db.hello().isWritablePrimary === true);
+check('adminCommand', db.adminCommand({ listDatabases: 1 }).databases.length >= 1);
+check('getCollectionInfos', db.getCollectionInfos({ name: 'people' })[0].type === 'collection');
+c.insertOne({ _id: 'types', l: Long('9007199254740993'), d: Decimal128('1.10'), u: UUID(), t: Timestamp(1, 2), i: ISODate(), r: /a/i });
+const t = c.findOne({ _id: 'types' });
+check('types', t.l.toString() === '9007199254740993' && t.d.toString() === '1.10' && t.t.t === 1, t);
+equal('drop index', c.dropIndex('n_1').nIndexesWas, 2);
+equal('rename', c.renameCollection('folk').ok, 1);
+equal('drop', db.folk.drop(), true);
+const big = 'x'.repeat(1000000);
+for (let i = 0; i < 30; i++) db.big.insertOne({ _id: i, data: big });
+let bytes = 0;
+db.big.find().forEach((d) => { bytes += d.data.length; });
+equal('1 MB documents', bytes, 30000000);
+check('sizes', db.big.stats().size > 30000000 && db.big.dataSize() > 30000000, db.big.stats());
+equal('slow server-side loop', db.big.find({ data: /y$/ }).itcount(), 0);
+db.dropDatabase();
+print(`mongosh ${version()}: ${passed} assertions passed, ${failed.length} failed`);
+quit(failed.length ? 1 : 0);

@@ -1,0 +1,11 @@
+//go:build tools
+
+// MongoDB's own tools, built from their module: the versions stand in go.mod.
+package tools
+
+import (
+	_ "github.com/mongodb/mongo-tools/bsondump/main"
+	_ "github.com/mongodb/mongo-tools/mongodump/main"
+	_ "github.com/mongodb/mongo-tools/mongorestore/main"
+	_ "github.com/mongodb/mongo-tools/mongostat/main"
+)
