@@ -1,1 +1,8 @@
-//! Placeholder.
+//! The document language: expressions, filters, updates, projections, accumulators, dates.
+//!
+//! Pure functions over BSON: no I/O, no clock, no threads. What a stage or a command means lives in
+//! `nagi-query` and `nagi-server`; here is what `{$add: ["$a", 1]}` or `{a: {$gt: 5}}` mean.
+
+pub mod accum;
+pub mod expr;
+pub mod project;

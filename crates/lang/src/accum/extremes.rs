@@ -1,0 +1,131 @@
+//! `$min`, `$max`, `$minN`, `$maxN`: by BSON order; null and missing do not count.
+
+use std::cmp::Ordering;
+
+use nagi_bson::{Value, ValueBuf, ValueSlot, compare};
+use nagi_error::Result;
+
+use super::positions::parse_n;
+use super::spec::{parsed, single};
+use super::{Accumulator, Parsed};
+use crate::expr::ParseCx;
+
+/// The smallest or largest value so far.
+pub(crate) struct Extreme {
+    wanted: Ordering,
+    value: Option<ValueBuf>,
+}
+
+pub(super) fn parse_min(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    single(name, value, cx, || Extreme::new(Ordering::Less))
+}
+
+pub(super) fn parse_max(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    single(name, value, cx, || Extreme::new(Ordering::Greater))
+}
+
+impl Extreme {
+    /// `Less` looks for the smallest, `Greater` for the largest value.
+    pub(crate) fn new(wanted: Ordering) -> Extreme {
+        Extreme { wanted, value: None }
+    }
+}
+
+impl Accumulator for Extreme {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        if value.is_nullish() {
+            return Ok(());
+        }
+        let better = match &self.value {
+            Some(best) => compare::values(value, best.value()) == self.wanted,
+            None => true,
+        };
+        if better {
+            self.value = Some(ValueBuf::new(value));
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, part: Value<'_>) -> Result<()> {
+        self.add(part)
+    }
+
+    fn partial(&self, out: ValueSlot<'_>) {
+        out.put(self.value.as_ref().map_or(Value::Null, ValueBuf::value));
+    }
+
+    fn finish(&mut self, out: ValueSlot<'_>) {
+        self.partial(out);
+    }
+
+    fn bytes(&self) -> usize {
+        self.value.as_ref().map_or(0, ValueBuf::heap_bytes)
+    }
+}
+
+/// The n smallest or largest values, sorted.
+struct Extremes {
+    wanted: Ordering,
+    n: usize,
+    values: Vec<ValueBuf>,
+}
+
+pub(super) fn parse_min_n(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    let (input, n) = parse_n(name, value, cx)?;
+    Ok(parsed(input, move || Extremes { wanted: Ordering::Less, n, values: Vec::new() }))
+}
+
+pub(super) fn parse_max_n(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    let (input, n) = parse_n(name, value, cx)?;
+    Ok(parsed(input, move || Extremes { wanted: Ordering::Greater, n, values: Vec::new() }))
+}
+
+impl Accumulator for Extremes {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        if value.is_nullish() {
+            return Ok(());
+        }
+        let better = |other: &ValueBuf| compare::values(value, other.value()) == self.wanted;
+        let at = self.values.partition_point(|other| !better(other));
+        if at < self.n {
+            self.values.insert(at, ValueBuf::new(value));
+            self.values.truncate(self.n);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, part: Value<'_>) -> Result<()> {
+        match part {
+            Value::Array(items) => items.iter().try_for_each(|v| self.add(v)),
+            _ => Ok(()),
+        }
+    }
+
+    fn partial(&self, out: ValueSlot<'_>) {
+        out.array(|out| self.values.iter().for_each(|v| out.push(v.value())));
+    }
+
+    fn finish(&mut self, out: ValueSlot<'_>) {
+        self.partial(out);
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.iter().map(|v| v.heap_bytes() + size_of::<ValueBuf>()).sum()
+    }
+}

@@ -1,0 +1,96 @@
+//! Accumulators: what `$group` keeps per group and field (`$sum`, `$push`, ...).
+//!
+//! [`AccumSpec`] is parsed once per field; each group owns a state made by [`AccumSpec::new_state`].
+//! A state can hand out what it has as a value (`partial`) that another state takes in (`merge`):
+//! that is how groups are spilled and how shards would combine. Rows are in [`ROWS`], by name.
+//!
+//! Does not know about: group keys, memory limits of stages (it reports its bytes).
+
+mod averages;
+mod collect;
+mod extremes;
+mod merge_objects;
+mod number_sum;
+mod positions;
+mod ranked;
+mod spec;
+mod spread;
+mod sums;
+
+pub use number_sum::NumberSum;
+pub use spec::AccumSpec;
+
+use nagi_bson::{Value, ValueSlot};
+use nagi_error::Result;
+
+use crate::expr::{Expr, ParseCx};
+
+/// The state of one accumulator in one group.
+pub trait Accumulator: Send {
+    /// Takes the argument's value for one document.
+    fn add(&mut self, value: Value<'_>) -> Result<()>;
+
+    /// Takes what another state of the same accumulator gave out by `partial`.
+    fn merge(&mut self, part: Value<'_>) -> Result<()>;
+
+    /// Writes the state so that `merge` can take it.
+    fn partial(&self, out: ValueSlot<'_>);
+
+    /// Writes the result.
+    fn finish(&mut self, out: ValueSlot<'_>);
+
+    /// Memory that the state holds beside its own size.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Makes a state.
+type NewState = Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>;
+
+/// A parsed argument and how states are made.
+struct Parsed {
+    argument: Expr,
+    new_state: NewState,
+}
+
+/// One accumulator.
+struct Row {
+    name: &'static str,
+    parse: fn(&'static str, Value<'_>, &mut ParseCx<'_>) -> Result<Parsed>,
+}
+
+/// Every accumulator, sorted by name.
+static ROWS: &[Row] = &[
+    Row { name: "$addToSet", parse: collect::parse_add_to_set },
+    Row { name: "$avg", parse: averages::parse },
+    Row { name: "$bottom", parse: ranked::parse_bottom },
+    Row { name: "$bottomN", parse: ranked::parse_bottom_n },
+    Row { name: "$count", parse: sums::parse_count },
+    Row { name: "$first", parse: positions::parse_first },
+    Row { name: "$firstN", parse: positions::parse_first_n },
+    Row { name: "$last", parse: positions::parse_last },
+    Row { name: "$lastN", parse: positions::parse_last_n },
+    Row { name: "$max", parse: extremes::parse_max },
+    Row { name: "$maxN", parse: extremes::parse_max_n },
+    Row { name: "$mergeObjects", parse: merge_objects::parse },
+    Row { name: "$min", parse: extremes::parse_min },
+    Row { name: "$minN", parse: extremes::parse_min_n },
+    Row { name: "$push", parse: collect::parse_push },
+    Row { name: "$stdDevPop", parse: spread::parse_pop },
+    Row { name: "$stdDevSamp", parse: spread::parse_samp },
+    Row { name: "$sum", parse: sums::parse_sum },
+    Row { name: "$top", parse: ranked::parse_top },
+    Row { name: "$topN", parse: ranked::parse_top_n },
+];
+
+/// Every accumulator's name, sorted.
+pub fn accumulator_names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name)
+}
+
+pub(crate) use averages::Average;
+pub(crate) use extremes::Extreme;
+pub(crate) use merge_objects::MergeObjects;
+pub(crate) use spread::Spread;
+pub(crate) use sums::Sum;

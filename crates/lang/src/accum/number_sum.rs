@@ -1,0 +1,211 @@
+//! The exact sum of numbers of any type, as `$sum` and `$avg` need it.
+//!
+//! Integers are summed in 128 bits, doubles in double-double arithmetic (two doubles, an error of
+//! about 2^-106), decimals as decimals; the parts meet when the result is asked for, so that the
+//! result does not depend on the order of the input.
+
+use nagi_bson::{Decimal128, Type, Value};
+
+/// A running sum.
+#[derive(Debug, Clone, Copy)]
+pub struct NumberSum {
+    integers: i128,
+    doubles: DoubleDouble,
+    decimals: Decimal128,
+    /// The widest type seen: int, long, double, decimal.
+    widest: Type,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct DoubleDouble {
+    sum: f64,
+    rest: f64,
+    /// The plain sum, which decides when infinities or NaN came in.
+    plain: f64,
+}
+
+impl Default for NumberSum {
+    fn default() -> Self {
+        NumberSum {
+            integers: 0,
+            doubles: DoubleDouble { sum: 0.0, rest: 0.0, plain: 0.0 },
+            decimals: Decimal128::ZERO,
+            widest: Type::Int,
+        }
+    }
+}
+
+impl NumberSum {
+    /// Adds a number; gives false for what is none.
+    pub fn add(&mut self, value: Value<'_>) -> bool {
+        match value {
+            Value::Int32(n) => self.integers += i128::from(n),
+            Value::Int64(n) => {
+                self.integers += i128::from(n);
+                self.widen(Type::Long);
+            }
+            Value::Double(n) => {
+                self.doubles.add(n);
+                self.widen(Type::Double);
+            }
+            Value::Decimal128(n) => {
+                self.decimals = self.decimals.add(n);
+                self.widen(Type::Decimal);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn widen(&mut self, to: Type) {
+        let rank = |t| match t {
+            Type::Int => 0,
+            Type::Long => 1,
+            Type::Double => 2,
+            _ => 3,
+        };
+        if rank(to) > rank(self.widest) {
+            self.widest = to;
+        }
+    }
+
+    /// Adds the parts of another sum.
+    pub fn merge(&mut self, other: &NumberSum) {
+        self.integers += other.integers;
+        self.doubles.add(other.doubles.sum);
+        self.doubles.add(other.doubles.rest);
+        self.decimals = self.decimals.add(other.decimals);
+        self.widen(other.widest);
+    }
+
+    pub fn is_decimal(&self) -> bool {
+        self.widest == Type::Decimal
+    }
+
+    /// The sum in the widest type seen; integers that do not fit widen.
+    pub fn value(&self) -> Value<'static> {
+        match self.widest {
+            Type::Int | Type::Long => match (i32::try_from(self.integers), self.widest) {
+                (Ok(n), Type::Int) => Value::Int32(n),
+                _ => match i64::try_from(self.integers) {
+                    Ok(n) => Value::Int64(n),
+                    Err(_) => Value::Double(self.integers as f64),
+                },
+            },
+            Type::Double => Value::Double(self.double()),
+            _ => Value::Decimal128(self.decimal()),
+        }
+    }
+
+    /// The sum of all but decimals as a double.
+    pub fn double(&self) -> f64 {
+        self.with_integers().value()
+    }
+
+    /// The sum as a decimal.
+    pub fn decimal(&self) -> Decimal128 {
+        let other = self.with_integers();
+        let value = other.value();
+        if !value.is_finite() {
+            return self.decimals.add(Decimal128::from_f64(value));
+        }
+        let exact = |n| Decimal128::from_f64_exact(n);
+        // Whole doubles are taken as integers so that no digits behind the point appear.
+        let parts = exact(self.doubles.sum).add(exact(self.doubles.rest));
+        let parts = if self.doubles.sum == 0.0 && self.doubles.rest == 0.0 {
+            Decimal128::ZERO
+        } else {
+            parts
+        };
+        let integers = match i64::try_from(self.integers) {
+            Ok(n) => Decimal128::from_i64(n),
+            Err(_) => Decimal128::from_f64_exact(self.integers as f64),
+        };
+        self.decimals.add(parts.add(integers))
+    }
+
+    fn with_integers(&self) -> DoubleDouble {
+        let mut total = self.doubles;
+        if self.integers != 0 {
+            // Pieces of 48 bits are exact doubles.
+            let mut rest = self.integers;
+            let mut unit = 1.0;
+            while rest != 0 {
+                let piece = rest % (1 << 48);
+                total.add(piece as f64 * unit);
+                rest /= 1 << 48;
+                unit *= (1u64 << 48) as f64;
+            }
+        }
+        total
+    }
+}
+
+impl DoubleDouble {
+    fn add(&mut self, value: f64) {
+        self.plain += value;
+        let (high, low) = two_sum(self.rest, value);
+        let (sum, rest) = two_sum(self.sum, high);
+        let (sum, rest) = two_sum(sum, rest + low);
+        self.sum = sum;
+        self.rest = rest;
+    }
+
+    fn value(&self) -> f64 {
+        if self.sum.is_nan() || self.rest.is_nan() || !self.plain.is_finite() {
+            // Only infinities, NaN and an overflow on the way spoil the pair.
+            return if self.sum.is_finite() && self.rest.is_finite() {
+                self.sum
+            } else {
+                self.plain
+            };
+        }
+        self.sum + self.rest
+    }
+}
+
+/// The rounded sum and what rounding lost.
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let b_part = sum - a;
+    let a_part = sum - b_part;
+    (sum, (b - b_part) + (a - a_part))
+}
+
+impl NumberSum {
+    /// Writes the parts as array elements, for [`NumberSum::from_partial`].
+    pub(super) fn write_partial(&self, out: &mut nagi_bson::ArrayWriter<'_>) {
+        out.push(self.widest as u8 as i32);
+        out.push((self.integers >> 64) as i64);
+        out.push(self.integers as i64);
+        out.push(self.doubles.sum);
+        out.push(self.doubles.rest);
+        out.push(self.doubles.plain);
+        out.push(Value::Decimal128(self.decimals));
+    }
+
+    /// Reads what `write_partial` wrote.
+    pub(super) fn from_partial(part: Value<'_>) -> NumberSum {
+        let mut sum = NumberSum::default();
+        let Value::Array(parts) = part else {
+            sum.add(part);
+            return sum;
+        };
+        let mut parts = parts.iter();
+        let mut next = || parts.next().unwrap_or(Value::Null);
+        if let Value::Int32(kind) = next() {
+            sum.widest = Type::from_byte(kind as u8).unwrap_or(Type::Int);
+        }
+        if let (Value::Int64(high), Value::Int64(low)) = (next(), next()) {
+            sum.integers = (i128::from(high) << 64) | i128::from(low as u64);
+        }
+        if let (Value::Double(a), Value::Double(b), Value::Double(plain)) = (next(), next(), next())
+        {
+            sum.doubles = DoubleDouble { sum: a, rest: b, plain };
+        }
+        if let Value::Decimal128(n) = next() {
+            sum.decimals = n;
+        }
+        sum
+    }
+}

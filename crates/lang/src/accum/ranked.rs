@@ -1,0 +1,186 @@
+//! `$top`, `$bottom`, `$topN`, `$bottomN`: what the first or last documents by a sort give.
+//!
+//! The argument is evaluated to `[output, sort value, ...]`, so that a state needs no document.
+
+use std::cmp::Ordering;
+
+use nagi_bson::{Array, Value, ValueBuf, ValueSlot, compare, number};
+use nagi_error::{Code, Result, bail};
+
+use super::positions::count;
+use super::spec::parsed;
+use super::{Accumulator, Parsed};
+use crate::expr::{Expr, ParseCx, parse_field_path};
+
+pub(super) fn parse_top(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    parse(name, value, cx, Shape { bottom: false, single: true })
+}
+
+pub(super) fn parse_top_n(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    parse(name, value, cx, Shape { bottom: false, single: false })
+}
+
+pub(super) fn parse_bottom(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    parse(name, value, cx, Shape { bottom: true, single: true })
+}
+
+pub(super) fn parse_bottom_n(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    parse(name, value, cx, Shape { bottom: true, single: false })
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    bottom: bool,
+    single: bool,
+}
+
+fn parse(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+    shape: Shape,
+) -> Result<Parsed> {
+    let Value::Doc(doc) = value else {
+        bail!(Code::Location(5788001), "specification must be an object; found {name}: {value}");
+    };
+    let (mut output, mut sort, mut n) = (None, None, None);
+    for element in doc {
+        match element.name() {
+            "output" => output = Some(Expr::parse(element.value(), cx)?),
+            "sortBy" => sort = Some(element.value()),
+            "n" if !shape.single => n = Some(Expr::parse(element.value(), cx)?),
+            other => bail!(Code::Location(5788002), "Unknown argument to {name} '{other}'"),
+        }
+    }
+    let n = match (n, shape.single) {
+        (Some(n), _) => count(&n)?,
+        (None, true) => 1,
+        (None, false) => bail!(Code::Location(5788003), "Missing value for 'n'"),
+    };
+    let Some(output) = output else {
+        bail!(Code::Location(5788004), "Missing value for 'output'");
+    };
+    let Some(sort) = sort else {
+        bail!(Code::Location(5788005), "Missing value for 'sortBy'");
+    };
+    let Value::Doc(sort) = sort else {
+        bail!(Code::Location(5788604), "'sortBy' must be an object");
+    };
+    let mut operands = vec![output];
+    let mut descending = Vec::new();
+    for element in sort {
+        let path = parse_field_path(element.name())?;
+        operands.push(Expr::Path(path));
+        descending.push(direction(element.value())?);
+    }
+    let descending: Box<[bool]> = descending.into();
+    Ok(parsed(Expr::Array(operands.into()), move || Ranked {
+        shape,
+        n,
+        descending: descending.clone(),
+        rows: Vec::new(),
+    }))
+}
+
+fn direction(value: Value<'_>) -> Result<bool> {
+    match number::as_i64_exact(value) {
+        Some(1) => Ok(false),
+        Some(-1) => Ok(true),
+        _ if value.is_number() => bail!(
+            Code::Location(15975),
+            "$sort key ordering must be 1 (for ascending) or -1 (for descending)"
+        ),
+        _ => bail!(Code::Location(15974), "Illegal key in $sort specification: {value}"),
+    }
+}
+
+struct Ranked {
+    shape: Shape,
+    n: usize,
+    descending: Box<[bool]>,
+    /// Sorted; at most n.
+    rows: Vec<ValueBuf>,
+}
+
+fn items(row: Value<'_>) -> Array<'_> {
+    row.as_array().unwrap_or(Array::EMPTY)
+}
+
+impl Ranked {
+    fn order(&self, a: Array<'_>, b: Array<'_>) -> Ordering {
+        let pairs = a.iter().skip(1).zip(b.iter().skip(1)).zip(&self.descending);
+        for ((a, b), descending) in pairs {
+            let order = compare::values(sort_value(a, *descending), sort_value(b, *descending));
+            if order.is_ne() {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+/// An array sorts by its smallest or largest element.
+fn sort_value(value: Value<'_>, descending: bool) -> Value<'_> {
+    let Value::Array(items) = value else {
+        return value;
+    };
+    let pick = |a: &Value<'_>, b: &Value<'_>| compare::values(*a, *b);
+    let found = if descending { items.iter().max_by(pick) } else { items.iter().min_by(pick) };
+    found.unwrap_or(Value::Undefined)
+}
+
+impl Accumulator for Ranked {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        let row = items(value);
+        let at = self
+            .rows
+            .partition_point(|other| self.order(items(other.value()), row) != Ordering::Greater);
+        if self.shape.bottom {
+            self.rows.insert(at, ValueBuf::new(value));
+            if self.rows.len() > self.n {
+                self.rows.remove(0);
+            }
+        } else if at < self.n {
+            self.rows.insert(at, ValueBuf::new(value));
+            self.rows.truncate(self.n);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, part: Value<'_>) -> Result<()> {
+        items(part).iter().try_for_each(|row| self.add(row))
+    }
+
+    fn partial(&self, out: ValueSlot<'_>) {
+        out.array(|out| self.rows.iter().for_each(|row| out.push(row.value())));
+    }
+
+    fn finish(&mut self, out: ValueSlot<'_>) {
+        let mut outputs = self.rows.iter().map(|row| items(row.value()).get(0));
+        if self.shape.single {
+            out.put(outputs.next().unwrap_or(Value::Null));
+        } else {
+            out.array(|out| outputs.for_each(|v| out.push(v)));
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.rows.iter().map(|v| v.heap_bytes() + size_of::<ValueBuf>()).sum()
+    }
+}

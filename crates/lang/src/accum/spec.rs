@@ -1,0 +1,88 @@
+//! Parsing of a field of `$group`: `total: {$sum: "$price"}`.
+
+use nagi_bson::Value;
+use nagi_error::{Code, Result, bail};
+
+use super::{Accumulator, NewState, Parsed, ROWS};
+use crate::expr::{Deps, Expr, ParseCx};
+
+/// An accumulator with its argument.
+pub struct AccumSpec {
+    name: &'static str,
+    argument: Expr,
+    new_state: NewState,
+}
+
+impl std::fmt::Debug for AccumSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{{{}: {:?}}}", self.name, self.argument)
+    }
+}
+
+impl AccumSpec {
+    /// Parses the accumulator `name` with its argument. Unknown names are 15952.
+    pub fn parse(name: &str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<AccumSpec> {
+        let Some(row) = ROWS.iter().find(|row| row.name == name) else {
+            bail!(Code::Location(15952), "unknown group operator '{name}'");
+        };
+        let Parsed { argument, new_state } = (row.parse)(row.name, value, cx)?;
+        Ok(AccumSpec { name: row.name, argument, new_state })
+    }
+
+    /// Parses a whole field of `$group`; checks its name and that it is one accumulator.
+    pub fn parse_field(field: &str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<AccumSpec> {
+        if field.contains('.') {
+            bail!(Code::Location(40235), "The field name '{field}' cannot contain '.'");
+        }
+        if field.starts_with('$') {
+            bail!(Code::Location(40236), "The field name '{field}' cannot be an operator name");
+        }
+        let Value::Doc(doc) = value else {
+            bail!(Code::Location(40234), "The field '{field}' must be an accumulator object");
+        };
+        let mut elements = doc.iter();
+        let (Some(first), None) = (elements.next(), elements.next()) else {
+            bail!(Code::Location(40238), "The field '{field}' must specify one accumulator");
+        };
+        AccumSpec::parse(first.name(), first.value(), cx)
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is evaluated for each document and given to [`Accumulator::add`].
+    pub fn argument(&self) -> &Expr {
+        &self.argument
+    }
+
+    /// A state that has seen nothing.
+    pub fn new_state(&self) -> Box<dyn Accumulator> {
+        (self.new_state)()
+    }
+
+    pub fn deps(&self, deps: &mut Deps) {
+        self.argument.deps(deps);
+    }
+}
+
+/// Parses the argument of an accumulator that takes one expression.
+pub(super) fn single<A: Accumulator + 'static>(
+    name: &str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+    new: impl Fn() -> A + Send + Sync + 'static,
+) -> Result<Parsed> {
+    if matches!(value, Value::Array(_)) {
+        bail!(Code::Location(40237), "The {name} accumulator is a unary operator");
+    }
+    Ok(parsed(Expr::parse(value, cx)?, new))
+}
+
+/// An argument and the maker of states.
+pub(super) fn parsed<A: Accumulator + 'static>(
+    argument: Expr,
+    new: impl Fn() -> A + Send + Sync + 'static,
+) -> Parsed {
+    Parsed { argument, new_state: Box::new(move || Box::new(new())) }
+}

@@ -1,0 +1,53 @@
+//! `$sum` and `$count`.
+
+use nagi_bson::{Value, ValueSlot};
+use nagi_error::{Code, Result, bail};
+
+use super::spec::{parsed, single};
+use super::{Accumulator, NumberSum, Parsed};
+use crate::expr::{Expr, ParseCx};
+
+/// Adds numbers and leaves out everything else.
+#[derive(Default)]
+pub(crate) struct Sum(NumberSum);
+
+pub(super) fn parse_sum(
+    name: &'static str,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    single(name, value, cx, Sum::default)
+}
+
+pub(super) fn parse_count(
+    name: &'static str,
+    value: Value<'_>,
+    _: &mut ParseCx<'_>,
+) -> Result<Parsed> {
+    match value {
+        Value::Doc(doc) if doc.is_empty() => {
+            Ok(parsed(Expr::constant(Value::Int32(1)), Sum::default))
+        }
+        _ => bail!(Code::TYPE_MISMATCH, "{name} takes no arguments, i.e. {name}:{{}}"),
+    }
+}
+
+impl Accumulator for Sum {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        self.0.add(value);
+        Ok(())
+    }
+
+    fn merge(&mut self, part: Value<'_>) -> Result<()> {
+        self.0.merge(&NumberSum::from_partial(part));
+        Ok(())
+    }
+
+    fn partial(&self, out: ValueSlot<'_>) {
+        out.array(|out| self.0.write_partial(out));
+    }
+
+    fn finish(&mut self, out: ValueSlot<'_>) {
+        out.put(self.0.value());
+    }
+}

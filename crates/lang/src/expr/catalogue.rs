@@ -1,0 +1,73 @@
+//! The rows of strict operators and how they are found by name.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use nagi_bson::Value;
+use nagi_error::Result;
+
+use super::forms::{self, FormRow};
+use super::{Eval, ops};
+
+/// How an operator takes its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Args {
+    /// Exactly so many; a single one may stand without an array.
+    Exactly(usize),
+    /// Between so many and so many.
+    Between(usize, usize),
+    /// Any number.
+    Any,
+}
+
+/// Whether a null argument decides the result before the function is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nulls {
+    /// Null, undefined or missing in any argument gives null.
+    Propagate,
+    /// The function sees them.
+    Pass,
+}
+
+/// The function of a strict operator.
+pub type EvalFn = for<'a> fn(&Eval<'a>, &[Value<'a>]) -> Result<Value<'a>>;
+
+/// One strict operator: all arguments are evaluated, then `eval` is called.
+#[derive(Debug)]
+pub struct Operator {
+    pub name: &'static str,
+    pub args: Args,
+    pub nulls: Nulls,
+    /// Whether equal arguments give equal results, so that constants can be folded.
+    pub pure: bool,
+    pub eval: EvalFn,
+}
+
+pub(super) enum Row {
+    Strict(&'static Operator),
+    Form(&'static FormRow),
+}
+
+static BY_NAME: LazyLock<HashMap<&'static str, Row, foldhash::fast::FixedState>> =
+    LazyLock::new(|| {
+        let mut rows = HashMap::default();
+        for operator in ops::FAMILIES.iter().copied().flatten() {
+            rows.insert(operator.name, Row::Strict(operator));
+        }
+        for row in forms::FORMS {
+            rows.insert(row.name, Row::Form(row));
+        }
+        rows
+    });
+
+/// The row of an operator, by its name with `$`.
+pub(super) fn find(name: &str) -> Option<&'static Row> {
+    BY_NAME.get(name)
+}
+
+/// Every operator's name, sorted.
+pub fn operator_names() -> Vec<&'static str> {
+    let mut names: Vec<_> = BY_NAME.keys().copied().collect();
+    names.sort_unstable();
+    names
+}

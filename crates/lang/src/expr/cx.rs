@@ -1,0 +1,147 @@
+//! What parsing knows: which variables are in scope and how deep it is.
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, Value, ValueBuf};
+use nagi_error::{Code, Result, bail};
+
+use super::names::{check_variable_read, check_variable_write};
+use super::{Eval, Expr, ExprPath, Variable, Vars};
+
+/// Nesting of expressions that is accepted; BSON itself ends at 180 or so on the wire.
+const DEPTH_MAX: u32 = 200;
+
+/// The state of parsing expressions (and filters with `$expr`) of one pipeline or command.
+#[derive(Debug, Default)]
+pub struct ParseCx<'p> {
+    lets: &'p [Box<str>],
+    locals: Vec<Box<str>>,
+    depth: u32,
+}
+
+impl<'p> ParseCx<'p> {
+    /// No variables but the system's.
+    pub fn new() -> ParseCx<'static> {
+        ParseCx { lets: &[], locals: Vec::new(), depth: 0 }
+    }
+
+    /// With the variables of `let`, in the order in which [`Vars::lets`] will hold their values.
+    pub fn with_let(lets: &'p [Box<str>]) -> ParseCx<'p> {
+        ParseCx { lets, locals: Vec::new(), depth: 0 }
+    }
+
+    /// The names of the `let` variables in scope, for a sub-pipeline that adds its own.
+    pub fn let_names(&self) -> &'p [Box<str>] {
+        self.lets
+    }
+
+    /// Resolves `name` (and the path behind it) to an expression.
+    pub(crate) fn variable(&self, name: &str, path: Option<ExprPath>) -> Result<Expr> {
+        if let Some(level) = self.locals.iter().rposition(|n| &**n == name) {
+            return Ok(Expr::Var(Variable::Local(level as u16), path));
+        }
+        let known = match name {
+            "CURRENT" | "ROOT" => {
+                return Ok(match path {
+                    Some(path) => Expr::Path(path),
+                    None => Expr::Var(Variable::Root, None),
+                });
+            }
+            "REMOVE" => Some(Variable::Remove),
+            "NOW" => Some(Variable::Now),
+            "CLUSTER_TIME" => Some(Variable::ClusterTime),
+            "USER_ROLES" => Some(Variable::UserRoles),
+            "SEARCH_META" => Some(Variable::SearchMeta),
+            "DESCEND" => return Ok(Expr::constant(Value::String("descend"))),
+            "PRUNE" => return Ok(Expr::constant(Value::String("prune"))),
+            "KEEP" => return Ok(Expr::constant(Value::String("keep"))),
+            _ => self.lets.iter().rposition(|n| &**n == name).map(|at| Variable::Let(at as u16)),
+        };
+        match known {
+            Some(variable) => Ok(Expr::Var(variable, path)),
+            None => bail!(Code::Location(17276), "Use of undefined variable: {name}"),
+        }
+    }
+
+    /// A path that begins at `$$CURRENT`, which `$let` may have rebound.
+    pub(crate) fn current(&self, path: ExprPath) -> Expr {
+        match self.locals.iter().rposition(|n| &**n == "CURRENT") {
+            Some(level) => Expr::Var(Variable::Local(level as u16), Some(path)),
+            None => Expr::Path(path),
+        }
+    }
+
+    /// The level the next local variable gets.
+    pub(crate) fn level(&self) -> u16 {
+        self.locals.len() as u16
+    }
+
+    /// Parses with `names` bound as local variables; gives the first one's level.
+    pub(crate) fn with_locals<T>(
+        &mut self,
+        names: &[&str],
+        parse: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let before = self.locals.len();
+        self.locals.extend(names.iter().map(|n| Box::from(*n)));
+        let result = parse(self);
+        self.locals.truncate(before);
+        result
+    }
+
+    /// Parses one level deeper.
+    pub(crate) fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEPTH_MAX {
+            bail!(Code::OVERFLOW, "expression nesting exceeds the limit of {DEPTH_MAX}");
+        }
+        self.depth += 1;
+        let result = parse(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Checks a name that a user reads as variable.
+    pub(crate) fn check_read(name: &str) -> Result<()> {
+        check_variable_read(name)
+    }
+
+    /// Checks a name that a user binds.
+    pub(crate) fn check_write(name: &str) -> Result<()> {
+        check_variable_write(name)
+    }
+}
+
+/// The variables of a command's `let`, evaluated once before the command runs.
+#[derive(Debug, Clone, Default)]
+pub struct LetVars {
+    names: Vec<Box<str>>,
+    values: Vec<ValueBuf>,
+}
+
+impl LetVars {
+    /// Parses and evaluates `{name: expression}`; the expressions see no document.
+    pub fn parse(spec: Doc<'_>, now_ms: i64) -> Result<LetVars> {
+        let mut lets = LetVars::default();
+        let arena = Bump::new();
+        for element in spec {
+            check_variable_write(element.name())?;
+            let expr = Expr::parse(element.value(), &mut ParseCx::with_let(&lets.names))?;
+            let values = lets.values();
+            let vars = Vars::new(&values);
+            let cx = Eval::new(Doc::EMPTY, &vars, &arena, now_ms);
+            let value = ValueBuf::new(expr.eval(&cx)?);
+            lets.names.push(element.name().into());
+            lets.values.push(value);
+        }
+        Ok(lets)
+    }
+
+    /// The names, for [`ParseCx::with_let`].
+    pub fn names(&self) -> &[Box<str>] {
+        &self.names
+    }
+
+    /// The values in the order of the names, for [`Vars::new`].
+    pub fn values(&self) -> Vec<Value<'_>> {
+        self.values.iter().map(ValueBuf::value).collect()
+    }
+}

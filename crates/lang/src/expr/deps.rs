@@ -1,0 +1,39 @@
+//! What an expression needs to see: paths of the document, the whole of it, variables.
+
+use super::{Expr, Variable};
+
+/// The needs of one or more expressions, collected.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deps {
+    /// Dotted paths of the root document.
+    pub paths: Vec<String>,
+    /// Whether the whole document is needed.
+    pub whole: bool,
+    /// Whether a variable of `let` is used.
+    pub lets: bool,
+    /// Whether the value may differ between evaluations on the same document.
+    pub random: bool,
+}
+
+impl Deps {
+    fn path(&mut self, path: String) {
+        if !self.paths.contains(&path) {
+            self.paths.push(path);
+        }
+    }
+}
+
+impl Expr {
+    /// Adds what this expression needs.
+    pub fn deps(&self, deps: &mut Deps) {
+        match self {
+            Expr::Path(path) => deps.path(path.dotted()),
+            Expr::Var(Variable::Root, Some(path)) => deps.path(path.dotted()),
+            Expr::Var(Variable::Root, None) => deps.whole = true,
+            Expr::Var(Variable::Let(_), _) => deps.lets = true,
+            Expr::Call(operator, _) if operator.name == "$rand" => deps.random = true,
+            _ => {}
+        }
+        self.for_each_child(&mut |child| child.deps(deps));
+    }
+}

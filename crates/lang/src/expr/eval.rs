@@ -1,0 +1,210 @@
+//! Evaluation: one document, its variables, an arena for what has to be made.
+
+use std::cell::Cell;
+
+use bumpalo::Bump;
+use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value};
+use nagi_error::{Code, Result, bail};
+
+use super::{Expr, Nulls, Operator, Variable};
+
+/// Arguments that are evaluated on the stack; longer lists go to the arena.
+const ARGS_ON_STACK: usize = 4;
+
+/// Values of variables that hold for a whole request.
+#[derive(Debug, Clone)]
+pub struct Vars<'a> {
+    /// Values of `let` by position (see [`super::ParseCx::with_let`]).
+    pub lets: &'a [Value<'a>],
+    /// `$$CLUSTER_TIME`; none on a server that has no cluster time.
+    pub cluster_time: Option<u64>,
+    /// `$$USER_ROLES`, an array.
+    pub user_roles: Value<'a>,
+    /// Where `$rand` goes on from.
+    pub seed: Cell<u64>,
+}
+
+impl<'a> Vars<'a> {
+    /// No variables at all.
+    pub const EMPTY: Vars<'static> = Vars {
+        lets: &[],
+        cluster_time: None,
+        user_roles: Value::Array(Array::EMPTY),
+        seed: Cell::new(0),
+    };
+
+    pub const fn new(lets: &'a [Value<'a>]) -> Vars<'a> {
+        Vars {
+            lets,
+            cluster_time: None,
+            user_roles: Value::Array(Array::EMPTY),
+            seed: Cell::new(0),
+        }
+    }
+}
+
+/// What a search left with a document, for `$meta`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Metadata<'a> {
+    pub text_score: Option<f64>,
+    pub rand_val: Option<f64>,
+    pub geo_distance: Option<f64>,
+    pub index_key: Option<Doc<'a>>,
+    pub record_id: Option<i64>,
+}
+
+/// A variable bound inside the expression; the innermost first.
+pub(crate) struct Local<'a> {
+    pub(crate) level: u16,
+    pub(crate) value: Cell<Value<'a>>,
+    pub(crate) outer: Option<&'a Local<'a>>,
+}
+
+/// The surroundings of one evaluation. Cheap to copy.
+#[derive(Clone, Copy)]
+pub struct Eval<'a> {
+    /// The input document, `$$ROOT`.
+    pub root: Doc<'a>,
+    pub vars: &'a Vars<'a>,
+    /// Where results are made that are not part of the document; the caller resets it.
+    pub arena: &'a Bump,
+    /// `$$NOW`, milliseconds since 1970.
+    pub now_ms: i64,
+    pub meta: Option<&'a Metadata<'a>>,
+    pub(crate) locals: Option<&'a Local<'a>>,
+}
+
+impl<'a> Eval<'a> {
+    pub fn new(root: Doc<'a>, vars: &'a Vars<'a>, arena: &'a Bump, now_ms: i64) -> Eval<'a> {
+        Eval { root, vars, arena, now_ms, meta: None, locals: None }
+    }
+
+    /// Binds a local variable; the value may be changed through the returned cell.
+    pub(crate) fn bind(&self, level: u16, value: Value<'a>) -> (Eval<'a>, &'a Local<'a>) {
+        let local: &'a Local<'a> =
+            self.arena.alloc(Local { level, value: Cell::new(value), outer: self.locals });
+        (Eval { locals: Some(local), ..*self }, local)
+    }
+
+    fn local(&self, level: u16) -> Value<'a> {
+        let mut at = self.locals;
+        while let Some(local) = at {
+            if local.level == level {
+                return local.value.get();
+            }
+            at = local.outer;
+        }
+        Value::Missing
+    }
+
+    fn variable(&self, variable: Variable) -> Result<Value<'a>> {
+        Ok(match variable {
+            Variable::Root => Value::Doc(self.root),
+            Variable::Now => Value::DateTime(self.now_ms),
+            Variable::Remove | Variable::SearchMeta => Value::Missing,
+            Variable::UserRoles => self.vars.user_roles,
+            Variable::Let(at) => {
+                self.vars.lets.get(usize::from(at)).copied().unwrap_or(Value::Missing)
+            }
+            Variable::Local(level) => self.local(level),
+            Variable::ClusterTime => match self.vars.cluster_time {
+                Some(stamp) => Value::Timestamp(stamp),
+                None => bail!(
+                    Code::Location(51144),
+                    "Builtin variable '$$CLUSTER_TIME' is not available"
+                ),
+            },
+        })
+    }
+
+    /// Makes an array in the arena.
+    pub fn array(
+        &self,
+        fill: impl FnOnce(&mut ArrayWriter<'_>) -> Result<()>,
+    ) -> Result<Value<'a>> {
+        let mut bytes = Vec::new();
+        let mut out = ArrayWriter::new(&mut bytes);
+        fill(&mut out)?;
+        out.finish();
+        Ok(Value::Array(Array::trusted(self.arena.alloc_slice_copy(&bytes))))
+    }
+
+    /// Makes a document in the arena.
+    pub fn doc(&self, fill: impl FnOnce(&mut DocWriter<'_>) -> Result<()>) -> Result<Value<'a>> {
+        let mut bytes = Vec::new();
+        let mut out = DocWriter::new(&mut bytes);
+        fill(&mut out)?;
+        out.finish();
+        Ok(Value::Doc(Doc::trusted(self.arena.alloc_slice_copy(&bytes))))
+    }
+
+    /// Copies text into the arena.
+    pub fn text(&self, text: &str) -> Value<'a> {
+        Value::String(self.arena.alloc_str(text))
+    }
+
+    /// Copies values into an array.
+    pub(crate) fn array_of(&self, values: &[Value<'_>]) -> Result<Value<'a>> {
+        self.array(|out| {
+            values.iter().for_each(|v| out.push(*v));
+            Ok(())
+        })
+    }
+}
+
+impl Expr {
+    /// The value of the expression. Missing is a possible result.
+    pub fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
+        match self {
+            Expr::Const(value) => Ok(value.value()),
+            Expr::Path(path) => Ok(path.of_doc(cx.root, cx)),
+            Expr::Var(variable, None) => cx.variable(*variable),
+            Expr::Var(variable, Some(path)) => Ok(path.of_value(cx.variable(*variable)?, cx)),
+            Expr::Object(fields) => cx.doc(|out| {
+                for (name, field) in fields {
+                    out.put(name, field.eval(cx)?);
+                }
+                Ok(())
+            }),
+            Expr::Array(items) => cx.array(|out| {
+                for item in items {
+                    out.push(item.eval(cx)?);
+                }
+                Ok(())
+            }),
+            Expr::Call(operator, args) => call(operator, args, cx),
+            Expr::Form(form) => form.eval(cx),
+        }
+    }
+
+    /// The value as a condition.
+    pub fn eval_bool<'a>(&'a self, cx: &Eval<'a>) -> Result<bool> {
+        Ok(self.eval(cx)?.is_truthy())
+    }
+}
+
+fn call<'a>(operator: &'static Operator, args: &'a [Expr], cx: &Eval<'a>) -> Result<Value<'a>> {
+    if args.len() <= ARGS_ON_STACK {
+        let mut values = [Value::Missing; ARGS_ON_STACK];
+        for (value, arg) in values.iter_mut().zip(args) {
+            *value = arg.eval(cx)?;
+        }
+        return apply(operator, &values[..args.len()], cx);
+    }
+    let mut values = bumpalo::collections::Vec::with_capacity_in(args.len(), cx.arena);
+    for arg in args {
+        values.push(arg.eval(cx)?);
+    }
+    apply(operator, &values, cx)
+}
+
+fn apply<'a>(
+    operator: &'static Operator,
+    values: &[Value<'a>],
+    cx: &Eval<'a>,
+) -> Result<Value<'a>> {
+    if operator.nulls == Nulls::Propagate && values.iter().any(Value::is_nullish) {
+        return Ok(Value::Null);
+    }
+    (operator.eval)(cx, values)
+}

@@ -1,0 +1,9 @@
+//! `$literal`, `$const`: a value that is not parsed.
+
+use crate::expr::{Expr, ParseCx};
+use nagi_bson::Value;
+use nagi_error::Result;
+
+pub(super) fn parse(argument: Value<'_>, _: &mut ParseCx<'_>) -> Result<Expr> {
+    Ok(Expr::constant(argument))
+}

@@ -1,0 +1,114 @@
+//! Forms: operators that decide themselves what they evaluate, how often, and with which variables.
+//!
+//! Each has a variant of [`Form`], a file, and a row in [`FORMS`].
+
+mod cond;
+mod filter;
+mod if_null;
+mod let_vars;
+mod literal;
+mod logic;
+mod map;
+mod meta;
+mod named;
+mod reduce;
+mod switch;
+
+use nagi_bson::Value;
+use nagi_error::Result;
+
+use super::{Eval, Expr, ParseCx};
+
+/// One form and its operands.
+#[derive(Debug, Clone)]
+pub enum Form {
+    And(Box<[Expr]>),
+    Cond(Box<[Expr; 3]>),
+    Filter(filter::Filter),
+    IfNull(Box<[Expr]>),
+    Let(let_vars::Let),
+    Map(map::Map),
+    Meta(meta::Meta),
+    Or(Box<[Expr]>),
+    Reduce(reduce::Reduce),
+    Switch(switch::Switch),
+}
+
+/// How a form is parsed, found by its name.
+pub(super) struct FormRow {
+    pub(super) name: &'static str,
+    pub(super) parse: fn(Value<'_>, &mut ParseCx<'_>) -> Result<Expr>,
+}
+
+pub(super) static FORMS: &[FormRow] = &[
+    FormRow { name: "$and", parse: logic::parse_and },
+    FormRow { name: "$cond", parse: cond::parse },
+    FormRow { name: "$const", parse: literal::parse },
+    FormRow { name: "$filter", parse: filter::parse },
+    FormRow { name: "$ifNull", parse: if_null::parse },
+    FormRow { name: "$let", parse: let_vars::parse },
+    FormRow { name: "$literal", parse: literal::parse },
+    FormRow { name: "$map", parse: map::parse },
+    FormRow { name: "$meta", parse: meta::parse },
+    FormRow { name: "$or", parse: logic::parse_or },
+    FormRow { name: "$reduce", parse: reduce::parse },
+    FormRow { name: "$switch", parse: switch::parse },
+];
+
+impl Form {
+    pub(super) fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
+        match self {
+            Form::And(args) => logic::eval_and(args, cx),
+            Form::Cond(args) => cond::eval(args, cx),
+            Form::Filter(form) => form.eval(cx),
+            Form::IfNull(args) => if_null::eval(args, cx),
+            Form::Let(form) => form.eval(cx),
+            Form::Map(form) => form.eval(cx),
+            Form::Meta(form) => Ok(form.eval(cx)),
+            Form::Or(args) => logic::eval_or(args, cx),
+            Form::Reduce(form) => form.eval(cx),
+            Form::Switch(form) => form.eval(cx),
+        }
+    }
+
+    /// Whether equal operands give equal results.
+    pub(super) fn is_pure(&self) -> bool {
+        !matches!(self, Form::Meta(_))
+    }
+
+    pub(super) fn for_each_child(&self, visit: &mut dyn FnMut(&Expr)) {
+        match self {
+            Form::And(args) | Form::Or(args) | Form::IfNull(args) => args.iter().for_each(visit),
+            Form::Cond(args) => args.iter().for_each(visit),
+            Form::Filter(form) => form.children().into_iter().for_each(visit),
+            Form::Let(form) => form.children().for_each(visit),
+            Form::Map(form) => form.children().into_iter().for_each(visit),
+            Form::Meta(_) => {}
+            Form::Reduce(form) => form.children().into_iter().for_each(visit),
+            Form::Switch(form) => form.children().for_each(visit),
+        }
+    }
+
+    pub(super) fn for_each_child_mut(
+        &mut self,
+        visit: &mut dyn FnMut(&mut Expr) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Form::And(args) | Form::Or(args) | Form::IfNull(args) => {
+                args.iter_mut().try_for_each(visit)
+            }
+            Form::Cond(args) => args.iter_mut().try_for_each(visit),
+            Form::Filter(form) => form.children_mut().into_iter().try_for_each(visit),
+            Form::Let(form) => form.children_mut().try_for_each(visit),
+            Form::Map(form) => form.children_mut().into_iter().try_for_each(visit),
+            Form::Meta(_) => Ok(()),
+            Form::Reduce(form) => form.children_mut().into_iter().try_for_each(visit),
+            Form::Switch(form) => form.children_mut().try_for_each(visit),
+        }
+    }
+}
+
+/// Wraps a form into an expression.
+fn form(form: Form) -> Result<Expr> {
+    Ok(Expr::Form(Box::new(form)))
+}

@@ -1,0 +1,94 @@
+//! Names that users write: field paths, field names of literals, variables.
+
+use nagi_error::{Code, Result, bail};
+
+use super::ExprPath;
+
+/// Components a path may have at most.
+const PATH_COMPONENTS_MAX: usize = 200;
+
+/// Checks and splits a field path without its `$`.
+pub fn parse_field_path(path: &str) -> Result<ExprPath> {
+    if path.is_empty() {
+        bail!(Code::Location(40352), "FieldPath cannot be constructed with empty string");
+    }
+    if path.ends_with('.') {
+        bail!(Code::Location(40353), "FieldPath must not end with a '.'.");
+    }
+    let mut count = 0;
+    for part in path.split('.') {
+        check_component(part)?;
+        count += 1;
+    }
+    if count > PATH_COMPONENTS_MAX {
+        bail!(Code::OVERFLOW, "FieldPath is too long");
+    }
+    Ok(ExprPath::split(path))
+}
+
+fn check_component(name: &str) -> Result<()> {
+    if name.is_empty() {
+        bail!(Code::Location(15998), "FieldPath field names may not be empty strings.");
+    }
+    if name.starts_with('$') && !matches!(name, "$id" | "$ref" | "$db") {
+        bail!(
+            Code::Location(16410),
+            "FieldPath field names may not start with '$'. Consider using $getField or $setField."
+        );
+    }
+    if name.contains('\0') {
+        bail!(Code::Location(16411), "FieldPath field names may not contain '\0'.");
+    }
+    Ok(())
+}
+
+/// Checks the name of one field of an object literal.
+pub fn check_field_name(name: &str) -> Result<()> {
+    check_component(name)?;
+    if name.contains('.') {
+        bail!(
+            Code::Location(16412),
+            "FieldPath field names may not contain '.'. Consider using $getField or $setField."
+        );
+    }
+    Ok(())
+}
+
+/// Checks a variable's name where it is read: `$$name`.
+pub(crate) fn check_variable_read(name: &str) -> Result<()> {
+    let Some(first) = name.chars().next() else {
+        bail!(Code::Location(16869), "empty variable names are not allowed");
+    };
+    if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
+        bail!(
+            Code::Location(16870),
+            "'{name}' starts with an invalid character for a variable name"
+        );
+    }
+    check_variable_rest(name, Code::Location(16871))
+}
+
+/// Checks a variable's name where it is bound by a user.
+pub(crate) fn check_variable_write(name: &str) -> Result<()> {
+    let Some(first) = name.chars().next() else {
+        bail!(Code::Location(16866), "empty variable names are not allowed");
+    };
+    if name == "CURRENT" {
+        return Ok(());
+    }
+    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+        bail!(
+            Code::Location(16867),
+            "'{name}' starts with an invalid character for a user variable name"
+        );
+    }
+    check_variable_rest(name, Code::Location(16868))
+}
+
+fn check_variable_rest(name: &str, code: Code) -> Result<()> {
+    let bad = name.chars().find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && *c != '_');
+    if let Some(bad) = bad {
+        bail!(code, "'{name}' contains an invalid character for a variable name: '{bad}'");
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! What every family file uses.
+
+pub(super) use bumpalo::collections::Vec as ArenaVec;
+pub(super) use nagi_bson::{Array, Decimal128, Doc, Value, compare, number};
+pub(super) use nagi_error::{Code, Error, Result, bail, err};
+
+pub(super) use crate::expr::{Args, Eval, EvalFn, Nulls, Operator};
+
+/// A row of one argument where null gives null.
+pub(super) const fn unary(name: &'static str, eval: EvalFn) -> Operator {
+    Operator { name, args: Args::Exactly(1), nulls: Nulls::Propagate, pure: true, eval }
+}
+
+/// A row whose function sees nulls.
+pub(super) const fn row(name: &'static str, args: Args, eval: EvalFn) -> Operator {
+    Operator { name, args, nulls: Nulls::Pass, pure: true, eval }
+}
+
+/// A row where null in any argument gives null.
+pub(super) const fn strict(name: &'static str, args: Args, eval: EvalFn) -> Operator {
+    Operator { name, args, nulls: Nulls::Propagate, pure: true, eval }
+}
+
+/// The type's name as messages print it.
+pub(super) fn type_name(value: Value<'_>) -> &'static str {
+    value.kind().name()
+}

@@ -1,0 +1,109 @@
+//! From BSON to [`Expr`].
+
+use nagi_bson::{Array, Doc, Value};
+use nagi_error::{Code, Result, bail};
+
+use super::catalogue::{Args, Operator, Row, find};
+use super::names::{check_field_name, parse_field_path};
+use super::{Expr, ParseCx};
+
+/// An operand: a path, a variable, an expression object, a literal.
+pub(super) fn operand(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    match value {
+        Value::String(text) => match text.strip_prefix('$') {
+            Some(path) => field_path(path, cx),
+            None => Ok(Expr::constant(value)),
+        },
+        Value::Doc(doc) => cx.nested(|cx| object(doc, cx)),
+        Value::Array(items) => cx.nested(|cx| Ok(Expr::Array(operands(items, cx)?))),
+        _ => Ok(Expr::constant(value)),
+    }
+}
+
+/// Every element of an array as an operand.
+pub(super) fn operands(items: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[Expr]>> {
+    items.iter().map(|item| operand(item, cx)).collect()
+}
+
+/// `text` is what follows the first `$`.
+fn field_path(text: &str, cx: &ParseCx<'_>) -> Result<Expr> {
+    if text.is_empty() {
+        bail!(Code::Location(16872), "'$' by itself is not a valid FieldPath");
+    }
+    let Some(text) = text.strip_prefix('$') else {
+        return Ok(cx.current(parse_field_path(text)?));
+    };
+    let (name, path) = match text.split_once('.') {
+        Some((name, path)) => (name, Some(path)),
+        None => (text, None),
+    };
+    ParseCx::check_read(name)?;
+    let path = match path {
+        Some("") => bail!(Code::Location(40353), "FieldPath must not end with a '.'."),
+        Some(path) => Some(parse_field_path(path)?),
+        None => None,
+    };
+    cx.variable(name, path)
+}
+
+/// An object: one operator, or a literal whose fields are operands.
+pub(super) fn object(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    let Some(first) = doc.first() else {
+        return Ok(Expr::Object(Box::new([])));
+    };
+    if first.name().starts_with('$') {
+        if doc.count() != 1 {
+            bail!(
+                Code::Location(15983),
+                "An object representing an expression must have exactly one field: {doc}"
+            );
+        }
+        return operator(first.name(), first.value(), cx);
+    }
+    let mut fields: Vec<(Box<str>, Expr)> = Vec::new();
+    for element in doc {
+        let name = element.name();
+        check_field_name(name)?;
+        if fields.iter().any(|(n, _)| &**n == name) {
+            bail!(Code::Location(16406), "duplicate field name specified in object literal: {doc}");
+        }
+        fields.push((name.into(), operand(element.value(), cx)?));
+    }
+    Ok(Expr::Object(fields.into()))
+}
+
+/// `{name: argument}` where name begins with `$`.
+pub(super) fn operator(name: &str, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    match find(name) {
+        Some(Row::Strict(row)) => strict(row, argument, cx),
+        Some(Row::Form(row)) => (row.parse)(argument, cx),
+        None => bail!(Code::INVALID_PIPELINE_OPERATOR, "Unrecognized expression '{name}'"),
+    }
+}
+
+fn strict(row: &'static Operator, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    let args = arguments(argument, cx)?;
+    let count = args.len();
+    match row.args {
+        Args::Exactly(wanted) if count != wanted => bail!(
+            Code::Location(16020),
+            "Expression {} takes exactly {wanted} arguments. {count} were passed in.",
+            row.name
+        ),
+        Args::Between(min, max) if count < min || count > max => bail!(
+            Code::Location(28667),
+            "Expression {} takes at least {min} arguments, and at most {max}, but {count} were \
+             passed in.",
+            row.name
+        ),
+        _ => Ok(Expr::Call(row, args)),
+    }
+}
+
+/// The arguments of an operator: the elements of an array, or one operand.
+pub(super) fn arguments(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[Expr]>> {
+    match argument {
+        Value::Array(items) => operands(items, cx),
+        single => Ok(Box::new([operand(single, cx)?])),
+    }
+}

@@ -1,0 +1,76 @@
+//! Field paths in expressions: `$a.b` maps over arrays of documents.
+//!
+//! Unlike filters, a numeric component is a field name, never a position; elements of an array that
+//! are no documents (arrays among them) are left out of the result.
+
+use nagi_bson::{Array, Doc, Value};
+
+use super::Eval;
+
+/// The components of a path such as `a.b.c`, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExprPath(Box<[Box<str>]>);
+
+impl ExprPath {
+    /// Splits a path that was checked by [`super::parse_field_path`].
+    pub(crate) fn split(path: &str) -> ExprPath {
+        ExprPath(path.split('.').map(Box::from).collect())
+    }
+
+    pub fn parts(&self) -> &[Box<str>] {
+        &self.0
+    }
+
+    /// The path as it was written, without `$`.
+    pub fn dotted(&self) -> String {
+        self.0.join(".")
+    }
+
+    /// The value at the path in `doc`. No allocation unless an array is mapped over.
+    pub fn of_doc<'a>(&self, doc: Doc<'a>, cx: &Eval<'a>) -> Value<'a> {
+        in_doc(doc, &self.0, cx)
+    }
+
+    /// The value at the path in any value: documents and arrays of documents have one.
+    pub fn of_value<'a>(&self, value: Value<'a>, cx: &Eval<'a>) -> Value<'a> {
+        in_value(value, &self.0, cx)
+    }
+}
+
+fn in_doc<'a>(doc: Doc<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a> {
+    let mut doc = doc;
+    for (at, part) in parts.iter().enumerate() {
+        let value = doc.get(part);
+        let rest = &parts[at + 1..];
+        match value {
+            _ if rest.is_empty() => return value,
+            Value::Doc(inner) => doc = inner,
+            Value::Array(items) => return over_array(items, rest, cx),
+            _ => return Value::Missing,
+        }
+    }
+    Value::Doc(doc)
+}
+
+fn in_value<'a>(value: Value<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a> {
+    match value {
+        Value::Doc(doc) => in_doc(doc, parts, cx),
+        Value::Array(items) => over_array(items, parts, cx),
+        _ => Value::Missing,
+    }
+}
+
+fn over_array<'a>(items: Array<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a> {
+    let built = cx.array(|out| {
+        for item in items.iter() {
+            if let Value::Doc(doc) = item {
+                let value = in_doc(doc, parts, cx);
+                if !value.is_missing() {
+                    out.push(value);
+                }
+            }
+        }
+        Ok(())
+    });
+    built.unwrap_or(Value::Missing)
+}

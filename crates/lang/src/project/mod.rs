@@ -1,0 +1,24 @@
+//! Projections of the aggregation language: `$project`, `$addFields`, `$set`, `$unset`,
+//! `$replaceRoot`.
+//!
+//! A specification is parsed into a tree of [`Node`]s over field names; applying it walks document
+//! and tree together, once, and writes the output as it goes. Arrays are walked through: the node of
+//! `a.b` applies to every document in the array `a`, at any depth of arrays.
+//!
+//! Invariants
+//! - Fields keep the input's order; computed fields follow in the order of the specification, except
+//!   that `$addFields` replaces an existing field where it stands.
+//! - A computed value that is missing leaves the field out.
+//!
+//! Does not know about: `find`'s positional, `$slice` and `$elemMatch` projections.
+
+mod add_fields;
+mod aggregate;
+mod node;
+mod parse;
+mod replace_root;
+
+pub use add_fields::AddFields;
+pub use aggregate::AggProjection;
+pub use node::{Action, Mode, Node};
+pub use replace_root::ReplaceRoot;

@@ -1,0 +1,100 @@
+//! What `$project` and `$addFields` share in parsing: field names, nesting, conflicts.
+
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Error, Result, bail};
+
+use super::{Action, Node};
+use crate::expr::{Expr, ParseCx, check_field_name, parse_field_path};
+
+/// One leaf of a specification: its dotted path and its value.
+pub(super) struct Leaf<'v> {
+    pub(super) path: String,
+    pub(super) value: Value<'v>,
+}
+
+/// Says which stage a specification belonged to.
+pub(super) fn invalid(stage: &str) -> impl Fn(Error) -> Error {
+    let prefix = format!("Invalid {stage} :: caused by :: ");
+    move |error| error.context(&prefix)
+}
+
+/// Flattens a specification into leaves, in order; checks names, nesting and conflicts.
+pub(super) fn leaves<'v>(spec: Doc<'v>) -> Result<Vec<Leaf<'v>>> {
+    if spec.is_empty() {
+        bail!(Code::Location(40177), "specification must have at least one field");
+    }
+    let mut out: Vec<Leaf<'v>> = Vec::new();
+    for element in spec {
+        parse_field_path(element.name())?;
+        walk(element.name().to_owned(), element.value(), spec, &mut out)?;
+    }
+    Ok(out)
+}
+
+fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v>>) -> Result<()> {
+    let Value::Doc(doc) = value else {
+        return push(path, value, spec, out);
+    };
+    if doc.is_empty() {
+        bail!(
+            Code::Location(40180),
+            "an empty object is not a valid value. Found empty object at path {path}"
+        );
+    }
+    if doc.iter().any(|e| e.name().starts_with('$')) {
+        if doc.count() != 1 {
+            bail!(
+                Code::Location(40181),
+                "an expression specification must contain exactly one field, the name of the \
+                 expression. Found {} fields in {doc}, while parsing object {spec}",
+                doc.count()
+            );
+        }
+        return push(path, value, spec, out);
+    }
+    for element in doc {
+        let name = element.name();
+        if name.contains('.') {
+            bail!(
+                Code::Location(40183),
+                "cannot use dotted field name '{name}' in a sub object: {spec}"
+            );
+        }
+        parse_field_path(name)?;
+        check_field_name(name)?;
+        walk(format!("{path}.{name}"), element.value(), spec, out)?;
+    }
+    Ok(())
+}
+
+fn push<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v>>) -> Result<()> {
+    for other in out.iter() {
+        if other.path == path || is_prefix(&other.path, &path) || is_prefix(&path, &other.path) {
+            bail!(
+                Code::Location(40176),
+                "specification contains two conflicting paths. Cannot specify both '{path}' and \
+                 '{}': {spec}",
+                other.path
+            );
+        }
+    }
+    out.push(Leaf { path, value });
+    Ok(())
+}
+
+fn is_prefix(short: &str, long: &str) -> bool {
+    long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Puts a computed field into the tree.
+pub(super) fn compute(node: &mut Node, leaf: &Leaf<'_>, cx: &mut ParseCx<'_>) -> Result<()> {
+    let expr = Expr::parse(leaf.value, cx)?;
+    put(node, &leaf.path, Action::Compute(expr));
+    Ok(())
+}
+
+/// Puts an action at a dotted path.
+pub(super) fn put(node: &mut Node, path: &str, action: Action) {
+    let parts: Vec<&str> = path.split('.').collect();
+    node.insert(&parts, action);
+}
