@@ -1,0 +1,38 @@
+//! A frame taken apart.
+
+use crate::fault::{Fault, Result};
+use crate::header::{Header, opcode};
+use crate::{Delete, GetMore, Insert, KillCursors, Msg, Query, Update};
+
+/// A request of any opcode but OP_COMPRESSED, which is unpacked before ([`crate::decompress`]).
+#[derive(Debug, Clone)]
+pub enum Message<'a> {
+    Msg(Msg<'a>),
+    Query(Query<'a>),
+    GetMore(GetMore<'a>),
+    Insert(Insert<'a>),
+    Update(Update<'a>),
+    Delete(Delete<'a>),
+    KillCursors(KillCursors<'a>),
+}
+
+impl<'a> Message<'a> {
+    /// Takes a whole frame apart: one pass over the bytes, no allocation.
+    ///
+    /// When contents of an OP_MSG are wrong, the header of a fault's answer is [`Header::split`]'s;
+    /// whether it wants an answer at all tells [`Msg::wants_reply`].
+    pub fn parse(frame: &'a [u8]) -> Result<(Header, Message<'a>)> {
+        let (header, body) = Header::split(frame)?;
+        let message = match header.opcode {
+            opcode::MSG => Message::Msg(Msg::parse(frame, body)?),
+            opcode::QUERY => Message::Query(Query::parse(body)?),
+            opcode::GET_MORE => Message::GetMore(GetMore::parse(body)?),
+            opcode::INSERT => Message::Insert(Insert::parse(body)?),
+            opcode::UPDATE => Message::Update(Update::parse(body)?),
+            opcode::DELETE => Message::Delete(Delete::parse(body)?),
+            opcode::KILL_CURSORS => Message::KillCursors(KillCursors::parse(body)?),
+            other => return Err(Fault::framing(format!("unknown opcode {other}"))),
+        };
+        Ok((header, message))
+    }
+}

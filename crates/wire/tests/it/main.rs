@@ -1,0 +1,6 @@
+//! Frames of friends and of strangers.
+
+mod compressed;
+mod hostile;
+mod legacy;
+mod msg;
