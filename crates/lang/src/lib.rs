@@ -5,4 +5,8 @@
 
 pub mod accum;
 pub mod expr;
+pub mod filter;
+pub mod path;
 pub mod project;
+pub mod regex;
+pub mod sort;

@@ -1,0 +1,158 @@
+//! Filters: what `find`, `$match`, `update` and partial indexes select by.
+//!
+//!   Filter::parse -> tree of nodes -> normalize -> matches(document)
+//!
+//! A leaf is a path and a predicate on the values that the path yields; it matches when any of them
+//! does. Negations are nodes of their own (`$ne` is Not(Compare)), so that "no element equals" comes
+//! out by itself. `Filter` is an enum on purpose: the planner looks inside to derive index bounds.
+//!
+//! Matching walks the bytes of the document; it allocates nothing unless `$expr` does.
+//!
+//! Does not know about: indexes, collections, collations.
+
+mod bits;
+mod elem;
+mod explain;
+mod inlist;
+mod matches;
+mod normal;
+mod parse;
+mod parse_field;
+mod pred;
+mod schema;
+mod schema_parse;
+mod seed;
+mod types;
+
+use nagi_bson::ValueBuf;
+
+use crate::path::FieldPath;
+use crate::regex::Pattern;
+
+pub use bits::{BitTest, Bits};
+pub use elem::ExprFilter;
+pub use inlist::InList;
+pub use matches::{MatchCx, MatchInfo};
+pub use parse::Allowed;
+pub use schema::Schema;
+pub use seed::{Equality, Seed};
+pub use types::TypeSet;
+
+/// A condition on documents.
+#[derive(Debug, Clone)]
+pub enum Filter {
+    AlwaysTrue,
+    AlwaysFalse,
+    And(Vec<Filter>),
+    Or(Vec<Filter>),
+    Nor(Vec<Filter>),
+    Not(Box<Filter>),
+    /// Some value that `path` yields satisfies `pred`.
+    Field {
+        path: FieldPath,
+        pred: Pred,
+    },
+    /// An aggregation expression is true of the document.
+    Expr(Box<ExprFilter>),
+    /// The document is valid under a `$jsonSchema`.
+    Schema(Box<Schema>),
+}
+
+/// A condition on one value.
+#[derive(Debug, Clone)]
+pub enum Pred {
+    Compare {
+        op: CompareOp,
+        value: ValueBuf,
+    },
+    In(InList),
+    /// The value is not missing.
+    Exists,
+    Type(TypeSet),
+    Regex(Pattern),
+    Mod {
+        divisor: i64,
+        remainder: i64,
+    },
+    /// An array of exactly this many elements.
+    Size(i64),
+    Bits(Bits),
+    /// An array one of whose documents (or arrays, as documents) matches.
+    ElemMatchObject(Box<Filter>),
+    /// An array one of whose elements satisfies all conditions; their paths are
+    /// [`FieldPath::root`].
+    ElemMatchValue(Box<Filter>),
+}
+
+/// How two values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    Eq,
+    Lt,
+    Lte,
+    Gt,
+    Gte,
+}
+
+impl CompareOp {
+    /// The operator's name in a filter.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CompareOp::Eq => "$eq",
+            CompareOp::Lt => "$lt",
+            CompareOp::Lte => "$lte",
+            CompareOp::Gt => "$gt",
+            CompareOp::Gte => "$gte",
+        }
+    }
+
+    /// Whether an order of value to operand satisfies the operator.
+    pub const fn accepts(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            CompareOp::Eq => order.is_eq(),
+            CompareOp::Lt => order.is_lt(),
+            CompareOp::Lte => order.is_le(),
+            CompareOp::Gt => order.is_gt(),
+            CompareOp::Gte => order.is_ge(),
+        }
+    }
+}
+
+impl Filter {
+    /// Whether any part is an `$expr` (which some statements refuse).
+    pub fn contains_expr(&self) -> bool {
+        match self {
+            Filter::Expr(_) => true,
+            Filter::And(all) | Filter::Or(all) | Filter::Nor(all) => {
+                all.iter().any(Filter::contains_expr)
+            }
+            Filter::Not(inner) => inner.contains_expr(),
+            _ => false,
+        }
+    }
+
+    /// The `_id` a filter fixes when it is nothing but `{_id: <value>}`.
+    pub fn exact_id(&self) -> Option<&ValueBuf> {
+        match self {
+            Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value } }
+                if path.as_str() == "_id" =>
+            {
+                Some(value)
+            }
+            Filter::And(all) if all.len() == 1 => all[0].exact_id(),
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with the path of every leaf.
+    pub fn for_each_path<'s>(&'s self, visit: &mut dyn FnMut(&'s FieldPath)) {
+        match self {
+            Filter::And(all) | Filter::Or(all) | Filter::Nor(all) => {
+                all.iter().for_each(|part| part.for_each_path(visit));
+            }
+            Filter::Not(inner) => inner.for_each_path(visit),
+            Filter::Field { path, .. } => visit(path),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! From a filter document to a tree: the top level and the logical operators.
+//!
+//! Operators of a field are in `parse_field`. Both are tables of rows found by protocol name. The
+//! depth of a filter is bounded by the depth of BSON (200), so plain recursion is safe.
+
+use nagi_bson::{Doc, Value, ValueBuf, number};
+use nagi_error::{Code, Result, bail};
+
+use super::elem::ExprFilter;
+use super::{CompareOp, Filter, Pred, Schema, parse_field};
+use crate::expr::{Expr, ParseCx};
+use crate::path::FieldPath;
+use crate::regex::Pattern;
+
+/// What a filter may contain; statements differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowed {
+    /// `$expr`; refused with 224 otherwise.
+    pub expr: bool,
+    /// `$where`, `$text`, `$near`: allowed here in MongoDB, so that they get their own errors.
+    pub special: bool,
+}
+
+impl Allowed {
+    /// Everything: `find`, `update`, `delete`, `$match`.
+    pub const ALL: Allowed = Allowed { expr: true, special: true };
+    /// Plain conditions only: `$pull`, array filters, `$elemMatch` projections, `$push` sorts.
+    pub const PLAIN: Allowed = Allowed { expr: false, special: false };
+}
+
+/// Where the parser stands.
+pub(super) struct Parser<'p, 'c> {
+    pub(super) cx: &'p mut ParseCx<'c>,
+    pub(super) allowed: Allowed,
+    /// Inside `$elemMatch` or an operator of a field.
+    pub(super) nested: bool,
+}
+
+type ParseOperator = for<'v> fn(&mut Parser<'_, '_>, Value<'v>) -> Result<Option<Filter>>;
+
+/// The operators at the top level of a filter, sorted. `None` means: no condition.
+static OPERATORS: &[(&str, ParseOperator)] = &[
+    ("$alwaysFalse", |_, v| constant("$alwaysFalse", v, Filter::AlwaysFalse)),
+    ("$alwaysTrue", |_, v| constant("$alwaysTrue", v, Filter::AlwaysTrue)),
+    ("$and", |p, v| Ok(Some(Filter::And(p.list(v)?)))),
+    ("$comment", |_, _| Ok(None)),
+    ("$db", |_, v| Ok(Some(equality("$db", v)?))),
+    ("$expr", |p, v| p.expr(v)),
+    ("$id", |_, v| Ok(Some(equality("$id", v)?))),
+    ("$jsonSchema", |_, v| schema(v)),
+    ("$nor", |p, v| Ok(Some(Filter::Nor(p.list(v)?)))),
+    ("$or", |p, v| Ok(Some(Filter::Or(p.list(v)?)))),
+    ("$ref", |_, v| Ok(Some(equality("$ref", v)?))),
+    ("$text", |p, v| p.text(v)),
+    ("$where", |p, v| p.script(v)),
+];
+
+impl Filter {
+    /// Parses a filter in which everything is allowed.
+    ///
+    /// # Errors
+    /// MongoDB's, mostly 2 BadValue.
+    pub fn parse(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Filter> {
+        Filter::parse_with(doc, cx, Allowed::ALL)
+    }
+
+    /// Parses a filter in a place that allows less.
+    ///
+    /// # Errors
+    /// As for `parse`, and 224 or 2 for what is not allowed here.
+    pub fn parse_with(doc: Doc<'_>, cx: &mut ParseCx<'_>, allowed: Allowed) -> Result<Filter> {
+        Parser { cx, allowed, nested: false }.object(doc)
+    }
+
+    /// Parses the operators of one value, as in `{$gt: 1, $lt: 5}` without a field name.
+    ///
+    /// # Errors
+    /// As for `parse`.
+    pub(crate) fn parse_operators(
+        doc: Doc<'_>,
+        cx: &mut ParseCx<'_>,
+        allowed: Allowed,
+    ) -> Result<Filter> {
+        let mut parser = Parser { cx, allowed, nested: true };
+        let mut all = Vec::new();
+        parse_field::operators(&mut parser, &FieldPath::root(), doc, &mut all)?;
+        Ok(conjunction(all))
+    }
+}
+
+impl Parser<'_, '_> {
+    /// A whole filter document.
+    pub(super) fn object(&mut self, doc: Doc<'_>) -> Result<Filter> {
+        let mut all = Vec::new();
+        for element in doc {
+            let (name, value) = (element.name(), element.value());
+            if name.starts_with('$') {
+                let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
+                    bail!(
+                        Code::BAD_VALUE,
+                        "unknown top level operator: {name}. If you have a field name that starts \
+                         with a '$' symbol, consider using $getField or $setField."
+                    );
+                };
+                all.extend(OPERATORS[at].1(self, value)?);
+                continue;
+            }
+            let path = FieldPath::new(name);
+            match value {
+                Value::Doc(inner) if is_operators(inner, false) => {
+                    parse_field::operators(self, &path, inner, &mut all)?;
+                }
+                Value::Regex(regex) => {
+                    let pattern = Pattern::new(regex.pattern(), regex.options())?;
+                    all.push(Filter::Field { path, pred: Pred::Regex(pattern) });
+                }
+                value => all.push(parse_field::compare(path, CompareOp::Eq, value)?),
+            }
+        }
+        Ok(conjunction(all))
+    }
+
+    /// The operand of `$and`, `$or`, `$nor`.
+    fn list(&mut self, operand: Value<'_>) -> Result<Vec<Filter>> {
+        let Value::Array(list) = operand else {
+            bail!(Code::BAD_VALUE, "$and/$or/$nor must be a nonempty array");
+        };
+        if list.is_empty() {
+            bail!(Code::BAD_VALUE, "$and/$or/$nor must be a nonempty array");
+        }
+        list.iter()
+            .map(|part| match part {
+                Value::Doc(doc) => self.object(doc),
+                _ => bail!(Code::BAD_VALUE, "$or/$and/$nor entries need to be full objects"),
+            })
+            .collect()
+    }
+
+    fn expr(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
+        if !self.allowed.expr {
+            bail!(Code::QUERY_FEATURE_NOT_ALLOWED, "$expr is not allowed in this context");
+        }
+        if self.nested {
+            bail!(Code::BAD_VALUE, "$expr can only be applied to the top-level document");
+        }
+        let expr = Expr::parse(operand, self.cx)?;
+        let source = ValueBuf::new(operand);
+        Ok(Some(Filter::Expr(Box::new(ExprFilter { expr: expr.into(), source }))))
+    }
+
+    fn text(&mut self, _: Value<'_>) -> Result<Option<Filter>> {
+        if !self.allowed.special {
+            bail!(Code::BAD_VALUE, "$text is not allowed in this context");
+        }
+        bail!(Code::INDEX_NOT_FOUND, "text index required for $text query")
+    }
+
+    fn script(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
+        if !self.allowed.special {
+            bail!(Code::BAD_VALUE, "$where is not allowed in this context");
+        }
+        if self.nested {
+            bail!(Code::BAD_VALUE, "$where can only be applied to the top-level document");
+        }
+        match operand {
+            Value::String("") => bail!(Code::BAD_VALUE, "code for $where cannot be empty"),
+            Value::String(_) | Value::Code(_) | Value::CodeWithScope(_) => {
+                bail!(Code::BAD_VALUE, "no globalScriptEngine in $where parsing")
+            }
+            _ => bail!(Code::BAD_VALUE, "$where got bad type"),
+        }
+    }
+}
+
+/// `{a: 1, b: 2}` means both; one condition stands for itself.
+pub(super) fn conjunction(mut all: Vec<Filter>) -> Filter {
+    match all.len() {
+        0 => Filter::AlwaysTrue,
+        1 => all.remove(0),
+        _ => Filter::And(all),
+    }
+}
+
+/// Whether a document is a list of operators (`{$gt: 1}`) and not a value to compare with.
+///
+/// References (`$ref` with `$id`) are values; with `incomplete`, one of their names is enough.
+pub(super) fn is_operators(doc: Doc<'_>, incomplete: bool) -> bool {
+    let Some(first) = doc.first() else { return false };
+    first.name().starts_with('$') && !is_reference(doc, incomplete)
+}
+
+fn is_reference(doc: Doc<'_>, incomplete: bool) -> bool {
+    let (mut collection, mut id, mut db) = (false, false, false);
+    for element in doc {
+        match element.name() {
+            "$ref" => collection = true,
+            "$id" => id = true,
+            "$db" => db = true,
+            _ => {}
+        }
+    }
+    if incomplete { collection || id || db } else { collection && id }
+}
+
+fn constant(name: &str, operand: Value<'_>, filter: Filter) -> Result<Option<Filter>> {
+    if operand.is_number() && number::as_i64_exact(operand) == Some(1) {
+        return Ok(Some(filter));
+    }
+    bail!(Code::FAILED_TO_PARSE, "{name} must be an integer value of 1")
+}
+
+fn equality(name: &str, operand: Value<'_>) -> Result<Filter> {
+    match operand {
+        Value::Regex(regex) => {
+            let pattern = Pattern::new(regex.pattern(), regex.options())?;
+            Ok(Filter::Field { path: FieldPath::new(name), pred: Pred::Regex(pattern) })
+        }
+        value => parse_field::compare(FieldPath::new(name), CompareOp::Eq, value),
+    }
+}
+
+fn schema(operand: Value<'_>) -> Result<Option<Filter>> {
+    match operand {
+        Value::Doc(doc) => Ok(Some(Filter::Schema(Box::new(Schema::parse(doc)?)))),
+        _ => bail!(Code::TYPE_MISMATCH, "$jsonSchema must be an object"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn operators_are_sorted() {
+        assert!(super::OPERATORS.is_sorted_by_key(|row| row.0));
+    }
+}

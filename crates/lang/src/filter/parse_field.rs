@@ -1,0 +1,311 @@
+//! The operators of one field: `{age: {$gt: 18, $type: "int"}}`.
+
+use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number};
+use nagi_error::{Code, Result, bail};
+
+use super::parse::{Parser, conjunction, is_operators};
+use super::pred::dividend;
+use super::{BitTest, Bits, CompareOp, Filter, InList, Pred, TypeSet};
+use crate::path::FieldPath;
+use crate::regex::Pattern;
+
+/// What a row's function gets: the parser, the path, the operand, all operators of the field.
+struct Operand<'o, 'v> {
+    path: &'o FieldPath,
+    value: Value<'v>,
+    siblings: Doc<'v>,
+}
+
+type ParseOperator =
+    for<'p, 'c, 'o, 'v> fn(&mut Parser<'p, 'c>, Operand<'o, 'v>) -> Result<Option<Filter>>;
+
+/// The operators of a field, sorted by name.
+static OPERATORS: &[(&str, ParseOperator)] = &[
+    ("$all", all),
+    ("$bitsAllClear", |_, o| bits(&o, BitTest::AllClear)),
+    ("$bitsAllSet", |_, o| bits(&o, BitTest::AllSet)),
+    ("$bitsAnyClear", |_, o| bits(&o, BitTest::AnyClear)),
+    ("$bitsAnySet", |_, o| bits(&o, BitTest::AnySet)),
+    ("$elemMatch", elem_match),
+    ("$eq", |_, o| compare(o.path.clone(), CompareOp::Eq, o.value).map(Some)),
+    ("$exists", |_, o| Ok(Some(exists(&o)))),
+    ("$geoNear", near),
+    ("$gt", |_, o| ordered(&o, CompareOp::Gt)),
+    ("$gte", |_, o| ordered(&o, CompareOp::Gte)),
+    ("$in", |_, o| Ok(Some(one_of(&o, "$in")?))),
+    ("$lt", |_, o| ordered(&o, CompareOp::Lt)),
+    ("$lte", |_, o| ordered(&o, CompareOp::Lte)),
+    ("$mod", |_, o| modulo(&o)),
+    ("$ne", |_, o| not_equal(&o)),
+    ("$near", near),
+    ("$nearSphere", near),
+    ("$nin", |_, o| Ok(Some(negated(one_of(&o, "$nin")?)))),
+    ("$not", not),
+    ("$options", |_, o| options(&o)),
+    ("$regex", |_, o| regex(&o)),
+    ("$size", |_, o| size(&o)),
+    ("$type", |_, o| kind(&o)),
+];
+
+/// Parses every operator of a field into `out`.
+pub(super) fn operators(
+    parser: &mut Parser<'_, '_>,
+    path: &FieldPath,
+    doc: Doc<'_>,
+    out: &mut Vec<Filter>,
+) -> Result<()> {
+    for element in doc {
+        let name = element.name();
+        let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
+            bail!(Code::BAD_VALUE, "unknown operator: {name}");
+        };
+        let operand = Operand { path, value: element.value(), siblings: doc };
+        out.extend(OPERATORS[at].1(parser, operand)?);
+    }
+    Ok(())
+}
+
+/// A comparison with a value; the rules for regular expressions and undefined are here.
+pub(super) fn compare(path: FieldPath, op: CompareOp, value: Value<'_>) -> Result<Filter> {
+    if value.kind() == Type::Undefined {
+        bail!(Code::BAD_VALUE, "cannot compare to undefined");
+    }
+    Ok(Filter::Field { path, pred: Pred::Compare { op, value: ValueBuf::new(value) } })
+}
+
+fn field(path: &FieldPath, pred: Pred) -> Filter {
+    Filter::Field { path: path.clone(), pred }
+}
+
+fn negated(filter: Filter) -> Filter {
+    Filter::Not(Box::new(filter))
+}
+
+fn ordered(o: &Operand<'_, '_>, op: CompareOp) -> Result<Option<Filter>> {
+    if o.value.kind() == Type::Regex {
+        bail!(Code::BAD_VALUE, "Can't have RegEx as arg to predicate over field '{}'.", o.path);
+    }
+    compare(o.path.clone(), op, o.value).map(Some)
+}
+
+fn not_equal(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
+    if o.value.kind() == Type::Regex {
+        bail!(Code::BAD_VALUE, "Can't have regex as arg to $ne.");
+    }
+    Ok(Some(negated(compare(o.path.clone(), CompareOp::Eq, o.value)?)))
+}
+
+fn exists(o: &Operand<'_, '_>) -> Filter {
+    let exists = field(o.path, Pred::Exists);
+    if o.value.is_truthy() { exists } else { negated(exists) }
+}
+
+fn one_of(o: &Operand<'_, '_>, name: &str) -> Result<Filter> {
+    let Value::Array(list) = o.value else { bail!(Code::BAD_VALUE, "{name} needs an array") };
+    let (mut values, mut patterns) = (Vec::new(), Vec::new());
+    for value in list.iter() {
+        match value {
+            Value::Regex(regex) => patterns.push(Pattern::new(regex.pattern(), regex.options())?),
+            Value::Doc(doc) if is_operators(doc, false) => {
+                bail!(Code::BAD_VALUE, "cannot nest $ under {name}")
+            }
+            Value::Undefined => {
+                bail!(Code::BAD_VALUE, "InMatchExpression equality cannot be undefined")
+            }
+            value => values.push(ValueBuf::new(value)),
+        }
+    }
+    Ok(field(o.path, Pred::In(InList::new(values, patterns))))
+}
+
+fn not(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
+    match o.value {
+        Value::Regex(regex) => {
+            let pattern = Pattern::new(regex.pattern(), regex.options())?;
+            Ok(Some(negated(field(o.path, Pred::Regex(pattern)))))
+        }
+        Value::Doc(doc) if doc.is_empty() => bail!(Code::BAD_VALUE, "$not cannot be empty"),
+        Value::Doc(doc) => {
+            let mut inner = Vec::new();
+            let nested = std::mem::replace(&mut parser.nested, true);
+            operators(parser, o.path, doc, &mut inner)?;
+            parser.nested = nested;
+            Ok(Some(negated(conjunction(inner))))
+        }
+        _ => bail!(Code::BAD_VALUE, "$not needs a regex or a document"),
+    }
+}
+
+fn all(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
+    let Value::Array(list) = o.value else { bail!(Code::BAD_VALUE, "$all needs an array") };
+    if list.is_empty() {
+        return Ok(Some(Filter::AlwaysFalse));
+    }
+    let is_elem_match = |value: Value<'_>| {
+        value.as_doc().and_then(|doc| doc.first()).is_some_and(|e| e.name() == "$elemMatch")
+    };
+    let elem_matches = list.iter().next().is_some_and(is_elem_match);
+    let mut out = Vec::new();
+    for value in list.iter() {
+        if elem_matches != is_elem_match(value) && (elem_matches || value.as_doc().is_some()) {
+            if elem_matches {
+                bail!(Code::BAD_VALUE, "$all/$elemMatch has to be consistent");
+            }
+            bail!(Code::BAD_VALUE, "no $ expressions in $all");
+        }
+        match value {
+            Value::Doc(doc) if elem_matches => {
+                operators(parser, o.path, doc, &mut out)?;
+            }
+            Value::Regex(regex) => {
+                let pattern = Pattern::new(regex.pattern(), regex.options())?;
+                out.push(field(o.path, Pred::Regex(pattern)));
+            }
+            Value::Doc(doc) if is_operators(doc, false) => {
+                bail!(Code::BAD_VALUE, "no $ expressions in $all")
+            }
+            value => out.push(compare(o.path.clone(), CompareOp::Eq, value)?),
+        }
+    }
+    Ok(Some(conjunction(out)))
+}
+
+fn elem_match(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
+    let Value::Doc(doc) = o.value else { bail!(Code::BAD_VALUE, "$elemMatch needs an Object") };
+    let logical = doc
+        .first()
+        .is_some_and(|e| matches!(e.name(), "$and" | "$nor" | "$or" | "$where" | "$expr"));
+    let nested = std::mem::replace(&mut parser.nested, true);
+    let pred = if is_operators(doc, true) && !logical {
+        let mut inner = Vec::new();
+        operators(parser, &FieldPath::root(), doc, &mut inner)?;
+        Pred::ElemMatchValue(Box::new(conjunction(inner)))
+    } else {
+        Pred::ElemMatchObject(Box::new(parser.object(doc)?))
+    };
+    parser.nested = nested;
+    Ok(Some(field(o.path, pred)))
+}
+
+fn kind(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
+    Ok(Some(field(o.path, Pred::Type(TypeSet::parse(o.path.as_str(), o.value)?))))
+}
+
+fn bits(o: &Operand<'_, '_>, test: BitTest) -> Result<Option<Filter>> {
+    Ok(Some(field(o.path, Pred::Bits(Bits::parse(o.path.as_str(), test, o.value)?))))
+}
+
+fn size(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
+    if !o.value.is_number() {
+        bail!(Code::BAD_VALUE, "Failed to parse $size. Expected a number in: $size: {}", o.value);
+    }
+    let Some(count) = number::as_i64_exact(o.value) else {
+        bail!(Code::BAD_VALUE, "Failed to parse $size. Expected an integer: $size: {}", o.value);
+    };
+    if count < 0 {
+        bail!(
+            Code::BAD_VALUE,
+            "Failed to parse $size. Expected a non-negative number in: $size: {}",
+            o.value
+        );
+    }
+    if i32::try_from(count).is_err() {
+        bail!(
+            Code::BAD_VALUE,
+            "Failed to parse $size. Cannot represent as a 32-bit integer: $size: {}",
+            o.value
+        );
+    }
+    Ok(Some(field(o.path, Pred::Size(count))))
+}
+
+fn modulo(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
+    let Value::Array(list) = o.value else {
+        bail!(Code::BAD_VALUE, "malformed mod, needs to be an array");
+    };
+    let (divisor, remainder) = mod_operands(list)?;
+    Ok(Some(field(o.path, Pred::Mod { divisor, remainder })))
+}
+
+fn mod_operands(list: Array<'_>) -> Result<(i64, i64)> {
+    let mut values = list.iter();
+    let (Some(divisor), Some(remainder)) = (values.next(), values.next()) else {
+        bail!(Code::BAD_VALUE, "malformed mod, not enough elements");
+    };
+    if values.next().is_some() {
+        bail!(Code::BAD_VALUE, "malformed mod, too many elements");
+    }
+    if !divisor.is_number() {
+        bail!(Code::BAD_VALUE, "malformed mod, divisor not a number");
+    }
+    if !remainder.is_number() {
+        bail!(Code::BAD_VALUE, "malformed mod, remainder not a number");
+    }
+    let Some(divisor) = dividend(divisor) else {
+        bail!(Code::BAD_VALUE, "malformed mod, divisor value is invalid :: caused by :: {divisor}");
+    };
+    let Some(remainder) = dividend(remainder) else {
+        bail!(
+            Code::BAD_VALUE,
+            "malformed mod, remainder value is invalid :: caused by :: {remainder}"
+        );
+    };
+    if divisor == 0 {
+        bail!(Code::BAD_VALUE, "divisor cannot be 0");
+    }
+    Ok((divisor, remainder))
+}
+
+/// `$regex` with the `$options` beside it.
+fn regex(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
+    let (pattern, mut options) = match o.value {
+        Value::String(pattern) => (pattern, ""),
+        Value::Regex(regex) => (regex.pattern(), regex.options()),
+        _ => bail!(Code::BAD_VALUE, "$regex has to be a string"),
+    };
+    match o.siblings.get("$options") {
+        Value::Missing => {}
+        Value::String(given) => {
+            if !options.is_empty() {
+                bail!(Code::Location(51075), "options set in both $regex and $options");
+            }
+            options = given;
+        }
+        _ => bail!(Code::BAD_VALUE, "$options has to be a string"),
+    }
+    Ok(Some(field(o.path, Pred::Regex(Pattern::new(pattern, options)?))))
+}
+
+/// `$options` belongs to `$regex`, which reads it.
+fn options(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
+    if o.siblings.get("$regex").is_missing() {
+        bail!(Code::BAD_VALUE, "$options needs a $regex");
+    }
+    if !matches!(o.value, Value::String(_)) {
+        bail!(Code::BAD_VALUE, "$options has to be a string");
+    }
+    Ok(None)
+}
+
+/// Distance needs an index of its kind; without one MongoDB's planner answers this.
+fn near(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
+    if !matches!(o.value, Value::Doc(_) | Value::Array(_)) {
+        bail!(Code::BAD_VALUE, "near must be first in: {{ $near: {} }}", o.value);
+    }
+    if parser.nested {
+        bail!(Code::BAD_VALUE, "geoNear must be top-level expr");
+    }
+    bail!(
+        Code::NO_QUERY_EXECUTION_PLANS,
+        "error processing query: planner returned error :: caused by :: unable to find index for \
+         $geoNear query"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn operators_are_sorted() {
+        assert!(super::OPERATORS.is_sorted_by_key(|row| row.0));
+    }
+}

@@ -1,0 +1,122 @@
+//! Predicates on one value.
+
+use std::cmp::Ordering;
+
+use nagi_bson::{Type, Value, compare, number};
+use nagi_error::Result;
+
+use super::matches::{MatchCx, Position};
+use super::{CompareOp, Pred};
+use crate::path::Leaf;
+use crate::regex::Pattern;
+
+impl Pred {
+    /// What a terminal array yields to this predicate.
+    pub fn leaf(&self) -> Leaf {
+        match self {
+            Pred::Size(_) | Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_) => Leaf::Whole,
+            _ => Leaf::Traverse,
+        }
+    }
+
+    /// Whether one value satisfies the predicate; arrays are not looked into.
+    pub(super) fn matches<'a>(
+        &'a self,
+        value: Value<'a>,
+        cx: &MatchCx<'a>,
+        position: &mut Position,
+    ) -> Result<bool> {
+        Ok(match self {
+            Pred::Compare { op, value: operand } => compares(*op, value, operand.value()),
+            Pred::In(list) => return list.matches(value),
+            Pred::Exists => !value.is_missing(),
+            Pred::Type(types) => types.contains(value.kind()),
+            Pred::Regex(pattern) => return regex_matches(pattern, value),
+            Pred::Mod { divisor, remainder } => {
+                dividend(value).is_some_and(|n| n.wrapping_rem(*divisor) == *remainder)
+            }
+            Pred::Size(count) => {
+                matches!(value, Value::Array(array) if array.count() as i64 == *count)
+            }
+            Pred::Bits(bits) => bits.matches(value),
+            Pred::ElemMatchObject(filter) => {
+                let Value::Array(array) = value else { return Ok(false) };
+                for (index, element) in array.iter().enumerate() {
+                    let doc = match element {
+                        Value::Doc(doc) => doc,
+                        Value::Array(inner) => nagi_bson::Doc::trusted(inner.as_bytes()),
+                        _ => continue,
+                    };
+                    if filter.test(doc, cx, &mut Position::Ignored)? {
+                        position.set(index as u32);
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Pred::ElemMatchValue(filter) => {
+                let Value::Array(array) = value else { return Ok(false) };
+                for (index, element) in array.iter().enumerate() {
+                    if filter.test_value(element, cx)? {
+                        position.set(index as u32);
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+        })
+    }
+}
+
+/// A comparison within one class of types; null, undefined and missing keep to their own rules.
+fn compares(op: CompareOp, value: Value<'_>, operand: Value<'_>) -> bool {
+    match (value, operand) {
+        (Value::Int32(a), Value::Int32(b)) => return op.accepts(a.cmp(&b)),
+        (Value::String(a), Value::String(b)) => return op.accepts(a.as_bytes().cmp(b.as_bytes())),
+        (Value::ObjectId(a), Value::ObjectId(b)) => return op.accepts(a.cmp(b)),
+        (Value::DateTime(a), Value::DateTime(b)) => return op.accepts(a.cmp(&b)),
+        _ => {}
+    }
+    if let Value::MinKey | Value::MaxKey = operand
+        && value.kind() != operand.kind()
+    {
+        return compares_with_end(op, operand);
+    }
+    if operand.kind() == Type::Null {
+        return op.accepts(Ordering::Equal) && matches!(value, Value::Null | Value::Missing);
+    }
+    if compare::class(value) != compare::class(operand) || value.is_nullish() {
+        return false;
+    }
+    match (number::is_nan(value), number::is_nan(operand)) {
+        (false, false) => op.accepts(compare::values(value, operand)),
+        (a, b) => a && b && op.accepts(Ordering::Equal),
+    }
+}
+
+/// Every other value lies above MinKey and below MaxKey; MongoDB answers true for all four.
+fn compares_with_end(op: CompareOp, _: Value<'_>) -> bool {
+    op != CompareOp::Eq
+}
+
+/// An operand of `$mod`: a finite number within 64 bits, cut to an integer.
+pub(super) fn dividend(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::Int32(n) => Some(i64::from(n)),
+        Value::Int64(n) => Some(n),
+        Value::Double(n) => number::f64_as_i64_exact(n.trunc()),
+        Value::Decimal128(d) if !d.is_nan() => d.to_i64(),
+        _ => None,
+    }
+}
+
+/// A pattern against a string, a symbol, or an equal regular expression.
+pub(super) fn regex_matches(pattern: &Pattern, value: Value<'_>) -> Result<bool> {
+    match value {
+        Value::String(text) | Value::Symbol(text) => pattern.is_match(text),
+        Value::Regex(regex) => {
+            Ok(regex.pattern() == pattern.pattern() && regex.options() == pattern.options())
+        }
+        _ => Ok(false),
+    }
+}

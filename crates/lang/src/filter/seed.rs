@@ -1,0 +1,93 @@
+//! What a filter says about a document that does not exist yet: the seed of an upsert.
+//!
+//! Equalities that hold for every matching document (`{a: 1}`, `$eq`, `$in` and `$all` of one value,
+//! inside `$and` and an `$or` of one branch) become fields. Everything else says nothing.
+
+use std::collections::BTreeMap;
+
+use nagi_bson::{Value, ValueBuf};
+use nagi_error::{Code, Result, bail};
+
+use super::{CompareOp, Filter, Pred};
+
+/// One path that a filter fixes to a value.
+pub type Equality<'f> = (&'f str, Value<'f>);
+
+/// The equalities of a filter, by path.
+#[derive(Debug, Default)]
+pub struct Seed<'f> {
+    equalities: BTreeMap<&'f str, &'f ValueBuf>,
+}
+
+impl<'f> Seed<'f> {
+    /// Collects every equality.
+    ///
+    /// # Errors
+    /// 54 when a path is fixed twice, or together with a path above it.
+    pub fn of(filter: &'f Filter) -> Result<Seed<'f>> {
+        let mut seed = Seed::default();
+        seed.collect(filter)?;
+        Ok(seed)
+    }
+
+    /// Only what fixes `_id`; for replacements, which take the rest from the new document.
+    ///
+    /// # Errors
+    /// 54 when `_id` is fixed twice, 111 when only a field below `_id` is fixed.
+    pub fn of_id(filter: &'f Filter) -> Result<Seed<'f>> {
+        let mut all = Seed::of(filter)?;
+        if let Some(path) = all.equalities.keys().find(|path| path.starts_with("_id.")) {
+            bail!(
+                Code::NOT_EXACT_VALUE_FIELD,
+                "field at '_id' must be exactly specified, field at sub-path '{path}'found"
+            );
+        }
+        all.equalities.retain(|path, _| *path == "_id");
+        Ok(all)
+    }
+
+    /// The equalities ordered by path.
+    pub fn iter(&self) -> impl Iterator<Item = Equality<'_>> {
+        self.equalities.iter().map(|(path, value)| (*path, value.value()))
+    }
+
+    fn collect(&mut self, filter: &'f Filter) -> Result<()> {
+        match filter {
+            Filter::And(parts) => parts.iter().try_for_each(|part| self.collect(part)),
+            Filter::Or(parts) if parts.len() == 1 => self.collect(&parts[0]),
+            Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value } } => {
+                self.add(path.as_str(), value)
+            }
+            Filter::Field { path, pred: Pred::In(list) }
+                if list.values().len() == 1 && list.patterns().is_empty() =>
+            {
+                self.add(path.as_str(), &list.values()[0])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, path: &'f str, value: &'f ValueBuf) -> Result<()> {
+        for other in self.equalities.keys() {
+            if *other == path {
+                bail!(
+                    Code::NOT_SINGLE_VALUE_FIELD,
+                    "cannot infer query fields to set, path '{path}' is matched twice"
+                );
+            }
+            if below(path, other) || below(other, path) {
+                bail!(
+                    Code::NOT_SINGLE_VALUE_FIELD,
+                    "cannot infer query fields to set, both paths '{path}' and '{other}' are matched"
+                );
+            }
+        }
+        self.equalities.insert(path, value);
+        Ok(())
+    }
+}
+
+/// Whether `path` leads to a field below `parent`.
+fn below(path: &str, parent: &str) -> bool {
+    path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'))
+}

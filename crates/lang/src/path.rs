@@ -1,0 +1,259 @@
+//! Dotted paths and how a filter walks along them.
+//!
+//! A path names fields ("a.b.2"). Where a document on the way holds an array, the walk enters every
+//! element that is a document, one level deep, and also the element whose position is the path's next
+//! component. What a walk yields for `{a: [{b: 1}, 5, {}]}` and "a.b": `1`, nothing (5 is no document),
+//! `Missing`. A scalar in the middle of a path yields `Missing`, an empty array yields nothing.
+//!
+//! Cost: linear in the fields before the one that is looked for; no allocation.
+
+use nagi_bson::{Array, Doc, Value};
+use nagi_error::Result;
+
+/// A parsed dotted path. The path without components names the value itself.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct FieldPath {
+    text: Box<str>,
+    parts: Box<[Part]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Part {
+    start: u32,
+    end: u32,
+    /// The component read as an array position, or `NO_INDEX`.
+    index: u32,
+}
+
+const NO_INDEX: u32 = u32::MAX;
+
+/// What a path that ends at an array yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaf {
+    /// Each element, then the array itself: comparisons, `$in`, `$type`, ...
+    Traverse,
+    /// Only the array itself: `$size`, `$elemMatch`.
+    Whole,
+}
+
+impl FieldPath {
+    /// Splits at the dots. Empty components are kept; whether they are allowed is the caller's rule.
+    pub fn new(text: &str) -> FieldPath {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for part in text.split('.') {
+            let end = start + part.len();
+            parts.push(Part {
+                start: start as u32,
+                end: end as u32,
+                index: array_index(part).unwrap_or(NO_INDEX),
+            });
+            start = end + 1;
+        }
+        FieldPath { text: text.into(), parts: parts.into() }
+    }
+
+    /// The path without components: the value itself (inside `$elemMatch` of operators).
+    pub fn root() -> FieldPath {
+        FieldPath { text: "".into(), parts: Box::new([]) }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Number of components.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether this is [`FieldPath::root`].
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The component at `at`, which must be below `len`.
+    pub fn part(&self, at: usize) -> &str {
+        let part = self.parts[at];
+        &self.text[part.start as usize..part.end as usize]
+    }
+
+    /// The component at `at` as an array position ("0", "17", but not "01").
+    pub fn index(&self, at: usize) -> Option<u32> {
+        Some(self.parts[at].index).filter(|index| *index != NO_INDEX)
+    }
+
+    pub fn parts(&self) -> impl Iterator<Item = &str> + '_ {
+        (0..self.len()).map(|at| self.part(at))
+    }
+
+    /// The first `count` components as text.
+    pub fn prefix(&self, count: usize) -> &str {
+        match count.checked_sub(1) {
+            Some(last) => &self.text[..self.parts[last].end as usize],
+            None => "",
+        }
+    }
+
+    /// Whether `self` equals `other` or leads to a field above it.
+    pub fn is_prefix_of(&self, other: &FieldPath) -> bool {
+        self.len() <= other.len() && self.parts().eq(other.parts().take(self.len()))
+    }
+
+    /// Whether any component could be an array position.
+    pub fn has_index(&self) -> bool {
+        self.parts.iter().any(|part| part.index != NO_INDEX)
+    }
+}
+
+impl std::fmt::Debug for FieldPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+impl std::fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<&str> for FieldPath {
+    fn from(text: &str) -> FieldPath {
+        FieldPath::new(text)
+    }
+}
+
+/// A path component as an array position: digits without a leading zero, within 32 bits.
+pub fn array_index(part: &str) -> Option<u32> {
+    let bytes = part.as_bytes();
+    let canonical = !bytes.is_empty()
+        && bytes.len() <= 9
+        && bytes.iter().all(u8::is_ascii_digit)
+        && (bytes[0] != b'0' || bytes.len() == 1);
+    if canonical { part.parse().ok() } else { None }
+}
+
+/// The value a path leads to through documents only, and through arrays where a component is a
+/// position; `Missing` otherwise. No implicit traversal of arrays.
+pub fn lookup<'a>(doc: Doc<'a>, path: &FieldPath) -> Value<'a> {
+    let mut value = Value::Doc(doc);
+    for at in 0..path.len() {
+        value = match value {
+            Value::Doc(doc) => doc.get(path.part(at)),
+            Value::Array(array) => match path.index(at) {
+                Some(index) => array.get(index as usize),
+                None => Value::Missing,
+            },
+            _ => Value::Missing,
+        };
+        if value.is_missing() {
+            break;
+        }
+    }
+    value
+}
+
+/// Calls `test` with each value the path yields until it answers true.
+///
+/// The second argument of `test` is the position of the element of the outermost array that was
+/// traversed implicitly (what a positional `$` stands for).
+///
+/// # Errors
+/// Those of `test`.
+pub fn any<'a, F>(doc: Doc<'a>, path: &FieldPath, leaf: Leaf, test: &mut F) -> Result<bool>
+where
+    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
+{
+    if path.is_empty() {
+        return test(Value::Doc(doc), None);
+    }
+    walk(doc, path, 0, leaf, None, test)
+}
+
+/// Calls `visit` with every value the path yields, terminal arrays included as wholes.
+pub fn for_each_value<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
+    let outcome = any(doc, path, Leaf::Traverse, &mut |value, _| {
+        visit(value);
+        Ok(false)
+    });
+    debug_assert!(outcome.is_ok());
+}
+
+fn walk<'a, F>(
+    mut doc: Doc<'a>,
+    path: &FieldPath,
+    mut at: usize,
+    leaf: Leaf,
+    outer: Option<u32>,
+    test: &mut F,
+) -> Result<bool>
+where
+    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
+{
+    loop {
+        let value = doc.get(path.part(at));
+        at += 1;
+        match value {
+            Value::Array(array) if at == path.len() => return end(array, leaf, outer, test),
+            Value::Array(array) => return enter(array, path, at, leaf, outer, test),
+            value if at == path.len() => return test(value, outer),
+            Value::Doc(inner) => doc = inner,
+            _ => return test(Value::Missing, outer),
+        }
+    }
+}
+
+/// The path ends at `array`.
+fn end<'a, F>(array: Array<'a>, leaf: Leaf, outer: Option<u32>, test: &mut F) -> Result<bool>
+where
+    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
+{
+    if leaf == Leaf::Traverse {
+        for (index, value) in array.iter().enumerate() {
+            if test(value, outer.or(Some(index as u32)))? {
+                return Ok(true);
+            }
+        }
+    }
+    test(Value::Array(array), outer)
+}
+
+/// The path goes on below `array` with the component `at`.
+fn enter<'a, F>(
+    array: Array<'a>,
+    path: &FieldPath,
+    at: usize,
+    leaf: Leaf,
+    outer: Option<u32>,
+    test: &mut F,
+) -> Result<bool>
+where
+    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
+{
+    let wanted = path.index(at);
+    for (index, value) in array.iter().enumerate() {
+        let index = index as u32;
+        if let Value::Doc(inner) = value
+            && walk(inner, path, at, leaf, outer.or(Some(index)), test)?
+        {
+            return Ok(true);
+        }
+        if wanted != Some(index) {
+            continue;
+        }
+        let found = match value {
+            value if at + 1 == path.len() => test(value, outer)?,
+            Value::Doc(inner) => walk(inner, path, at + 1, leaf, outer, test)?,
+            // Positions below a position: the inner array is looked into by position only.
+            Value::Array(inner) => {
+                walk(Doc::trusted(inner.as_bytes()), path, at + 1, leaf, outer, test)?
+            }
+            _ => false,
+        };
+        if found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

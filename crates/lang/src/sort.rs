@@ -1,0 +1,322 @@
+//! Sort specifications and sort keys.
+//!
+//! A key is a document with one field per part of the specification, names left empty; two keys are
+//! compared part by part in BSON order, each in its direction. A document whose path runs into an
+//! array has several candidate keys: one per element; ascending takes the least, descending the
+//! greatest (of the whole compound key, as an index scan would meet them first). An empty array
+//! sorts as undefined, below null; a missing field sorts as null.
+//!
+//! Cost: one pass over the document's fields per part; no allocation but the key itself unless there
+//! are arrays.
+
+use std::cmp::Ordering;
+
+use nagi_bson::{Doc, DocWriter, Type, Value, compare, number};
+use nagi_error::{Code, Result, bail};
+
+use crate::path::FieldPath;
+
+/// Most parts a specification may have, as in an index.
+pub const SORT_PARTS_MAX: usize = 32;
+
+/// A parsed sort specification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortSpec {
+    parts: Box<[SortPart]>,
+}
+
+/// One part: a path or metadata, and a direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortPart {
+    pub path: FieldPath,
+    pub descending: bool,
+    /// `{$meta: ...}` instead of the path's value.
+    pub meta: Option<SortMeta>,
+}
+
+/// Metadata to sort by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortMeta {
+    TextScore,
+    RandVal,
+}
+
+impl SortSpec {
+    /// Parses `{a: 1, b: -1}`.
+    ///
+    /// # Errors
+    /// 2 or 15973-15976 for bad directions, 15998 for an empty name, 7472500 for a name given twice.
+    pub fn parse(spec: Doc<'_>) -> Result<SortSpec> {
+        let mut parts: Vec<SortPart> = Vec::new();
+        for element in spec {
+            let name = element.name();
+            check_name(name)?;
+            if parts.iter().any(|part| part.path.as_str() == name) {
+                bail!(
+                    Code::Location(7_472_500),
+                    "$sort key must not contain duplicate keys (duplicate: '{name}')"
+                );
+            }
+            let path = FieldPath::new(name);
+            parts.push(match element.value() {
+                Value::Doc(meta) => {
+                    SortPart { path, descending: true, meta: Some(parse_meta(meta)?) }
+                }
+                value => SortPart { path, descending: is_descending(name, value)?, meta: None },
+            });
+        }
+        if parts.len() > SORT_PARTS_MAX {
+            bail!(
+                Code::Location(13103),
+                "too many compound keys: a sort specification may have at most {SORT_PARTS_MAX} \
+                 fields"
+            );
+        }
+        Ok(SortSpec { parts: parts.into() })
+    }
+
+    pub fn parts(&self) -> &[SortPart] {
+        &self.parts
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Whether any part needs metadata of a search.
+    pub fn needs_meta(&self) -> bool {
+        self.parts.iter().any(|part| part.meta.is_some())
+    }
+
+    /// Writes the sort key of `doc` behind what is in `out`.
+    ///
+    /// # Errors
+    /// 2 when two parts run into different arrays.
+    pub fn key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let mut values = [Value::Null; SORT_PARTS_MAX];
+        let values = &mut values[..self.parts.len()];
+        let mut arrays = false;
+        for (value, part) in values.iter_mut().zip(&self.parts) {
+            match plain(doc, &part.path) {
+                Some(found) => *value = found,
+                None => arrays = true,
+            }
+        }
+        if arrays {
+            return self.key_of_arrays(doc, out);
+        }
+        write(values, out);
+        Ok(())
+    }
+
+    /// Order of two keys made by [`SortSpec::key`].
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let (a, b) = (Doc::trusted(a), Doc::trusted(b));
+        for ((a, b), part) in a.iter().zip(b.iter()).zip(&self.parts) {
+            let order = compare::values(a.value(), b.value());
+            if order.is_ne() {
+                return if part.descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// Order of two documents; makes both keys.
+    ///
+    /// # Errors
+    /// As for [`SortSpec::key`].
+    pub fn compare_docs(&self, a: Doc<'_>, b: Doc<'_>) -> Result<Ordering> {
+        let (mut key_a, mut key_b) = (Vec::new(), Vec::new());
+        self.key(a, &mut key_a)?;
+        self.key(b, &mut key_b)?;
+        Ok(self.compare(&key_a, &key_b))
+    }
+
+    fn key_of_arrays(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let mut best = Best { spec: self, bytes: Vec::new(), scratch: Vec::new() };
+        let fixed = vec![Value::Null; self.parts.len()];
+        let todo = vec![Some(0); self.parts.len()];
+        best.expand(doc, fixed, todo)?;
+        out.extend_from_slice(&best.bytes);
+        Ok(())
+    }
+}
+
+/// The value at a path without arrays on the way or at its end; `None` when there is an array.
+fn plain<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
+    let mut value = Value::Doc(doc);
+    for at in 0..path.len() {
+        value = match value {
+            Value::Doc(doc) => doc.get(path.part(at)),
+            _ => return Some(Value::Null),
+        };
+        match value {
+            Value::Array(_) => return None,
+            Value::Missing => return Some(Value::Null),
+            _ => {}
+        }
+    }
+    Some(value)
+}
+
+fn write(values: &[Value<'_>], out: &mut Vec<u8>) {
+    let mut writer = DocWriter::new(out);
+    for value in values {
+        writer.put("", *value);
+    }
+}
+
+/// The best key found so far among a document's candidates.
+struct Best<'s> {
+    spec: &'s SortSpec,
+    bytes: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Best<'_> {
+    /// Offers every key of `doc`. `todo` says from which component each part goes on; `None`: its
+    /// value stands in `fixed` already.
+    fn expand<'a>(
+        &mut self,
+        doc: Doc<'a>,
+        mut fixed: Vec<Value<'a>>,
+        mut todo: Vec<Option<usize>>,
+    ) -> Result<()> {
+        let spec = self.spec;
+        let mut array: Option<nagi_bson::Array<'a>> = None;
+        for (at, part) in spec.parts.iter().enumerate() {
+            let Some(from) = todo[at] else { continue };
+            match advance(doc, &part.path, from) {
+                (Value::Array(found), from) => {
+                    if array.is_some_and(|a| a.as_bytes().as_ptr() != found.as_bytes().as_ptr()) {
+                        bail!(Code::BAD_VALUE, "cannot sort with keys that are parallel arrays");
+                    }
+                    array = Some(found);
+                    todo[at] = Some(from);
+                }
+                (value, _) => {
+                    fixed[at] = if value.is_missing() { Value::Null } else { value };
+                    todo[at] = None;
+                }
+            }
+        }
+        match array {
+            None => self.offer(&fixed),
+            Some(array) => self.expand_array(array, fixed, todo)?,
+        }
+        Ok(())
+    }
+
+    /// Goes on below each element of the array at which the open parts stopped.
+    fn expand_array<'a>(
+        &mut self,
+        array: nagi_bson::Array<'a>,
+        fixed: Vec<Value<'a>>,
+        todo: Vec<Option<usize>>,
+    ) -> Result<()> {
+        let spec = self.spec;
+        let ends = |at: usize| todo[at] == Some(spec.parts[at].path.len());
+        if array.is_empty() {
+            let mut fixed = fixed;
+            for at in 0..todo.len() {
+                if todo[at].is_some() {
+                    fixed[at] = if ends(at) { Value::Undefined } else { Value::Null };
+                }
+            }
+            self.offer(&fixed);
+            return Ok(());
+        }
+        for element in array.iter() {
+            let mut fixed = fixed.clone();
+            let mut rest = todo.clone();
+            for at in 0..todo.len() {
+                if ends(at) {
+                    fixed[at] = element;
+                    rest[at] = None;
+                }
+            }
+            let doc = element.as_doc().unwrap_or(Doc::EMPTY);
+            self.expand(doc, fixed, rest)?;
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, values: &[Value<'_>]) {
+        self.scratch.clear();
+        write(values, &mut self.scratch);
+        if self.bytes.is_empty() || self.spec.compare(&self.scratch, &self.bytes).is_lt() {
+            std::mem::swap(&mut self.bytes, &mut self.scratch);
+        }
+    }
+}
+
+/// Walks from component `from` until the path ends or an array is met; a component that is a position
+/// of the array steps into it. Gives the value and the component to go on with.
+fn advance<'a>(doc: Doc<'a>, path: &FieldPath, from: usize) -> (Value<'a>, usize) {
+    let mut value = Value::Doc(doc);
+    for at in from..path.len() {
+        value = match value {
+            Value::Doc(doc) => doc.get(path.part(at)),
+            Value::Array(array) => match path.index(at) {
+                Some(index) if !array.get(index as usize).is_missing() => array.get(index as usize),
+                _ => return (value, at),
+            },
+            _ => return (Value::Missing, path.len()),
+        };
+    }
+    (value, path.len())
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        bail!(Code::Location(40352), "FieldPath cannot be constructed with empty string");
+    }
+    if name.ends_with('.') {
+        bail!(Code::Location(40353), "FieldPath must not end with a '.'.");
+    }
+    for part in name.split('.') {
+        if part.is_empty() {
+            bail!(Code::Location(15998), "FieldPath field names may not be empty strings.");
+        }
+        if part.starts_with('$') && !matches!(part, "$id" | "$ref" | "$db") {
+            bail!(
+                Code::Location(16410),
+                "FieldPath field names may not start with '$'. Consider using $getField or \
+                 $setField."
+            );
+        }
+    }
+    Ok(())
+}
+
+fn is_descending(name: &str, value: Value<'_>) -> Result<bool> {
+    if !value.is_number() {
+        bail!(Code::Location(15974), "Illegal key in $sort specification: {name}: {value}");
+    }
+    match number::truncate_to_i64(value) {
+        Some(1) => Ok(false),
+        Some(-1) => Ok(true),
+        _ => bail!(
+            Code::Location(15975),
+            "$sort key ordering must be 1 (for ascending) or -1 (for descending)"
+        ),
+    }
+}
+
+fn parse_meta(spec: Doc<'_>) -> Result<SortMeta> {
+    let element = spec.first().filter(|e| e.name() == "$meta" && spec.count() == 1);
+    match element.map(|e| e.value()) {
+        Some(Value::String("textScore")) => Ok(SortMeta::TextScore),
+        Some(Value::String("randVal")) => Ok(SortMeta::RandVal),
+        Some(Value::String(other)) => {
+            bail!(Code::Location(31138), "Illegal $meta sort: $meta: \"{other}\"")
+        }
+        Some(value) if value.kind() != Type::String => {
+            bail!(Code::BAD_VALUE, "Illegal $meta sort: $meta: {value}")
+        }
+        _ => bail!(
+            Code::Location(17312),
+            "$meta is the only expression supported by $sort right now"
+        ),
+    }
+}
