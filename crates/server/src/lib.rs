@@ -1,1 +1,44 @@
-//! Placeholder.
+//! The server: from a frame to its reply.
+//!
+//!   net -- frame --> handle -- command --> dispatch -- row's function --> commands/*
+//!                      |                     |                               |
+//!                    wire, legacy       session, concern, op            query, store
+//!
+//! One call a frame ([`Server::handle`]); no sockets, no threads of connections, no async. Everything
+//! a request needs is borrowed from its frame; replies are written straight into net's buffer.
+//!
+//! Invariants
+//! - Commands are rows of one table; nothing else in the crate compares a command's name.
+//! - Only this crate knows sessions, cursors' owners, parameters and the log's format.
+//!
+//! Does not know about: sockets, TLS, engines, configuration files.
+
+mod args;
+mod clock;
+mod command;
+mod commands;
+mod concern;
+mod connection;
+mod cursors;
+mod dispatch;
+mod fsync;
+mod handle;
+mod jobs;
+mod limits;
+mod logging;
+mod metrics;
+mod op;
+mod params;
+mod profile;
+mod request;
+mod server;
+mod session;
+mod slow;
+mod top;
+
+pub use clock::wall_ms;
+pub use connection::{Connection, Peer};
+pub use handle::Outcome;
+pub use limits::MESSAGE_BYTES_MAX;
+pub use logging::{Log, LogDestination, LogRotate, Severity, set_log_context};
+pub use server::{Server, ServerConfig};

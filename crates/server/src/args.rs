@@ -1,0 +1,390 @@
+//! Arguments of commands: a borrowed struct and a strict parse, in MongoDB's words.
+//!
+//! ```text
+//! args! { "count" => Args {
+//!     collection: Name<'a>        = "count",
+//!     query:      Option<Doc<'a>> = "query",
+//! }}
+//! let args = Args::parse(&request)?;
+//! ```
+//! An unknown field is 40415, a missing one 40414, one given twice 40413, a wrong type 14. Null and
+//! undefined count as absent. A document sequence stands for an array field of its name. Generic
+//! arguments (`lsid`, `$db`, `maxTimeMS`, ...) are skipped; `dispatch` has read them. No allocation.
+
+use nagi_bson::{Array, Binary, Doc, Elements, Value};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use crate::request::{Request, Sequence, is_generic};
+
+/// What stands under a field name: a value of the body or a document sequence.
+#[derive(Clone, Copy)]
+pub(crate) enum Arg<'a> {
+    Value(Value<'a>),
+    Sequence(Sequence<'a>),
+}
+
+/// Which field is being read, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Field {
+    pub(crate) command: &'static str,
+    pub(crate) name: &'static str,
+}
+
+impl Field {
+    pub(crate) fn missing(self) -> Error {
+        err!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field '{}.{}' is missing but a required field",
+            self.command,
+            self.name
+        )
+    }
+
+    pub(crate) fn duplicate(self) -> Error {
+        err!(
+            Code::IDL_DUPLICATE_FIELD,
+            "BSON field '{}.{}' is a duplicate field",
+            self.command,
+            self.name
+        )
+    }
+
+    /// `expected` is one type name or several separated by ", ".
+    pub(crate) fn wrong_type(self, found: Value<'_>, expected: &str) -> Error {
+        let expected = match expected.contains(',') {
+            true => format!("expected types '[{expected}]'"),
+            false => format!("expected type '{expected}'"),
+        };
+        err!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{}.{}' is the wrong type '{}', {expected}",
+            self.command,
+            self.name,
+            found.kind().name()
+        )
+    }
+}
+
+/// The error of a field that no argument has.
+pub(crate) fn unknown_field(command: &str, name: &str) -> Error {
+    err!(Code::IDL_UNKNOWN_FIELD, "BSON field '{command}.{name}' is an unknown field.")
+}
+
+/// A type that an argument may have.
+pub(crate) trait FromArg<'a>: Sized {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self>;
+
+    fn from_sequence(_: Sequence<'a>, field: Field) -> Result<Self> {
+        Err(field.wrong_type(Value::Array(Array::EMPTY), "object"))
+    }
+
+    /// What an absent field means.
+    fn absent(field: Field) -> Result<Self> {
+        Err(field.missing())
+    }
+
+    fn read(arg: Arg<'a>, field: Field) -> Result<Self> {
+        match arg {
+            Arg::Value(value) if value.is_nullish() => Self::absent(field),
+            Arg::Value(value) => Self::from_value(value, field),
+            Arg::Sequence(sequence) => Self::from_sequence(sequence, field),
+        }
+    }
+}
+
+impl<'a, T: FromArg<'a>> FromArg<'a> for Option<T> {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        T::from_value(value, field).map(Some)
+    }
+
+    fn from_sequence(sequence: Sequence<'a>, field: Field) -> Result<Self> {
+        T::from_sequence(sequence, field).map(Some)
+    }
+
+    fn absent(_: Field) -> Result<Self> {
+        Ok(None)
+    }
+}
+
+/// Anything at all; absent is `Missing`, null stays null.
+impl<'a> FromArg<'a> for Value<'a> {
+    fn from_value(value: Value<'a>, _: Field) -> Result<Self> {
+        Ok(value)
+    }
+
+    fn absent(_: Field) -> Result<Self> {
+        Ok(Value::Missing)
+    }
+
+    fn read(arg: Arg<'a>, field: Field) -> Result<Self> {
+        match arg {
+            Arg::Value(value) => Ok(value),
+            Arg::Sequence(sequence) => Self::from_sequence(sequence, field),
+        }
+    }
+}
+
+impl<'a> FromArg<'a> for &'a str {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        value.as_str().ok_or_else(|| field.wrong_type(value, "string"))
+    }
+}
+
+impl<'a> FromArg<'a> for Doc<'a> {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        value.as_doc().ok_or_else(|| field.wrong_type(value, "object"))
+    }
+}
+
+impl<'a> FromArg<'a> for Array<'a> {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        value.as_array().ok_or_else(|| field.wrong_type(value, "array"))
+    }
+}
+
+impl<'a> FromArg<'a> for bool {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Bool(_) => Ok(value.is_truthy()),
+            value if value.is_number() => Ok(value.is_truthy()),
+            _ => Err(field.wrong_type(value, "bool, long, int, decimal, double")),
+        }
+    }
+}
+
+/// Any number, rounded toward zero and into the range.
+impl<'a> FromArg<'a> for i64 {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        truncate(value).ok_or_else(|| field.wrong_type(value, "long, int, decimal, double"))
+    }
+}
+
+impl<'a> FromArg<'a> for f64 {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Double(n) => Ok(n),
+            _ => truncate(value)
+                .map(|n| n as f64)
+                .ok_or_else(|| field.wrong_type(value, "long, int, decimal, double")),
+        }
+    }
+}
+
+/// A number that must not be negative (51024).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NonNegative(pub(crate) i64);
+
+impl<'a> FromArg<'a> for NonNegative {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        let n = i64::from_value(value, field)?;
+        if n < 0 {
+            bail!(
+                Code::Location(51024),
+                "BSON field '{}' value must be >= 0, actual value '{n}'",
+                field.name
+            );
+        }
+        Ok(NonNegative(n))
+    }
+}
+
+/// An int64 and nothing else (cursor ids).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Long(pub(crate) i64);
+
+impl<'a> FromArg<'a> for Long {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Int64(n) => Ok(Long(n)),
+            _ => Err(field.wrong_type(value, "long")),
+        }
+    }
+}
+
+/// The collection name that the first field of most commands carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Name<'a>(pub(crate) &'a str);
+
+impl<'a> FromArg<'a> for Name<'a> {
+    fn from_value(value: Value<'a>, _: Field) -> Result<Self> {
+        match value {
+            Value::String(name) | Value::Symbol(name) => Ok(Name(name)),
+            _ => bail!(
+                Code::INVALID_NAMESPACE,
+                "collection name has invalid type {}",
+                value.kind().name()
+            ),
+        }
+    }
+
+    fn read(arg: Arg<'a>, field: Field) -> Result<Self> {
+        match arg {
+            Arg::Value(Value::Missing) => Self::absent(field),
+            Arg::Value(value) => Self::from_value(value, field),
+            Arg::Sequence(sequence) => Self::from_sequence(sequence, field),
+        }
+    }
+}
+
+/// A UUID (binary subtype 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Uuid(pub(crate) [u8; 16]);
+
+impl<'a> FromArg<'a> for Uuid {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Binary(Binary { subtype: 4, bytes }) => bytes
+                .try_into()
+                .map(Uuid)
+                .map_err(|_| err!(Code::INVALID_UUID, "uuid must be 16 bytes long")),
+            _ => Err(field.wrong_type(value, "binData")),
+        }
+    }
+}
+
+/// Documents: an array of the body or a document sequence.
+#[derive(Clone, Copy)]
+pub(crate) struct Docs<'a> {
+    source: Arg<'a>,
+    field: Field,
+}
+
+impl<'a> FromArg<'a> for Docs<'a> {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Array(_) => Ok(Docs { source: Arg::Value(value), field }),
+            _ => Err(field.wrong_type(value, "array")),
+        }
+    }
+
+    fn from_sequence(sequence: Sequence<'a>, field: Field) -> Result<Self> {
+        Ok(Docs { source: Arg::Sequence(sequence), field })
+    }
+}
+
+impl<'a> Docs<'a> {
+    /// Number of documents. Linear for an array.
+    pub(crate) fn count(&self) -> usize {
+        match self.source {
+            Arg::Value(Value::Array(array)) => array.count(),
+            Arg::Value(_) => 0,
+            Arg::Sequence(sequence) => sequence.iter().count(),
+        }
+    }
+
+    /// The documents; an array's element of another type is an error (14).
+    pub(crate) fn iter(&self) -> DocsIter<'a> {
+        let field = self.field;
+        match self.source {
+            Arg::Value(Value::Array(array)) => DocsIter::Array(array.elements(), field),
+            Arg::Value(_) => DocsIter::Array(Array::EMPTY.elements(), field),
+            Arg::Sequence(sequence) => DocsIter::Sequence(sequence.bytes),
+        }
+    }
+}
+
+/// Walks over [`Docs`].
+#[derive(Clone)]
+pub(crate) enum DocsIter<'a> {
+    Array(Elements<'a>, Field),
+    Sequence(&'a [u8]),
+}
+
+impl<'a> Iterator for DocsIter<'a> {
+    type Item = Result<Doc<'a>>;
+
+    fn next(&mut self) -> Option<Result<Doc<'a>>> {
+        match self {
+            DocsIter::Sequence(bytes) => Sequence::split(bytes).map(|(doc, rest)| {
+                *bytes = rest;
+                Ok(doc)
+            }),
+            DocsIter::Array(elements, field) => elements.next().map(|element| {
+                element.value().as_doc().ok_or_else(|| {
+                    err!(
+                        Code::TYPE_MISMATCH,
+                        "BSON field '{}.{}.{}' is the wrong type '{}', expected type 'object'",
+                        field.command,
+                        field.name,
+                        element.name(),
+                        element.kind().name()
+                    )
+                })
+            }),
+        }
+    }
+}
+
+/// Any number as int64, rounded toward zero, saturating; `None` if it is no number.
+pub(crate) fn truncate(value: Value<'_>) -> Option<i64> {
+    value.is_number().then(|| nagi_bson::number::truncate_to_i64(value)).flatten()
+}
+
+/// Reads `$name` out of the request's sequences.
+pub(crate) fn sequence_named<'a>(request: &Request<'a>, name: &str) -> Option<Sequence<'a>> {
+    request.sequences.iter().find(|s| s.name == name).copied()
+}
+
+/// Checks the fields that are no argument of the command.
+pub(crate) fn check_other(command: &'static str, name: &str, top: bool) -> Result<()> {
+    match top && is_generic(name) {
+        true => Ok(()),
+        false => Err(unknown_field(command, name)),
+    }
+}
+
+/// Declares a struct of arguments; see the module header.
+macro_rules! args {
+    ($command:literal => $name:ident { $( $field:ident : $type:ty = $key:literal ),* $(,)? }) => {
+        #[allow(dead_code, reason = "an argument may be accepted and have no effect")]
+        pub(crate) struct $name<'a> {
+            $( pub(crate) $field: $type, )*
+            /// The document they were read from.
+            pub(crate) source: nagi_bson::Doc<'a>,
+        }
+        #[allow(dead_code, reason = "some are only top-level, some only nested")]
+        impl<'a> $name<'a> {
+            /// From the body of a command.
+            pub(crate) fn parse(request: &crate::request::Request<'a>) -> nagi_error::Result<Self> {
+                Self::parse_with(request.body, request.sequences, true)
+            }
+            /// From a nested document, where generic arguments have no place.
+            pub(crate) fn parse_doc(doc: nagi_bson::Doc<'a>) -> nagi_error::Result<Self> {
+                Self::parse_with(doc, &[], false)
+            }
+            fn parse_with(
+                doc: nagi_bson::Doc<'a>,
+                sequences: &[crate::request::Sequence<'a>],
+                top: bool,
+            ) -> nagi_error::Result<Self> {
+                use crate::args::{Arg, Field, FromArg};
+                $( let mut $field = Arg::Value(nagi_bson::Value::Missing); )*
+                for element in doc {
+                    match element.name() {
+                        $( $key => {
+                            if !matches!($field, Arg::Value(nagi_bson::Value::Missing)) {
+                                return Err(Field { command: $command, name: $key }.duplicate());
+                            }
+                            $field = Arg::Value(element.value());
+                        } )*
+                        other => crate::args::check_other($command, other, top)?,
+                    }
+                }
+                for sequence in sequences {
+                    match sequence.name {
+                        $( $key => $field = Arg::Sequence(*sequence), )*
+                        other => return Err(crate::args::unknown_field($command, other)),
+                    }
+                }
+                Ok($name {
+                    $( $field: <$type as FromArg<'a>>::read(
+                        $field,
+                        Field { command: $command, name: $key },
+                    )?, )*
+                    source: doc,
+                })
+            }
+        }
+    };
+}
+pub(crate) use args;

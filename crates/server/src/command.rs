@@ -1,0 +1,140 @@
+//! A command is a row: its name, its facts, its function.
+//!
+//! Everything about a command that anyone but its own function needs stands in its row; dispatch,
+//! `listCommands`, `opcounters` and the checks before a run are derived from the table
+//! [`crate::commands::COMMANDS`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nagi_bson::DocWriter;
+use nagi_error::{Code, Result, bail};
+use nagi_store::Store;
+
+use crate::clock;
+use crate::connection::Connection;
+use crate::metrics::{LatencyKind, OpKind};
+use crate::op::{Op, interruption};
+use crate::request::Request;
+use crate::server::Server;
+
+/// A row of the command table. Rows are written as `Command { name: ..., ..Command::ROW }`.
+pub(crate) struct Command {
+    /// The protocol's name.
+    pub(crate) name: &'static str,
+    /// Other spellings that clients use.
+    pub(crate) aliases: &'static [&'static str],
+    /// One sentence for `listCommands`.
+    pub(crate) help: &'static str,
+    /// Works before a client has logged in.
+    pub(crate) before_login: bool,
+    /// Only on database `admin` (13).
+    pub(crate) admin_only: bool,
+    /// Only with `enableTestCommands`.
+    pub(crate) test_only: bool,
+    /// Writes data: takes `writeConcern`.
+    pub(crate) write: bool,
+    /// Takes `readConcern` levels beyond `local`.
+    pub(crate) read_concern: bool,
+    /// Belongs to Stable API version 1.
+    pub(crate) api_v1: bool,
+    pub(crate) counts_as: OpKind,
+    pub(crate) latency: LatencyKind,
+    /// The first field's value is a collection name (for log and currentOp).
+    pub(crate) on_collection: bool,
+    /// Its arguments may hold secrets: never logged or shown.
+    pub(crate) secret: bool,
+    pub(crate) run: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
+}
+
+impl Command {
+    /// What most rows have in common.
+    pub(crate) const ROW: Command = Command {
+        name: "",
+        aliases: &[],
+        help: "",
+        before_login: false,
+        admin_only: false,
+        test_only: false,
+        write: false,
+        read_concern: false,
+        api_v1: false,
+        counts_as: OpKind::Command,
+        latency: LatencyKind::Command,
+        on_collection: false,
+        secret: false,
+        run: |_, request, _| {
+            bail!(Code::NOT_IMPLEMENTED, "command {} has no function", request.command.name)
+        },
+    };
+}
+
+/// What a command's function works with.
+pub(crate) struct Context<'c> {
+    pub(crate) server: &'c Arc<Server>,
+    pub(crate) connection: &'c mut Connection,
+    pub(crate) op: &'c Arc<Op>,
+    pub(crate) started: Instant,
+    /// When `maxTimeMS` is over.
+    pub(crate) deadline: Option<Instant>,
+    /// What the request did, for the slow line, the profile and the counters.
+    pub(crate) done: Done,
+}
+
+/// What a request did.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Done {
+    pub(crate) keys_examined: u64,
+    pub(crate) docs_examined: u64,
+    pub(crate) returned: Option<u64>,
+    pub(crate) inserted: Option<u64>,
+    pub(crate) matched: Option<u64>,
+    pub(crate) modified: Option<u64>,
+    pub(crate) upserted: Option<u64>,
+    pub(crate) deleted: Option<u64>,
+    pub(crate) cursor_id: i64,
+    pub(crate) cursor_exhausted: bool,
+    pub(crate) has_sort_stage: bool,
+    pub(crate) used_disk: bool,
+    /// The command whose cursor a getMore continued.
+    pub(crate) originating: Option<nagi_bson::DocBuf>,
+    /// The reply is one of a stream: net asks for the next at once.
+    pub(crate) stream: bool,
+    /// The client asked for no reply (`w: 0`).
+    pub(crate) silent: bool,
+    /// The connection ends after the reply.
+    pub(crate) close: bool,
+}
+
+impl Context<'_> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.server.store
+    }
+
+    /// Fails if the operation was killed or its time is over.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.op.check()?;
+        match self.deadline {
+            Some(deadline) if clock::now() >= deadline => {
+                Err(interruption(Code::MAX_TIME_MS_EXPIRED))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Time left until the deadline, at most `most`.
+    pub(crate) fn time_left(&self, most: Duration) -> Duration {
+        self.deadline.map_or(most, |d| d.saturating_duration_since(clock::now()).min(most))
+    }
+}
+
+/// What a command's file needs.
+pub(crate) mod prelude {
+    pub(crate) use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Value};
+    pub(crate) use nagi_error::{Code, Error, Result, bail, err};
+
+    pub(crate) use crate::args::{Docs, Long, Name, NonNegative, Uuid, args};
+    pub(crate) use crate::command::{Command, Context};
+    pub(crate) use crate::metrics::{LatencyKind, OpKind};
+    pub(crate) use crate::request::Request;
+}

@@ -1,0 +1,43 @@
+//! `buildInfo`: the MongoDB release whose behaviour this server follows, and what it is.
+
+use crate::command::prelude::*;
+use crate::limits::BSON_OBJECT_BYTES_MAX;
+
+/// The release that drivers and tools shall take this server for.
+pub(crate) const COMPATIBLE_VERSION: &str = "8.0.4";
+const COMPATIBLE_VERSION_PARTS: [i32; 4] = [8, 0, 4, 0];
+
+pub(in crate::commands) static BUILD_INFO: Command = Command {
+    name: "buildInfo",
+    aliases: &["buildinfo"],
+    help: "Versions and build facts of the server.",
+    before_login: true,
+    run,
+    ..Command::ROW
+};
+
+fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let config = &cx.server.config;
+    out.put("version", COMPATIBLE_VERSION);
+    out.put("gitVersion", config.git_version);
+    out.put("modules", Array::EMPTY);
+    out.put("allocator", "jemalloc");
+    out.put("javascriptEngine", "none");
+    out.put("sysInfo", "deprecated");
+    out.array("versionArray", |a| COMPATIBLE_VERSION_PARTS.iter().for_each(|n| a.push(*n)));
+    out.doc("openssl", |d| {
+        d.put("running", "disabled");
+        d.put("compiled", "disabled");
+    });
+    out.doc("buildEnvironment", |d| {
+        d.put("distarch", std::env::consts::ARCH);
+        d.put("target_arch", std::env::consts::ARCH);
+        d.put("target_os", std::env::consts::OS);
+    });
+    out.put("bits", usize::BITS as i32);
+    out.put("debug", cfg!(debug_assertions));
+    out.put("maxBsonObjectSize", BSON_OBJECT_BYTES_MAX as i32);
+    out.array("storageEngines", |a| a.push(config.storage_engine.as_str()));
+    out.doc("nagi", |d| d.put("version", config.nagi_version));
+    Ok(())
+}

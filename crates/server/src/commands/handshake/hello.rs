@@ -1,0 +1,151 @@
+//! `hello` and its old spelling `isMaster`: what this server is and can do.
+//!
+//! The shape is that of a standalone: no `setName`, so drivers neither retry writes nor begin
+//! transactions. With `topologyVersion` and `maxAwaitTimeMS` the reply waits until the server's role
+//! changes (it only does at shutdown) or the time is over; with an exhaust request the replies stream.
+
+use std::time::Duration;
+
+use super::client;
+use crate::clock;
+use crate::command::prelude::*;
+use crate::limits::{
+    BSON_OBJECT_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX,
+    WIRE_VERSION_MIN, WRITE_BATCH_COUNT_MAX,
+};
+
+pub(in crate::commands) static HELLO: Command = Command {
+    name: "hello",
+    help: "Describes the server: its role, limits and protocol versions.",
+    before_login: true,
+    api_v1: true,
+    run,
+    ..Command::ROW
+};
+
+pub(in crate::commands) static IS_MASTER: Command = Command {
+    name: "isMaster",
+    aliases: &["ismaster"],
+    help: "Old spelling of hello.",
+    before_login: true,
+    run,
+    ..Command::ROW
+};
+
+/// Compressors by the name clients offer, and their ids on the wire.
+static COMPRESSORS: &[&str] = &["snappy", "zstd", "zlib"];
+
+args! { "hello" => Args {
+    hello:            Value<'a>           = "hello",
+    is_master:        Value<'a>           = "isMaster",
+    is_master_lower:  Value<'a>           = "ismaster",
+    client:           Value<'a>           = "client",
+    hello_ok:         Option<bool>        = "helloOk",
+    compression:      Option<Array<'a>>   = "compression",
+    sasl_mechs:       Value<'a>           = "saslSupportedMechs",
+    speculative:      Value<'a>           = "speculativeAuthenticate",
+    topology_version: Option<Doc<'a>>     = "topologyVersion",
+    max_await_ms:     Option<NonNegative> = "maxAwaitTimeMS",
+    load_balanced:    Option<bool>        = "loadBalanced",
+    backpressure:     Value<'a>           = "backpressure",
+    host_info:        Value<'a>           = "hostInfo",
+    internal_client:  Value<'a>           = "internalClient",
+    hang_up:          Value<'a>           = "hangUpOnStepDown",
+    for_shell:        Value<'a>           = "forShell",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    if !args.client.is_nullish() {
+        client::receive(cx, args.client)?;
+    }
+    cx.connection.hello_seen = true;
+    await_change(cx, req, &args)?;
+    if cx.server.is_stopping() {
+        bail!(Code::SHUTDOWN_IN_PROGRESS, "The server is in quiesce mode and will shut down");
+    }
+    if args.hello_ok == Some(true) {
+        out.put("helloOk", true);
+    }
+    out.put(if req.name == "hello" { "isWritablePrimary" } else { "ismaster" }, true);
+    let topology = &cx.server.topology;
+    out.doc("topologyVersion", |doc| {
+        doc.put("processId", &topology.process_id);
+        doc.put("counter", topology.counter());
+    });
+    out.put("maxBsonObjectSize", BSON_OBJECT_BYTES_MAX as i32);
+    out.put("maxMessageSizeBytes", MESSAGE_BYTES_MAX as i32);
+    out.put("maxWriteBatchSize", WRITE_BATCH_COUNT_MAX as i32);
+    out.put("localTime", Value::DateTime(clock::wall_ms()));
+    out.put("logicalSessionTimeoutMinutes", SESSION_TIMEOUT_MINUTES);
+    out.put("connectionId", cx.connection.id as i32);
+    out.put("minWireVersion", WIRE_VERSION_MIN);
+    out.put("maxWireVersion", WIRE_VERSION_MAX);
+    out.put("readOnly", false);
+    if let Some(offered) = args.compression {
+        write_compression(offered, out);
+    }
+    Ok(())
+}
+
+/// The offered compressors that this server has, in the client's order; nothing if none.
+fn write_compression(offered: Array<'_>, out: &mut DocWriter<'_>) {
+    let common = || {
+        offered.iter().filter_map(|v| v.as_str()).filter(|name| COMPRESSORS.contains(name))
+    };
+    if common().next().is_some() {
+        out.array("compression", |list| common().for_each(|name| list.push(name)));
+    }
+}
+
+/// Waits as `topologyVersion` and `maxAwaitTimeMS` ask.
+fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
+    let (version, max_await_ms) = match (args.topology_version, args.max_await_ms) {
+        (None, None) => return Ok(()),
+        (Some(version), Some(NonNegative(ms))) => (version, ms),
+        (Some(_), None) => bail!(
+            Code::Location(31368),
+            "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"
+        ),
+        (None, Some(_)) => bail!(
+            Code::Location(31368),
+            "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'"
+        ),
+    };
+    let Value::ObjectId(process_id) = version.get("processId") else {
+        bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'TopologyVersion.processId' is missing but a required field"
+        );
+    };
+    let seen = match version.get("counter") {
+        Value::Int64(n) if n >= 0 => n,
+        Value::Int64(n) => bail!(
+            Code::Location(31372),
+            "topologyVersion must have a non-negative counter, got {n}"
+        ),
+        _ => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'TopologyVersion.counter' is missing but a required field"
+        ),
+    };
+    let topology = &cx.server.topology;
+    let streaming = cx.connection.stream.is_some();
+    if *process_id == topology.process_id && seen > topology.counter() {
+        bail!(
+            Code::Location(31382),
+            "Received a topology version with counter: {seen} which is greater than the server \
+             topology version counter: {}",
+            topology.counter()
+        );
+    }
+    // Later replies of a stream wait for what comes after the reply before.
+    let beyond = if streaming { topology.counter() } else { seen };
+    if streaming || *process_id == topology.process_id {
+        cx.server.metrics.awaiting_hello.up();
+        topology.wait_beyond(beyond, Duration::from_millis(max_await_ms.min(600_000) as u64));
+        cx.server.metrics.awaiting_hello.down();
+    }
+    cx.done.stream = req.exhaust_allowed;
+    Ok(())
+}

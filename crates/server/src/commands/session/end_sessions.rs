@@ -1,0 +1,30 @@
+//! `endSessions`: drivers send it when a client closes. Ends the sessions' cursors too.
+
+use crate::command::prelude::*;
+use crate::limits::END_SESSIONS_COUNT_MAX;
+use crate::session::parse_lsid;
+
+pub(in crate::commands) static END_SESSIONS: Command = Command {
+    name: "endSessions",
+    help: "Ends logical sessions.",
+    api_v1: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "endSessions" => Args {
+    sessions: Array<'a> = "endSessions",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    if args.sessions.count() > END_SESSIONS_COUNT_MAX {
+        bail!(Code::BAD_VALUE, "Too many sessions in one request: at most {END_SESSIONS_COUNT_MAX}");
+    }
+    for value in args.sessions.iter() {
+        let session = parse_lsid(value, "endSessions.endSessions")?;
+        cx.server.sessions.end(&session);
+        cx.server.cursors.end_session(&session);
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! `startSession`: a session id made by the server. Drivers make their own.
+
+use crate::clock;
+use crate::command::prelude::*;
+use crate::limits::SESSION_TIMEOUT_MINUTES;
+
+pub(in crate::commands) static START_SESSION: Command = Command {
+    name: "startSession",
+    help: "Starts a logical session.",
+    run,
+    ..Command::ROW
+};
+
+args! { "startSession" => Args {
+    start_session: Value<'a> = "startSession",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req)?;
+    let id = crate::server::random_uuid();
+    cx.server.sessions.touch(&id, clock::wall_ms())?;
+    out.doc("id", |doc| {
+        doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &id }));
+    });
+    out.put("timeoutMinutes", SESSION_TIMEOUT_MINUTES);
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Write and read concern on a server that is no member of a replica set.
+
+use nagi_bson::{Doc, DocWriter, Value};
+use nagi_error::{Code, Result, bail};
+
+use crate::args::truncate;
+
+/// How many nodes must have a write.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum WriteNodes<'a> {
+    Count(i64),
+    Majority,
+    /// A custom mode or a tag set; a standalone has none.
+    Other(&'a str),
+}
+
+/// A parsed `writeConcern`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WriteConcern<'a> {
+    pub(crate) nodes: WriteNodes<'a>,
+    pub(crate) journal: bool,
+    pub(crate) timeout_ms: i64,
+}
+
+impl<'a> WriteConcern<'a> {
+    /// Acknowledged, not synced: what a standalone does when the client does not say.
+    pub(crate) const DEFAULT: WriteConcern<'static> =
+        WriteConcern { nodes: WriteNodes::Count(1), journal: false, timeout_ms: 0 };
+
+    /// Reads `{w, j, fsync, wtimeout}`.
+    pub(crate) fn parse(value: Value<'a>) -> Result<WriteConcern<'a>> {
+        let Value::Doc(doc) = value else {
+            bail!(
+                Code::TYPE_MISMATCH,
+                "\"writeConcern\" had the wrong type. Expected object, found {}",
+                value.kind().name()
+            );
+        };
+        WriteConcern::parse_doc(doc)
+    }
+
+    pub(crate) fn parse_doc(doc: Doc<'a>) -> Result<WriteConcern<'a>> {
+        let mut concern = WriteConcern::DEFAULT;
+        let (mut journal, mut fsync) = (false, false);
+        for element in doc {
+            let value = element.value();
+            match element.name() {
+                "w" => concern.nodes = parse_nodes(value)?,
+                "j" => journal = flag("j", value)?,
+                "fsync" => fsync = flag("fsync", value)?,
+                "wtimeout" => match truncate(value) {
+                    Some(ms) if ms <= i64::from(i32::MAX) => concern.timeout_ms = ms.max(0),
+                    Some(_) => bail!(
+                        Code::FAILED_TO_PARSE,
+                        "wtimeout must be within the range of a 32-bit integer"
+                    ),
+                    None if value.is_nullish() => {}
+                    None => bail!(
+                        Code::TYPE_MISMATCH,
+                        "BSON field 'writeConcern.wtimeout' is the wrong type '{}', expected types \
+                         '[long, int, decimal, double]'",
+                        value.kind().name()
+                    ),
+                },
+                // Old drivers copy the whole getLastError command; shells add the provenance.
+                "wElectionId" | "wOpTime" | "getLastError" | "getlasterror" | "provenance" => {}
+                other => bail!(
+                    Code::IDL_UNKNOWN_FIELD,
+                    "BSON field 'writeConcern.{other}' is an unknown field."
+                ),
+            }
+        }
+        if journal && fsync {
+            bail!(Code::FAILED_TO_PARSE, "fsync and j options cannot be used together");
+        }
+        concern.journal = journal || fsync;
+        Ok(concern)
+    }
+
+    /// Refuses what only a replica set can give (2).
+    pub(crate) fn check_standalone(&self) -> Result<()> {
+        match self.nodes {
+            WriteNodes::Count(count) if count > 1 => {
+                bail!(Code::BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated")
+            }
+            WriteNodes::Other(mode) => bail!(
+                Code::BAD_VALUE,
+                "cannot use non-majority 'w' mode {mode} when a host is not a member of a replica \
+                 set"
+            ),
+            WriteNodes::Count(0) if self.journal => {
+                bail!(Code::FAILED_TO_PARSE, "cannot have j:true with w:0")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the commit must be on disk before the reply.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.journal || self.nodes == WriteNodes::Majority
+    }
+
+    /// Whether the client wants no word of the outcome.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.nodes == WriteNodes::Count(0)
+    }
+
+    /// Appends `{w, j, wtimeout}`.
+    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        match self.nodes {
+            WriteNodes::Count(count) => out.put("w", count as i32),
+            WriteNodes::Majority => out.put("w", "majority"),
+            WriteNodes::Other(mode) => out.put("w", mode),
+        }
+        if self.journal {
+            out.put("j", true);
+        }
+        out.put("wtimeout", self.timeout_ms as i32);
+    }
+}
+
+fn parse_nodes(value: Value<'_>) -> Result<WriteNodes<'_>> {
+    Ok(match value {
+        Value::String("majority") => WriteNodes::Majority,
+        Value::String(mode) => WriteNodes::Other(mode),
+        Value::Doc(doc) if doc.is_empty() => {
+            bail!(Code::FAILED_TO_PARSE, "tagged write concern requires tags")
+        }
+        Value::Doc(_) => WriteNodes::Other("{...}"),
+        value if value.is_number() => match truncate(value) {
+            Some(count @ 0..=50) => WriteNodes::Count(count),
+            _ => bail!(
+                Code::FAILED_TO_PARSE,
+                "w has to be a non-negative number and not greater than 50; found: {value}"
+            ),
+        },
+        Value::Null | Value::Undefined => WriteNodes::Count(1),
+        other => bail!(
+            Code::FAILED_TO_PARSE,
+            "w has to be a number, string, or object; found: {}",
+            other.kind().name()
+        ),
+    })
+}
+
+fn flag(name: &str, value: Value<'_>) -> Result<bool> {
+    match value {
+        Value::Bool(_) => Ok(value.is_truthy()),
+        value if value.is_number() || value.is_nullish() => Ok(value.is_truthy()),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'writeConcern.{name}' is the wrong type '{}', expected types \
+             '[bool, long, int, decimal, double]'",
+            other.kind().name()
+        ),
+    }
+}
+
+/// A parsed `readConcern`.
+#[derive(Default, Clone, Copy, PartialEq, Debug)]
+pub(crate) struct ReadConcern<'a> {
+    pub(crate) level: Option<&'a str>,
+    after_cluster_time: bool,
+    at_cluster_time: bool,
+}
+
+impl<'a> ReadConcern<'a> {
+    pub(crate) fn parse(value: Value<'a>) -> Result<ReadConcern<'a>> {
+        let Value::Doc(doc) = value else {
+            bail!(
+                Code::TYPE_MISMATCH,
+                "\"readConcern\" had the wrong type. Expected object, found {}",
+                value.kind().name()
+            );
+        };
+        let mut concern = ReadConcern::default();
+        for element in doc {
+            match (element.name(), element.value()) {
+                (_, Value::Null | Value::Undefined) => {}
+                ("level", Value::String(level)) => concern.level = Some(level),
+                ("level", other) => bail!(
+                    Code::TYPE_MISMATCH,
+                    "BSON field 'readConcern.level' is the wrong type '{}', expected type 'string'",
+                    other.kind().name()
+                ),
+                ("afterClusterTime", _) => concern.after_cluster_time = true,
+                ("atClusterTime", _) => concern.at_cluster_time = true,
+                ("afterOpTime" | "provenance" | "$waitForLastStableRecoveryTimestamp"
+                 | "allowTransactionTableSnapshot", _) => {}
+                (other, _) => bail!(
+                    Code::IDL_UNKNOWN_FIELD,
+                    "BSON field 'readConcern.{other}' is an unknown field."
+                ),
+            }
+        }
+        Ok(concern)
+    }
+
+    /// Refuses what this command or a standalone cannot give.
+    pub(crate) fn check(&self, supported: bool, command: &str) -> Result<()> {
+        let level = match self.level {
+            None | Some("local" | "available") => "local",
+            Some(level @ ("majority" | "linearizable" | "snapshot")) => level,
+            Some(other) => bail!(
+                Code::BAD_VALUE,
+                "Enumeration value '{other}' for field 'readConcern.level' is not a valid value."
+            ),
+        };
+        if !supported && (level != "local" || self.after_cluster_time) {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Command {command} does not support {{ readConcern: {{ level: \"{level}\", \
+                 provenance: \"clientSupplied\" }} }} :: caused by :: read concern not supported"
+            );
+        }
+        if self.after_cluster_time || self.at_cluster_time {
+            bail!(
+                Code::ILLEGAL_OPERATION,
+                "Cannot specify {} readConcern without replication enabled",
+                if self.at_cluster_time { "atClusterTime" } else { "afterClusterTime" }
+            );
+        }
+        if level == "linearizable" || level == "snapshot" {
+            bail!(
+                Code::NOT_A_REPLICA_SET,
+                "node needs to be a replica set member to use read concern"
+            );
+        }
+        Ok(())
+    }
+}

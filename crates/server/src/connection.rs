@@ -1,0 +1,101 @@
+//! One client connection as the server knows it: who, what it negotiated, what it did last.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, DocBuf};
+
+use crate::op::{ClientMetadata, Op};
+use crate::server::Server;
+
+/// Who connects.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// "127.0.0.1:50123", or "anonymous unix socket".
+    pub address: String,
+    /// Comes over a Unix socket.
+    pub unix_socket: bool,
+}
+
+/// The server's side of a connection. Dropping it ends the connection's life in the server.
+pub struct Connection {
+    pub(crate) server: Arc<Server>,
+    pub(crate) id: i64,
+    pub(crate) peer: Peer,
+    pub(crate) op: Arc<Op>,
+    pub(crate) client: Option<Arc<ClientMetadata>>,
+    pub(crate) hello_seen: bool,
+    /// Outcome of the newest legacy write, for getLastError.
+    pub(crate) last_write: LastWrite,
+    pub(crate) stream: Option<Stream>,
+    /// Decompressed bytes of the current message.
+    pub(crate) inflated: Vec<u8>,
+    /// The plain reply of a compressed message.
+    pub(crate) plain: Vec<u8>,
+    pub(crate) next_reply_id: i32,
+}
+
+/// A stream of replies that the client asked for once.
+pub(crate) struct Stream {
+    /// The request's frame (decompressed).
+    pub(crate) frame: Vec<u8>,
+    /// The id of the reply before: the next one answers it.
+    pub(crate) previous_reply_id: i32,
+    /// Compressor of the replies, zero for none.
+    pub(crate) compressor: u8,
+}
+
+/// What getLastError reports.
+#[derive(Debug, Default)]
+pub(crate) struct LastWrite {
+    pub(crate) error: Option<(i32, String)>,
+    pub(crate) info: Option<DocBuf>,
+    pub(crate) count: i64,
+    pub(crate) updated_existing: Option<bool>,
+    /// `{_id: ...}` of an upserted document.
+    pub(crate) upserted: Option<DocBuf>,
+}
+
+impl LastWrite {
+    pub(crate) fn clear(&mut self) {
+        if self.error.is_some() || self.upserted.is_some() || self.info.is_some() {
+            *self = LastWrite::default();
+        }
+        self.count = 0;
+        self.updated_existing = None;
+    }
+
+    /// Takes over the reply of a write command.
+    pub(crate) fn set_upserted(&mut self, id: Doc<'_>) {
+        self.upserted = Some(id.to_buf());
+    }
+}
+
+impl Connection {
+    /// The number in "connN" of the log.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Gives memory back that a large request left behind; net calls it when a connection idles.
+    pub fn shrink(&mut self) {
+        for buffer in [&mut self.inflated, &mut self.plain] {
+            buffer.clear();
+            buffer.shrink_to(0);
+        }
+    }
+
+    pub(crate) fn reply_id(&mut self) -> i32 {
+        self.next_reply_id = self.next_reply_id.wrapping_add(1) & i32::MAX;
+        self.next_reply_id
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.server.disconnected(self);
+    }
+}

@@ -1,0 +1,334 @@
+//! From a command's body to its reply: row, checks in a fixed order, run, outcome.
+//!
+//!   name -> row -> generic arguments -> API version -> database -> session -> concerns -> deadline -> run
+//!
+//! On an error everything written is taken back and code, name, message and extra fields are written
+//! instead. A panic in a command ends that request with InternalError, nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nagi_bson::{Doc, DocWriter, Value};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use crate::clock;
+use crate::command::{Context, Done};
+use crate::commands;
+use crate::connection::Connection;
+use crate::op::interruption;
+use crate::request::{Generic, Protocol, Request, Sequence};
+use crate::server::Server;
+use crate::slow::{self, Finished};
+
+/// A command that was parsed off the wire.
+pub(crate) struct Incoming<'a> {
+    /// The database; `None` means the body's `$db` says it.
+    pub(crate) db: Option<&'a str>,
+    pub(crate) body: Doc<'a>,
+    pub(crate) sequences: &'a [Sequence<'a>],
+    pub(crate) protocol: Protocol,
+    pub(crate) exhaust_allowed: bool,
+}
+
+/// Runs one command and writes its whole reply document into `out`.
+pub(crate) fn run(
+    connection: &mut Connection,
+    incoming: &Incoming<'_>,
+    out: &mut DocWriter<'_>,
+) -> Done {
+    let server = connection.server.clone();
+    let op = connection.op.clone();
+    let started = clock::now();
+    server.metrics.request_count.increment();
+    let begun = begin(&server, incoming);
+    let (request, begin_error) = match begun {
+        Ok(request) => (request, None),
+        Err((Some(request), error)) => (request, Some(error)),
+        Err((None, error)) => {
+            server.metrics.unknown_commands.increment();
+            write_error(&server, &error, None, out);
+            return Done::default();
+        }
+    };
+    let command = request.command;
+    op.begin(server.ops.next_id(), started, command.name, slow::op_name(command), shown(&request));
+    note_request(&op, &request);
+    server.metrics.active_requests.up();
+    let mut cx = Context {
+        server: &server,
+        connection,
+        op: &op,
+        started,
+        deadline: deadline(started, &request),
+        done: Done::default(),
+    };
+    let result = match begin_error {
+        Some(error) => Err(error),
+        None => guarded_run(&mut cx, &request, out),
+    };
+    let done = std::mem::take(&mut cx.done);
+    server.metrics.active_requests.down();
+    match &result {
+        Ok(()) => out.put("ok", 1.0),
+        Err(error) => write_error(&server, error, Some(&request), out),
+    }
+    let finished = Finished {
+        op: &op,
+        request: &request,
+        result: &result,
+        done: &done,
+        micros: clock::micros_since(started),
+        reply_bytes: out.len(),
+    };
+    account(&server, &finished);
+    op.end();
+    done
+}
+
+/// The body as `currentOp` and the log may show it.
+fn shown<'a>(request: &Request<'a>) -> Doc<'a> {
+    if request.command.secret { Doc::EMPTY } else { request.body }
+}
+
+fn note_request(op: &crate::op::Op, request: &Request<'_>) {
+    let collection = match request.body.first().map(|e| e.value()) {
+        Some(Value::String(name)) if request.command.on_collection => name,
+        _ => "$cmd",
+    };
+    op.set_namespace(request.db, collection);
+    if let Some(lsid) = request.generic.lsid {
+        op.set_lsid(lsid);
+    }
+}
+
+fn deadline(started: Instant, request: &Request<'_>) -> Option<Instant> {
+    match request.generic.max_time_ms {
+        0 => None,
+        ms => started.checked_add(Duration::from_millis(ms as u64)),
+    }
+}
+
+type Begun<'a> = std::result::Result<Request<'a>, (Option<Request<'a>>, Error)>;
+
+/// Finds the row and reads the generic arguments.
+fn begin<'a>(server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
+    let body = incoming.body;
+    let db = match database(incoming) {
+        Ok(db) => db,
+        Err(error) => return Err((None, error)),
+    };
+    let Some(first) = body.first() else {
+        return Err((None, err!(Code::COMMAND_NOT_FOUND, "no such command: ''")));
+    };
+    let Some(command) = commands::find(first.name()) else {
+        let name = first.name();
+        return Err((None, err!(Code::COMMAND_NOT_FOUND, "no such command: '{name}'")));
+    };
+    let mut request = Request {
+        command,
+        name: first.name(),
+        db,
+        body,
+        sequences: incoming.sequences,
+        generic: Generic::default(),
+        protocol: incoming.protocol,
+        exhaust_allowed: incoming.exhaust_allowed,
+    };
+    let checked = Generic::parse(command, body).and_then(|generic| {
+        request.generic = generic;
+        check(server, &request)
+    });
+    match checked {
+        Ok(()) => Ok(request),
+        Err(error) => Err((Some(request), error)),
+    }
+}
+
+fn database<'a>(incoming: &Incoming<'a>) -> Result<&'a str> {
+    if let Some(db) = incoming.db {
+        return Ok(db);
+    }
+    match incoming.body.get("$db") {
+        Value::String(db) => Ok(db),
+        Value::Missing => bail!(
+            Code::Location(40571),
+            "OP_MSG requests require a $db argument"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'OP_MSG.$db' is the wrong type '{}', expected type 'string'",
+            other.kind().name()
+        ),
+    }
+}
+
+/// The checks before a run, in MongoDB's order.
+fn check(server: &Server, request: &Request<'_>) -> Result<()> {
+    let (command, generic) = (request.command, &request.generic);
+    check_db_name(request.db)?;
+    if command.test_only && !server.params.bool("enableTestCommands") {
+        bail!(Code::COMMAND_NOT_FOUND, "no such command: '{}'", request.name);
+    }
+    check_api(server, request)?;
+    if command.admin_only && request.db != "admin" {
+        bail!(
+            Code::UNAUTHORIZED,
+            "{} may only be run against the admin database.",
+            command.name
+        );
+    }
+    check_session(server, request)?;
+    if let Some(concern) = &generic.write_concern {
+        if !command.write {
+            bail!(Code::INVALID_OPTIONS, "Command {} does not support writeConcern", command.name);
+        }
+        concern.check_standalone()?;
+    }
+    generic.read_concern.check(command.read_concern, command.name)?;
+    if server.is_stopping() && !command.before_login {
+        return Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN));
+    }
+    Ok(())
+}
+
+fn check_db_name(db: &str) -> Result<()> {
+    let bad = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '$' | '\0');
+    if db.is_empty() || db.len() > 63 || (db.contains(bad) && db != "$external") {
+        bail!(Code::INVALID_NAMESPACE, "Invalid database name: '{db}'");
+    }
+    Ok(())
+}
+
+fn check_api(server: &Server, request: &Request<'_>) -> Result<()> {
+    let generic = &request.generic;
+    match generic.api_version {
+        None if generic.api_strict || generic.api_deprecation_errors => bail!(
+            Code::API_VERSION_ERROR,
+            "Provided {} without passing apiVersion",
+            if generic.api_strict { "apiStrict" } else { "apiDeprecationErrors" }
+        ),
+        None if server.params.bool("requireApiVersion") && !request.command.before_login => bail!(
+            Code::Location(498_870),
+            "The apiVersion parameter is required, please configure your MongoClient's API version"
+        ),
+        None | Some("1") => {}
+        Some(_) => bail!(Code::API_VERSION_ERROR, "API version must be \"1\""),
+    }
+    if generic.api_strict && !request.command.api_v1 {
+        bail!(
+            Code::API_STRICT_ERROR,
+            "Provided apiStrict:true, but the command {} is not in API Version 1. Information on \
+             supported commands and migrations in API Version 1 can be found at \
+             https://dochub.mongodb.org/core/manual-versioned-api",
+            request.command.name
+        );
+    }
+    Ok(())
+}
+
+fn check_session(server: &Server, request: &Request<'_>) -> Result<()> {
+    let generic = &request.generic;
+    if let Some(lsid) = &generic.lsid {
+        server.sessions.touch(lsid, clock::wall_ms())?;
+    }
+    if generic.txn_number.is_some() {
+        if generic.lsid.is_none() {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Transaction number requires a session ID to also be specified"
+            );
+        }
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "Transaction numbers are only allowed on a replica set member or mongos"
+        );
+    }
+    if generic.autocommit.is_some() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "'autocommit' field requires a transaction number to also be specified"
+        );
+    }
+    Ok(())
+}
+
+/// Runs the command's function; a panic becomes an error of this request.
+fn guarded_run(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let name = request.command.name;
+    let run = request.command.run;
+    match catch_unwind(AssertUnwindSafe(|| run(cx, request, out))) {
+        Ok(result) => result,
+        Err(panic) => {
+            let text = panic_text(&*panic);
+            log::error!(target: "COMMAND", id = 9_000_001, command = name, reason = text;
+                "A command panicked");
+            Err(Error::bug(format!("{name} failed: {text}")))
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "unknown panic",
+    }
+}
+
+/// Replaces whatever was written by the error document.
+pub(crate) fn write_error(
+    server: &Arc<Server>,
+    error: &Error,
+    request: Option<&Request<'_>>,
+    out: &mut DocWriter<'_>,
+) {
+    out.clear();
+    out.put("ok", 0.0);
+    out.put("errmsg", error.message());
+    out.put("code", error.code().0);
+    out.put("codeName", error.code().name().as_ref());
+    if let Some(info) = error.info() {
+        out.extend(info.as_doc());
+    }
+    if !error.labels().is_empty() {
+        out.array("errorLabels", |labels| {
+            error.labels().iter().for_each(|label| labels.push(*label));
+        });
+    }
+    if error.code() == Code::INTERNAL_ERROR {
+        server.metrics.asserts.regular.increment();
+        let name = request.map_or("", |r| r.command.name);
+        log::error!(target: "COMMAND", id = 9_000_002, command = name, error = error.message();
+            "Internal error");
+    } else {
+        server.metrics.asserts.user.increment();
+    }
+}
+
+/// Counters, slow line, profile.
+fn account(server: &Arc<Server>, finished: &Finished<'_>) {
+    let Finished { request, result, done, micros, .. } = *finished;
+    let command = request.command;
+    let counter = commands::index_of(command).and_then(|i| server.metrics.by_command.get(i));
+    if let Some(counter) = counter {
+        counter.total.increment();
+        if result.is_err() {
+            counter.failed.increment();
+        }
+    }
+    server.metrics.ops.count(command.counts_as);
+    server.metrics.latency(command.latency).record(micros);
+    if command.on_collection {
+        server.top.record(request, micros);
+    }
+    if done.docs_examined + done.keys_examined > 0 {
+        server.metrics.docs_examined.add(done.docs_examined);
+        server.metrics.keys_examined.add(done.keys_examined);
+    }
+    slow::observe(server, finished);
+}

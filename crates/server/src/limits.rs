@@ -1,0 +1,32 @@
+//! Every limit of the wire and of requests, with where it comes from.
+
+/// `maxBsonObjectSize`: a stored document (MongoDB since 1.8).
+pub const BSON_OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A command or reply may carry a whole document and a little around it.
+pub(crate) const BSON_INTERNAL_BYTES_MAX: usize = BSON_OBJECT_BYTES_MAX + 16 * 1024;
+/// `maxMessageSizeBytes`: a whole message.
+pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
+/// `maxWriteBatchSize` (MongoDB since 3.6).
+pub(crate) const WRITE_BATCH_COUNT_MAX: usize = 100_000;
+/// `minWireVersion`: the legacy opcodes are served, so the oldest drivers are welcome.
+pub(crate) const WIRE_VERSION_MIN: i32 = 0;
+/// `maxWireVersion`: MongoDB 8.0.
+pub(crate) const WIRE_VERSION_MAX: i32 = 25;
+/// `logicalSessionTimeoutMinutes`.
+pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
+/// Sessions in one `endSessions` (MongoDB's own limit).
+pub(crate) const END_SESSIONS_COUNT_MAX: usize = 10_000;
+/// Documents in a first batch when the client does not say.
+pub(crate) const FIRST_BATCH_COUNT: i64 = 101;
+/// Bytes of documents in one batch; a single larger document still goes alone.
+pub(crate) const BATCH_BYTES_MAX: usize = BSON_OBJECT_BYTES_MAX;
+/// Total size of the client metadata document of a handshake.
+pub(crate) const CLIENT_METADATA_BYTES_MAX: usize = 512;
+/// Application name in the client metadata.
+pub(crate) const APP_NAME_BYTES_MAX: usize = 128;
+/// Error texts of one write batch; beyond it they are left empty.
+pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// Body of a running operation that `currentOp` keeps; a larger one is shown cut.
+pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
+/// Open cursors; one more is refused rather than memory exhausted.
+pub(crate) const CURSOR_COUNT_MAX: usize = 100_000;

@@ -1,0 +1,167 @@
+//! One log line: its fields, its padding, its attributes.
+
+use std::fmt::Write;
+
+use crate::clock;
+
+/// The `s` of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    Fatal,
+    Error,
+    Warning,
+    Info,
+    /// Debug level 1-5.
+    Debug(u8),
+}
+
+impl Severity {
+    pub(super) fn from_level(level: log::Level) -> Severity {
+        match level {
+            log::Level::Error => Severity::Error,
+            log::Level::Warn => Severity::Warning,
+            log::Level::Info => Severity::Info,
+            log::Level::Debug => Severity::Debug(1),
+            log::Level::Trace => Severity::Debug(3),
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Severity::Fatal => "F",
+            Severity::Error => "E",
+            Severity::Warning => "W",
+            Severity::Info => "I",
+            Severity::Debug(1) => "D1",
+            Severity::Debug(2) => "D2",
+            Severity::Debug(3) => "D3",
+            Severity::Debug(4) => "D4",
+            Severity::Debug(_) => "D5",
+        }
+    }
+}
+
+/// The fixed part of a line.
+pub(super) struct Head<'a> {
+    pub(super) severity: Severity,
+    pub(super) component: &'a str,
+    pub(super) id: i64,
+    pub(super) context: &'a str,
+    pub(super) message: &'a str,
+}
+
+/// Appends a line without its line feed. The padding is MongoDB's: people read columns.
+pub(super) fn write(out: &mut String, head: &Head<'_>, attributes: &str, tags: &[&str]) {
+    out.push_str("{\"t\":{\"$date\":\"");
+    clock::write_iso(out, clock::wall_ms());
+    let _ = write!(out, "\"}},\"s\":{:<5}", format_args!("\"{}\",", head.severity.text()));
+    let component = format!("\"{}\",", head.component);
+    let id = format!("{},", head.id);
+    let _ = write!(out, "\"c\":{component:<12}\"id\":{id:<9}\"svc\":\"-\", \"ctx\":");
+    write_string(out, head.context);
+    out.push_str(",\"msg\":");
+    write_string(out, head.message);
+    if !attributes.is_empty() {
+        out.push_str(",\"attr\":");
+        out.push_str(attributes);
+    }
+    if !tags.is_empty() {
+        let _ = write!(out, ",\"tags\":{tags:?}");
+    }
+    out.push('}');
+}
+
+/// Appends a JSON string.
+pub(super) fn write_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if (c as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// Collects the keys of a `log` record: `id` apart, the rest as a JSON object.
+#[derive(Default)]
+pub(super) struct Attributes {
+    pub(super) id: i64,
+    pub(super) startup_warning: bool,
+    json: String,
+}
+
+impl Attributes {
+    /// The JSON object, or "" if there is no attribute.
+    pub(super) fn text(&mut self) -> &str {
+        if !self.json.is_empty() && !self.json.ends_with('}') {
+            self.json.push('}');
+        }
+        &self.json
+    }
+}
+
+impl<'kvs> log::kv::VisitSource<'kvs> for Attributes {
+    fn visit_pair(
+        &mut self,
+        key: log::kv::Key<'kvs>,
+        value: log::kv::Value<'kvs>,
+    ) -> Result<(), log::kv::Error> {
+        match key.as_str() {
+            "id" => self.id = value.to_i64().unwrap_or(0),
+            "startup_warning" => self.startup_warning = true,
+            name => {
+                self.json.push(if self.json.is_empty() { '{' } else { ',' });
+                write_string(&mut self.json, name);
+                self.json.push(':');
+                write_value(&mut self.json, &value);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_value(out: &mut String, value: &log::kv::Value<'_>) {
+    if let Some(b) = value.to_bool() {
+        let _ = write!(out, "{b}");
+    } else if let Some(n) = value.to_i64() {
+        let _ = write!(out, "{n}");
+    } else if let Some(n) = value.to_u64() {
+        let _ = write!(out, "{n}");
+    } else if let Some(n) = value.to_f64().filter(|n| n.is_finite()) {
+        let _ = write!(out, "{n:?}");
+    } else {
+        write_string(out, &value.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn has_mongodbs_shape() {
+        let head = Head {
+            severity: Severity::Info,
+            component: "NETWORK",
+            id: 22943,
+            context: "listener",
+            message: "Connection \"accepted\"",
+        };
+        let mut out = String::new();
+        write(&mut out, &head, "{\"n\":1}", &["startupWarnings"]);
+        let tail = out.split_once("\"},").map(|(_, tail)| tail).unwrap();
+        assert_eq!(
+            tail,
+            "\"s\":\"I\", \"c\":\"NETWORK\", \"id\":22943,   \"svc\":\"-\", \"ctx\":\"listener\",\
+             \"msg\":\"Connection \\\"accepted\\\"\",\"attr\":{\"n\":1},\"tags\":[\"startupWarnings\"]}"
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Where lines go: standard output or a file that can be rotated.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::clock;
+
+/// Where the log goes.
+#[derive(Debug, Clone)]
+pub enum LogDestination {
+    /// Standard output.
+    Stdout,
+    /// Nowhere (tests); lines are still kept for `getLog`.
+    Nowhere,
+    /// A file. Without `append` an existing file is renamed first, as `mongod` does.
+    File { path: PathBuf, append: bool, rotate: LogRotate },
+}
+
+/// What rotation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogRotate {
+    /// Renames the file, appending the time to its name, and begins a new one.
+    #[default]
+    Rename,
+    /// Closes and reopens the path; somebody else has renamed the file.
+    Reopen,
+}
+
+pub(super) struct Sink {
+    destination: LogDestination,
+    file: Option<File>,
+}
+
+impl Sink {
+    pub(super) fn open(destination: LogDestination) -> io::Result<Sink> {
+        let file = match &destination {
+            LogDestination::File { path, append, .. } => {
+                if !append && path.exists() {
+                    set_aside(path)?;
+                }
+                Some(open_append(path)?)
+            }
+            LogDestination::Stdout | LogDestination::Nowhere => None,
+        };
+        Ok(Sink { destination, file })
+    }
+
+    /// Writes whole lines. What cannot be written is lost: there is nobody to tell.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        let _ = match (&mut self.file, &self.destination) {
+            (Some(file), _) => file.write_all(bytes),
+            (None, LogDestination::Nowhere) => Ok(()),
+            (None, _) => io::stdout().lock().write_all(bytes),
+        };
+    }
+
+    pub(super) fn flush(&mut self) {
+        let _ = match &mut self.file {
+            Some(file) => file.sync_data(),
+            None => io::stdout().lock().flush(),
+        };
+    }
+
+    pub(super) fn rotate(&mut self) -> io::Result<()> {
+        let LogDestination::File { path, rotate, .. } = &self.destination else { return Ok(()) };
+        if *rotate == LogRotate::Rename && path.exists() {
+            set_aside(path)?;
+        }
+        self.file = Some(open_append(path)?);
+        Ok(())
+    }
+}
+
+fn open_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Renames `nagi.log` to `nagi.log.2026-11-21T21-50-39`; never over an existing file.
+fn set_aside(path: &Path) -> io::Result<()> {
+    let suffix = clock::file_suffix(clock::wall_ms());
+    let aside = |text: &str| PathBuf::from(format!("{}.{text}", path.display()));
+    let mut target = aside(&suffix);
+    for count in 1.. {
+        if !target.exists() {
+            break;
+        }
+        target = aside(&format!("{suffix}-{count}"));
+    }
+    fs::rename(path, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotates_by_renaming() {
+        let dir = std::env::temp_dir().join(format!("nagi-log-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("n.log");
+        let to = LogDestination::File { path: path.clone(), append: true, rotate: LogRotate::Rename };
+        let mut sink = Sink::open(to).unwrap();
+        sink.write(b"one\n");
+        sink.rotate().unwrap();
+        sink.write(b"two\n");
+        sink.rotate().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 3);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

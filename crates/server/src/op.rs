@@ -1,0 +1,281 @@
+//! Running operations: what `currentOp` shows and `killOp` interrupts.
+//!
+//! Each connection has one [`Op`], reused by all its requests, so that registering a request takes a
+//! few stores and a copy of at most 4 KiB into a buffer that is kept. Readers (currentOp) lock it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_error::{Code, Error, Result};
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::limits::OP_COMMAND_BYTES_MAX;
+
+/// The operation of one connection or background job.
+pub(crate) struct Op {
+    /// Zero while idle.
+    id: AtomicU64,
+    /// Code of the error that ends it; zero while nobody wants that.
+    kill_code: AtomicI32,
+    text: Mutex<OpText>,
+    /// "conn12".
+    pub(crate) description: String,
+    pub(crate) connection_id: i64,
+    pub(crate) remote: String,
+    client: Mutex<Option<Arc<ClientMetadata>>>,
+}
+
+/// What the driver said of itself in its first hello.
+#[derive(Debug)]
+pub(crate) struct ClientMetadata {
+    pub(crate) doc: DocBuf,
+    pub(crate) app_name: String,
+}
+
+struct OpText {
+    command_name: &'static str,
+    op: &'static str,
+    namespace: String,
+    command: Vec<u8>,
+    plan_summary: String,
+    message: String,
+    started: Instant,
+    started_ms: i64,
+    lsid: Option<[u8; 16]>,
+}
+
+/// A copy of a running operation, for replies.
+pub(crate) struct OpView {
+    pub(crate) id: u64,
+    pub(crate) kill_pending: bool,
+    pub(crate) command_name: &'static str,
+    pub(crate) op: &'static str,
+    pub(crate) namespace: String,
+    pub(crate) command: Option<DocBuf>,
+    pub(crate) plan_summary: String,
+    pub(crate) message: String,
+    pub(crate) running_micros: u64,
+    pub(crate) started_ms: i64,
+    pub(crate) lsid: Option<[u8; 16]>,
+}
+
+impl Op {
+    pub(crate) fn new(description: String, connection_id: i64, remote: String) -> Arc<Op> {
+        Arc::new(Op {
+            id: AtomicU64::new(0),
+            kill_code: AtomicI32::new(0),
+            text: Mutex::new(OpText {
+                command_name: "",
+                op: "none",
+                namespace: String::new(),
+                command: Vec::new(),
+                plan_summary: String::new(),
+                message: String::new(),
+                started: clock::now(),
+                started_ms: clock::wall_ms(),
+                lsid: None,
+            }),
+            description,
+            connection_id,
+            remote,
+            client: Mutex::new(None),
+        })
+    }
+
+    /// Registers a request. `id` is unique in the life of the server.
+    pub(crate) fn begin(
+        &self,
+        id: u64,
+        started: Instant,
+        command_name: &'static str,
+        op: &'static str,
+        command: Doc<'_>,
+    ) {
+        let mut text = self.text.lock();
+        text.command_name = command_name;
+        text.op = op;
+        text.namespace.clear();
+        text.plan_summary.clear();
+        text.message.clear();
+        text.command.clear();
+        if command.len() <= OP_COMMAND_BYTES_MAX {
+            text.command.extend_from_slice(command.as_bytes());
+        } else {
+            write_cut(&mut text.command, command);
+        }
+        text.started = started;
+        text.lsid = None;
+        self.kill_code.store(0, Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed);
+    }
+
+    /// The request is over.
+    pub(crate) fn end(&self) {
+        self.id.store(0, Ordering::Relaxed);
+        self.kill_code.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_namespace(&self, db: &str, collection: &str) {
+        let mut text = self.text.lock();
+        text.namespace.clear();
+        text.namespace.push_str(db);
+        text.namespace.push('.');
+        text.namespace.push_str(collection);
+    }
+
+    pub(crate) fn set_lsid(&self, lsid: [u8; 16]) {
+        self.text.lock().lsid = Some(lsid);
+    }
+
+    pub(crate) fn set_plan_summary(&self, summary: &str) {
+        let mut text = self.text.lock();
+        text.plan_summary.clear();
+        text.plan_summary.push_str(summary);
+    }
+
+    pub(crate) fn namespace(&self) -> String {
+        self.text.lock().namespace.clone()
+    }
+
+    pub(crate) fn plan_summary(&self) -> String {
+        self.text.lock().plan_summary.clone()
+    }
+
+    /// The command as kept (cut if it was large).
+    pub(crate) fn command(&self) -> DocBuf {
+        Doc::trusted(&self.text.lock().command).to_buf()
+    }
+
+    pub(crate) fn set_client(&self, client: Arc<ClientMetadata>) {
+        *self.client.lock() = Some(client);
+    }
+
+    pub(crate) fn client(&self) -> Option<Arc<ClientMetadata>> {
+        self.client.lock().clone()
+    }
+
+    /// Asks the operation to end with `code` at its next poll.
+    pub(crate) fn kill(&self, code: Code) {
+        self.kill_code.store(code.0, Ordering::Relaxed);
+    }
+
+    /// The flag that long work polls: the code to end with, or zero.
+    pub(crate) fn kill_flag(&self) -> &AtomicI32 {
+        &self.kill_code
+    }
+
+    /// Fails if somebody asked the operation to end.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.kill_code.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            code => Err(interruption(Code(code))),
+        }
+    }
+
+    /// What runs now; `None` while idle.
+    pub(crate) fn view(&self) -> Option<OpView> {
+        let id = self.id();
+        if id == 0 {
+            return None;
+        }
+        let text = self.text.lock();
+        Some(OpView {
+            id,
+            kill_pending: self.kill_code.load(Ordering::Relaxed) != 0,
+            command_name: text.command_name,
+            op: text.op,
+            namespace: text.namespace.clone(),
+            command: Doc::parse(&text.command).ok().map(|d| d.to_buf()),
+            plan_summary: text.plan_summary.clone(),
+            message: text.message.clone(),
+            running_micros: clock::micros_since(text.started),
+            started_ms: clock::wall_ms() - (clock::micros_since(text.started) / 1000) as i64,
+            lsid: text.lsid,
+        })
+    }
+}
+
+/// The error of an operation that somebody ended.
+pub(crate) fn interruption(code: Code) -> Error {
+    Error::new(
+        code,
+        match code {
+            Code::MAX_TIME_MS_EXPIRED => "operation exceeded time limit",
+            Code::INTERRUPTED_AT_SHUTDOWN => "interrupted at shutdown",
+            Code::CURSOR_KILLED => "operation was interrupted because the cursor was killed",
+            _ => "operation was interrupted",
+        },
+    )
+}
+
+/// The small fields of a large command, so that one still sees what it is.
+fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
+    let mut writer = DocWriter::new(out);
+    writer.put("$truncated", true);
+    for element in command {
+        let small = element.value_bytes().len() <= 256 && element.name().len() <= 64;
+        match element.value() {
+            _ if writer.len() > OP_COMMAND_BYTES_MAX => break,
+            value if small => writer.put(element.name(), value),
+            Value::Array(_) => writer.put(element.name(), "[...]"),
+            _ => writer.put(element.name(), "..."),
+        }
+    }
+}
+
+/// The operations of all connections, and their numbering.
+pub(crate) struct Ops {
+    next_id: AtomicU64,
+    all: Mutex<Vec<Arc<Op>>>,
+    /// Set once, when the server stops.
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Ops {
+    pub(crate) fn new() -> Ops {
+        Ops {
+            next_id: AtomicU64::new(1),
+            all: Mutex::new(Vec::new()),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn register(&self, op: Arc<Op>) {
+        self.all.lock().push(op);
+    }
+
+    pub(crate) fn forget(&self, op: &Arc<Op>) {
+        self.all.lock().retain(|other| !Arc::ptr_eq(other, op));
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Op>> {
+        self.all.lock().clone()
+    }
+
+    /// Asks the operation `id` to end; whether it was there.
+    pub(crate) fn kill(&self, id: u64, code: Code) -> bool {
+        let all = self.all.lock();
+        let found = all.iter().find(|op| op.id() == id && id != 0);
+        found.inspect(|op| op.kill(code)).is_some()
+    }
+
+    /// Asks every operation to end, except the caller's.
+    pub(crate) fn kill_all(&self, code: Code, except: Option<&Arc<Op>>) {
+        for op in self.all.lock().iter() {
+            if op.id() != 0 && except.is_none_or(|mine| !Arc::ptr_eq(mine, op)) {
+                op.kill(code);
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Server parameters: what `getParameter` and `setParameter` know.
+//!
+//! One row a parameter: name, when it may be set, kind with default and range, and what setting it
+//! does. Values live in one array of atomics (texts behind a lock), so reading one on the request path
+//! is a load. A parameter without an effect in this server says so in the log when it is set.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_error::{Code, Result, bail};
+use parking_lot::RwLock;
+
+use crate::args::truncate;
+use crate::logging::COMPONENTS;
+use crate::server::Server;
+
+/// When a parameter may be set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetAt {
+    Startup,
+    Runtime,
+    Both,
+    /// Read only.
+    Never,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Bool(bool),
+    /// Default, least, greatest.
+    Int(i64, i64, i64),
+    Double(f64),
+    Text(&'static str),
+    /// Answered from elsewhere: see [`special`].
+    Special,
+}
+
+/// What setting it does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Read where it is needed.
+    Live,
+    /// Handed on by [`Parameters::apply`].
+    Applied,
+    /// Kept and shown, nothing else.
+    Kept,
+}
+
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) set_at: SetAt,
+    pub(crate) kind: Kind,
+    effect: Effect,
+}
+
+const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> Param {
+    Param { name, set_at, kind, effect }
+}
+
+use Effect::{Applied, Kept, Live};
+use Kind::{Bool, Double, Int, Special, Text};
+use SetAt::{Both, Never, Runtime, Startup};
+
+const MAX: i64 = i64::MAX;
+
+/// Sorted by name.
+#[rustfmt::skip]
+pub(crate) static PARAMETERS: &[Param] = &[
+    row("allowDiskUseByDefault", Both, Bool(true), Live),
+    row("authenticationMechanisms", Startup, Text("SCRAM-SHA-1,SCRAM-SHA-256"), Kept),
+    row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
+    row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Kept),
+    row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
+    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Kept),
+    row("diagnosticDataCollectionEnabled", Both, Bool(false), Kept),
+    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Kept),
+    row("enableLocalhostAuthBypass", Startup, Bool(true), Kept),
+    row("enableTestCommands", Startup, Bool(false), Live),
+    row("featureCompatibilityVersion", Never, Special, Live),
+    row("indexMaxNumGeneratedKeysPerDocument", Both, Int(100_000, 1, MAX), Kept),
+    row("internalDocumentSourceGroupMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Kept),
+    row("internalInsertMaxBatchSize", Both, Int(500, 1, 100_000), Kept),
+    row("internalQueryExecYieldIterations", Both, Int(1000, -1, MAX), Kept),
+    row("internalQueryExecYieldPeriodMS", Both, Int(10, 0, MAX), Kept),
+    row("internalQueryFacetBufferSizeBytes", Both, Int(104_857_600, 1, MAX), Kept),
+    row("internalQueryForceClassicEngine", Both, Bool(true), Kept),
+    row("internalQueryFrameworkControl", Both, Text("forceClassicEngine"), Kept),
+    row("internalQueryMaxBlockingSortMemoryUsageBytes", Both, Int(104_857_600, 0, MAX), Kept),
+    row("jsHeapLimitMB", Both, Int(1100, 0, MAX), Kept),
+    row("localLogicalSessionTimeoutMinutes", Startup, Int(30, 1, 1440), Live),
+    row("logComponentVerbosity", Both, Special, Applied),
+    row("logLevel", Both, Int(0, 0, 5), Applied),
+    row("logicalSessionRefreshMillis", Startup, Int(300_000, 1, MAX), Live),
+    row("maxBSONDepth", Startup, Int(200, 5, 200), Kept),
+    row("maxIndexBuildMemoryUsageMegabytes", Both, Int(200, 50, MAX), Kept),
+    row("maxLogSizeKB", Both, Int(10, 0, MAX), Live),
+    row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Kept),
+    row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),
+    row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Kept),
+    row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Kept),
+    row("notablescan", Both, Bool(false), Kept),
+    row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Kept),
+    row("quiet", Both, Bool(false), Live),
+    row("redactClientLogData", Both, Bool(false), Live),
+    row("requireApiVersion", Both, Bool(false), Live),
+    row("scramIterationCount", Both, Int(10_000, 5000, MAX), Kept),
+    row("scramSHA256IterationCount", Both, Int(15_000, 5000, MAX), Kept),
+    row("storageEngineConcurrentReadTransactions", Both, Int(128, 5, MAX), Kept),
+    row("storageEngineConcurrentWriteTransactions", Both, Int(128, 5, MAX), Kept),
+    row("syncdelay", Both, Double(60.0), Kept),
+    row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Kept),
+    row("ttlMonitorEnabled", Both, Bool(true), Live),
+    row("ttlMonitorSleepSecs", Both, Int(60, 1, MAX), Live),
+    row("wiredTigerConcurrentReadTransactions", Both, Int(128, 5, MAX), Kept),
+    row("wiredTigerConcurrentWriteTransactions", Both, Int(128, 5, MAX), Kept),
+    row("writePeriodicNoops", Both, Bool(true), Kept),
+];
+
+/// The row called `name`.
+pub(crate) fn find(name: &str) -> Option<usize> {
+    PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()
+}
+
+/// The values of all parameters.
+pub(crate) struct Parameters {
+    numbers: Vec<AtomicI64>,
+    texts: RwLock<Vec<String>>,
+}
+
+impl Parameters {
+    /// The defaults, changed by `settings` as typed on the command line.
+    pub(crate) fn new(settings: &[(String, String)]) -> Result<Parameters> {
+        let number = |param: &Param| match param.kind {
+            Bool(b) => i64::from(b),
+            Int(n, _, _) => n,
+            Double(d) => d.to_bits() as i64,
+            Text(_) | Special => 0,
+        };
+        let text = |param: &Param| match param.kind {
+            Text(text) => text.to_owned(),
+            _ => String::new(),
+        };
+        let params = Parameters {
+            numbers: PARAMETERS.iter().map(|p| AtomicI64::new(number(p))).collect(),
+            texts: RwLock::new(PARAMETERS.iter().map(text).collect()),
+        };
+        for (name, value) in settings {
+            params.set_from_text(name, value)?;
+        }
+        Ok(params)
+    }
+
+    fn set_from_text(&self, name: &str, text: &str) -> Result<()> {
+        let Some(index) = find(name) else {
+            bail!(Code::BAD_VALUE, "Unknown --setParameter '{name}'");
+        };
+        let param = &PARAMETERS[index];
+        if matches!(param.set_at, Runtime | Never) {
+            bail!(Code::BAD_VALUE, "Cannot use --setParameter to set '{name}' at startup");
+        }
+        if matches!(param.kind, Special) {
+            bail!(Code::BAD_VALUE, "--setParameter '{name}' is not supported at startup");
+        }
+        let parsed = match (param.kind, text) {
+            (Bool(_), "true" | "1") => Value::Bool(true),
+            (Bool(_), "false" | "0") => Value::Bool(false),
+            (Text(_), text) => Value::String(text),
+            (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
+            (_, text) => text.parse().map_or(Value::Missing, Value::Double),
+        };
+        self.store_value(index, parsed)
+    }
+
+    /// Checks and stores; the row's effect is the caller's.
+    fn store_value(&self, index: usize, value: Value<'_>) -> Result<()> {
+        let param = &PARAMETERS[index];
+        let name = param.name;
+        match param.kind {
+            Bool(_) if matches!(value, Value::Bool(_)) || value.is_number() => {
+                self.numbers[index].store(i64::from(value.is_truthy()), Relaxed);
+            }
+            Int(_, least, greatest) => match truncate(value) {
+                Some(n) if n < least => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not greater than or equal to {least}"
+                ),
+                Some(n) if n > greatest => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
+                ),
+                Some(n) => self.numbers[index].store(n, Relaxed),
+                None => return Err(bad_type(name)),
+            },
+            Double(_) => match value {
+                Value::Double(d) => self.numbers[index].store(d.to_bits() as i64, Relaxed),
+                other => match truncate(other) {
+                    Some(n) => self.numbers[index].store((n as f64).to_bits() as i64, Relaxed),
+                    None => return Err(bad_type(name)),
+                },
+            },
+            Text(_) => match value.as_str() {
+                Some(text) => text.clone_into(&mut self.texts.write()[index]),
+                None => return Err(bad_type(name)),
+            },
+            Bool(_) | Special => return Err(bad_type(name)),
+        }
+        Ok(())
+    }
+
+    /// A parameter of kind int. The name must be a row's: checked by a test over the sources' names.
+    pub(crate) fn int(&self, name: &str) -> i64 {
+        find(name).map_or(0, |index| self.numbers[index].load(Relaxed))
+    }
+
+    pub(crate) fn bool(&self, name: &str) -> bool {
+        self.int(name) != 0
+    }
+
+    /// Appends `name: value`.
+    pub(crate) fn write(&self, server: &Server, index: usize, out: &mut DocWriter<'_>) {
+        let param = &PARAMETERS[index];
+        let number = self.numbers[index].load(Relaxed);
+        match param.kind {
+            Bool(_) => out.put(param.name, number != 0),
+            Int(..) => match i32::try_from(number) {
+                Ok(small) => out.put(param.name, small),
+                Err(_) => out.put(param.name, number),
+            },
+            Double(_) => out.put(param.name, f64::from_bits(number as u64)),
+            Text(_) if param.name == "authenticationMechanisms" => {
+                let texts = self.texts.read();
+                out.array(param.name, |list| texts[index].split(',').for_each(|t| list.push(t)));
+            }
+            Text(_) => out.put(param.name, self.texts.read()[index].as_str()),
+            Special => special(server, param.name, out),
+        }
+    }
+
+    /// `setParameter`: checks, stores, applies.
+    pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Value<'_>) -> Result<()> {
+        let param = &PARAMETERS[index];
+        match param.set_at {
+            Runtime | Both => {}
+            Startup | Never => bail!(
+                Code::ILLEGAL_OPERATION,
+                "not allowed to change [{}] at runtime",
+                param.name
+            ),
+        }
+        if let ("logComponentVerbosity", Value::Doc(spec)) = (param.name, value) {
+            return set_verbosity(server, "", spec);
+        }
+        self.store_value(index, value)?;
+        self.apply(server, index);
+        if param.effect == Kept {
+            log::warn!(target: "COMMAND", id = 9_000_003, parameter = param.name;
+                "Parameter is kept but has no effect in this server");
+        }
+        Ok(())
+    }
+
+    fn apply(&self, server: &Server, index: usize) {
+        if PARAMETERS[index].name == "logLevel" {
+            server.log.set_verbosity(self.int("logLevel") as i32);
+        }
+    }
+
+    /// Hands every value on, once, at start.
+    pub(crate) fn apply_all(&self, server: &Arc<Server>) {
+        (0..PARAMETERS.len()).for_each(|index| self.apply(server, index));
+    }
+}
+
+fn bad_type(name: &str) -> nagi_error::Error {
+    nagi_error::Error::new(Code::BAD_VALUE, format!("Failed to set parameter {name}: bad type"))
+}
+
+/// Values that come from elsewhere.
+fn special(server: &Server, name: &str, out: &mut DocWriter<'_>) {
+    match name {
+        "featureCompatibilityVersion" => {
+            out.doc(name, |fcv| fcv.put("version", server.fcv()));
+        }
+        "logComponentVerbosity" => out.doc(name, |doc| {
+            doc.put("verbosity", server.log.verbosity());
+            for (index, (_, component)) in COMPONENTS.iter().enumerate() {
+                let level = server.log.component_verbosity(index);
+                doc.doc(component, |one| one.put("verbosity", level));
+            }
+        }),
+        _ => {}
+    }
+}
+
+/// `{verbosity: 1, storage: {verbosity: 2}, query: 1}`.
+fn set_verbosity(server: &Server, path: &str, spec: Doc<'_>) -> Result<()> {
+    for element in spec {
+        let (name, value) = (element.name(), element.value());
+        let level = truncate(value).map(|n| n as i32);
+        let component = COMPONENTS.iter().position(|c| c.1 == if path.is_empty() { name } else { path });
+        match (name, level, component) {
+            ("verbosity", Some(level), _) if path.is_empty() => server.log.set_verbosity(level),
+            ("verbosity", Some(level), Some(index)) => {
+                server.log.set_component_verbosity(index, level);
+            }
+            (_, Some(level), Some(index)) if path.is_empty() => {
+                server.log.set_component_verbosity(index, level);
+            }
+            (_, None, Some(_)) if path.is_empty() && value.as_doc().is_some() => {
+                set_verbosity(server, name, value.as_doc().unwrap_or(Doc::EMPTY))?;
+            }
+            // Sub-components (storage.journal, ...) have no verbosity of their own here.
+            (_, None, None) if value.as_doc().is_some() && !path.is_empty() => {}
+            _ => bail!(
+                Code::BAD_VALUE,
+                "Invalid value for parameter logComponentVerbosity: invalid component or level: {name}"
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// All parameters as one document, for `getParameter: "*"`.
+pub(crate) fn write_all(server: &Server, out: &mut DocWriter<'_>) {
+    (0..PARAMETERS.len()).for_each(|index| server.params.write(server, index, out));
+}
+
+/// `{name: {value, settableAtRuntime, settableAtStartup}}`.
+pub(crate) fn write_details(server: &Server, index: usize, out: &mut DocWriter<'_>) {
+    let value = DocBuf::build(|w| server.params.write(server, index, w));
+    let param = &PARAMETERS[index];
+    out.doc(param.name, |doc| {
+        doc.put("value", value.as_doc().first().map_or(Value::Missing, |e| e.value()));
+        doc.put("settableAtRuntime", matches!(param.set_at, Runtime | Both));
+        doc.put("settableAtStartup", matches!(param.set_at, Startup | Both));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_settings_checked() {
+        assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
+        let set = |name: &str, value: &str| {
+            Parameters::new(&[(name.to_owned(), value.to_owned())])
+        };
+        assert!(set("enableTestCommands", "1").unwrap().bool("enableTestCommands"));
+        assert_eq!(set("cursorTimeoutMillis", "5").unwrap().int("cursorTimeoutMillis"), 5);
+        assert!(set("cursorTimeoutMillis", "0").is_err());
+        assert!(set("cursorTimeoutMillis", "x").is_err());
+        assert!(set("noSuchThing", "1").is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! Profiling levels by database and the thresholds of the slow operation line.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::RwLock;
+
+/// What `profile` sets.
+pub(crate) struct Profiles {
+    /// Databases with a level other than 0.
+    levels: RwLock<HashMap<String, i32>>,
+    /// Whether `levels` holds anything: keeps the common case at one load.
+    any: AtomicBool,
+    slow_ms: AtomicI64,
+    /// Share of slow operations that are logged, as bits of an f64.
+    sample_rate: AtomicU64,
+    sample: AtomicU64,
+}
+
+impl Default for Profiles {
+    fn default() -> Profiles {
+        Profiles {
+            levels: RwLock::default(),
+            any: AtomicBool::new(false),
+            slow_ms: AtomicI64::new(100),
+            sample_rate: AtomicU64::new(1.0_f64.to_bits()),
+            sample: AtomicU64::new(0x9E37_79B9_7F4A_7C15),
+        }
+    }
+}
+
+impl Profiles {
+    pub(crate) fn level(&self, db: &str) -> i32 {
+        match self.any.load(Relaxed) {
+            true => self.levels.read().get(db).copied().unwrap_or(0),
+            false => 0,
+        }
+    }
+
+    pub(crate) fn set_level(&self, db: &str, level: i32) {
+        let mut levels = self.levels.write();
+        match level {
+            0 => levels.remove(db),
+            level => levels.insert(db.to_owned(), level),
+        };
+        self.any.store(!levels.is_empty(), Relaxed);
+    }
+
+    pub(crate) fn slow_ms(&self) -> i64 {
+        self.slow_ms.load(Relaxed)
+    }
+
+    pub(crate) fn set_slow_ms(&self, ms: i64) {
+        self.slow_ms.store(ms, Relaxed);
+    }
+
+    pub(crate) fn sample_rate(&self) -> f64 {
+        f64::from_bits(self.sample_rate.load(Relaxed))
+    }
+
+    pub(crate) fn set_sample_rate(&self, rate: f64) {
+        self.sample_rate.store(rate.clamp(0.0, 1.0).to_bits(), Relaxed);
+    }
+
+    /// Whether this slow operation belongs to the sample.
+    pub(crate) fn sampled(&self) -> bool {
+        let rate = self.sample_rate();
+        if rate >= 1.0 {
+            return true;
+        }
+        let drawn = self.sample.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed);
+        let mixed = (drawn ^ (drawn >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        ((mixed >> 11) as f64 / (1u64 << 53) as f64) < rate
+    }
+}

@@ -1,0 +1,207 @@
+//! One command as it arrived: its name's row, database, body, sequences, generic arguments.
+
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Result, bail};
+
+use crate::args::truncate;
+use crate::command::Command;
+use crate::concern::{ReadConcern, WriteConcern};
+use crate::session::{SessionId, parse_lsid};
+
+/// A document sequence (section kind 1) of an OP_MSG. Its documents were validated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sequence<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Sequence<'a> {
+    /// The first document and the bytes behind it.
+    pub(crate) fn split(bytes: &'a [u8]) -> Option<(Doc<'a>, &'a [u8])> {
+        let len = u32::from_le_bytes(*bytes.first_chunk::<4>()?) as usize;
+        let (head, rest) = bytes.split_at_checked(len)?;
+        Some((Doc::trusted(head), rest))
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = Doc<'a>> {
+        let mut bytes = self.bytes;
+        std::iter::from_fn(move || {
+            let (doc, rest) = Sequence::split(bytes)?;
+            bytes = rest;
+            Some(doc)
+        })
+    }
+}
+
+/// How the request came and how its reply leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Msg,
+    /// A command through OP_QUERY on `db.$cmd`, or a legacy write translated to one.
+    Query,
+}
+
+/// A command and everything around it.
+pub(crate) struct Request<'a> {
+    pub(crate) command: &'static Command,
+    /// The name as the client wrote it (an alias perhaps).
+    pub(crate) name: &'a str,
+    pub(crate) db: &'a str,
+    pub(crate) body: Doc<'a>,
+    pub(crate) sequences: &'a [Sequence<'a>],
+    pub(crate) generic: Generic<'a>,
+    pub(crate) protocol: Protocol,
+    /// The client can take a stream of replies.
+    pub(crate) exhaust_allowed: bool,
+}
+
+/// The arguments that every command may carry.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Generic<'a> {
+    pub(crate) lsid: Option<SessionId>,
+    pub(crate) txn_number: Option<i64>,
+    pub(crate) autocommit: Option<bool>,
+    pub(crate) max_time_ms: i64,
+    pub(crate) comment: Option<Value<'a>>,
+    pub(crate) write_concern: Option<WriteConcern<'a>>,
+    pub(crate) read_concern: ReadConcern<'a>,
+    pub(crate) api_version: Option<&'a str>,
+    pub(crate) api_strict: bool,
+    pub(crate) api_deprecation_errors: bool,
+}
+
+/// Names of the generic arguments, sorted.
+static GENERIC: &[&str] = &[
+    "$audit",
+    "$client",
+    "$clusterTime",
+    "$configServerState",
+    "$configTime",
+    "$db",
+    "$queryOptions",
+    "$readPreference",
+    "$replData",
+    "$topologyTime",
+    "allowImplicitCollectionCreation",
+    "apiDeprecationErrors",
+    "apiStrict",
+    "apiVersion",
+    "autocommit",
+    "clientOperationKey",
+    "comment",
+    "coordinator",
+    "databaseVersion",
+    "lsid",
+    "maxTimeMS",
+    "maxTimeMSOpOnly",
+    "mayBypassWriteBlocking",
+    "rawData",
+    "readConcern",
+    "shardVersion",
+    "startTransaction",
+    "stmtId",
+    "stmtIds",
+    "tracking_info",
+    "txnNumber",
+    "versionContext",
+    "writeConcern",
+];
+
+/// Whether `name` is an argument that every command takes.
+pub(crate) fn is_generic(name: &str) -> bool {
+    GENERIC.binary_search(&name).is_ok()
+}
+
+impl<'a> Generic<'a> {
+    /// Reads the generic arguments of `body`. No allocation unless something is wrong.
+    pub(crate) fn parse(command: &Command, body: Doc<'a>) -> Result<Generic<'a>> {
+        let mut generic = Generic::default();
+        for element in body.iter().skip(1) {
+            let name = element.name();
+            // Cheap first look: the names of most arguments cannot be generic ones.
+            if !matches!(name.as_bytes().first(), Some(b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')) {
+                continue;
+            }
+            let value = element.value();
+            match name {
+                _ if value.is_nullish() => {}
+                "lsid" => generic.lsid = Some(parse_lsid(value, "lsid")?),
+                "txnNumber" => generic.txn_number = Some(long(command, name, value)?),
+                "autocommit" => generic.autocommit = Some(boolean(command, name, value)?),
+                "startTransaction" => {
+                    boolean(command, name, value)?;
+                }
+                "maxTimeMS" => generic.max_time_ms = max_time_ms(command, value)?,
+                "comment" => generic.comment = Some(value),
+                "writeConcern" => generic.write_concern = Some(WriteConcern::parse(value)?),
+                "readConcern" => generic.read_concern = ReadConcern::parse(value)?,
+                "apiVersion" => generic.api_version = Some(string(command, name, value)?),
+                "apiStrict" => generic.api_strict = boolean(command, name, value)?,
+                "apiDeprecationErrors" => {
+                    generic.api_deprecation_errors = boolean(command, name, value)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(generic)
+    }
+}
+
+fn mismatch<T>(command: &Command, name: &str, value: Value<'_>, expected: &str) -> Result<T> {
+    bail!(
+        Code::TYPE_MISMATCH,
+        "BSON field '{}.{name}' is the wrong type '{}', expected type '{expected}'",
+        command.name,
+        value.kind().name()
+    )
+}
+
+fn boolean(command: &Command, name: &str, value: Value<'_>) -> Result<bool> {
+    match value {
+        Value::Bool(b) => Ok(b),
+        _ => mismatch(command, name, value, "bool"),
+    }
+}
+
+fn long(command: &Command, name: &str, value: Value<'_>) -> Result<i64> {
+    match value {
+        Value::Int64(n) => Ok(n),
+        _ => mismatch(command, name, value, "long"),
+    }
+}
+
+fn string<'a>(command: &Command, name: &str, value: Value<'a>) -> Result<&'a str> {
+    match value.as_str() {
+        Some(text) => Ok(text),
+        None => mismatch(command, name, value, "string"),
+    }
+}
+
+fn max_time_ms(command: &Command, value: Value<'_>) -> Result<i64> {
+    let Some(ms) = truncate(value) else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{}.maxTimeMS' is the wrong type '{}', expected types \
+             '[long, int, decimal, double]'",
+            command.name,
+            value.kind().name()
+        );
+    };
+    if let Value::Double(d) = value
+        && d.fract() != 0.0
+    {
+        bail!(Code::BAD_VALUE, "maxTimeMS has non-integral value");
+    }
+    if !(0..=i64::from(i32::MAX)).contains(&ms) {
+        bail!(Code::BAD_VALUE, "{ms} value for maxTimeMS is out of range [0, 2147483647]");
+    }
+    Ok(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn generic_names_are_sorted() {
+        assert!(super::GENERIC.is_sorted());
+    }
+}

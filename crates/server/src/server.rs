@@ -1,0 +1,282 @@
+//! The server: everything that connections share.
+//!
+//! Invariants
+//! - No lock is held while a command runs; shared state is atomics, sharded maps, immutable values.
+//! - `Server` knows neither sockets nor threads of connections: `net` calls [`Server::connect`] and
+//!   [`Server::handle`], one call a frame.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use nagi_bson::{DocBuf, oid};
+use nagi_error::{Code, Result};
+use nagi_store::Store;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock;
+use crate::commands::COMMANDS;
+use crate::connection::{Connection, LastWrite, Peer};
+use crate::cursors::Cursors;
+use crate::jobs::Signal;
+use crate::logging::Log;
+use crate::metrics::Metrics;
+use crate::op::{Op, Ops};
+use crate::params::Parameters;
+use crate::session::Sessions;
+
+/// What `app` gives a server.
+pub struct ServerConfig {
+    pub store: Arc<Store>,
+    pub log: Arc<Log>,
+    /// Name of the storage engine in `serverStatus`.
+    pub storage_engine: String,
+    /// Data survives the process.
+    pub persistent: bool,
+    /// The command line, secrets removed.
+    pub argv: Vec<String>,
+    /// `parsed` of `getCmdLineOpts`.
+    pub parsed_options: DocBuf,
+    pub port: u16,
+    pub connection_count_max: i64,
+    /// `--setParameter name=value`, as typed.
+    pub parameters: Vec<(String, String)>,
+    /// The release, "0.1.0".
+    pub nagi_version: &'static str,
+    pub git_version: &'static str,
+    /// Directory of the data, for disk figures; `None` in memory.
+    pub db_path: Option<std::path::PathBuf>,
+}
+
+/// The shared state of all connections.
+pub struct Server {
+    pub(crate) store: Arc<Store>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) config: Startup,
+    pub(crate) metrics: Metrics,
+    pub(crate) ops: Ops,
+    pub(crate) sessions: Sessions,
+    pub(crate) cursors: Cursors,
+    pub(crate) params: Parameters,
+    pub(crate) oids: oid::Generator,
+    pub(crate) topology: Topology,
+    pub(crate) fsync: crate::fsync::FsyncLock,
+    pub(crate) profile: crate::profile::Profiles,
+    pub(crate) top: crate::top::Top,
+    pub(crate) started: Instant,
+    pub(crate) signal: Arc<Signal>,
+    next_connection_id: AtomicI64,
+    shutdown: Shutdown,
+}
+
+/// What stays of the configuration.
+pub(crate) struct Startup {
+    pub(crate) storage_engine: String,
+    pub(crate) persistent: bool,
+    pub(crate) argv: Vec<String>,
+    pub(crate) parsed_options: DocBuf,
+    pub(crate) port: u16,
+    pub(crate) connection_count_max: i64,
+    pub(crate) nagi_version: &'static str,
+    pub(crate) git_version: &'static str,
+    pub(crate) db_path: Option<std::path::PathBuf>,
+    pub(crate) host: String,
+}
+
+/// `topologyVersion`: a process id and a counter that grows when the server's role changes.
+pub(crate) struct Topology {
+    pub(crate) process_id: [u8; 12],
+    counter: Mutex<i64>,
+    changed: Condvar,
+}
+
+impl Topology {
+    pub(crate) fn counter(&self) -> i64 {
+        *self.counter.lock()
+    }
+
+    /// Waits until the counter exceeds `seen`, at most `most`.
+    pub(crate) fn wait_beyond(&self, seen: i64, most: Duration) {
+        let until = clock::now() + most;
+        let mut counter = self.counter.lock();
+        while *counter <= seen {
+            if self.changed.wait_until(&mut counter, until).timed_out() {
+                break;
+            }
+        }
+    }
+
+    fn advance(&self) {
+        *self.counter.lock() += 1;
+        self.changed.notify_all();
+    }
+}
+
+/// Whether and why the server ends.
+#[derive(Default)]
+struct Shutdown {
+    wanted: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Server {
+    /// Makes a server. Fails on a parameter that is unknown or has a bad value.
+    pub fn new(config: ServerConfig) -> Result<Arc<Server>> {
+        let random = random_bytes();
+        let process = random[..5].try_into().expect("five of sixteen bytes");
+        let start = u32::from_le_bytes([random[5], random[6], random[7], 0]);
+        let oids = oid::Generator::new(process, start);
+        let process_id = oids.next(clock::wall_seconds());
+        let params = Parameters::new(&config.parameters)?;
+        let server = Arc::new(Server {
+            store: config.store,
+            log: config.log,
+            config: Startup {
+                storage_engine: config.storage_engine,
+                persistent: config.persistent,
+                argv: config.argv,
+                parsed_options: config.parsed_options,
+                port: config.port,
+                connection_count_max: config.connection_count_max,
+                nagi_version: config.nagi_version,
+                git_version: config.git_version,
+                db_path: config.db_path,
+                host: host_name(),
+            },
+            metrics: Metrics::new(COMMANDS.len()),
+            ops: Ops::new(),
+            sessions: Sessions::new(params.int("maxSessions") as usize),
+            cursors: Cursors::new(&random),
+            params,
+            oids,
+            topology: Topology {
+                process_id,
+                counter: Mutex::new(0),
+                changed: Condvar::new(),
+            },
+            fsync: crate::fsync::FsyncLock::default(),
+            profile: crate::profile::Profiles::default(),
+            top: crate::top::Top::default(),
+            started: clock::now(),
+            signal: Arc::new(Signal::default()),
+            next_connection_id: AtomicI64::new(1),
+            shutdown: Shutdown::default(),
+        });
+        server.params.apply_all(&server);
+        crate::jobs::spawn(&server);
+        Ok(server)
+    }
+
+    /// Admits a connection, or `None` if there are too many.
+    pub fn connect(self: &Arc<Server>, peer: Peer) -> Option<Connection> {
+        let id = self.next_connection_id.fetch_add(1, Ordering::Relaxed);
+        let open_count = self.metrics.connections.up();
+        if open_count > self.config.connection_count_max || self.is_stopping() {
+            self.metrics.connections.down();
+            self.metrics.connections_rejected.increment();
+            log::info!(target: "NETWORK", id = 22942, remote = peer.address.as_str(),
+                connectionCount = open_count - 1; "Connection refused because there are too many open connections");
+            return None;
+        }
+        self.metrics.connections_created.increment();
+        let op = Op::new(format!("conn{id}"), id, peer.address.clone());
+        self.ops.register(op.clone());
+        log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
+            connectionId = id, connectionCount = open_count; "Connection accepted");
+        Some(Connection {
+            server: self.clone(),
+            id,
+            peer,
+            op,
+            client: None,
+            hello_seen: false,
+            last_write: LastWrite::default(),
+            stream: None,
+            inflated: Vec::new(),
+            plain: Vec::new(),
+            next_reply_id: 0,
+        })
+    }
+
+    pub(crate) fn disconnected(&self, connection: &Connection) {
+        self.metrics.connections.down();
+        self.ops.forget(&connection.op);
+        log::info!(target: "NETWORK", id = 22944, remote = connection.peer.address.as_str(),
+            connectionId = connection.id, connectionCount = self.metrics.connections.get();
+            "Connection ended");
+    }
+
+    /// Asks the process to end: [`Server::wait_for_shutdown`] returns.
+    pub fn request_shutdown(&self) {
+        *self.shutdown.wanted.lock() = true;
+        self.shutdown.changed.notify_all();
+    }
+
+    /// Blocks until a client's `shutdown` command, or [`Server::request_shutdown`].
+    pub fn wait_for_shutdown(&self) {
+        let mut wanted = self.shutdown.wanted.lock();
+        while !*wanted {
+            self.shutdown.changed.wait(&mut wanted);
+        }
+    }
+
+    /// Begins to stop: new commands get 11600, running ones are interrupted, waiting hellos wake.
+    pub fn stop(&self) {
+        self.ops.stopping.store(true, Ordering::SeqCst);
+        self.topology.advance();
+        self.ops.kill_all(Code::INTERRUPTED_AT_SHUTDOWN, None);
+        self.cursors.clear();
+        self.fsync.release_all();
+        self.signal.end();
+        self.request_shutdown();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.ops.stopping.load(Ordering::Relaxed)
+    }
+
+    /// The feature compatibility version that tools read.
+    pub(crate) fn fcv(&self) -> &'static str {
+        "8.0"
+    }
+
+    /// "host:port", as statistics name the server.
+    pub(crate) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.config.host, self.config.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.signal.end();
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Sixteen bytes that differ between processes.
+pub(crate) fn random_bytes() -> [u8; 16] {
+    use std::io::Read;
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
+    if read.is_err() {
+        let seed = (clock::wall_ms() as u64) ^ (u64::from(std::process::id()) << 40);
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        bytes[8..].copy_from_slice(&seed.rotate_left(17).to_le_bytes());
+    }
+    bytes
+}
+
+/// A version 4 UUID.
+pub(crate) fn random_uuid() -> [u8; 16] {
+    let mut bytes = random_bytes();
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    bytes
+}

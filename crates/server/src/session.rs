@@ -1,0 +1,158 @@
+//! Logical sessions: which `lsid` was seen when.
+//!
+//! Drivers put an `lsid` on nearly every command. A standalone accepts them all, remembers the last
+//! use for thirty minutes, and ends a session's cursors with it. Touching a known session allocates
+//! nothing.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use nagi_bson::{Binary, Doc, Value};
+use nagi_error::{Code, Result, bail};
+use parking_lot::Mutex;
+
+const SHARD_COUNT: usize = 16;
+
+/// The UUID of a session.
+pub(crate) type SessionId = [u8; 16];
+
+/// All known sessions.
+pub(crate) struct Sessions {
+    shards: [Mutex<HashMap<SessionId, i64, RandomState>>; SHARD_COUNT],
+    count_max: usize,
+}
+
+impl Sessions {
+    pub(crate) fn new(count_max: usize) -> Sessions {
+        Sessions { shards: std::array::from_fn(|_| Mutex::default()), count_max }
+    }
+
+    fn shard(&self, id: &SessionId) -> &Mutex<HashMap<SessionId, i64, RandomState>> {
+        &self.shards[usize::from(id[15]) % SHARD_COUNT]
+    }
+
+    /// Notes a use. Fails if there are too many sessions (261).
+    pub(crate) fn touch(&self, id: &SessionId, now_ms: i64) -> Result<()> {
+        let mut shard = self.shard(id).lock();
+        if let Some(last) = shard.get_mut(id) {
+            *last = now_ms;
+            return Ok(());
+        }
+        if shard.len() >= self.count_max.div_ceil(SHARD_COUNT) {
+            bail!(
+                Code::TOO_MANY_LOGICAL_SESSIONS,
+                "Unable to add session into the cache because the number of active sessions is too \
+                 high"
+            );
+        }
+        shard.insert(*id, now_ms);
+        Ok(())
+    }
+
+    /// Forgets a session; whether it was known.
+    pub(crate) fn end(&self, id: &SessionId) -> bool {
+        self.shard(id).lock().remove(id).is_some()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// Forgets the sessions not used since `before_ms` and returns them.
+    pub(crate) fn expire(&self, before_ms: i64) -> Vec<SessionId> {
+        let mut gone = Vec::new();
+        for shard in &self.shards {
+            shard.lock().retain(|id, last| {
+                let keep = *last >= before_ms;
+                if !keep {
+                    gone.push(*id);
+                }
+                keep
+            });
+        }
+        gone
+    }
+
+    /// Every session and its last use.
+    pub(crate) fn all(&self) -> Vec<(SessionId, i64)> {
+        self.shards.iter().flat_map(|s| s.lock().iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>()).collect()
+    }
+}
+
+/// Reads `{id: UUID}`.
+pub(crate) fn parse_lsid(value: Value<'_>, field: &str) -> Result<SessionId> {
+    let Value::Doc(doc) = value else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{field}' is the wrong type '{}', expected type 'object'",
+            value.kind().name()
+        );
+    };
+    parse_lsid_doc(doc, field)
+}
+
+fn parse_lsid_doc(doc: Doc<'_>, field: &str) -> Result<SessionId> {
+    let mut id = None;
+    for element in doc {
+        match element.name() {
+            "id" => id = Some(element.value()),
+            "uid" | "txnNumber" | "txnUUID" => {}
+            other => {
+                bail!(Code::IDL_UNKNOWN_FIELD, "BSON field '{field}.{other}' is an unknown field.")
+            }
+        }
+    }
+    match id {
+        None => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field '{field}.id' is missing but a required field"
+        ),
+        Some(Value::Binary(Binary { subtype: 4, bytes })) => match bytes.try_into() {
+            Ok(id) => Ok(id),
+            Err(_) => bail!(Code::INVALID_UUID, "uuid must be a 16-byte binary field with UUID (4) subtype"),
+        },
+        Some(Value::Binary(binary)) => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{field}.id' is the wrong binData type '{}', expected type 'UUID'",
+            subtype_name(binary.subtype)
+        ),
+        Some(other) => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{field}.id' is the wrong type '{}', expected type 'binData'",
+            other.kind().name()
+        ),
+    }
+}
+
+/// How messages call a binary subtype.
+pub(crate) fn subtype_name(subtype: u8) -> &'static str {
+    match subtype {
+        0 => "general",
+        1 => "function",
+        2 => "byte",
+        3 => "UUID",
+        4 => "newUUID",
+        5 => "MD5",
+        6 => "encrypt",
+        7 => "column",
+        8 => "sensitive",
+        9 => "vector",
+        _ => "custom",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expires_only_the_old() {
+        let sessions = Sessions::new(100);
+        sessions.touch(&[1; 16], 10).unwrap();
+        sessions.touch(&[2; 16], 20).unwrap();
+        sessions.touch(&[1; 16], 30).unwrap();
+        assert_eq!(sessions.expire(25), [[2; 16]]);
+        assert_eq!(sessions.count(), 1);
+        assert!(sessions.end(&[1; 16]) && !sessions.end(&[1; 16]));
+    }
+}

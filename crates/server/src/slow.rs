@@ -1,0 +1,106 @@
+//! What happens when a request is over: the "Slow query" line.
+
+use std::sync::Arc;
+
+use nagi_bson::{DocBuf, DocWriter};
+use nagi_error::Result;
+
+use crate::command::{Command, Done};
+use crate::logging::Severity;
+use crate::metrics::OpKind;
+use crate::op::Op;
+use crate::request::{Protocol, Request};
+use crate::server::Server;
+
+/// The `op` of `currentOp` and of the profile.
+pub(crate) fn op_name(command: &Command) -> &'static str {
+    match command.counts_as {
+        OpKind::Insert => "insert",
+        OpKind::Query => "query",
+        OpKind::Update => "update",
+        OpKind::Delete => "remove",
+        OpKind::GetMore => "getmore",
+        OpKind::Command => "command",
+    }
+}
+
+/// A request that is over.
+pub(crate) struct Finished<'a> {
+    pub(crate) op: &'a Op,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) result: &'a Result<()>,
+    pub(crate) done: &'a Done,
+    pub(crate) micros: u64,
+    pub(crate) reply_bytes: usize,
+}
+
+/// Logs the request if it took longer than the threshold. Costs a load and a compare otherwise.
+pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
+    let Finished { request, micros, .. } = *finished;
+    let millis = (micros / 1000) as i64;
+    if millis < server.profile.slow_ms() || is_waiting(request) || !server.profile.sampled() {
+        return;
+    }
+    let attr = DocBuf::build(|doc| describe(finished, doc));
+    let component = match request.command.counts_as {
+        OpKind::Insert | OpKind::Update | OpKind::Delete => "WRITE",
+        _ => "COMMAND",
+    };
+    server.log.write(Severity::Info, component, 51803, "Slow query", attr.as_doc());
+}
+
+/// Requests whose time is waiting on purpose.
+fn is_waiting(request: &Request<'_>) -> bool {
+    request.command.name == "hello"
+}
+
+fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
+    let Finished { op, request, result, done, micros, reply_bytes } = *finished;
+    doc.put("type", if request.protocol == Protocol::Msg { "command" } else { "op_query" });
+    doc.put("ns", op.namespace().as_str());
+    if let Some(client) = op.client().filter(|c| !c.app_name.is_empty()) {
+        doc.put("appName", client.app_name.as_str());
+    }
+    doc.put("command", &op.command());
+    if let Some(command) = &done.originating {
+        doc.put("originatingCommand", command);
+    }
+    let summary = op.plan_summary();
+    if !summary.is_empty() {
+        doc.put("planSummary", summary.as_str());
+    }
+    if done.cursor_id != 0 {
+        doc.put("cursorid", done.cursor_id);
+    }
+    doc.put("keysExamined", done.keys_examined as i64);
+    doc.put("docsExamined", done.docs_examined as i64);
+    if done.has_sort_stage {
+        doc.put("hasSortStage", true);
+    }
+    if done.cursor_exhausted {
+        doc.put("cursorExhausted", true);
+    }
+    let counts = [
+        ("nMatched", done.matched),
+        ("nModified", done.modified),
+        ("nUpserted", done.upserted),
+        ("ninserted", done.inserted),
+        ("ndeleted", done.deleted),
+        ("nreturned", done.returned),
+    ];
+    for (name, count) in counts {
+        if let Some(count) = count {
+            doc.put(name, count as i64);
+        }
+    }
+    if let Err(error) = result {
+        doc.put("ok", 0);
+        doc.put("errMsg", error.message());
+        doc.put("errName", error.code().name().as_ref());
+        doc.put("errCode", error.code().0);
+    }
+    doc.put("reslen", reply_bytes as i64);
+    doc.put("remote", op.remote.as_str());
+    doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
+    doc.put("durationMillis", (micros / 1000) as i64);
+}
