@@ -185,8 +185,13 @@ impl<'a> ReadConcern<'a> {
                 ),
                 ("afterClusterTime", _) => concern.after_cluster_time = true,
                 ("atClusterTime", _) => concern.at_cluster_time = true,
-                ("afterOpTime" | "provenance" | "$waitForLastStableRecoveryTimestamp"
-                 | "allowTransactionTableSnapshot", _) => {}
+                (
+                    "afterOpTime"
+                    | "provenance"
+                    | "$waitForLastStableRecoveryTimestamp"
+                    | "allowTransactionTableSnapshot",
+                    _,
+                ) => {}
                 (other, _) => bail!(
                     Code::IDL_UNKNOWN_FIELD,
                     "BSON field 'readConcern.{other}' is an unknown field."

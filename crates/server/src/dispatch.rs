@@ -151,10 +151,7 @@ fn database<'a>(incoming: &Incoming<'a>) -> Result<&'a str> {
     }
     match incoming.body.get("$db") {
         Value::String(db) => Ok(db),
-        Value::Missing => bail!(
-            Code::Location(40571),
-            "OP_MSG requests require a $db argument"
-        ),
+        Value::Missing => bail!(Code::Location(40571), "OP_MSG requests require a $db argument"),
         other => bail!(
             Code::TYPE_MISMATCH,
             "BSON field 'OP_MSG.$db' is the wrong type '{}', expected type 'string'",
@@ -172,11 +169,7 @@ fn check(server: &Server, request: &Request<'_>) -> Result<()> {
     }
     check_api(server, request)?;
     if command.admin_only && request.db != "admin" {
-        bail!(
-            Code::UNAUTHORIZED,
-            "{} may only be run against the admin database.",
-            command.name
-        );
+        bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
     }
     check_session(server, request)?;
     if let Some(concern) = &generic.write_concern {
@@ -254,11 +247,7 @@ fn check_session(server: &Server, request: &Request<'_>) -> Result<()> {
 }
 
 /// Runs the command's function; a panic becomes an error of this request.
-fn guarded_run(
-    cx: &mut Context<'_>,
-    request: &Request<'_>,
-    out: &mut DocWriter<'_>,
-) -> Result<()> {
+fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let name = request.command.name;
     let run = request.command.run;
     match catch_unwind(AssertUnwindSafe(|| run(cx, request, out))) {

@@ -23,7 +23,12 @@ impl Server {
     ///
     /// Never fails: what is wrong with a request is said in the reply, what is wrong with the framing
     /// closes the connection. May block (awaitable hello, tailable cursors, locks).
-    pub fn handle(self: &Arc<Server>, connection: &mut Connection, frame: &[u8], out: &mut Vec<u8>) -> Outcome {
+    pub fn handle(
+        self: &Arc<Server>,
+        connection: &mut Connection,
+        frame: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Outcome {
         let _ = (connection, frame, out);
         Outcome::Close
     }

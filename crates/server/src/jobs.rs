@@ -39,8 +39,10 @@ impl Signal {
 pub(crate) fn spawn(server: &Arc<Server>) {
     let reaper = Weak::clone(&Arc::downgrade(server));
     let signal = server.signal.clone();
-    let spawned = std::thread::Builder::new().name("clientcursormon".into()).stack_size(256 << 10).spawn(
-        move || {
+    let spawned = std::thread::Builder::new()
+        .name("clientcursormon".into())
+        .stack_size(256 << 10)
+        .spawn(move || {
             set_log_context("clientcursormon");
             let mut pause = Duration::from_secs(1);
             while !signal.wait(pause) {
@@ -49,8 +51,7 @@ pub(crate) fn spawn(server: &Arc<Server>) {
                 let seconds = server.params.int("clientCursorMonitorFrequencySecs");
                 pause = Duration::from_secs(seconds.max(1) as u64);
             }
-        },
-    );
+        });
     if let Err(error) = spawned {
         log::warn!(target: "CONTROL", id = 9_000_010, error = error.to_string();
             "Cannot start a background thread");

@@ -242,11 +242,9 @@ impl Parameters {
         let param = &PARAMETERS[index];
         match param.set_at {
             Runtime | Both => {}
-            Startup | Never => bail!(
-                Code::ILLEGAL_OPERATION,
-                "not allowed to change [{}] at runtime",
-                param.name
-            ),
+            Startup | Never => {
+                bail!(Code::ILLEGAL_OPERATION, "not allowed to change [{}] at runtime", param.name)
+            }
         }
         if let ("logComponentVerbosity", Value::Doc(spec)) = (param.name, value) {
             return set_verbosity(server, "", spec);
@@ -298,7 +296,8 @@ fn set_verbosity(server: &Server, path: &str, spec: Doc<'_>) -> Result<()> {
     for element in spec {
         let (name, value) = (element.name(), element.value());
         let level = truncate(value).map(|n| n as i32);
-        let component = COMPONENTS.iter().position(|c| c.1 == if path.is_empty() { name } else { path });
+        let component =
+            COMPONENTS.iter().position(|c| c.1 == if path.is_empty() { name } else { path });
         match (name, level, component) {
             ("verbosity", Some(level), _) if path.is_empty() => server.log.set_verbosity(level),
             ("verbosity", Some(level), Some(index)) => {
@@ -344,9 +343,7 @@ mod tests {
     #[test]
     fn rows_are_sorted_and_settings_checked() {
         assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
-        let set = |name: &str, value: &str| {
-            Parameters::new(&[(name.to_owned(), value.to_owned())])
-        };
+        let set = |name: &str, value: &str| Parameters::new(&[(name.to_owned(), value.to_owned())]);
         assert!(set("enableTestCommands", "1").unwrap().bool("enableTestCommands"));
         assert_eq!(set("cursorTimeoutMillis", "5").unwrap().int("cursorTimeoutMillis"), 5);
         assert!(set("cursorTimeoutMillis", "0").is_err());

@@ -119,7 +119,10 @@ impl<'a> Generic<'a> {
         for element in body.iter().skip(1) {
             let name = element.name();
             // Cheap first look: the names of most arguments cannot be generic ones.
-            if !matches!(name.as_bytes().first(), Some(b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')) {
+            if !matches!(
+                name.as_bytes().first(),
+                Some(b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')
+            ) {
                 continue;
             }
             let value = element.value();

@@ -149,11 +149,7 @@ impl Server {
             cursors: Cursors::new(&random),
             params,
             oids,
-            topology: Topology {
-                process_id,
-                counter: Mutex::new(0),
-                changed: Condvar::new(),
-            },
+            topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
             fsync: crate::fsync::FsyncLock::default(),
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),

@@ -75,7 +75,10 @@ impl Sessions {
 
     /// Every session and its last use.
     pub(crate) fn all(&self) -> Vec<(SessionId, i64)> {
-        self.shards.iter().flat_map(|s| s.lock().iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|s| s.lock().iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>())
+            .collect()
     }
 }
 
@@ -109,7 +112,10 @@ fn parse_lsid_doc(doc: Doc<'_>, field: &str) -> Result<SessionId> {
         ),
         Some(Value::Binary(Binary { subtype: 4, bytes })) => match bytes.try_into() {
             Ok(id) => Ok(id),
-            Err(_) => bail!(Code::INVALID_UUID, "uuid must be a 16-byte binary field with UUID (4) subtype"),
+            Err(_) => bail!(
+                Code::INVALID_UUID,
+                "uuid must be a 16-byte binary field with UUID (4) subtype"
+            ),
         },
         Some(Value::Binary(binary)) => bail!(
             Code::TYPE_MISMATCH,

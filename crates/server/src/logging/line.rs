@@ -54,7 +54,8 @@ pub(super) struct Head<'a> {
 pub(super) fn write(out: &mut String, head: &Head<'_>, attributes: &str, tags: &[&str]) {
     out.push_str("{\"t\":{\"$date\":\"");
     clock::write_iso(out, clock::wall_ms());
-    let _ = write!(out, "\"}},\"s\":{:<5}", format_args!("\"{}\",", head.severity.text()));
+    let severity = format!("\"{}\",", head.severity.text());
+    let _ = write!(out, "\"}},\"s\":{severity:<6}");
     let component = format!("\"{}\",", head.component);
     let id = format!("{},", head.id);
     let _ = write!(out, "\"c\":{component:<12}\"id\":{id:<9}\"svc\":\"-\", \"ctx\":");
@@ -160,7 +161,7 @@ mod tests {
         let tail = out.split_once("\"},").map(|(_, tail)| tail).unwrap();
         assert_eq!(
             tail,
-            "\"s\":\"I\", \"c\":\"NETWORK\", \"id\":22943,   \"svc\":\"-\", \"ctx\":\"listener\",\
+            "\"s\":\"I\",  \"c\":\"NETWORK\", \"id\":22943,   \"svc\":\"-\", \"ctx\":\"listener\",\
              \"msg\":\"Connection \\\"accepted\\\"\",\"attr\":{\"n\":1},\"tags\":[\"startupWarnings\"]}"
         );
     }

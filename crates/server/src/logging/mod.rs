@@ -90,7 +90,14 @@ impl Log {
     }
 
     /// Writes one line. `attr` becomes relaxed Extended JSON.
-    pub fn write(&self, severity: Severity, component: &str, id: i64, message: &str, attr: Doc<'_>) {
+    pub fn write(
+        &self,
+        severity: Severity,
+        component: &str,
+        id: i64,
+        message: &str,
+        attr: Doc<'_>,
+    ) {
         let mut attributes = String::new();
         nagi_bson::json::write_relaxed(&mut attributes, nagi_bson::Value::Doc(attr));
         let attributes = if attr.is_empty() { "" } else { &attributes };
@@ -223,13 +230,14 @@ impl log::Log for Installed {
         // Dependencies that log under their module path are not components of MongoDB's.
         let target = record.target();
         let component = if target.contains("::") || target.is_empty() { "-" } else { target };
+        let startup_warning = attributes.startup_warning;
         self.0.emit(
             severity,
             component,
             attributes.id,
             &message,
             attributes.text(),
-            attributes.startup_warning,
+            startup_warning,
         );
     }
 

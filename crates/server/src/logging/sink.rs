@@ -99,7 +99,8 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("nagi-log-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join("n.log");
-        let to = LogDestination::File { path: path.clone(), append: true, rotate: LogRotate::Rename };
+        let to =
+            LogDestination::File { path: path.clone(), append: true, rotate: LogRotate::Rename };
         let mut sink = Sink::open(to).unwrap();
         sink.write(b"one\n");
         sink.rotate().unwrap();

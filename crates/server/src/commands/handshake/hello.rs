@@ -90,9 +90,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 
 /// The offered compressors that this server has, in the client's order; nothing if none.
 fn write_compression(offered: Array<'_>, out: &mut DocWriter<'_>) {
-    let common = || {
-        offered.iter().filter_map(|v| v.as_str()).filter(|name| COMPRESSORS.contains(name))
-    };
+    let common =
+        || offered.iter().filter_map(|v| v.as_str()).filter(|name| COMPRESSORS.contains(name));
     if common().next().is_some() {
         out.array("compression", |list| common().for_each(|name| list.push(name)));
     }

@@ -19,7 +19,10 @@ args! { "endSessions" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     if args.sessions.count() > END_SESSIONS_COUNT_MAX {
-        bail!(Code::BAD_VALUE, "Too many sessions in one request: at most {END_SESSIONS_COUNT_MAX}");
+        bail!(
+            Code::BAD_VALUE,
+            "Too many sessions in one request: at most {END_SESSIONS_COUNT_MAX}"
+        );
     }
     for value in args.sessions.iter() {
         let session = parse_lsid(value, "endSessions.endSessions")?;
