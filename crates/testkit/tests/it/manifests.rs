@@ -10,7 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
-    ("bench", &["bson", "wire"]),
+    ("bench", &["bson"]),
     ("bson", &[]),
     ("error", &["bson"]),
     ("kv", &["error"]),

@@ -1,0 +1,140 @@
+//! A blocking connection that sends prepared frames and reads replies: as little client as possible.
+//!
+//! A frame is header, flag bits, one body section. [`frame`] builds it once; a load patches the bytes
+//! that change (request id, `_id`) in place and sends it with one write.
+use crate::args::{Outcome, Problem, failed};
+use nagi_bson::{Doc, DocBuf, Value};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const HEADER_BYTES: usize = 16;
+const BODY_AT: usize = 21;
+const OP_MSG: i32 = 2013;
+/// Nothing this program asks for is longer.
+const REPLY_BYTES_MAX: usize = 48_000_000;
+/// A server that is silent for so long is taken to hang.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// `mongodb://HOST:PORT` without what this program does not need.
+pub(crate) fn address(uri: &str) -> Outcome<String> {
+    let rest = uri.strip_prefix("mongodb://").unwrap_or(uri);
+    let host = rest.split(['/', '?', ',']).next().unwrap_or("");
+    if host.is_empty() || host.contains('@') {
+        return Err(Problem::Usage(format!("`{uri}`: mongodb://HOST:PORT without login\n")));
+    }
+    Ok(if host.contains(':') { host.to_owned() } else { format!("{host}:27017") })
+}
+
+/// An OP_MSG with one body.
+pub(crate) fn frame(body: Doc<'_>) -> Vec<u8> {
+    let body = body.as_bytes();
+    let mut out = Vec::with_capacity(BODY_AT + body.len());
+    for number in [(BODY_AT + body.len()) as i32, 1, 0, OP_MSG, 0] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.push(0);
+    out.extend_from_slice(body);
+    out
+}
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn open(address: &str) -> Outcome<Connection> {
+        let stream = TcpStream::connect(address).map_err(failed(address))?;
+        stream.set_nodelay(true).map_err(failed("TCP_NODELAY"))?;
+        stream.set_read_timeout(Some(SILENCE_MAX)).map_err(failed("read timeout"))?;
+        Ok(Connection { stream, buffer: vec![0; 64 << 10] })
+    }
+
+    /// Sends a whole frame and returns the whole reply frame, lent until the next call.
+    pub(crate) fn call(&mut self, frame: &[u8]) -> std::io::Result<&[u8]> {
+        self.stream.write_all(frame)?;
+        let mut have = 0;
+        loop {
+            let got = self.stream.read(&mut self.buffer[have..])?;
+            if got == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            have += got;
+            if let Some(length) = self.buffer[..have].first_chunk::<4>() {
+                let length = u32::from_le_bytes(*length) as usize;
+                if !(HEADER_BYTES..=REPLY_BYTES_MAX).contains(&length) || have > length {
+                    return Err(std::io::ErrorKind::InvalidData.into());
+                }
+                if have == length {
+                    return Ok(&self.buffer[..length]);
+                }
+                if self.buffer.len() < length {
+                    self.buffer.resize(length, 0);
+                }
+            }
+        }
+    }
+
+    /// Runs a command; the reply's document, whatever its `ok`.
+    pub(crate) fn command(&mut self, body: Doc<'_>) -> std::io::Result<DocBuf> {
+        let reply = self.call(&frame(body))?;
+        let body = reply.get(BODY_AT..).unwrap_or(&[]);
+        DocBuf::from_bytes(body.to_vec())
+            .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidData, e.to_string()))
+    }
+
+    /// Runs a command that must succeed.
+    pub(crate) fn expect(&mut self, body: Doc<'_>) -> Outcome<DocBuf> {
+        let reply = self.command(body).map_err(failed("command"))?;
+        match complaint(reply.as_doc()) {
+            None => Ok(reply),
+            Some(text) => Err(Problem::Failed(format!("{body:?}: {text}"))),
+        }
+    }
+}
+
+/// What is wrong with a reply: the command's error, or its first write error.
+pub(crate) fn complaint(reply: Doc<'_>) -> Option<String> {
+    if !is_one(reply.get("ok")) {
+        return Some(format!("{reply:?}"));
+    }
+    match reply.get("writeErrors") {
+        Value::Array(errors) if errors.count() > 0 => Some(format!("{reply:?}")),
+        _ => None,
+    }
+}
+
+fn is_one(value: Value<'_>) -> bool {
+    matches!(value, Value::Double(1.0) | Value::Int32(1) | Value::Int64(1) | Value::Bool(true))
+}
+
+/// An integer of a reply, whatever its width.
+pub(crate) fn integer(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::Int32(n) => Some(n.into()),
+        Value::Int64(n) => Some(n),
+        Value::Double(n) if n.fract() == 0.0 && n.abs() < 9e15 => Some(n as i64),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagi_bson::doc;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(address("mongodb://a:1/x?y").unwrap(), "a:1");
+        assert_eq!(address("mongodb://a").unwrap(), "a:27017");
+        assert!(address("mongodb://u:p@a").is_err());
+    }
+
+    #[test]
+    fn frames_have_their_length() {
+        let built = frame(doc! { "ping": 1 }.as_doc());
+        assert_eq!(built[..4], (built.len() as i32).to_le_bytes());
+        assert_eq!(built[12..16], 2013_i32.to_le_bytes());
+    }
+}

@@ -1,0 +1,136 @@
+//! One writer: inserts, updates and deletes on its own ids until the server is gone.
+use super::model::{Model, State};
+use super::{COLLECTION, DATABASE};
+use crate::args::{Outcome, Problem};
+use crate::client::{Connection, complaint};
+use crate::random::Random;
+use nagi_bson::{DocBuf, DocWriter, doc};
+use std::time::Instant;
+
+/// Few ids, so that documents are written again and again.
+const IDS: u64 = 400;
+/// Of a hundred writes, those that ask for `j: true`.
+const SYNCED_PERCENT: u64 = 25;
+
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) acknowledged: u64,
+    pub(super) synced: u64,
+}
+
+/// What a document of some version looks like; `verify` checks that no two versions are mixed.
+pub(super) fn put_fields(w: &mut DocWriter<'_>, writer: i64, version: i64) {
+    w.put("w", writer);
+    w.put("v", version);
+    w.put("a", version % 97);
+    w.array("t", |t| {
+        t.push(version % 11);
+        t.push(version % 13);
+    });
+    if version % 2 == 1 {
+        w.put("odd", version);
+    }
+    w.put("pad", "x".repeat((version % 400) as usize).as_str());
+}
+
+pub(super) fn write(mut connection: Connection, model: &mut Model, seed: u64) -> Outcome<Written> {
+    let mut random = Random::new(seed);
+    let mut written = Written::default();
+    loop {
+        let id = model.id(random.below(IDS));
+        let synced = random.below(100) < SYNCED_PERCENT;
+        model.version += 1;
+        let version = model.version;
+        let (state, body) = match (model.current(id), random.below(100)) {
+            (None, _) => (Some(version), insert(id, model.writer as i64, version, synced)),
+            (Some(_), 0..30) => (None, delete(id, synced)),
+            (Some(_), 30..60) => (Some(version), replace(id, model.writer as i64, version, synced)),
+            (Some(_), _) => (Some(version), update(id, version, synced)),
+        };
+        model.attempt(id, state, synced);
+        let Ok(reply) = connection.command(body.as_doc()) else {
+            return Ok(written); // killed
+        };
+        if let Some(text) = complaint(reply.as_doc()) {
+            return Err(Problem::Failed(format!("writing document {id} ({state:?}): {text}")));
+        }
+        check_count(&reply, id, state)?;
+        model.acknowledge(id, Instant::now());
+        written.acknowledged += 1;
+        written.synced += u64::from(synced);
+    }
+}
+
+fn check_count(reply: &DocBuf, id: i64, state: State) -> Outcome {
+    match crate::client::integer(reply.get("n")) {
+        Some(1) => Ok(()),
+        n => Err(Problem::Failed(format!("writing document {id} ({state:?}): n is {n:?}"))),
+    }
+}
+
+fn insert(id: i64, writer: i64, version: i64, synced: bool) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("insert", COLLECTION);
+        w.array("documents", |list| {
+            list.doc(|w| {
+                w.put("_id", id);
+                put_fields(w, writer, version);
+            });
+        });
+        tail(w, synced);
+    })
+}
+
+fn update(id: i64, version: i64, synced: bool) -> DocBuf {
+    let pad = "x".repeat((version % 400) as usize);
+    statement(id, synced, |u| {
+        u.doc("$set", |w| {
+            w.put("v", version);
+            w.put("a", version % 97);
+            w.array("t", |t| {
+                t.push(version % 11);
+                t.push(version % 13);
+            });
+            if version % 2 == 1 {
+                w.put("odd", version);
+            }
+            w.put("pad", pad.as_str());
+        });
+        if version % 2 == 0 {
+            u.doc("$unset", |w| w.put("odd", ""));
+        }
+    })
+}
+
+fn replace(id: i64, writer: i64, version: i64, synced: bool) -> DocBuf {
+    statement(id, synced, |u| put_fields(u, writer, version))
+}
+
+fn statement(id: i64, synced: bool, fill: impl FnOnce(&mut DocWriter<'_>)) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("update", COLLECTION);
+        w.array("updates", |list| {
+            list.doc(|w| {
+                w.doc("q", |q| q.put("_id", id));
+                w.doc("u", fill);
+            });
+        });
+        tail(w, synced);
+    })
+}
+
+fn delete(id: i64, synced: bool) -> DocBuf {
+    let deletes = doc! { "q": { "_id": id }, "limit": 1 };
+    DocBuf::build(|w| {
+        w.put("delete", COLLECTION);
+        w.array("deletes", |list| list.push(&deletes));
+        tail(w, synced);
+    })
+}
+
+fn tail(w: &mut DocWriter<'_>, synced: bool) {
+    if synced {
+        w.doc("writeConcern", |c| c.put("j", true));
+    }
+    w.put("$db", DATABASE);
+}

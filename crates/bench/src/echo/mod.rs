@@ -1,0 +1,102 @@
+//! A bare echo: what the machine's loopback allows, with nothing behind it.
+//!
+//! A request is a frame (its length in the first four bytes); the reply is a frame of as many bytes as
+//! the fixed size in the arguments says. Two shapes: `threads` (one per connection, as the server has) and
+//! `epoll` (two threads, each with its own listener queue and its own poll), the fastest we know.
+mod raw;
+
+use crate::args::{Args, Outcome, Problem, failed};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+const EPOLL_THREADS: usize = 2;
+
+/// `nagi bench echo --port N --reply BYTES --mode threads|epoll`; runs until it is killed.
+pub(crate) fn serve(args: &Args) -> Outcome {
+    let port: u16 = args.number("port", 0)?;
+    let reply_bytes: usize = args.number("reply", 1300)?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).map_err(failed("listening"))?;
+    match args.text("mode") {
+        Some("epoll") => raw::serve(&listener, reply_bytes, EPOLL_THREADS).map_err(failed("epoll")),
+        Some("threads") => threads(&listener, reply_bytes),
+        _ => Err(Problem::Usage("`--mode` is threads or epoll\n".to_owned())),
+    }
+}
+
+fn threads(listener: &TcpListener, reply_bytes: usize) -> Outcome {
+    for stream in listener.incoming() {
+        let stream = stream.map_err(failed("accepting"))?;
+        thread::spawn(move || {
+            let _ = stream.set_nodelay(true);
+            // A client that goes away ends its thread.
+            let _ = echo(stream, reply_bytes);
+        });
+    }
+    Ok(())
+}
+
+fn echo(mut stream: TcpStream, reply_bytes: usize) -> std::io::Result<()> {
+    let mut requests = Requests::new(reply_bytes);
+    loop {
+        let got = stream.read(requests.space())?;
+        if got == 0 {
+            return Ok(());
+        }
+        for _ in 0..requests.complete(got) {
+            stream.write_all(&requests.reply)?;
+        }
+    }
+}
+
+/// Bytes received so far of one connection, and the reply that answers every request.
+struct Requests {
+    buffer: Vec<u8>,
+    have: usize,
+    reply: Vec<u8>,
+}
+
+impl Requests {
+    fn new(reply_bytes: usize) -> Requests {
+        let mut reply = vec![0; reply_bytes.max(16)];
+        let length = (reply.len() as u32).to_le_bytes();
+        reply[..4].copy_from_slice(&length);
+        Requests { buffer: vec![0; 64 << 10], have: 0, reply }
+    }
+
+    fn space(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.have..]
+    }
+
+    /// Takes note of `got` more bytes; how many requests are complete now. Those are forgotten.
+    fn complete(&mut self, got: usize) -> usize {
+        self.have += got;
+        let (mut at, mut count) = (0, 0);
+        while let Some(length) = self.buffer[at..self.have].first_chunk::<4>() {
+            let length = (u32::from_le_bytes(*length) as usize).max(4);
+            if self.have - at < length {
+                break;
+            }
+            at += length;
+            count += 1;
+        }
+        self.buffer.copy_within(at..self.have, 0);
+        self.have -= at;
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_over_reads() {
+        let mut r = Requests::new(20);
+        let frame = [8, 0, 0, 0, 1, 2, 3, 4];
+        r.space()[..12].copy_from_slice(&[&frame[..], &frame[..4]].concat());
+        assert_eq!(r.complete(12), 1);
+        r.space()[..4].copy_from_slice(&frame[4..]);
+        assert_eq!((r.complete(4), r.have), (1, 0));
+    }
+}

@@ -1,0 +1,353 @@
+//! `nagi bench limit`: how close a point read and an insert come to a bare echo on this machine.
+//!
+//! For each round and each number of connections: echo (epoll), echo (threads), Nagi, peers, one after the
+//! other, so that a noisy moment hits all alike; the round with the median rate is reported. The echo
+//! answers frames of exactly the sizes that Nagi's read and insert have.
+use crate::args::{Args, Outcome, Problem, failed};
+use crate::client::{Connection, address, frame};
+use crate::load::{self, Measured, Requests};
+use crate::process::{Server, free_port};
+use crate::random::Random;
+use crate::report::{self, Row};
+use nagi_bson::{DocBuf, DocWriter, Value, doc};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+const DATABASE: &str = "nagi_bench";
+const BASELINE: &str = "echo epoll";
+const CONNECTIONS: &[usize] = &[1, 16];
+/// Ten fields of a hundred bytes, as YCSB has them: about 1.2 KB with names and `_id`.
+const FIELDS: usize = 10;
+const FIELD_BYTES: usize = 100;
+/// Different contents a connection inserts in turn, so that the engine's blocks do not compress to nothing.
+const INSERT_VARIANTS: i64 = 32;
+
+struct Target {
+    name: String,
+    address: String,
+    server: Option<Server>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let seconds: f64 = args.number("seconds", 5.0)?;
+    let rounds: usize = args.number("rounds", 3)?;
+    let documents: i64 = args.number("documents", 100_000)?;
+    if !(0.05..=3600.0).contains(&seconds) || !(1..=100).contains(&rounds) || documents < 1 {
+        return Err(Problem::Usage("seconds, rounds or documents out of range\n".to_owned()));
+    }
+    let time = Duration::from_secs_f64(seconds);
+    let scratch = Scratch::new(args)?;
+    let mut targets = Vec::new();
+    if args.text("without-nagi").is_none() {
+        let server = Server::nagi(&args.nagi()?, &scratch.path.join("nagi"))?;
+        let address = server.address.clone();
+        targets.push(Target { name: "nagi".to_owned(), address, server: Some(server) });
+    }
+    for uri in args.all("uri") {
+        let (name, uri) = uri.split_once('=').unwrap_or(("peer", uri));
+        targets.push(Target { name: name.to_owned(), address: address(uri)?, server: None });
+    }
+    if let Some(path) = args.text("peer-ferretdb").filter(|path| !path.is_empty()) {
+        targets.push(ferretdb(Path::new(path), &scratch.path)?);
+    }
+    let first = targets.first().ok_or_else(|| Problem::Usage("no server\n".to_owned()))?;
+    for target in &targets {
+        fill(&target.address, documents)?;
+    }
+    let sizes = Sizes::measure(&first.address)?;
+    report::say(&format!(
+        "{documents} documents of {} bytes; a read sends {} and gets {} bytes, an insert sends {} and gets {}\n",
+        document(1, 1).as_bytes().len(),
+        sizes.read.0,
+        sizes.read.1,
+        sizes.insert.0,
+        sizes.insert.1,
+    ));
+    let rows = measure(&args.nagi_or_self()?, &targets, &sizes, documents, rounds, time)?;
+    report::say(&report::table(&rows, BASELINE));
+    for target in &targets {
+        let _ = Connection::open(&target.address)
+            .and_then(|mut c| c.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc()));
+    }
+    summary(&rows);
+    match args.text("json") {
+        Some(path) => report::write_json(path, &rows, BASELINE),
+        None => Ok(()),
+    }
+}
+
+impl Args {
+    /// The program that has the `echo` subcommand: always this one.
+    fn nagi_or_self(&self) -> Outcome<PathBuf> {
+        std::env::current_exe().map_err(failed("finding this program"))
+    }
+}
+
+/// A folder for data, removed at the end unless the caller named it.
+struct Scratch {
+    path: PathBuf,
+    own: bool,
+}
+
+impl Scratch {
+    fn new(args: &Args) -> Outcome<Scratch> {
+        let (path, own) = match args.text("dbpath") {
+            Some(path) => (PathBuf::from(path), false),
+            None => {
+                let name = format!("nagi-bench-{}", std::process::id());
+                (std::env::temp_dir().join(name), true)
+            }
+        };
+        std::fs::create_dir_all(&path).map_err(failed("creating the data directory"))?;
+        Ok(Scratch { path, own })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.own {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn ferretdb(program: &Path, scratch: &Path) -> Outcome<Target> {
+    let port = free_port()?;
+    let (data, state) = (scratch.join("ferretdb"), scratch.join("ferretdb-state"));
+    for dir in [&data, &state] {
+        std::fs::create_dir_all(dir).map_err(failed("creating the peer's directory"))?;
+    }
+    let args = [
+        "--handler=sqlite".to_owned(),
+        format!("--sqlite-url=file:{}/", data.display()),
+        "--telemetry=disable".to_owned(),
+        format!("--listen-addr=127.0.0.1:{port}"),
+        "--debug-addr=-".to_owned(),
+        format!("--state-dir={}", state.display()),
+        "--log-level=error".to_owned(),
+    ];
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let server = Server::start(program, &args, port)?;
+    let address = server.address.clone();
+    Ok(Target { name: "ferretdb 1.24".to_owned(), address, server: Some(server) })
+}
+
+fn document(id: i64, variant: i64) -> DocBuf {
+    let mut random = Random::new(variant as u64 ^ 0x5EED);
+    let mut text = String::with_capacity(FIELD_BYTES);
+    DocBuf::build(|w| {
+        w.put("_id", id);
+        for field in 0..FIELDS {
+            text.clear();
+            text.extend((0..FIELD_BYTES).map(|_| char::from(b'!' + random.below(94) as u8)));
+            w.put(&format!("field{field}"), text.as_str());
+        }
+    })
+}
+
+fn fill(address: &str, documents: i64) -> Outcome {
+    const BATCH: i64 = 1000;
+    let mut connection = Connection::open(address)?;
+    connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
+    for start in (0..documents).step_by(BATCH as usize) {
+        let body = DocBuf::build(|w: &mut DocWriter<'_>| {
+            w.put("insert", "docs");
+            w.array("documents", |list| {
+                for id in start..(start + BATCH).min(documents) {
+                    list.push(Value::Doc(document(id, id).as_doc()));
+                }
+            });
+            w.put("$db", DATABASE);
+        });
+        connection.expect(body.as_doc())?;
+    }
+    Ok(())
+}
+
+fn read_body(id: i64) -> DocBuf {
+    doc! { "find": "docs", "filter": { "_id": id }, "limit": 1, "singleBatch": true, "$db": DATABASE }
+}
+
+fn insert_body(id: i64, variant: i64) -> DocBuf {
+    let document = document(id, variant);
+    DocBuf::build(|w| {
+        w.put("insert", "written");
+        w.array("documents", |list| list.push(Value::Doc(document.as_doc())));
+        w.put("$db", DATABASE);
+    })
+}
+
+/// Bytes of request and reply.
+struct Sizes {
+    read: (usize, usize),
+    insert: (usize, usize),
+}
+
+impl Sizes {
+    fn measure(address: &str) -> Outcome<Sizes> {
+        let mut connection = Connection::open(address)?;
+        let mut exchange = |body: DocBuf| -> Outcome<(usize, usize)> {
+            connection.expect(body.as_doc())?; // a refusal shows here, not as a strange size
+            let request = frame(body.as_doc());
+            let reply = connection.call(&request).map_err(failed("measuring sizes"))?;
+            Ok((request.len(), reply.len()))
+        };
+        let read = exchange(read_body(0))?;
+        // The second exchange is a duplicate key; the size of a good reply is that of another id.
+        connection.expect(insert_body(-1, 1).as_doc())?;
+        let request = frame(insert_body(-2, 2).as_doc());
+        let reply = connection.call(&request).map_err(failed("measuring sizes"))?;
+        Ok(Sizes { read, insert: (request.len(), reply.len()) })
+    }
+}
+
+/// Frames sent in turn, each with its `_id` patched in place.
+struct Patched {
+    frames: Vec<(Vec<u8>, usize)>,
+    turn: usize,
+    reply_bytes_min: usize,
+    ids: Ids,
+}
+
+enum Ids {
+    Random(Random, i64),
+    Next(Arc<AtomicI64>),
+    None,
+}
+
+impl Patched {
+    fn new(bodies: Vec<DocBuf>, reply_bytes_min: usize, ids: Ids) -> Patched {
+        let marker = MARK.to_le_bytes();
+        let patchable = |body: DocBuf| {
+            let frame = frame(body.as_doc());
+            let id_at = frame.windows(8).position(|bytes| bytes == marker).unwrap_or(0);
+            (frame, id_at)
+        };
+        let frames = bodies.into_iter().map(patchable).collect();
+        Patched { frames, turn: 0, reply_bytes_min, ids }
+    }
+}
+
+/// Stands where the `_id` goes.
+const MARK: i64 = 0x0123_4567_89AB_CDEF;
+
+impl Requests for Patched {
+    fn next(&mut self) -> &[u8] {
+        let id = match &mut self.ids {
+            Ids::Random(random, documents) => random.below(*documents as u64) as i64,
+            Ids::Next(next) => next.fetch_add(1, Ordering::Relaxed),
+            Ids::None => return &self.frames[0].0,
+        };
+        self.turn = (self.turn + 1) % self.frames.len();
+        let (frame, id_at) = &mut self.frames[self.turn];
+        frame[*id_at..*id_at + 8].copy_from_slice(&id.to_le_bytes());
+        frame
+    }
+
+    fn good(&self, reply: &[u8]) -> bool {
+        // A missing document makes a reply far shorter; a write error makes one longer than the usual.
+        match self.ids {
+            Ids::Next(_) => !reply.windows(11).any(|bytes| bytes == b"writeErrors"),
+            _ => reply.len() >= self.reply_bytes_min,
+        }
+    }
+}
+
+fn measure(
+    program: &Path,
+    targets: &[Target],
+    sizes: &Sizes,
+    documents: i64,
+    rounds: usize,
+    time: Duration,
+) -> Outcome<Vec<Row>> {
+    let next_id = Arc::new(AtomicI64::new(0));
+    let mut rows = Vec::new();
+    for (operation, size) in [("read", sizes.read), ("insert", sizes.insert)] {
+        let echoes = [("echo epoll", "epoll"), ("echo threads", "threads")];
+        for &connections in CONNECTIONS {
+            let mut seen: Vec<Vec<Measured>> = vec![Vec::new(); echoes.len() + targets.len()];
+            for _ in 0..rounds {
+                for (index, (_, mode)) in echoes.iter().enumerate() {
+                    seen[index].push(echo(program, mode, size, connections, time)?);
+                }
+                for (index, target) in targets.iter().enumerate() {
+                    let senders = (0..connections)
+                        .map(|n| sender(operation, n as u64, documents, size.1, &next_id))
+                        .collect();
+                    let cpu = || target.server.as_ref().map(Server::cpu_us);
+                    let measured = load::run(&target.address, senders, time, &cpu)?;
+                    seen[echoes.len() + index].push(measured);
+                }
+            }
+            let names = echoes.iter().map(|(name, _)| (*name).to_owned());
+            let names = names.chain(targets.iter().map(|t| t.name.clone()));
+            for (server, runs) in names.zip(seen) {
+                rows.push(Row { server, operation, connections, measured: median(runs) });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn sender(
+    operation: &str,
+    n: u64,
+    documents: i64,
+    reply_bytes: usize,
+    next_id: &Arc<AtomicI64>,
+) -> Box<dyn Requests> {
+    Box::new(if operation == "read" {
+        // Half the usual reply still tells a document from an empty batch.
+        let ids = Ids::Random(Random::new(n + 1), documents);
+        Patched::new(vec![read_body(MARK)], reply_bytes / 2, ids)
+    } else {
+        let bodies = (0..INSERT_VARIANTS).map(|v| insert_body(MARK, n as i64 * 1000 + v)).collect();
+        Patched::new(bodies, 0, Ids::Next(Arc::clone(next_id)))
+    })
+}
+
+fn echo(
+    program: &Path,
+    mode: &str,
+    (request, reply): (usize, usize),
+    connections: usize,
+    time: Duration,
+) -> Outcome<Measured> {
+    let port = free_port()?;
+    let (port_text, reply_text) = (port.to_string(), reply.to_string());
+    let args = ["bench", "echo", "--port", &port_text, "--reply", &reply_text, "--mode", mode];
+    let server = Server::start(program, &args, port)?;
+    let mut bytes = vec![0; request];
+    bytes[..4].copy_from_slice(&(request as u32).to_le_bytes());
+    let senders = (0..connections)
+        .map(|_| -> Box<dyn Requests> {
+            let frames = vec![(bytes.clone(), 0)];
+            Box::new(Patched { frames, turn: 0, reply_bytes_min: reply, ids: Ids::None })
+        })
+        .collect();
+    load::run(&server.address, senders, time, &|| Some(server.cpu_us()))
+}
+
+/// The run with the median rate.
+fn median(mut runs: Vec<Measured>) -> Measured {
+    runs.sort_by(|a, b| a.ops_per_second().total_cmp(&b.ops_per_second()));
+    let middle = runs.len() / 2;
+    runs.swap_remove(middle)
+}
+
+fn summary(rows: &[Row]) {
+    let share = |operation: &str| {
+        let row = rows
+            .iter()
+            .find(|r| r.server == "nagi" && r.operation == operation && r.connections == 16)?;
+        Some(report::ratio(rows, row, BASELINE)? * 100.0)
+    };
+    if let (Some(read), Some(insert)) = (share("read"), share("insert")) {
+        report::say(&format!(
+            "limit: at 16 connections a point read reaches {read:.0} % of the echo (aim 65), an insert {insert:.0} % (aim 45)\n"
+        ));
+    }
+}

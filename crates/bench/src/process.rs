@@ -1,0 +1,111 @@
+//! Child processes: servers started for a measurement, their CPU time, and their certain end.
+use crate::args::{Outcome, Problem, failed};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+/// Linux counts a process's CPU time in hundredths of a second, whatever the kernel's own tick.
+const US_PER_TICK: u64 = 10_000;
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// A server process; killed when it goes out of scope.
+pub(crate) struct Server {
+    child: Child,
+    /// `127.0.0.1:PORT`
+    pub(crate) address: String,
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> Outcome<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed("finding a free port"))?;
+    Ok(listener.local_addr().map_err(failed("finding a free port"))?.port())
+}
+
+impl Server {
+    /// Starts `program` and waits until its port accepts.
+    pub(crate) fn start(program: &Path, args: &[&str], port: u16) -> Outcome<Server> {
+        let child = Command::new(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|e| Problem::Failed(format!("starting {}: {e}", program.display())))?;
+        let mut server = Server { child, address: format!("127.0.0.1:{port}") };
+        let begin = Instant::now();
+        loop {
+            if TcpStream::connect(&server.address).is_ok() {
+                return Ok(server);
+            }
+            if let Ok(Some(status)) = server.child.try_wait() {
+                return Err(Problem::Failed(format!("{} ended: {status}", program.display())));
+            }
+            if begin.elapsed() > START_MAX {
+                return Err(Problem::Failed(format!("{} does not listen", program.display())));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// `nagi serve` on a free port, logging beside its data.
+    pub(crate) fn nagi(program: &Path, dbpath: &Path) -> Outcome<Server> {
+        fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
+        let port = free_port()?;
+        let log = dbpath.with_extension("log");
+        let (path, log) = (dbpath.to_string_lossy(), log.to_string_lossy());
+        let port_text = port.to_string();
+        let args = [
+            "serve",
+            "--dbpath",
+            &path,
+            "--port",
+            &port_text,
+            "--bind_ip",
+            "127.0.0.1",
+            "--logpath",
+            &log,
+            "--logappend",
+        ];
+        Server::start(program, &args, port)
+    }
+
+    /// User and system time of all its threads, those that ended included.
+    pub(crate) fn cpu_us(&self) -> u64 {
+        cpu_us(self.child.id()).unwrap_or(0)
+    }
+
+    /// `kill -9`, and waits until the process is gone.
+    pub(crate) fn kill(mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if the process is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn cpu_us(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses and may hold anything, also a parenthesis.
+    let mut fields = stat[stat.rfind(')')? + 2..].split(' ');
+    let user: u64 = fields.nth(11)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((user + system) * US_PER_TICK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_cpu_time_is_readable() {
+        assert!(cpu_us(std::process::id()).is_some());
+    }
+}
