@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf};
+use nagi_bson::DocBuf;
 
 use crate::op::{ClientMetadata, Op};
 use crate::server::Server;
@@ -48,7 +48,6 @@ pub(crate) struct Stream {
 #[derive(Debug, Default)]
 pub(crate) struct LastWrite {
     pub(crate) error: Option<(i32, String)>,
-    pub(crate) info: Option<DocBuf>,
     pub(crate) count: i64,
     pub(crate) updated_existing: Option<bool>,
     /// `{_id: ...}` of an upserted document.
@@ -57,16 +56,11 @@ pub(crate) struct LastWrite {
 
 impl LastWrite {
     pub(crate) fn clear(&mut self) {
-        if self.error.is_some() || self.upserted.is_some() || self.info.is_some() {
+        if self.error.is_some() || self.upserted.is_some() {
             *self = LastWrite::default();
         }
         self.count = 0;
         self.updated_existing = None;
-    }
-
-    /// Takes over the reply of a write command.
-    pub(crate) fn set_upserted(&mut self, id: Doc<'_>) {
-        self.upserted = Some(id.to_buf());
     }
 }
 

@@ -18,6 +18,16 @@ impl Cursors {
     /// Ends the cursors of a session.
     pub(crate) fn end_session(&self, _session: &SessionId) {}
 
+    /// Ends a cursor.
+    pub(crate) fn kill(&self, _id: i64, _ns: Option<&str>) -> bool {
+        false
+    }
+
+    /// Documents a cursor has returned so far, for the `startingFrom` of OP_REPLY.
+    pub(crate) fn returned(&self, _id: i64) -> i32 {
+        0
+    }
+
     /// Ends all cursors.
     pub(crate) fn clear(&self) {}
 }

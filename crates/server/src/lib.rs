@@ -24,6 +24,8 @@ mod dispatch;
 mod fsync;
 mod handle;
 mod jobs;
+mod legacy;
+mod legacy_names;
 mod limits;
 mod logging;
 mod metrics;

@@ -161,7 +161,7 @@ mod tests {
         let tail = out.split_once("\"},").map(|(_, tail)| tail).unwrap();
         assert_eq!(
             tail,
-            "\"s\":\"I\",  \"c\":\"NETWORK\", \"id\":22943,   \"svc\":\"-\", \"ctx\":\"listener\",\
+            "\"s\":\"I\",  \"c\":\"NETWORK\",  \"id\":22943,   \"svc\":\"-\", \"ctx\":\"listener\",\
              \"msg\":\"Connection \\\"accepted\\\"\",\"attr\":{\"n\":1},\"tags\":[\"startupWarnings\"]}"
         );
     }
