@@ -1,0 +1,55 @@
+"""Where fuzzing begins: seeds.py TARGET CORPUS writes small inputs made from the golden cases."""
+import glob
+import hashlib
+import os
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "..", "tests", "golden")
+CATALOGUES = {"filter": ["filter"], "expression": ["expr"], "update": ["update"], "pipeline": ["stages"]}
+FEW = {
+    "filter": ['{a: {$gt: 5, $in: [1, "x", /a/i]}, $or: [{"b.c": null}, {d: {$elemMatch: {e: 1}}}]}\n{a: [6, 1], b: {c: 1}, d: [{e: 1}]}',
+               '{$expr: {$eq: ["$a", {$add: [1, 2]}]}}\n{a: 3}', '{a: {$type: "number", $mod: [4, 0], $size: 2, $all: [1]}}\n{a: 8}'],
+    "expression": ['{$add: ["$a", 1, 2.5]}\n{a: 3}', '{x: {$cond: [{$gt: ["$a", 1]}, "$b", {$concat: ["x", "$c"]}]}}\n{a: 1, c: "d"}',
+                   '{$map: {input: "$l", as: "e", in: {$multiply: ["$$e", 2]}}}\n{l: [1, 2]}'],
+    "update": ['{$set: {"a.b": 1}, $push: {l: {$each: [1], $sort: -1, $slice: 3, $position: 0}}}\n{l: [3, 2]}',
+               '{$inc: {n: 1}, $unset: {x: ""}, $rename: {y: "z"}}\n{n: 1, x: 2, y: 3}', '[{$set: {a: {$add: ["$b", 1]}}}]\n{b: 1}'],
+    "pipeline": ['[{$match: {a: 1}}, {$group: {_id: "$b", n: {$sum: 1}}}, {$sort: {_id: 1}}, {$limit: 3}]\n{a: 1, b: 2}',
+                 '[{$unwind: "$l"}, {$project: {l: 1}}, {$count: "n"}]\n{l: [1, 2]}'],
+}
+
+
+def frames():
+    ping = b"\x10ping\0\1\0\0\0\x02$db\0\6\0\0\0admin\0"
+    doc = struct.pack("<i", len(ping) + 5) + ping + b"\0"
+    sequence = b"documents\0" + doc
+    bodies = [(2013, b"\0\0\0\0\0" + doc),
+              (2013, b"\0\0\0\0\0" + doc + b"\1" + struct.pack("<i", len(sequence) + 4) + sequence),
+              (2004, b"\0\0\0\0admin.$cmd\0" + struct.pack("<ii", 0, -1) + doc),
+              (2002, b"\0\0\0\0a.b\0" + doc + doc), (2005, b"\0\0\0\0a.b\0" + struct.pack("<iq", 5, 7)),
+              (2001, b"\0\0\0\0a.b\0\0\0\0\0" + doc + doc), (2006, b"\0\0\0\0a.b\0\0\0\0\0" + doc),
+              (2007, b"\0\0\0\0" + struct.pack("<iq", 1, 7)),
+              (2012, struct.pack("<iiB", 2013, len(doc) + 5, 0) + b"\0\0\0\0\0" + doc)]
+    return [struct.pack("<iiii", len(b) + 16, 1, 0, op) + b for op, b in bodies] + [doc]
+
+
+def main():
+    target, corpus = sys.argv[1:]
+    seeds = [s.encode() for s in FEW.get(target, [])]
+    if target in ("frames", "bson"):
+        seeds += [f[f.find(b"\x10ping") - 4:] if target == "bson" else f for f in frames()]
+    for catalogue in CATALOGUES.get(target, []):
+        for path in glob.glob(os.path.join(GOLDEN, catalogue, "*.txt")):
+            for case in open(path, encoding="utf-8").read().split("\n\n"):
+                text = "\n".join(line for line in case.split("\n---")[0].split("\n") if not line.startswith("#"))
+                _, _, rest = text.partition(" ")
+                rest = rest.replace("\n", " ").replace("} {", "}\n{", 1)
+                if 0 < len(rest) < 4096:
+                    seeds.append(rest.encode())
+    for seed in seeds:
+        with open(os.path.join(corpus, hashlib.sha1(seed).hexdigest()), "wb") as f:
+            f.write(seed)
+
+
+main()
