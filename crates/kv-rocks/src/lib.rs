@@ -1,1 +1,34 @@
-//! Placeholder.
+//! The embedded engine on RocksDB.
+//!
+//! One column family a space. Transactions are `nagi_kv::overlay`'s; a commit is one write batch,
+//! written under one lock that also hands out stamps, so stamps, log keys and counters are in
+//! commit order without any ordering work of their own. Counters are written as sums, not as
+//! merges: the sum is known under that lock, and a read never has to fold operands.
+//!
+//!   commit --> engine.rs: batch --(commit lock)--> RocksDB: log buffer + memtable --> published
+//!                                                     |
+//!   journal.rs: a thread, each commit interval -------+--> log file, fsync --> waiters of `Synced`
+//!   reclaim.rs: a thread that rewrites dropped ranges, so that their space comes back
+//!   load.rs: bulk loads as table files, past log and memtables
+//!   room/: refuses writes while the disk still has room for what is already accepted
+//!   db/: the only `unsafe`; RocksDB's C interface behind safe types
+//!   marker.rs: `nagi.storage`, which says whose data folder this is
+//!
+//! The stamp of a commit never exceeds RocksDB's sequence number after it (each commit writes at
+//! least one entry), so after a restart stamps go on from there and keep growing.
+//!
+//! Does not know about: documents, collections.
+
+mod commit;
+mod db;
+mod engine;
+mod journal;
+mod load;
+mod marker;
+mod options;
+mod reclaim;
+mod room;
+mod stats;
+
+pub use engine::{Rocks, open};
+pub use options::{Compression, Options};

@@ -1,0 +1,169 @@
+//! The iterator, and everything it points into.
+//!
+//! RocksDB keeps pointers to the bounds and to the read options, and needs the database open, so
+//! the cursor owns all of them; fields are freed in the order iterator, options, bounds, database.
+#![expect(unsafe_code)]
+
+use std::sync::Arc;
+
+use librocksdb_sys as ffi;
+use nagi_kv::{Cursor, Result, Space};
+
+use super::super::ffi::{Db, SnapshotHandle, bytes, checked, slice};
+
+pub(crate) struct RocksCursor {
+    raw: *mut ffi::rocksdb_iterator_t,
+    reads: *mut ffi::rocksdb_readoptions_t,
+    start: Box<[u8]>,
+    end: Box<[u8]>,
+    valid: bool,
+    /// The range holds no key at all, whatever the data.
+    empty: bool,
+    /// Kept alive: the iterator reads from them.
+    _snapshot: Option<Arc<SnapshotHandle>>,
+    _db: Arc<Db>,
+}
+
+// SAFETY: an iterator may move between threads, it is used by one at a time (`&mut`).
+unsafe impl Send for RocksCursor {}
+
+impl RocksCursor {
+    pub(crate) fn new(
+        db: &Arc<Db>,
+        snapshot: Option<&Arc<SnapshotHandle>>,
+        space: Space,
+        start: &[u8],
+        end: &[u8],
+    ) -> RocksCursor {
+        let (start, end): (Box<[u8]>, Box<[u8]>) = (start.into(), end.into());
+        let empty = !end.is_empty() && start >= end;
+        // SAFETY: options and bounds live in the cursor, as long as the iterator; boxed bytes do
+        // not move with the cursor.
+        unsafe {
+            let reads = ffi::rocksdb_readoptions_create();
+            if !start.is_empty() {
+                ffi::rocksdb_readoptions_set_iterate_lower_bound(reads, bytes(&start), start.len());
+            }
+            if !end.is_empty() {
+                ffi::rocksdb_readoptions_set_iterate_upper_bound(reads, bytes(&end), end.len());
+            }
+            if let Some(snapshot) = snapshot {
+                ffi::rocksdb_readoptions_set_snapshot(reads, snapshot.raw());
+            }
+            ffi::rocksdb_readoptions_set_background_purge_on_iterator_cleanup(reads, 1);
+            RocksCursor {
+                raw: db.iterator(reads, space),
+                reads,
+                start,
+                end,
+                valid: false,
+                empty,
+                _snapshot: snapshot.map(Arc::clone),
+                _db: Arc::clone(db),
+            }
+        }
+    }
+
+    /// Looks where a move has led.
+    fn landed(&mut self) -> Result<bool> {
+        // SAFETY: the iterator is live.
+        unsafe {
+            self.valid = ffi::rocksdb_iter_valid(self.raw) != 0;
+            if !self.valid {
+                checked(|error| ffi::rocksdb_iter_get_error(self.raw, error))?;
+            }
+        }
+        Ok(self.valid)
+    }
+}
+
+impl Drop for RocksCursor {
+    fn drop(&mut self) {
+        // SAFETY: created in `new`; snapshot and database are dropped after this.
+        unsafe {
+            ffi::rocksdb_iter_destroy(self.raw);
+            ffi::rocksdb_readoptions_destroy(self.reads);
+        }
+    }
+}
+
+impl Cursor for RocksCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        if self.empty {
+            return Ok(false);
+        }
+        let key = if key < &*self.start { &*self.start } else { key };
+        // SAFETY: the iterator is live; the key is read during the call.
+        unsafe { ffi::rocksdb_iter_seek(self.raw, bytes(key), key.len()) };
+        self.landed()
+    }
+
+    fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
+        if self.empty {
+            return Ok(false);
+        }
+        let beyond = key.is_empty() || (!self.end.is_empty() && key > &*self.end);
+        let key = if beyond { &*self.end } else { key };
+        // SAFETY: the iterator is live; the key is read during the call.
+        unsafe {
+            if key.is_empty() {
+                ffi::rocksdb_iter_seek_to_last(self.raw);
+            } else {
+                ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(key), key.len());
+                let here = ffi::rocksdb_iter_valid(self.raw) != 0;
+                if here && slice_key(self.raw) == key {
+                    ffi::rocksdb_iter_prev(self.raw);
+                }
+            }
+        }
+        self.landed()
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        if !self.valid {
+            return Ok(false);
+        }
+        // SAFETY: the iterator is positioned.
+        unsafe { ffi::rocksdb_iter_next(self.raw) };
+        self.landed()
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        if !self.valid {
+            return Ok(false);
+        }
+        // SAFETY: the iterator is positioned.
+        unsafe { ffi::rocksdb_iter_prev(self.raw) };
+        self.landed()
+    }
+
+    fn key(&self) -> &[u8] {
+        if !self.valid {
+            return &[];
+        }
+        // SAFETY: positioned; the bytes live until the next move, which needs `&mut self`.
+        unsafe { slice_key(self.raw) }
+    }
+
+    fn value(&self) -> &[u8] {
+        if !self.valid {
+            return &[];
+        }
+        let mut length = 0;
+        // SAFETY: as for the key.
+        unsafe {
+            let data = ffi::rocksdb_iter_value(self.raw, &raw mut length);
+            slice(data, length)
+        }
+    }
+}
+
+/// SAFETY: the iterator is positioned and not moved during `'a`.
+unsafe fn slice_key<'a>(raw: *mut ffi::rocksdb_iterator_t) -> &'a [u8] {
+    let mut length = 0;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let data = ffi::rocksdb_iter_key(raw, &raw mut length);
+        slice(data, length)
+    }
+}

@@ -1,0 +1,523 @@
+//! The database, snapshots and write batches over RocksDB's C interface.
+//!
+//! Every call that can fail fills an error string; `checked` turns it into `Error` and frees it.
+//! RocksDB's handles may be used by many threads at once (iterators and batches may not), hence
+//! `Send` and `Sync` here and `Send` only there.
+#![expect(unsafe_code)]
+
+use std::{
+    ffi::{CStr, CString, c_char},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    ptr,
+    sync::Arc,
+};
+
+use librocksdb_sys as ffi;
+use nagi_kv::{Error, Result, Space};
+
+use super::setup::{Setup, names, pointers};
+use crate::options::Options;
+
+/// Calls `run` with a place for an error string.
+pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
+    let mut message: *mut c_char = ptr::null_mut();
+    let result = run(&raw mut message);
+    if message.is_null() {
+        return Ok(result);
+    }
+    // SAFETY: RocksDB returned a zero-terminated string that is ours to free.
+    let text = unsafe {
+        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+        ffi::rocksdb_free(message.cast());
+        text
+    };
+    Err(translate(text))
+}
+
+fn translate(text: String) -> Error {
+    if text.starts_with("IO error: No space left") || text.contains("Space limit reached") {
+        Error::Full
+    } else if text.starts_with("Corruption") {
+        Error::Corrupt(text)
+    } else {
+        Error::other(text)
+    }
+}
+
+pub(super) fn bytes(data: &[u8]) -> *const c_char {
+    data.as_ptr().cast()
+}
+
+/// An open database.
+pub(crate) struct Db {
+    pub(super) raw: *mut ffi::rocksdb_t,
+    default: *mut ffi::rocksdb_column_family_handle_t,
+    spaces: [*mut ffi::rocksdb_column_family_handle_t; Space::ALL.len()],
+    reads: *mut ffi::rocksdb_readoptions_t,
+    writes: *mut ffi::rocksdb_writeoptions_t,
+    setup: Setup,
+}
+
+// SAFETY: RocksDB synchronises its database and column family handles; option objects are only read
+// after they were built.
+unsafe impl Send for Db {}
+// SAFETY: as above.
+unsafe impl Sync for Db {}
+
+/// Counters RocksDB keeps.
+#[derive(Clone, Copy)]
+pub(crate) enum Ticker {
+    CacheMiss = 0,
+    CacheHit = 1,
+}
+
+impl Db {
+    pub(crate) fn open(path: &Path, options: &Options, direct_io: bool) -> Result<Db> {
+        let setup = Setup::new(options, direct_io);
+        let name = c_path(path)?;
+        let names = names();
+        let families = std::iter::once(setup.database).chain(setup.spaces.iter().copied());
+        let families: Vec<*const ffi::rocksdb_options_t> =
+            families.map(|options| options.cast_const()).collect();
+        let mut handles = vec![ptr::null_mut(); names.len()];
+        // SAFETY: all arrays have as many elements as there are names and outlive the call.
+        let raw = checked(|error| unsafe {
+            ffi::rocksdb_open_column_families(
+                setup.database,
+                name.as_ptr(),
+                names.len() as i32,
+                pointers(&names).as_ptr(),
+                families.as_ptr(),
+                handles.as_mut_ptr(),
+                error,
+            )
+        })?;
+        let mut spaces = [ptr::null_mut(); Space::ALL.len()];
+        spaces.copy_from_slice(&handles[1..]);
+        // SAFETY: constructors and setters of objects that `drop` frees.
+        unsafe {
+            let writes = ffi::rocksdb_writeoptions_create();
+            let reads = ffi::rocksdb_readoptions_create();
+            ffi::rocksdb_readoptions_set_verify_checksums(reads, 1);
+            Ok(Db { raw, default: handles[0], spaces, reads, writes, setup })
+        }
+    }
+
+    pub(super) fn space_options(&self, space: Space) -> *const ffi::rocksdb_options_t {
+        self.setup.spaces[space as usize]
+    }
+
+    pub(super) fn family(&self, space: Space) -> *mut ffi::rocksdb_column_family_handle_t {
+        self.spaces[space as usize]
+    }
+
+    /// Reads a value into `buf`, which holds exactly the value afterwards.
+    pub(crate) fn get(
+        &self,
+        snapshot: Option<&SnapshotHandle>,
+        space: Space,
+        key: &[u8],
+        buf: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let reads = snapshot.map_or(self.reads, |snapshot| snapshot.reads);
+        loop {
+            let (mut found, mut length) = (0, 0);
+            buf.clear();
+            // SAFETY: RocksDB writes at most the capacity it is told, and `length` of it is
+            // initialised when the call says that it fitted.
+            unsafe {
+                let fitted = checked(|error| {
+                    ffi::rocksdb_get_into_buffer_cf(
+                        self.raw,
+                        reads,
+                        self.family(space),
+                        bytes(key),
+                        key.len(),
+                        buf.as_mut_ptr().cast(),
+                        buf.capacity(),
+                        &raw mut length,
+                        &raw mut found,
+                        error,
+                    )
+                })?;
+                if found == 0 {
+                    return Ok(false);
+                }
+                if fitted != 0 {
+                    buf.set_len(length);
+                    return Ok(true);
+                }
+            }
+            buf.reserve(length);
+        }
+    }
+
+    /// Reads many values; `visit` is called in order.
+    pub(crate) fn get_many(
+        &self,
+        snapshot: Option<&SnapshotHandle>,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        const AT_ONCE: usize = 64;
+        let reads = snapshot.map_or(self.reads, |snapshot| snapshot.reads);
+        for (part, keys) in keys.chunks(AT_ONCE).enumerate() {
+            let sorted = keys.is_sorted();
+            let mut names = [ptr::null::<c_char>(); AT_ONCE];
+            let mut lengths = [0_usize; AT_ONCE];
+            let mut values = [ptr::null_mut::<ffi::rocksdb_pinnableslice_t>(); AT_ONCE];
+            let mut errors = [ptr::null_mut::<c_char>(); AT_ONCE];
+            for (index, key) in keys.iter().enumerate() {
+                (names[index], lengths[index]) = (bytes(key), key.len());
+            }
+            // SAFETY: the arrays are at least `keys.len()` long; keys outlive the call.
+            unsafe {
+                ffi::rocksdb_batched_multi_get_cf(
+                    self.raw,
+                    reads,
+                    self.family(space),
+                    keys.len(),
+                    names.as_ptr(),
+                    lengths.as_ptr(),
+                    values.as_mut_ptr(),
+                    errors.as_mut_ptr(),
+                    sorted,
+                );
+            }
+            let values = Values { values, errors, count: keys.len() };
+            values.visit(part * AT_ONCE, visit)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the batch to the log's buffer and the memtables.
+    pub(crate) fn write(&self, batch: &mut Batch) -> Result<()> {
+        // SAFETY: the batch is exclusively ours during the call.
+        checked(|error| unsafe { ffi::rocksdb_write(self.raw, self.writes, batch.raw, error) })
+    }
+
+    pub(crate) fn put_batch(&self, batch: &mut Batch, space: Space, key: &[u8], value: &[u8]) {
+        // SAFETY: key and value are copied.
+        unsafe {
+            ffi::rocksdb_writebatch_put_cf(
+                batch.raw,
+                self.family(space),
+                bytes(key),
+                key.len(),
+                bytes(value),
+                value.len(),
+            );
+        }
+    }
+
+    pub(crate) fn delete_batch(&self, batch: &mut Batch, space: Space, key: &[u8]) {
+        // SAFETY: the key is copied.
+        unsafe {
+            ffi::rocksdb_writebatch_delete_cf(batch.raw, self.family(space), bytes(key), key.len());
+        }
+    }
+
+    /// Hides a range with one tombstone.
+    pub(crate) fn delete_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        // SAFETY: the keys are copied.
+        checked(|error| unsafe {
+            ffi::rocksdb_delete_range_cf(
+                self.raw,
+                self.writes,
+                self.family(space),
+                bytes(start),
+                start.len(),
+                bytes(end),
+                end.len(),
+                error,
+            );
+        })
+    }
+
+    /// Removes the files that lie wholly within the range.
+    pub(crate) fn delete_files(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        // SAFETY: the keys outlive the call.
+        checked(|error| unsafe {
+            ffi::rocksdb_delete_file_in_range_cf(
+                self.raw,
+                self.family(space),
+                bytes(start),
+                start.len(),
+                bytes(end),
+                end.len(),
+                error,
+            );
+        })
+    }
+
+    /// Rewrites the range. Blocks until it is done; others may compact meanwhile.
+    pub(crate) fn compact(&self, space: Space, start: &[u8], end: &[u8]) {
+        let bound = |key: &[u8]| if key.is_empty() { ptr::null() } else { bytes(key) };
+        // SAFETY: a null bound means unbounded; the options live through the call.
+        unsafe {
+            let options = ffi::rocksdb_compactoptions_create();
+            ffi::rocksdb_compactoptions_set_exclusive_manual_compaction(options, 0);
+            ffi::rocksdb_compact_range_cf_opt(
+                self.raw,
+                self.family(space),
+                options,
+                bound(start),
+                start.len(),
+                bound(end),
+                end.len(),
+            );
+            ffi::rocksdb_compactoptions_destroy(options);
+        }
+    }
+
+    /// Lets a running `compact` end early; for closing.
+    pub(crate) fn stop_compacting(&self) {
+        // SAFETY: the database is open.
+        unsafe { ffi::rocksdb_disable_manual_compaction(self.raw) }
+    }
+
+    /// Writes the log's buffer to its file and syncs it.
+    pub(crate) fn sync_log(&self) -> Result<()> {
+        // SAFETY: the database is open.
+        checked(|error| unsafe { ffi::rocksdb_flush_wal(self.raw, 1, error) })
+    }
+
+    pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        let name = c_path(dir)?;
+        // SAFETY: the checkpoint object is freed after its one use.
+        unsafe {
+            let checkpoint =
+                checked(|error| ffi::rocksdb_checkpoint_object_create(self.raw, error))?;
+            let result = checked(|error| {
+                ffi::rocksdb_checkpoint_create(checkpoint, name.as_ptr(), 0, error);
+            });
+            ffi::rocksdb_checkpoint_object_destroy(checkpoint);
+            result
+        }
+    }
+
+    pub(crate) fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
+        let mut size = 0;
+        let flags = ffi::rocksdb_size_approximation_flags_include_files
+            | ffi::rocksdb_size_approximation_flags_include_memtable;
+        // SAFETY: one range, one size.
+        checked(|error| unsafe {
+            ffi::rocksdb_approximate_sizes_cf_with_flags(
+                self.raw,
+                self.family(space),
+                1,
+                &bytes(start),
+                &start.len(),
+                &bytes(end),
+                &end.len(),
+                flags as u8,
+                &raw mut size,
+                error,
+            );
+        })?;
+        Ok(size)
+    }
+
+    /// The newest sequence number.
+    pub(crate) fn sequence(&self) -> u64 {
+        // SAFETY: the database is open.
+        unsafe { ffi::rocksdb_get_latest_sequence_number(self.raw) }
+    }
+
+    /// A numeric property of a space; 0 if RocksDB does not know it.
+    pub(crate) fn property(&self, space: Space, name: &CStr) -> u64 {
+        let mut value = 0;
+        // SAFETY: one number is written.
+        unsafe {
+            ffi::rocksdb_property_int_cf(
+                self.raw,
+                self.family(space),
+                name.as_ptr(),
+                &raw mut value,
+            );
+        }
+        value
+    }
+
+    pub(crate) fn ticker(&self, ticker: Ticker) -> u64 {
+        // SAFETY: the options object holds the database's statistics.
+        unsafe {
+            ffi::rocksdb_options_statistics_get_ticker_count(self.setup.database, ticker as u32)
+        }
+    }
+
+    /// Bytes of the cache in use, and of them those pinned.
+    pub(crate) fn cache_usage(&self) -> (u64, u64) {
+        // SAFETY: the cache lives as long as `setup`.
+        unsafe {
+            (
+                ffi::rocksdb_cache_get_usage(self.setup.cache) as u64,
+                ffi::rocksdb_cache_get_pinned_usage(self.setup.cache) as u64,
+            )
+        }
+    }
+
+    pub(super) fn iterator(
+        &self,
+        reads: *mut ffi::rocksdb_readoptions_t,
+        space: Space,
+    ) -> *mut ffi::rocksdb_iterator_t {
+        // SAFETY: the caller keeps `reads` alive as long as the iterator.
+        unsafe { ffi::rocksdb_create_iterator_cf(self.raw, reads, self.family(space)) }
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        // SAFETY: snapshots, iterators and batches hold an `Arc<Db>`, so this is the last use.
+        unsafe {
+            ffi::rocksdb_cancel_all_background_work(self.raw, 1);
+            for family in self.spaces.iter().chain([&self.default]) {
+                ffi::rocksdb_column_family_handle_destroy(*family);
+            }
+            ffi::rocksdb_close(self.raw);
+            ffi::rocksdb_readoptions_destroy(self.reads);
+            ffi::rocksdb_writeoptions_destroy(self.writes);
+        }
+    }
+}
+
+/// What a multi-get returned, to be freed.
+struct Values<const N: usize> {
+    values: [*mut ffi::rocksdb_pinnableslice_t; N],
+    errors: [*mut c_char; N],
+    count: usize,
+}
+
+impl<const N: usize> Values<N> {
+    fn visit(&self, first: usize, visit: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        for index in 0..self.count {
+            if !self.errors[index].is_null() {
+                // SAFETY: a zero-terminated string, freed in `drop`.
+                let text = unsafe { CStr::from_ptr(self.errors[index]) };
+                return Err(translate(text.to_string_lossy().into_owned()));
+            }
+            let value = self.values[index];
+            if value.is_null() {
+                visit(first + index, None);
+                continue;
+            }
+            let mut length = 0;
+            // SAFETY: the slice is pinned until `drop`.
+            let value = unsafe {
+                let data = ffi::rocksdb_pinnableslice_value(value, &raw mut length);
+                slice(data, length)
+            };
+            visit(first + index, Some(value));
+        }
+        Ok(())
+    }
+}
+
+impl<const N: usize> Drop for Values<N> {
+    fn drop(&mut self) {
+        for index in 0..self.count {
+            // SAFETY: each was returned by the multi-get and is freed once.
+            unsafe {
+                if !self.values[index].is_null() {
+                    ffi::rocksdb_pinnableslice_destroy(self.values[index]);
+                }
+                if !self.errors[index].is_null() {
+                    ffi::rocksdb_free(self.errors[index].cast());
+                }
+            }
+        }
+    }
+}
+
+/// SAFETY: `data` points to `length` readable bytes that live for `'a`, or is null.
+pub(super) unsafe fn slice<'a>(data: *const c_char, length: usize) -> &'a [u8] {
+    if data.is_null() || length == 0 {
+        return &[];
+    }
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts(data.cast(), length) }
+}
+
+pub(super) fn c_path(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Error::other("a path cannot contain a zero byte"))
+}
+
+/// One state of the database.
+pub(crate) struct SnapshotHandle {
+    db: Arc<Db>,
+    raw: *const ffi::rocksdb_snapshot_t,
+    reads: *mut ffi::rocksdb_readoptions_t,
+}
+
+// SAFETY: a snapshot is a number in a list; reading with it is synchronised by the database.
+unsafe impl Send for SnapshotHandle {}
+// SAFETY: as above.
+unsafe impl Sync for SnapshotHandle {}
+
+impl SnapshotHandle {
+    pub(crate) fn new(db: &Arc<Db>) -> SnapshotHandle {
+        // SAFETY: freed in `drop`, while the database is still open.
+        unsafe {
+            let raw = ffi::rocksdb_create_snapshot(db.raw);
+            let reads = ffi::rocksdb_readoptions_create();
+            ffi::rocksdb_readoptions_set_snapshot(reads, raw);
+            SnapshotHandle { db: Arc::clone(db), raw, reads }
+        }
+    }
+
+    pub(crate) fn db(&self) -> &Arc<Db> {
+        &self.db
+    }
+
+    pub(super) fn raw(&self) -> *const ffi::rocksdb_snapshot_t {
+        self.raw
+    }
+}
+
+impl Drop for SnapshotHandle {
+    fn drop(&mut self) {
+        // SAFETY: created in `new`; the database is kept open by `db`.
+        unsafe {
+            ffi::rocksdb_readoptions_destroy(self.reads);
+            ffi::rocksdb_release_snapshot(self.db.raw, self.raw);
+        }
+    }
+}
+
+/// Writes to be made at once.
+pub(crate) struct Batch {
+    raw: *mut ffi::rocksdb_writebatch_t,
+}
+
+// SAFETY: a batch is plain memory, used by one thread at a time (`&mut`).
+unsafe impl Send for Batch {}
+
+impl Batch {
+    pub(crate) fn new() -> Batch {
+        // SAFETY: freed in `drop`.
+        Batch { raw: unsafe { ffi::rocksdb_writebatch_create() } }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        // SAFETY: the batch is ours.
+        unsafe { ffi::rocksdb_writebatch_clear(self.raw) }
+    }
+
+    pub(crate) fn byte_count(&self) -> usize {
+        let mut length = 0;
+        // SAFETY: only the length is used.
+        unsafe { ffi::rocksdb_writebatch_data(self.raw, &raw mut length) };
+        length
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // SAFETY: created in `new`.
+        unsafe { ffi::rocksdb_writebatch_destroy(self.raw) }
+    }
+}

@@ -1,0 +1,13 @@
+//! RocksDB behind safe types.
+//!
+//! `setup/ffi.rs` turns `Options` into RocksDB's; `ffi.rs` is the database and write batches;
+//! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database.
+
+mod cursor;
+mod ffi;
+mod setup;
+mod table;
+
+pub(crate) use cursor::RocksCursor;
+pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker};
+pub(crate) use table::TableFile;

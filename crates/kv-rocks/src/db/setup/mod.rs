@@ -1,0 +1,5 @@
+//! How RocksDB is set up. All of it is `unsafe`, so it is in `ffi.rs`.
+
+mod ffi;
+
+pub(super) use ffi::{Setup, names, pointers};

@@ -1,0 +1,401 @@
+//! The engine: the contract over `Db`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use nagi_kv::{
+    CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
+    TxnOptions,
+    overlay::{Base, Ledger, Op, Overlay, Staged},
+};
+use parking_lot::Mutex;
+
+use crate::{
+    Options,
+    commit::{self, Committer},
+    db::{Batch, Db, RocksCursor, SnapshotHandle},
+    journal::{self, Journal, Log},
+    load::Piece,
+    marker,
+    reclaim::{self, Reclaim},
+    room::{self, Kind, Room},
+    stats,
+};
+
+const PIECE_SUFFIX: &str = ".piece";
+const POOL_ENTRIES_MAX: usize = 64;
+const POOLED_BYTES_MAX: usize = 256 << 10;
+
+/// The engine on RocksDB. Dropping it writes the log out and closes the files once the last
+/// transaction, snapshot and cursor is gone.
+pub struct Rocks {
+    core: Arc<Core>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Core {
+    db: Arc<Db>,
+    ledger: Ledger,
+    commit: Mutex<Committer>,
+    journal: Arc<Journal>,
+    reclaim: Arc<Reclaim>,
+    room: Room,
+    batches: Mutex<Vec<Batch>>,
+    files: PathBuf,
+    piece_number: AtomicU64,
+    load_piece_bytes: usize,
+}
+
+/// Opens the data folder `dir`, which is created if it is missing. What a crash left is recovered:
+/// every commit up to some point, none after it.
+///
+/// # Errors
+/// `Io` with a clear message if another process has the folder open, or if it belongs to another
+/// engine or a newer format; `Corrupt` if files are damaged.
+pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
+    fs::create_dir_all(dir)?;
+    marker::claim(dir)?;
+    let files = dir.join(marker::ENGINE);
+    fs::create_dir_all(&files)?;
+    remove_pieces(&files)?;
+    let db = Arc::new(Db::open(&files, options, room::takes_direct_io(&files))?);
+    let newest = db.sequence();
+    let core = Arc::new(Core {
+        ledger: Ledger::new(newest),
+        commit: Mutex::default(),
+        journal: Arc::new(Journal::new(newest)),
+        reclaim: Arc::new(Reclaim::default()),
+        room: Room::new(&files, options.reserve_bytes),
+        batches: Mutex::default(),
+        piece_number: AtomicU64::new(0),
+        load_piece_bytes: options.write_buffer() as usize,
+        files,
+        db,
+    });
+    let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
+    let threads = vec![
+        journal::start(&core.journal, Arc::downgrade(&core), interval)?,
+        reclaim::start(&core.reclaim, Arc::downgrade(&core.db))?,
+    ];
+    core.empty_spill()?;
+    Ok(Arc::new(Rocks { core, threads }))
+}
+
+/// Table files that a crash left before they were part of the database.
+fn remove_pieces(files: &Path) -> Result<()> {
+    for entry in fs::read_dir(files)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(PIECE_SUFFIX) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+impl Drop for Rocks {
+    fn drop(&mut self) {
+        self.core.journal.stop();
+        self.core.reclaim.stop();
+        self.core.db.stop_compacting();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        if let Err(error) = self.core.db.sync_log() {
+            log::error!(target: "STORAGE", error:% = error; "The journal cannot be written at close");
+        }
+    }
+}
+
+impl Core {
+    fn cursor(
+        &self,
+        snapshot: Option<&Arc<SnapshotHandle>>,
+        space: Space,
+        (start, end): (&[u8], &[u8]),
+    ) -> Box<dyn Cursor> {
+        Box::new(RocksCursor::new(&self.db, snapshot, space, start, end))
+    }
+
+    fn room_for(&self, overlay: &Overlay) -> Result<()> {
+        let bytes = overlay.staged_bytes() as u64;
+        let grows =
+            || overlay.writes().any(|w| w.space == Space::Records && matches!(w.op, Op::Put(_)));
+        let pending = || stats::unflushed_bytes(&self.db);
+        // Almost always there is room whatever the kind: ask for the kind only when there is not.
+        match self.room.check(bytes, Kind::Grows, pending) {
+            Err(Error::Full) if !grows() => self.room.check(0, Kind::Shrinks, pending),
+            result => result,
+        }
+    }
+
+    fn batch(&self) -> Batch {
+        self.batches.lock().pop().unwrap_or_else(Batch::new)
+    }
+
+    fn give_back(&self, mut batch: Batch) {
+        if batch.byte_count() <= POOLED_BYTES_MAX {
+            batch.clear();
+            let mut batches = self.batches.lock();
+            if batches.len() < POOL_ENTRIES_MAX {
+                batches.push(batch);
+            }
+        }
+    }
+
+    /// A place for a table file that is not part of the database yet.
+    fn piece_path(&self) -> PathBuf {
+        let number = self.piece_number.fetch_add(1, Ordering::Relaxed);
+        self.files.join(format!("load-{number}{PIECE_SUFFIX}"))
+    }
+
+    fn empty_spill(&self) -> Result<()> {
+        self.drop_range(Space::Spill, &[], &[])
+    }
+
+    fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        let mut last = Vec::new();
+        let mut cursor = self.cursor(None, space, (start, end));
+        if !cursor.seek_back(end)? {
+            return Ok(());
+        }
+        if end.is_empty() {
+            last.extend_from_slice(cursor.key());
+            last.push(0);
+        }
+        drop(cursor);
+        let end = if end.is_empty() { last.as_slice() } else { end };
+        let mut committer = self.commit.lock();
+        if space == Space::Counters {
+            committer.forget_all();
+        }
+        self.db.delete_range(space, start, end)?;
+        drop(committer);
+        self.db.sync_log()?;
+        self.db.delete_files(space, start, end)?;
+        self.reclaim.push(space, start, end);
+        Ok(())
+    }
+}
+
+impl Base for Core {
+    type State = State;
+
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn state(self: &Arc<Core>) -> Result<State> {
+        Ok(State::new(self))
+    }
+
+    fn write(&self, overlay: &Overlay) -> Result<u64> {
+        self.room_for(overlay)?;
+        let mut batch = self.batch();
+        let ordered = commit::stage(&self.db, &mut batch, overlay);
+        let mut committer = self.commit.lock();
+        let stamp = self.ledger.active.newest() + 1;
+        if ordered {
+            let staged = committer.stage_ordered(&self.db, &mut batch, overlay, stamp);
+            if staged.is_err() {
+                committer.forget_all();
+                return staged.map(|()| stamp);
+            }
+        }
+        committer.write(&self.db, &mut batch)?;
+        self.ledger.active.publish(stamp);
+        drop(committer);
+        self.give_back(batch);
+        Ok(stamp)
+    }
+
+    fn sync(&self, stamp: u64) -> Result<()> {
+        self.journal.wait(stamp)
+    }
+}
+
+impl Log for Core {
+    fn newest(&self) -> u64 {
+        self.ledger.active.newest()
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        self.db.sync_log()
+    }
+}
+
+/// One state of the store.
+struct State {
+    core: Arc<Core>,
+    snapshot: Arc<SnapshotHandle>,
+    stamp: u64,
+}
+
+impl State {
+    fn new(core: &Arc<Core>) -> State {
+        // The stamp first: a commit in between is visible although its stamp is greater.
+        let stamp = core.ledger.active.newest();
+        let snapshot = Arc::new(SnapshotHandle::new(&core.db));
+        State { core: Arc::clone(core), snapshot, stamp }
+    }
+}
+
+impl Read for State {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        let found = self.snapshot.db().get(Some(&self.snapshot), space, key, buf)?;
+        Ok(found.then_some(buf.as_slice()))
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.snapshot.db().get_many(Some(&self.snapshot), space, keys, visit)
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        Ok(self.core.cursor(Some(&self.snapshot), space, (start, end)))
+    }
+}
+
+impl Snapshot for State {
+    fn stamp(&self) -> CommitStamp {
+        CommitStamp(self.stamp)
+    }
+}
+
+/// The newest state.
+impl Read for Rocks {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        let found = self.core.db.get(None, space, key, buf)?;
+        Ok(found.then_some(buf.as_slice()))
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.core.db.get_many(None, space, keys, visit)
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        Ok(self.core.cursor(None, space, (start, end)))
+    }
+}
+
+impl Engine for Rocks {
+    fn name(&self) -> &'static str {
+        marker::ENGINE
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            key_bytes_max: 64 << 10,
+            value_bytes_max: 64 << 20,
+            txn_bytes_max: 256 << 20,
+            snapshot_age_ms_max: None,
+        }
+    }
+
+    fn latest(&self) -> &(dyn Read + Sync) {
+        self
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(State::new(&self.core)))
+    }
+
+    fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>> {
+        Ok(Box::new(Staged::begin(&self.core, options)))
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        CommitStamp(self.core.ledger.active.newest())
+    }
+
+    fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
+        let core = &*self.core;
+        let mut piece = Piece::default();
+        loop {
+            let more = piece.fill(core.load_piece_bytes, next)?;
+            if piece.is_empty() {
+                return Ok(());
+            }
+            let pending = || stats::unflushed_bytes(&core.db);
+            core.room.check(piece.byte_count() as u64, Kind::Grows, pending)?;
+            if piece.is_small() {
+                let mut batch = core.batch();
+                piece.stage(&core.db, &mut batch, space);
+                let committer = core.commit.lock();
+                core.db.write(&mut batch)?;
+                drop(committer);
+                core.give_back(batch);
+            } else {
+                piece.ingest(&core.db, space, &core.piece_path())?;
+            }
+            if !more {
+                break;
+            }
+        }
+        match space {
+            Space::Spill => Ok(()),
+            _ => core.db.sync_log(),
+        }
+    }
+
+    fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        self.core.drop_range(space, start, end)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.core.db.sync_log()
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        fs::create_dir(dir)?;
+        self.core.db.sync_log()?;
+        self.core.db.checkpoint(&dir.join(marker::ENGINE))?;
+        marker::write(dir)
+    }
+
+    fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
+        if !end.is_empty() {
+            return self.core.db.approximate_size(space, start, end);
+        }
+        let mut cursor = self.core.cursor(None, space, (start, end));
+        match cursor.seek_back(end)? {
+            true => self.core.db.approximate_size(space, start, cursor.key()),
+            false => Ok(0),
+        }
+    }
+
+    fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        self.core.db.compact(space, start, end);
+        Ok(())
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
+        stats::visit(&self.core.db, &self.core.room, &self.core.reclaim, visit);
+    }
+}

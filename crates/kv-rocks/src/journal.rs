@@ -1,0 +1,150 @@
+//! The thread that writes the log to disk: each commit interval, and at once when a commit waits.
+//!
+//! Whoever needs a durable commit tells the newest stamp it waits for and sleeps; one sync serves
+//! all who came before it began.
+//!
+//!   waiters  wanted = max(wanted, stamp), wake the thread, sleep until synced >= stamp
+//!   thread   newest = last published stamp; sync; synced = newest; wake everyone
+//!
+//! A sync that fails is told to everyone who waited for it, and tried again an interval later.
+
+use std::{
+    sync::{Arc, Weak},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use nagi_kv::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+/// What the thread syncs.
+pub(crate) trait Log: Send + Sync + 'static {
+    /// The newest stamp whose writes are in the log's buffer.
+    fn newest(&self) -> u64;
+    /// Writes and syncs the log's buffer.
+    fn sync_log(&self) -> Result<()>;
+}
+
+#[derive(Default)]
+struct State {
+    wanted: u64,
+    synced: u64,
+    /// Grows with every attempt.
+    attempt_count: u64,
+    failure: Option<Failure>,
+    stopped: bool,
+}
+
+enum Failure {
+    Full,
+    Other(String),
+}
+
+impl Failure {
+    fn error(&self) -> Error {
+        match self {
+            Failure::Full => Error::Full,
+            Failure::Other(message) => Error::other(message.clone()),
+        }
+    }
+}
+
+/// See the module's header.
+#[derive(Default)]
+pub(crate) struct Journal {
+    state: Mutex<State>,
+    wake: Condvar,
+    done: Condvar,
+}
+
+impl Journal {
+    pub(crate) fn new(newest: u64) -> Journal {
+        let journal = Journal::default();
+        journal.state.lock().synced = newest;
+        journal
+    }
+
+    /// Returns once `stamp` is durable.
+    pub(crate) fn wait(&self, stamp: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.synced >= stamp {
+            return Ok(());
+        }
+        // An attempt that is under way may have begun before our commit; the next one did not.
+        let first = state.attempt_count;
+        state.wanted = state.wanted.max(stamp);
+        self.wake.notify_one();
+        loop {
+            if state.stopped {
+                return Err(Error::other("the storage engine is shutting down"));
+            }
+            self.done.wait(&mut state);
+            if state.synced >= stamp {
+                return Ok(());
+            }
+            if state.attempt_count > first + 1
+                && let Some(failure) = &state.failure
+            {
+                return Err(failure.error());
+            }
+        }
+    }
+
+    /// Ends the thread and frees all who wait.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.wake.notify_all();
+        self.done.notify_all();
+    }
+
+    fn run(&self, log: &Weak<impl Log>, interval: Duration) {
+        let mut state = self.state.lock();
+        loop {
+            let urgent = state.wanted > state.synced && state.failure.is_none();
+            if !urgent && !state.stopped {
+                self.wake.wait_for(&mut state, interval);
+            }
+            if state.stopped {
+                return;
+            }
+            let Some(log) = log.upgrade() else { return };
+            let newest = log.newest();
+            if newest == state.synced && state.wanted <= state.synced {
+                continue;
+            }
+            drop(state);
+            let result = log.sync_log();
+            drop(log);
+            state = self.state.lock();
+            state.attempt_count += 1;
+            state.failure = match result {
+                Ok(()) => {
+                    state.synced = newest;
+                    None
+                }
+                Err(error) => {
+                    if state.failure.is_none() {
+                        log::error!(target: "STORAGE", error:% = error;
+                            "The journal cannot be written");
+                    }
+                    Some(match error {
+                        Error::Full => Failure::Full,
+                        other => Failure::Other(other.to_string()),
+                    })
+                }
+            };
+            self.done.notify_all();
+        }
+    }
+}
+
+/// Starts the thread.
+pub(crate) fn start<L: Log>(
+    journal: &Arc<Journal>,
+    log: Weak<L>,
+    interval: Duration,
+) -> Result<JoinHandle<()>> {
+    let journal = Arc::clone(journal);
+    let thread = std::thread::Builder::new().name("journal".to_owned());
+    Ok(thread.spawn(move || journal.run(&log, interval))?)
+}

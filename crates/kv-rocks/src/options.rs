@@ -1,0 +1,65 @@
+//! What an operator chooses, and what follows from it.
+
+/// A block compressor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    None,
+    Snappy,
+    Zlib,
+    Lz4,
+    Zstd,
+}
+
+/// How to open the engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory for blocks and memtables together.
+    pub cache_bytes: u64,
+    /// How often the log is written and synced (`storage.journal.commitIntervalMs`).
+    pub commit_interval_ms: u32,
+    /// Of documents, the change log and spilled runs.
+    pub records_compression: Compression,
+    /// Of index keys and the catalog.
+    pub index_compression: Compression,
+    /// Reads past the page cache. For machines where memory is short; slows reverse scans.
+    pub direct_reads: bool,
+    /// Threads for flush and compaction together.
+    pub background_threads: u32,
+    /// Memory one space may fill before it is flushed; none: from the cache's size.
+    pub write_buffer_bytes: Option<u64>,
+    /// Disk space that stays free; none: from the file system's size.
+    pub reserve_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            cache_bytes: 1 << 30,
+            commit_interval_ms: 100,
+            records_compression: Compression::Lz4,
+            index_compression: Compression::Lz4,
+            direct_reads: false,
+            background_threads: 4,
+            write_buffer_bytes: None,
+            reserve_bytes: None,
+        }
+    }
+}
+
+impl Options {
+    /// Memtable of a large space; other spaces take a fraction of it.
+    pub(crate) fn write_buffer(&self) -> u64 {
+        let from_cache = (self.cache_bytes / 16).clamp(4 << 20, 64 << 20);
+        self.write_buffer_bytes.unwrap_or(from_cache).max(1 << 20)
+    }
+
+    /// All memtables together; part of `cache_bytes`.
+    pub(crate) fn memtables_max(&self) -> u64 {
+        (self.cache_bytes / 4).max(self.write_buffer() * 2)
+    }
+
+    /// Log bytes after which the oldest memtables are flushed: bounds the time to reopen.
+    pub(crate) fn log_max(&self) -> u64 {
+        (self.write_buffer() * 4).clamp(16 << 20, 256 << 20)
+    }
+}

@@ -1,0 +1,49 @@
+//! Gauges of the engine, by name.
+
+use nagi_kv::Space;
+
+use crate::{
+    db::{Db, Ticker},
+    reclaim::Reclaim,
+    room::Room,
+};
+
+/// Bytes in memtables that are not on disk yet.
+pub(crate) fn unflushed_bytes(db: &Db) -> u64 {
+    Space::ALL.iter().map(|space| db.property(*space, c"rocksdb.cur-size-all-mem-tables")).sum()
+}
+
+/// Calls `visit` for each gauge, sorted by name.
+pub(crate) fn visit(
+    db: &Db,
+    room: &Room,
+    reclaim: &Reclaim,
+    visit: &mut dyn FnMut(&'static str, i64),
+) {
+    let sum = |name| Space::ALL.iter().map(|space| db.property(*space, name)).sum::<u64>();
+    let (cache_bytes, cache_pinned_bytes) = db.cache_usage();
+    let (disk_free_bytes, disk_total_bytes) = room.space();
+    let one = |name| db.property(Space::Records, name);
+    let gauges = [
+        ("cache_bytes", cache_bytes),
+        ("cache_hits", db.ticker(Ticker::CacheHit)),
+        ("cache_misses", db.ticker(Ticker::CacheMiss)),
+        ("cache_pinned_bytes", cache_pinned_bytes),
+        ("compactions_pending_bytes", sum(c"rocksdb.estimate-pending-compaction-bytes")),
+        ("compactions_running", one(c"rocksdb.num-running-compactions")),
+        ("disk_bytes", sum(c"rocksdb.total-sst-files-size")),
+        ("disk_free_bytes", disk_free_bytes),
+        ("disk_live_bytes", sum(c"rocksdb.live-sst-files-size")),
+        ("disk_total_bytes", disk_total_bytes),
+        ("flushes_running", one(c"rocksdb.num-running-flushes")),
+        ("keys_estimate", sum(c"rocksdb.estimate-num-keys")),
+        ("memtable_bytes", unflushed_bytes(db)),
+        ("ranges_to_reclaim", reclaim.waiting_count() as u64),
+        ("snapshots_open", one(c"rocksdb.num-snapshots")),
+        ("table_reader_bytes", sum(c"rocksdb.estimate-table-readers-mem")),
+        ("write_stopped", one(c"rocksdb.is-write-stopped")),
+    ];
+    for (name, value) in gauges {
+        visit(name, i64::try_from(value).unwrap_or(i64::MAX));
+    }
+}
