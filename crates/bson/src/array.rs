@@ -10,6 +10,9 @@ impl<'a> Array<'a> {
     /// The empty array.
     pub const EMPTY: Array<'static> = Array(&[5, 0, 0, 0, 0]);
 
+    /// The offset of the first element.
+    pub const FIRST_OFFSET: usize = 4;
+
     /// Takes bytes that were validated before.
     pub fn trusted(bytes: &'a [u8]) -> Array<'a> {
         debug_assert!(bytes.len() < 5 || crate::raw::int32(bytes, 0) as usize == bytes.len());
@@ -32,6 +35,11 @@ impl<'a> Array<'a> {
     /// The elements with their stored names ("0", "1", ... in any array a driver wrote).
     pub fn elements(&self) -> Elements<'a> {
         Elements::new(self.0)
+    }
+
+    /// The elements from a byte on that [`Elements::offset`] gave for these same bytes.
+    pub fn elements_from(&self, offset: usize) -> Elements<'a> {
+        Elements::from_offset(self.0, offset)
     }
 
     /// The value at `index`, or `Missing`. Linear.

@@ -139,6 +139,15 @@ impl<'a> Elements<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Elements { bytes, at: 4 }
     }
+
+    pub(crate) fn from_offset(bytes: &'a [u8], at: usize) -> Self {
+        Elements { bytes, at }
+    }
+
+    /// Byte at which the next element begins, to go on later with [`crate::Array::elements_from`].
+    pub fn offset(&self) -> usize {
+        self.at
+    }
 }
 
 impl<'a> Iterator for Elements<'a> {

@@ -22,7 +22,7 @@ mod typebits;
 
 use nagi_bson::{Array, Doc, Value};
 
-pub use decode::decode;
+pub use decode::{decode, field_len};
 pub use typebits::TypeBits;
 
 /// Appended to a prefix of whole fields: a bound after all keys that begin with the prefix.
