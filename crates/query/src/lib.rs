@@ -1,1 +1,29 @@
-//! Placeholder.
+//! Queries: plans over collections and their indexes, pipelines, write statements, explain.
+//!
+//!   request -> plan (access path, sort, projection) -> sources -> Execution -- batch --> documents
+//!           -> pipeline stages above the plan
+//!
+//! find and aggregate are the same machine: plan nodes and stages are both sources of documents.
+//!
+//! Invariants
+//! - Any plan returns what a collection scan with filter and sort returns.
+//! - Only cursors over records and index entries are seen here, never storage keys.
+//! - Every leaf counts what it looks at, so every operation can be stopped.
+//!
+//! Does not know about: commands, sessions, cursor ids, batches' reply shape, the wall clock.
+
+mod aggregate;
+mod execution;
+mod find;
+pub mod limits;
+mod plan;
+mod projection;
+mod source;
+mod stages;
+
+pub use aggregate::{AggregateRequest, aggregate, writes};
+pub use execution::{Execution, ExecutionStats, Take};
+pub use find::{FindRequest, find, point_read};
+pub use plan::Hint;
+pub use source::{Cx, Env, Interrupt};
+pub use stages::stage_names;

@@ -1,0 +1,213 @@
+//! `aggregate`: a pipeline over a collection, a view or nothing.
+//!
+//! The first stages that come to filter, sort, skip and limit are planned like a find; the others
+//! run above the plan.
+
+use std::sync::Arc;
+
+use nagi_bson::{Array, ArrayBuf, Doc, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::expr::{Deps, LetVars, Vars};
+use nagi_store::{Catalog, Collection, Namespace, Store};
+
+use crate::{
+    execution::{Execution, Parts, Purpose},
+    find::{FindRequest, reads, summary},
+    plan::{self, FindSpec, Hint, Plan},
+    source::{Cx, Env, Source},
+    stages::{Pipeline, PipelineCx, Step, Within},
+};
+
+/// Views upon views, as MongoDB allows.
+const VIEW_DEPTH_MAX: usize = 20;
+
+/// The arguments of `aggregate` that decide what is returned.
+#[derive(Debug, Clone, Copy)]
+pub struct AggregateRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub pipeline: Array<'a>,
+    pub let_vars: Doc<'a>,
+    pub hint: Option<Hint<'a>>,
+    pub allow_disk_use: bool,
+}
+
+impl<'a> AggregateRequest<'a> {
+    pub fn new(namespace: &'a Namespace, pipeline: Array<'a>) -> AggregateRequest<'a> {
+        AggregateRequest {
+            namespace,
+            pipeline,
+            let_vars: Doc::EMPTY,
+            hint: None,
+            allow_disk_use: true,
+        }
+    }
+}
+
+/// A pipeline with its plan, ready to run.
+pub(crate) struct Assembled {
+    pub(crate) plan: Plan,
+    /// Stages the plan stands for.
+    pub(crate) planned: usize,
+    pub(crate) collection: Option<Arc<Collection>>,
+}
+
+/// What a name stands for: a collection (or none) and, for a view, its pipeline before the caller's.
+pub(crate) fn resolve(
+    catalog: &Catalog,
+    namespace: &Namespace,
+    pipeline: Array<'_>,
+) -> Result<(Option<Arc<Collection>>, ArrayBuf)> {
+    let mut pipelines = vec![pipeline.to_buf()];
+    let mut at = namespace.clone();
+    for _ in 0..VIEW_DEPTH_MAX {
+        let collection = catalog.collection(&at).cloned();
+        let Some(view) = collection.as_ref().and_then(|c| c.options.view.as_ref()) else {
+            return Ok((collection, concat(&pipelines)));
+        };
+        pipelines.push(view.pipeline.clone());
+        at = view.on.clone();
+    }
+    bail!(
+        Code::VIEW_DEPTH_LIMIT_EXCEEDED,
+        "View depth too deep or view cycle detected; maximum depth is {VIEW_DEPTH_MAX}"
+    );
+}
+
+fn concat(pipelines: &[ArrayBuf]) -> ArrayBuf {
+    ArrayBuf::build(|out| {
+        for pipeline in pipelines.iter().rev() {
+            pipeline.as_array().iter().for_each(|stage| out.push(stage));
+        }
+    })
+}
+
+/// A find on a view as the pipeline that does the same.
+pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option<Hint<'a>>)> {
+    let refused = [
+        ("min", !request.min.is_empty()),
+        ("max", !request.max.is_empty()),
+        ("returnKey", request.return_key),
+        ("showRecordId", request.show_record_id),
+    ];
+    if let Some((option, _)) = refused.iter().find(|(_, given)| *given) {
+        bail!(Code::INVALID_PIPELINE_OPERATOR, "Option {option} not supported in aggregation.");
+    }
+    let pipeline = ArrayBuf::build(|out| {
+        if !request.filter.is_empty() {
+            out.doc(|out| out.put("$match", request.filter));
+        }
+        if !request.sort.is_empty() {
+            out.doc(|out| out.put("$sort", request.sort));
+        }
+        if request.skip > 0 {
+            out.doc(|out| out.put("$skip", request.skip as i64));
+        }
+        if let Some(limit) = request.limit {
+            out.doc(|out| out.put("$limit", limit as i64));
+        }
+        if !request.projection.is_empty() {
+            out.doc(|out| out.put("$project", request.projection));
+        }
+    });
+    Ok((pipeline, request.hint))
+}
+
+/// Plans the beginning of a pipeline over a collection.
+pub(crate) fn assemble(
+    collection: Option<Arc<Collection>>,
+    pipeline: &Pipeline,
+    hint: Option<Hint<'_>>,
+    allow_disk_use: bool,
+    cx: &mut Cx<'_>,
+) -> Result<Assembled> {
+    let head = pipeline.head();
+    let spec = FindSpec {
+        sort: head.sort,
+        skip: head.skip,
+        limit: head.limit,
+        hint,
+        allow_disk_use,
+        needed: needed(pipeline, head.stages),
+        ..FindSpec::new(collection.clone(), head.filter)
+    };
+    let plan = plan::plan(&spec, cx)?;
+    Ok(Assembled { plan, planned: head.stages, collection })
+}
+
+/// The paths that the stages from `from` on read, if the next one replaces the whole document.
+fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
+    let mut deps = Deps::default();
+    let stage = pipeline.stages.get(from)?;
+    (stage.needs(&mut deps) && !deps.whole).then_some(deps.paths)
+}
+
+/// Opens a pipeline over a collection: the plan and the stages above it.
+pub(crate) fn open_pipeline(
+    collection: Option<Arc<Collection>>,
+    pipeline: &Pipeline,
+    cx: &mut Cx<'_>,
+) -> Result<Box<dyn Source>> {
+    let assembled = assemble(collection, pipeline, None, true, cx)?;
+    Ok(pipeline.open(assembled.planned, plan::open(&assembled.plan.root, &plan::Opener::default())))
+}
+
+pub(crate) fn parse(
+    request: &AggregateRequest<'_>,
+    pipeline: Array<'_>,
+    lets: &LetVars,
+) -> Result<Pipeline> {
+    let mut cx = PipelineCx {
+        db: request.namespace.database(),
+        lets: lets.names(),
+        depth: 0,
+        allow_disk_use: request.allow_disk_use,
+        within: Within::Top,
+    };
+    Pipeline::parse(pipeline, &mut cx)
+}
+
+/// Plans and opens an aggregation.
+pub fn aggregate(
+    store: &Arc<Store>,
+    request: &AggregateRequest<'_>,
+    env: &Env<'_>,
+) -> Result<Execution> {
+    let lets = LetVars::parse(request.let_vars, env.now_ms())?;
+    // The caller's stages first: their errors do not depend on what a view adds.
+    parse(request, request.pipeline, &lets)?;
+    let catalog = store.catalog();
+    let (collection, stages) = resolve(&catalog, request.namespace, request.pipeline)?;
+    let pipeline = parse(request, stages.as_array(), &lets)?;
+    let snapshot = store.snapshot()?;
+    let values = lets.values();
+    let vars = Vars::new(&values);
+    let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
+    let assembled = assemble(collection, &pipeline, request.hint, request.allow_disk_use, &mut cx)?;
+    let root = plan::open(&assembled.plan.root, &plan::Opener::default());
+    let root = pipeline.open(assembled.planned, root);
+    let reads = reads(assembled.collection, &assembled.plan);
+    drop(values);
+    Ok(Execution::new(Parts {
+        store: store.clone(),
+        root,
+        snapshot,
+        lets,
+        now_ms: env.now_ms(),
+        purpose: Purpose::Aggregate,
+        reads,
+        summary: summary(&assembled.plan),
+        blocking_sort: assembled.plan.root.has_blocking_sort(),
+    }))
+}
+
+/// Whether a pipeline ends with a stage that writes, for privileges and write concern.
+pub fn writes(pipeline: Array<'_>) -> bool {
+    let last = pipeline.iter().last();
+    let Some(Value::Doc(stage)) = last else { return false };
+    stage.first().is_some_and(|field| matches!(field.name(), "$out" | "$merge"))
+}
+
+/// Whether the stage begins a pipeline with documents of its own.
+pub(crate) fn begins(pipeline: &Pipeline) -> bool {
+    pipeline.stages.first().is_some_and(|stage| matches!(stage.step(), Step::Begins(_)))
+}

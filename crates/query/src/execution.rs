@@ -1,0 +1,233 @@
+//! An execution: an opened plan with everything it needs, owned, so that it can wait for its next
+//! getMore in the server's cursor table.
+//!
+//!   open -> batch, batch, ...         within one request
+//!        -> save -> (parked) -> batch  the next request; cursors are opened again where they were
+//!
+//! Between requests it holds no snapshot. A getMore therefore sees later writes, as MongoDB's does.
+
+use std::sync::Arc;
+
+use nagi_bson::Doc;
+use nagi_error::{Code, Result, err};
+use nagi_lang::expr::{LetVars, Vars};
+use nagi_store::{Collection, Snapshot, Store};
+
+use crate::source::{Cx, Env, Interrupt, Source};
+
+/// What the receiver of a batch did with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// Took it, wants more.
+    More,
+    /// Took it, the batch is full.
+    Last,
+    /// Did not take it, the batch is full. It comes first in the next batch.
+    Refused,
+}
+
+/// What an execution looked at, for the slow log and metrics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExecutionStats {
+    pub keys_examined: u64,
+    pub docs_examined: u64,
+    pub has_sort_stage: bool,
+}
+
+/// Which kind of request it serves; decides the prefix of run-time errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Find,
+    Aggregate,
+}
+
+/// A running find or aggregate.
+pub struct Execution {
+    store: Arc<Store>,
+    root: Box<dyn Source>,
+    snapshot: Option<Snapshot>,
+    lets: LetVars,
+    now_ms: i64,
+    purpose: Purpose,
+    /// What it reads; checked to be still there when it goes on.
+    reads: Vec<(Arc<Collection>, Vec<String>)>,
+    /// A document that a receiver refused.
+    refused: Option<Vec<u8>>,
+    summary: String,
+    saved: bool,
+    done: bool,
+    blocking_sort: bool,
+}
+
+/// How an execution is made.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<Store>,
+    pub(crate) root: Box<dyn Source>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) lets: LetVars,
+    pub(crate) now_ms: i64,
+    pub(crate) purpose: Purpose,
+    pub(crate) reads: Vec<(Arc<Collection>, Vec<String>)>,
+    pub(crate) summary: String,
+    pub(crate) blocking_sort: bool,
+}
+
+impl Execution {
+    pub(crate) fn new(parts: Parts) -> Execution {
+        Execution {
+            store: parts.store,
+            root: parts.root,
+            snapshot: Some(parts.snapshot),
+            lets: parts.lets,
+            now_ms: parts.now_ms,
+            purpose: parts.purpose,
+            reads: parts.reads,
+            refused: None,
+            summary: parts.summary,
+            saved: false,
+            done: false,
+            blocking_sort: parts.blocking_sort,
+        }
+    }
+
+    /// Hands out documents until the receiver has enough or there are no more. True if there may be
+    /// more; false once it is exhausted.
+    ///
+    /// # Errors
+    /// Run-time errors of the plan with MongoDB's prefix, the interrupt's, the receiver's, and 175 if
+    /// what it reads was dropped meanwhile.
+    pub fn batch(
+        &mut self,
+        interrupt: &dyn Interrupt,
+        take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
+    ) -> Result<bool> {
+        if let Some(bytes) = self.refused.take() {
+            match take(Doc::trusted(&bytes))? {
+                Take::More => {}
+                Take::Last => return Ok(!self.done),
+                Take::Refused => {
+                    self.refused = Some(bytes);
+                    return Ok(true);
+                }
+            }
+        }
+        if self.done {
+            return Ok(false);
+        }
+        let more = self.pull(interrupt, take);
+        let more = more.map_err(|error| self.explain_error(error))?;
+        self.done = !more && self.refused.is_none();
+        Ok(more)
+    }
+
+    fn pull(
+        &mut self,
+        interrupt: &dyn Interrupt,
+        take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
+    ) -> Result<bool> {
+        let snapshot = match &self.snapshot {
+            Some(snapshot) => snapshot.clone(),
+            None => {
+                self.check_still_there()?;
+                self.store.snapshot()?
+            }
+        };
+        let values = self.lets.values();
+        let vars = Vars::new(&values);
+        let env = Env::new(interrupt, self.now_ms);
+        let mut cx = Cx { store: &self.store, reader: snapshot.reader(), vars: &vars, env: &env };
+        if std::mem::take(&mut self.saved) {
+            self.root.restore(&mut cx)?;
+        }
+        self.snapshot = Some(snapshot.clone());
+        loop {
+            if !self.root.advance(&mut cx)? {
+                return Ok(false);
+            }
+            match take(self.root.doc())? {
+                Take::More => {}
+                Take::Last => break,
+                Take::Refused => {
+                    self.refused = Some(self.root.doc().as_bytes().to_vec());
+                    return Ok(true);
+                }
+            }
+        }
+        if self.purpose == Purpose::Find {
+            return Ok(!self.root.is_at_end());
+        }
+        // A pipeline is asked for one more, so that a full last batch closes the cursor.
+        if self.root.advance(&mut cx)? {
+            self.refused = Some(self.root.doc().as_bytes().to_vec());
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Lets go of the snapshot and of all cursors. The next `batch` takes the position up again.
+    pub fn save(&mut self) {
+        if self.snapshot.take().is_some() {
+            self.root.save();
+            self.saved = true;
+        }
+    }
+
+    /// The log's `planSummary`, such as `IXSCAN { a: 1 }`.
+    pub fn plan_summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// What was looked at so far.
+    pub fn stats(&mut self) -> ExecutionStats {
+        let mut stats =
+            ExecutionStats { has_sort_stage: self.blocking_sort, ..ExecutionStats::default() };
+        sum(&mut *self.root, &mut stats);
+        stats
+    }
+
+    fn check_still_there(&self) -> Result<()> {
+        let catalog = self.store.catalog();
+        for (collection, indexes) in &self.reads {
+            let namespace = &collection.namespace;
+            let now = catalog.collection(namespace).filter(|now| now.uuid == collection.uuid);
+            let Some(now) = now else {
+                return Err(err!(
+                    Code::QUERY_PLAN_KILLED,
+                    "collection dropped. UUID {}",
+                    collection.uuid
+                ));
+            };
+            if let Some(gone) = indexes.iter().find(|name| now.index(name).is_none()) {
+                return Err(err!(
+                    Code::QUERY_PLAN_KILLED,
+                    "query plan killed :: index '{gone}' dropped"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn explain_error(&self, error: nagi_error::Error) -> nagi_error::Error {
+        match self.purpose {
+            Purpose::Find => match self.reads.first() {
+                Some((collection, _)) => error.context(&format!(
+                    "Executor error during find command: {} :: caused by :: ",
+                    collection.namespace
+                )),
+                None => error,
+            },
+            Purpose::Aggregate => {
+                error.context("PlanExecutor error during aggregation :: caused by :: ")
+            }
+        }
+    }
+}
+
+fn sum(source: &mut dyn Source, stats: &mut ExecutionStats) {
+    let own = source.stats();
+    stats.keys_examined += own.keys_examined;
+    stats.docs_examined += own.docs_examined;
+    for input in source.inputs() {
+        sum(&mut **input, stats);
+    }
+}

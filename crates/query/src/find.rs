@@ -1,0 +1,202 @@
+//! `find`: from the command's arguments to an execution.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    expr::{LetVars, ParseCx, Vars},
+    filter::Filter,
+    sort::SortSpec,
+};
+use nagi_store::{Collection, Namespace, Store};
+
+use crate::{
+    aggregate::{self, AggregateRequest},
+    execution::{Execution, Parts, Purpose},
+    plan::{self, FindSpec, Hint, Node, Plan},
+    projection::Projection,
+    source::{Cx, Env},
+};
+
+/// The arguments of `find` that decide what is returned. Documents absent from the command are empty.
+#[derive(Debug, Clone, Copy)]
+pub struct FindRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub filter: Doc<'a>,
+    pub projection: Doc<'a>,
+    pub sort: Doc<'a>,
+    pub hint: Option<Hint<'a>>,
+    pub skip: u64,
+    /// None: all. (`limit: 0` of the command is none.)
+    pub limit: Option<u64>,
+    pub min: Doc<'a>,
+    pub max: Doc<'a>,
+    pub return_key: bool,
+    pub show_record_id: bool,
+    /// Variables for expressions.
+    pub let_vars: Doc<'a>,
+    pub allow_disk_use: bool,
+}
+
+impl<'a> FindRequest<'a> {
+    /// Everything in the collection.
+    pub fn new(namespace: &'a Namespace) -> FindRequest<'a> {
+        FindRequest {
+            namespace,
+            filter: Doc::EMPTY,
+            projection: Doc::EMPTY,
+            sort: Doc::EMPTY,
+            hint: None,
+            skip: 0,
+            limit: None,
+            min: Doc::EMPTY,
+            max: Doc::EMPTY,
+            return_key: false,
+            show_record_id: false,
+            let_vars: Doc::EMPTY,
+            allow_disk_use: true,
+        }
+    }
+
+    /// The `_id` if the request is nothing but a lookup by `_id`: then [`point_read`] answers it.
+    pub fn point(&self) -> Option<Value<'a>> {
+        let mut fields = self.filter.iter();
+        let (Some(first), None) = (fields.next(), fields.next()) else { return None };
+        let plain = self.projection.is_empty()
+            && self.hint.is_none()
+            && self.skip == 0
+            && !self.return_key
+            && !self.show_record_id
+            && self.min.is_empty()
+            && self.max.is_empty()
+            && self.let_vars.is_empty();
+        if !plain || first.name() != "_id" {
+            return None;
+        }
+        match first.value() {
+            value @ (Value::Int32(_)
+            | Value::Int64(_)
+            | Value::String(_)
+            | Value::ObjectId(_)
+            | Value::Binary(_)
+            | Value::DateTime(_)) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// A lookup by `_id` without plan and without allocation: the document, in `buf` or from the cache.
+///
+/// The caller checked that the collection is no view and got `id` from [`FindRequest::point`].
+pub fn point_read<'b>(
+    store: &Store,
+    collection: &Collection,
+    id: Value<'_>,
+    buf: &'b mut Vec<u8>,
+) -> Result<Option<Doc<'b>>> {
+    store.find_by_id(collection, id, buf)
+}
+
+/// What parsing a find yields.
+pub(crate) struct Parsed {
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) sort: Option<Arc<SortSpec>>,
+    pub(crate) projection: Option<Arc<Projection>>,
+    pub(crate) lets: LetVars,
+}
+
+pub(crate) fn parse(request: &FindRequest<'_>, now_ms: i64) -> Result<Parsed> {
+    let lets = LetVars::parse(request.let_vars, now_ms)?;
+    let mut cx = ParseCx::with_let(lets.names());
+    let filter = Filter::parse(request.filter, &mut cx)?.normalize();
+    let sort = parse_sort(request.sort)?;
+    let projection = Projection::parse(request.projection, &mut cx)?.map(Arc::new);
+    Ok(Parsed { filter: Arc::new(filter), sort, projection, lets })
+}
+
+pub(crate) fn parse_sort(sort: Doc<'_>) -> Result<Option<Arc<SortSpec>>> {
+    let spec = SortSpec::parse(sort)?;
+    let natural = spec.parts().iter().any(|part| part.path.as_str() == "$natural");
+    if natural && spec.parts().len() > 1 {
+        bail!(Code::BAD_VALUE, "$natural sort cannot be set to a value other than -1 or 1.");
+    }
+    Ok((!spec.is_empty()).then(|| Arc::new(spec)))
+}
+
+pub(crate) fn spec<'a>(
+    request: &FindRequest<'a>,
+    parsed: &Parsed,
+    collection: Option<Arc<Collection>>,
+) -> FindSpec<'a> {
+    FindSpec {
+        sort: parsed.sort.clone(),
+        projection: parsed.projection.clone(),
+        needed: parsed.projection.as_ref().and_then(|projection| projection.included()),
+        skip: request.skip,
+        limit: request.limit,
+        hint: request.hint,
+        min: request.min,
+        max: request.max,
+        return_key: request.return_key,
+        show_record_id: request.show_record_id,
+        allow_disk_use: request.allow_disk_use,
+        ..FindSpec::new(collection, parsed.filter.clone())
+    }
+}
+
+/// Plans and opens a `find`. `env` is the request's; its interrupt also stops the planning.
+pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Result<Execution> {
+    let collection = store.collection(request.namespace);
+    if collection.as_ref().is_some_and(|c| c.is_view()) {
+        let (pipeline, hint) = aggregate::of_find(request)?;
+        let mut on_view = AggregateRequest::new(request.namespace, pipeline.as_array());
+        on_view.let_vars = request.let_vars;
+        on_view.allow_disk_use = request.allow_disk_use;
+        on_view.hint = hint;
+        return aggregate::aggregate(store, &on_view, env);
+    }
+    let parsed = parse(request, env.now_ms())?;
+    let snapshot = store.snapshot()?;
+    let spec = spec(request, &parsed, collection.clone());
+    let plan = {
+        let values = parsed.lets.values();
+        let vars = Vars::new(&values);
+        let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
+        plan::plan(&spec, &mut cx)?
+    };
+    Ok(Execution::new(Parts {
+        store: store.clone(),
+        root: plan::open(&plan.root, &plan::Opener::default()),
+        snapshot,
+        lets: parsed.lets,
+        now_ms: env.now_ms(),
+        purpose: Purpose::Find,
+        reads: reads(collection, &plan),
+        summary: summary(&plan),
+        blocking_sort: plan.root.has_blocking_sort(),
+    }))
+}
+
+/// The collection with the names of the indexes that the plan walks.
+pub(crate) fn reads(
+    collection: Option<Arc<Collection>>,
+    plan: &Plan,
+) -> Vec<(Arc<Collection>, Vec<String>)> {
+    let mut names = Vec::new();
+    index_names(&plan.root, &mut names);
+    collection.map(|collection| (collection, names)).into_iter().collect()
+}
+
+fn index_names(node: &Node, out: &mut Vec<String>) {
+    if let Node::IndexScan(access) = node {
+        out.push(access.index.name().to_owned());
+    }
+    node.inputs().into_iter().for_each(|input| index_names(input, out));
+}
+
+pub(crate) fn summary(plan: &Plan) -> String {
+    let mut out = String::new();
+    plan.root.summary(&mut out);
+    out
+}

@@ -1,0 +1,283 @@
+//! Which part of an index a filter needs.
+//!
+//! The filter's top level is a conjunction. Each conjunct that is a predicate on a path (or its
+//! negation, or an `$elemMatch` of such) yields [`Item`]s: path and bounds. An index takes for each of
+//! its fields the items on that path, as far as arrays allow:
+//!
+//! - Two items on paths that share an array may be met by different elements. Their bounds may be
+//!   combined only if they come from one `$elemMatch` on that array.
+//! - Otherwise one of them gives the bounds, and the other is tested on the document.
+
+use nagi_lang::{
+    filter::{Filter, Pred},
+    path::FieldPath,
+};
+use nagi_store::{Index, IndexKind};
+
+use super::{
+    Intervals,
+    bounds::{self, Bounds},
+};
+
+/// A predicate that an index could serve.
+#[derive(Debug)]
+pub(crate) struct Item<'f> {
+    pub(crate) path: String,
+    source: Source<'f>,
+    /// The conjunct it comes from.
+    pub(crate) conjunct: usize,
+    /// The `$elemMatch` it comes from: its number, and the components up to the array.
+    element: Option<(usize, usize)>,
+    /// Whether the item is its whole conjunct.
+    whole: bool,
+}
+
+#[derive(Debug)]
+enum Source<'f> {
+    Is(&'f Pred),
+    IsNot(&'f Pred),
+}
+
+/// What an index does for a filter.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    /// One set for each field of the key pattern.
+    pub(crate) bounds: Vec<Intervals>,
+    /// Conjuncts that the bounds decide wholly.
+    pub(crate) exact: Vec<usize>,
+    /// Fields that have bounds.
+    pub(crate) bound_fields: usize,
+}
+
+/// The conjuncts of a filter: the filter itself if it is no `$and`.
+pub(crate) fn conjuncts(filter: &Filter) -> &[Filter] {
+    match filter {
+        Filter::And(all) => all,
+        Filter::AlwaysTrue => &[],
+        other => std::slice::from_ref(other),
+    }
+}
+
+/// The items of all conjuncts.
+pub(crate) fn items(conjuncts: &[Filter]) -> Vec<Item<'_>> {
+    let mut out = Vec::new();
+    let mut elements = 0;
+    for (at, conjunct) in conjuncts.iter().enumerate() {
+        let first = out.len();
+        collect(conjunct, "", at, None, &mut elements, &mut out);
+        if let (Filter::Field { .. }, [item]) = (conjunct, &mut out[first..]) {
+            item.whole = item.element.is_none();
+        }
+    }
+    out
+}
+
+fn join(prefix: &str, path: &FieldPath) -> String {
+    match (prefix, path.as_str()) {
+        ("", path) => path.to_owned(),
+        (prefix, "") => prefix.to_owned(),
+        (prefix, path) => format!("{prefix}.{path}"),
+    }
+}
+
+fn collect<'f>(
+    filter: &'f Filter,
+    prefix: &str,
+    conjunct: usize,
+    element: Option<(usize, usize)>,
+    elements: &mut usize,
+    out: &mut Vec<Item<'f>>,
+) {
+    match filter {
+        Filter::And(all) => {
+            for part in all {
+                collect(part, prefix, conjunct, element, elements, out);
+            }
+        }
+        Filter::Field { path, pred } => {
+            // Inside `$elemMatch` a number may be a position in an inner array.
+            if !prefix.is_empty() && path.has_index() {
+                return;
+            }
+            let full = join(prefix, path);
+            let depth = full.split('.').count();
+            match pred {
+                Pred::ElemMatchObject(inner) => {
+                    *elements += 1;
+                    let id = *elements;
+                    collect(inner, &full, conjunct, Some((id, depth)), elements, out);
+                }
+                Pred::ElemMatchValue(_) => {
+                    *elements += 1;
+                    let element = element.or(Some((*elements, depth)));
+                    out.push(Item {
+                        path: full,
+                        source: Source::Is(pred),
+                        conjunct,
+                        element,
+                        whole: false,
+                    });
+                }
+                _ => out.push(Item {
+                    path: full,
+                    source: Source::Is(pred),
+                    conjunct,
+                    element,
+                    whole: false,
+                }),
+            }
+        }
+        Filter::Not(inner) => {
+            if let Filter::Field { path, pred } = &**inner
+                && (prefix.is_empty() || !path.has_index())
+                && !matches!(pred, Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_))
+            {
+                let path = join(prefix, path);
+                out.push(Item {
+                    path,
+                    source: Source::IsNot(pred),
+                    conjunct,
+                    element,
+                    whole: false,
+                });
+            }
+        }
+        Filter::Nor(none) => {
+            for part in none {
+                if let Filter::Field { path, pred } = part
+                    && (prefix.is_empty() || !path.has_index())
+                    && !matches!(pred, Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_))
+                {
+                    let path = join(prefix, path);
+                    out.push(Item {
+                        path,
+                        source: Source::IsNot(pred),
+                        conjunct,
+                        element,
+                        whole: false,
+                    });
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+impl<'f> Item<'f> {
+    /// The predicate, if it is not negated.
+    pub(crate) fn pred(&self) -> Option<&'f Pred> {
+        match self.source {
+            Source::Is(pred) => Some(pred),
+            Source::IsNot(_) => None,
+        }
+    }
+
+    /// The bounds on a field whose arrays are at `multikey` (bit 0: the first component).
+    pub(crate) fn bounds(&self, multikey: u64) -> Option<Bounds> {
+        let components = self.path.split('.').count();
+        let above = (1u64 << (components - 1).min(63)) - 1;
+        let simple = multikey & above == 0;
+        let mut bounds = match self.source {
+            Source::Is(pred) => bounds::of_pred(pred, simple),
+            Source::IsNot(pred) => bounds::of_negation(pred, simple)?,
+        };
+        // One condition of an `$elemMatch` alone does not decide it. A number in a path may be a
+        // position or a name, which keys do not tell apart.
+        let has_index = self.path.split('.').any(|part| part.bytes().all(|b| b.is_ascii_digit()));
+        bounds.exact &= self.whole && !has_index;
+        Some(bounds)
+    }
+
+    /// Whether both conditions speak of one element at every array among the first `shared`
+    /// components.
+    fn same_element(&self, other: &Item<'_>, multikey: u64, shared: usize) -> bool {
+        let arrays = multikey & mask(shared);
+        if arrays == 0 {
+            return true;
+        }
+        let deepest = 64 - arrays.leading_zeros() as usize;
+        match (self.element, other.element) {
+            (Some((a, depth)), Some((b, _))) => a == b && deepest <= depth,
+            _ => false,
+        }
+    }
+}
+
+fn mask(components: usize) -> u64 {
+    if components >= 64 { u64::MAX } else { (1 << components) - 1 }
+}
+
+fn shared_components(a: &str, b: &str) -> usize {
+    a.split('.').zip(b.split('.')).take_while(|(a, b)| a == b).count()
+}
+
+/// How good bounds are: few values first.
+fn rank(set: &Intervals) -> u8 {
+    match set {
+        set if set.is_empty() => 0,
+        set if set.is_one_point() => 1,
+        set if set.is_points() => 2,
+        set if set.is_all() => 4,
+        _ => 3,
+    }
+}
+
+/// What `index` does for the items; none if it has nothing for its first field.
+pub(crate) fn assign(index: &Index, items: &[Item<'_>]) -> Option<Assignment> {
+    let key = &index.spec.key;
+    let mut out = Assignment { bounds: Vec::new(), exact: Vec::new(), bound_fields: 0 };
+    let mut chosen: Vec<&Item<'_>> = Vec::new();
+    for (field, part) in key.iter().enumerate() {
+        let multikey = index.multikey_components(field);
+        let mut candidates: Vec<(&Item<'_>, Bounds)> = items
+            .iter()
+            .filter(|item| *item.path == *part.path)
+            .filter_map(|item| Some((item, item.bounds(multikey)?)))
+            .collect();
+        if part.hashed {
+            candidates.retain(|(_, bounds)| bounds.set.is_points() || bounds.set.is_empty());
+        }
+        if candidates.is_empty() {
+            if field == 0 {
+                return None;
+            }
+            out.bounds.push(Intervals::all());
+            continue;
+        }
+        candidates.sort_by_key(|(_, bounds)| rank(&bounds.set));
+        let set = take(&candidates, multikey, part, &mut chosen, &mut out.exact);
+        out.bound_fields += usize::from(set.is_some());
+        out.bounds.push(set.unwrap_or_else(Intervals::all));
+    }
+    debug_assert_eq!(index.spec.kind == IndexKind::Hashed, key.iter().any(|part| part.hashed));
+    Some(out)
+}
+
+/// Combines the candidates of one field as far as arrays allow.
+fn take<'i, 'f>(
+    candidates: &[(&'i Item<'f>, Bounds)],
+    multikey: u64,
+    part: &nagi_store::KeyPart,
+    chosen: &mut Vec<&'i Item<'f>>,
+    exact: &mut Vec<usize>,
+) -> Option<Intervals> {
+    let mut set: Option<Intervals> = None;
+    for (item, bounds) in candidates {
+        let fits = chosen.iter().all(|other| {
+            let shared = shared_components(&item.path, &other.path);
+            item.same_element(other, multikey, shared)
+        });
+        if !fits {
+            continue;
+        }
+        chosen.push(item);
+        if bounds.exact && !part.hashed {
+            exact.push(item.conjunct);
+        }
+        set = Some(match set {
+            None => bounds.set.clone(),
+            Some(set) => set.intersect(&bounds.set),
+        });
+    }
+    set
+}

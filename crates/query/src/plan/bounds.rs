@@ -1,0 +1,255 @@
+//! From a predicate to the index keys of the documents that satisfy it.
+//!
+//! The keys of a document at a path are its values there; for an array each element (and, below an
+//! array of arrays, the inner array as a whole); `[]` has the key undefined; a missing field null.
+//!
+//! Bounds are always *complete*: a document that matches has a key inside. They are *exact* if also
+//! every key inside belongs to a document that matches; then the predicate need not be tested again,
+//! and its negation is the complement.
+
+use nagi_bson::{Array, Binary, Doc, Regex, Type, Value, ValueBuf};
+use nagi_lang::{
+    filter::{CompareOp, Pred},
+    regex::Pattern,
+};
+
+use super::interval::{Interval, Intervals};
+
+/// Bounds of one predicate.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    pub(crate) set: Intervals,
+    pub(crate) exact: bool,
+}
+
+impl Bounds {
+    fn exact(set: Intervals) -> Bounds {
+        Bounds { set, exact: true }
+    }
+
+    fn inexact(set: Intervals) -> Bounds {
+        Bounds { set, exact: false }
+    }
+
+    pub(crate) fn all() -> Bounds {
+        Bounds::inexact(Intervals::all())
+    }
+}
+
+const ID_MIN: [u8; 12] = [0; 12];
+const ID_MAX: [u8; 12] = [0xFF; 12];
+const BINARY_MIN: Value<'static> = Value::Binary(Binary { subtype: 0, bytes: &[] });
+
+/// The bounds of a predicate on a path; `simple` if no document holds an array above the path's last
+/// component (so a null key means that the value is null or missing).
+pub(crate) fn of_pred(pred: &Pred, simple: bool) -> Bounds {
+    match pred {
+        Pred::Compare { op, value } => of_compare(*op, value.value(), simple),
+        Pred::In(list) => {
+            let mut out = Bounds::exact(Intervals::default());
+            let mut intervals = Vec::new();
+            for value in list.values() {
+                let bounds = of_compare(CompareOp::Eq, value.value(), simple);
+                out.exact &= bounds.exact;
+                intervals.extend(bounds.set.0);
+            }
+            for pattern in list.patterns() {
+                let bounds = of_regex(pattern);
+                out.exact &= bounds.exact;
+                intervals.extend(bounds.set.0);
+            }
+            out.set = Intervals::from_any(intervals);
+            out
+        }
+        Pred::Exists => Bounds::all(),
+        Pred::Type(types) => {
+            let mut out = Bounds::exact(Intervals::default());
+            let mut intervals = Vec::new();
+            if types.contains(Type::Array) {
+                return Bounds::all();
+            }
+            let numbers = [Type::Double, Type::Int, Type::Long, Type::Decimal];
+            let all_numbers = numbers.iter().all(|kind| types.contains(*kind));
+            for kind in types.iter() {
+                let bounds = of_type(kind, all_numbers);
+                out.exact &= bounds.exact;
+                intervals.extend(bounds.set.0);
+            }
+            out.set = Intervals::from_any(intervals);
+            out
+        }
+        Pred::Regex(pattern) => of_regex(pattern),
+        Pred::Mod { .. } => Bounds::inexact(class_of(Type::Int)),
+        Pred::Size(_) | Pred::Bits(_) | Pred::ElemMatchObject(_) => Bounds::all(),
+        Pred::ElemMatchValue(filter) => Bounds::inexact(of_element(filter)),
+    }
+}
+
+/// The bounds of the negation of a predicate; none if an index is of no use.
+pub(crate) fn of_negation(pred: &Pred, simple: bool) -> Option<Bounds> {
+    if let Pred::Exists = pred {
+        return Some(Bounds::inexact(Intervals::point(Value::Null)));
+    }
+    if let Pred::Regex(_) | Pred::Mod { .. } | Pred::Type(_) = pred {
+        return None;
+    }
+    let bounds = of_pred(pred, simple);
+    // A document may have a key inside and others outside, so the test is made again.
+    bounds.exact.then(|| Bounds::inexact(bounds.set.complement()))
+}
+
+/// The bounds of conditions on one array element.
+fn of_element(filter: &nagi_lang::filter::Filter) -> Intervals {
+    use nagi_lang::filter::Filter;
+    match filter {
+        Filter::And(all) => {
+            all.iter().map(of_element).reduce(|a, b| a.intersect(&b)).unwrap_or_else(Intervals::all)
+        }
+        Filter::Or(any) => any.iter().map(of_element).reduce(Intervals::union).unwrap_or_default(),
+        Filter::Field { path, pred } if path.is_empty() => of_pred(pred, false).set,
+        Filter::Not(inner) => match &**inner {
+            Filter::Field { path, pred } if path.is_empty() => {
+                of_negation(pred, false).map_or_else(Intervals::all, |b| b.set)
+            }
+            _ => Intervals::all(),
+        },
+        Filter::AlwaysFalse => Intervals::default(),
+        _ => Intervals::all(),
+    }
+}
+
+fn of_compare(op: CompareOp, value: Value<'_>, simple: bool) -> Bounds {
+    match value {
+        Value::Null => match op {
+            CompareOp::Lt | CompareOp::Gt => Bounds::exact(Intervals::default()),
+            _ => Bounds { set: Intervals::point(Value::Null), exact: simple },
+        },
+        Value::Array(array) if op == CompareOp::Eq => Bounds::inexact(of_array(array)),
+        // An array is compared as a whole, but its keys are its elements.
+        Value::Array(_) => Bounds::all(),
+        Value::MinKey | Value::MaxKey if op == CompareOp::Eq => {
+            Bounds::exact(Intervals::point(value))
+        }
+        Value::MinKey | Value::MaxKey | Value::Undefined => Bounds::all(),
+        _ if op == CompareOp::Eq => Bounds::exact(Intervals::point(value)),
+        _ if is_nan(value) => match op {
+            CompareOp::Lt | CompareOp::Gt => Bounds::exact(Intervals::default()),
+            _ => Bounds::exact(Intervals::point(value)),
+        },
+        _ => of_range(op, value),
+    }
+}
+
+/// `<`, `<=`, `>`, `>=` stay within the class of types of the operand.
+fn of_range(op: CompareOp, value: Value<'_>) -> Bounds {
+    let Some((low, high, high_included)) = class_ends(value.kind()) else {
+        return Bounds::inexact(class_of(value.kind()));
+    };
+    let low = if value.is_number() { Value::Double(f64::NEG_INFINITY) } else { low };
+    let interval = match op {
+        CompareOp::Lt => Interval::new(low, true, value, false),
+        CompareOp::Lte => Interval::new(low, true, value, true),
+        CompareOp::Gt => Interval::new(value, false, high, high_included),
+        _ => Interval::new(value, true, high, high_included),
+    };
+    Bounds::exact(Intervals::one(interval))
+}
+
+/// Equality with an array: the array itself as an element of an array, or its first element.
+fn of_array(array: Array<'_>) -> Intervals {
+    let first = array.iter().next().unwrap_or(Value::Undefined);
+    Intervals::from_any(vec![Interval::point(first), Interval::point(Value::Array(array))])
+}
+
+fn of_type(kind: Type, all_numbers: bool) -> Bounds {
+    let set = class_of(kind);
+    let exact = match kind {
+        Type::Double | Type::Int | Type::Long | Type::Decimal => all_numbers,
+        Type::Object
+        | Type::BinData
+        | Type::ObjectId
+        | Type::Bool
+        | Type::Date
+        | Type::Timestamp
+        | Type::MinKey
+        | Type::MaxKey => true,
+        // Strings share their class with symbols, null its key with what is missing.
+        _ => false,
+    };
+    Bounds { set, exact }
+}
+
+fn of_regex(pattern: &Pattern) -> Bounds {
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(pattern.pattern().as_bytes());
+    bytes.push(0);
+    bytes.extend_from_slice(pattern.options().as_bytes());
+    bytes.push(0);
+    let itself = Regex::from_bytes(&bytes).map(|regex| Interval::point(Value::Regex(regex)));
+    let (strings, exact) = match pattern.prefix() {
+        Some((prefix, exact)) if !prefix.is_empty() => (starting_with(prefix), exact),
+        _ => (class_of(Type::String).0.pop(), false),
+    };
+    let all = strings.into_iter().chain(itself).collect();
+    Bounds { set: Intervals::from_any(all), exact }
+}
+
+/// Strings that begin with `prefix`.
+fn starting_with(prefix: &str) -> Option<Interval> {
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        let next = match last {
+            '\u{D7FF}' => Some('\u{E000}'),
+            last => char::from_u32(last as u32 + 1),
+        };
+        if let Some(next) = next {
+            chars.push(next);
+            let end: String = chars.iter().collect();
+            return Interval::new(Value::String(prefix), true, Value::String(&end), false);
+        }
+    }
+    Interval::new(Value::String(prefix), true, Value::Doc(Doc::EMPTY), false)
+}
+
+/// Least and greatest value of a class of types, and whether the greatest belongs to it.
+fn class_ends(kind: Type) -> Option<(Value<'static>, Value<'static>, bool)> {
+    Some(match kind {
+        Type::Double | Type::Int | Type::Long | Type::Decimal => {
+            (Value::Double(f64::NAN), Value::Double(f64::INFINITY), true)
+        }
+        Type::String | Type::Symbol => (Value::String(""), Value::Doc(Doc::EMPTY), false),
+        Type::Object => (Value::Doc(Doc::EMPTY), Value::Array(Array::EMPTY), false),
+        Type::Array => (Value::Array(Array::EMPTY), BINARY_MIN, false),
+        Type::BinData => (BINARY_MIN, Value::ObjectId(&ID_MIN), false),
+        Type::ObjectId => (Value::ObjectId(&ID_MIN), Value::ObjectId(&ID_MAX), true),
+        Type::Bool => (Value::Bool(false), Value::Bool(true), true),
+        Type::Date => (Value::DateTime(i64::MIN), Value::DateTime(i64::MAX), true),
+        Type::Timestamp => (Value::Timestamp(0), Value::Timestamp(u64::MAX), true),
+        Type::MinKey => (Value::MinKey, Value::MinKey, true),
+        Type::MaxKey => (Value::MaxKey, Value::MaxKey, true),
+        Type::Null | Type::Missing => (Value::Null, Value::Null, true),
+        Type::Undefined => (Value::Undefined, Value::Undefined, true),
+        _ => return None,
+    })
+}
+
+/// All values of a class; for the rare ones at the end of the order everything there.
+fn class_of(kind: Type) -> Intervals {
+    Intervals::one(match class_ends(kind) {
+        Some((low, high, high_included)) => Interval::new(low, true, high, high_included),
+        None => Interval::new(Value::Timestamp(u64::MAX), false, Value::MaxKey, false),
+    })
+}
+
+fn is_nan(value: Value<'_>) -> bool {
+    match value {
+        Value::Double(n) => n.is_nan(),
+        Value::Decimal128(d) => d.is_nan(),
+        _ => false,
+    }
+}
+
+/// One value as the only bound.
+pub(crate) fn point(value: &ValueBuf) -> Intervals {
+    Intervals::point(value.value())
+}

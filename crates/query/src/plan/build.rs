@@ -1,0 +1,387 @@
+//! From a request to a plan: fast paths, hints, candidates, and what stands above the access path.
+
+use std::sync::Arc;
+
+use nagi_bson::Doc;
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{filter::Filter, sort::SortSpec};
+use nagi_store::{Collection, Index};
+
+use super::{
+    Intervals,
+    access::{self, Assignment},
+    choose,
+    hint::{self, Chosen, Hint},
+    node::{IndexAccess, Node, Plan, ProjectionKind, SortNode},
+    order, usable,
+};
+use crate::{projection::Projection, source::Cx};
+
+/// What is wanted of a collection.
+pub(crate) struct FindSpec<'a> {
+    /// None if it does not exist.
+    pub(crate) collection: Option<Arc<Collection>>,
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) sort: Option<Arc<SortSpec>>,
+    pub(crate) projection: Option<Arc<Projection>>,
+    /// Paths of the documents that are needed at all; none: everything.
+    pub(crate) needed: Option<Vec<String>>,
+    pub(crate) skip: u64,
+    pub(crate) limit: Option<u64>,
+    pub(crate) hint: Option<Hint<'a>>,
+    pub(crate) min: Doc<'a>,
+    pub(crate) max: Doc<'a>,
+    pub(crate) return_key: bool,
+    pub(crate) show_record_id: bool,
+    pub(crate) sort_memory_bytes_max: usize,
+    pub(crate) allow_disk_use: bool,
+}
+
+impl<'a> FindSpec<'a> {
+    /// Everything that `filter` matches, in any order.
+    pub(crate) fn new(collection: Option<Arc<Collection>>, filter: Arc<Filter>) -> FindSpec<'a> {
+        FindSpec {
+            collection,
+            filter,
+            sort: None,
+            projection: None,
+            needed: None,
+            skip: 0,
+            limit: None,
+            hint: None,
+            min: Doc::EMPTY,
+            max: Doc::EMPTY,
+            return_key: false,
+            show_record_id: false,
+            sort_memory_bytes_max: crate::limits::SORT_MEMORY_BYTES_MAX,
+            allow_disk_use: true,
+        }
+    }
+}
+
+/// Makes the plan. Runs short trials through `cx` when several candidates are in question.
+pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
+    let Some(collection) = &spec.collection else {
+        return Ok(single(Node::Eof));
+    };
+    if let Filter::AlwaysFalse = &*spec.filter {
+        return Ok(single(above(spec, Node::Eof, true)));
+    }
+    if let Some(hint) = spec.hint {
+        return hinted(spec, collection, hint);
+    }
+    if !spec.min.is_empty() || !spec.max.is_empty() {
+        bail!(
+            Code::Location(51173),
+            "When using min()/max() a hint of which index to use must be provided"
+        );
+    }
+    if let Some(id) = spec.filter.exact_id()
+        && !spec.return_key
+    {
+        let lookup = Node::IdLookup { collection: collection.clone(), id: id.clone() };
+        return Ok(single(above(spec, lookup, true)));
+    }
+    if let Some(forward) = natural_sort(spec) {
+        return Ok(single(above(spec, coll_scan(spec, collection, forward), true)));
+    }
+    let candidates = candidates(spec, collection);
+    choose::choose(candidates, spec, cx)
+}
+
+fn single(root: Node) -> Plan {
+    Plan { root: Arc::new(root), rejected: Vec::new() }
+}
+
+/// `sort: {$natural: 1}`.
+fn natural_sort(spec: &FindSpec<'_>) -> Option<bool> {
+    let part = spec.sort.as_ref()?.parts().first()?;
+    (part.path.as_str() == "$natural").then_some(!part.descending)
+}
+
+fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -> Node {
+    let filter = match &*spec.filter {
+        Filter::AlwaysTrue => None,
+        _ => Some(spec.filter.clone()),
+    };
+    Node::CollScan { collection: collection.clone(), forward, filter }
+}
+
+fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> Result<Plan> {
+    match hint.choose(collection)? {
+        Chosen::Natural(forward) => {
+            let sorted = natural_sort(spec).is_some();
+            Ok(single(above(spec, coll_scan(spec, collection, forward), sorted)))
+        }
+        Chosen::Index(index) if spec.min.is_empty() && spec.max.is_empty() => {
+            let conjuncts = access::conjuncts(&spec.filter);
+            let items = access::items(conjuncts);
+            let assignment = access::assign(&index, &items);
+            Ok(single(index_candidate(spec, collection, &index, assignment)))
+        }
+        Chosen::Index(index) => {
+            let range = hint::key_range(&index, spec.min, spec.max)?;
+            let bounds = vec![Intervals::all(); index.spec.key.len()];
+            let forward =
+                spec.sort.as_ref().and_then(|sort| order::direction_for(&index, &bounds, sort));
+            let scan = IndexAccess {
+                dedup: index.is_multikey(),
+                index,
+                bounds,
+                forward: forward.unwrap_or(true),
+                range: Some(range),
+            };
+            let access = Arc::new(scan);
+            let node = read(spec, collection, &access, Some(spec.filter.clone()));
+            Ok(single(above(spec, node, forward.is_some())))
+        }
+    }
+}
+
+/// All plans worth a trial; a collection scan only if there is no other.
+fn candidates(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Vec<Node> {
+    let conjuncts = access::conjuncts(&spec.filter);
+    let items = access::items(conjuncts);
+    let indexes = usable::usable(collection, &items, &spec.filter);
+    let mut out = Vec::new();
+    let mut sorting = Vec::new();
+    for index in indexes {
+        match access::assign(index, &items) {
+            Some(assignment) => {
+                if index.spec.unique && assignment.bounds.iter().all(Intervals::is_one_point) {
+                    return vec![index_candidate(spec, collection, index, Some(assignment))];
+                }
+                out.push(index_candidate(spec, collection, index, Some(assignment)));
+            }
+            None => {
+                let bounds = vec![Intervals::all(); index.spec.key.len()];
+                let sorts = spec
+                    .sort
+                    .as_ref()
+                    .is_some_and(|sort| order::direction_for(index, &bounds, sort).is_some());
+                let covers = spec.needed.is_some() && covers(spec, index);
+                if sorts || (covers && matches!(*spec.filter, Filter::AlwaysTrue)) {
+                    sorting.push(index_candidate(spec, collection, index, None));
+                }
+            }
+        }
+    }
+    for (at, conjunct) in conjuncts.iter().enumerate() {
+        if let Filter::Or(branches) = conjunct {
+            out.extend(or_candidate(spec, collection, branches, at, conjuncts));
+        }
+    }
+    out.extend(sorting);
+    if out.is_empty() {
+        let rooted_or = matches!(&*spec.filter, Filter::Or(_));
+        let scan = coll_scan(spec, collection, true);
+        let node = above(spec, scan, false);
+        out.push(if rooted_or { Node::Subplan { input: Box::new(node) } } else { node });
+    }
+    out
+}
+
+/// The conjuncts that the bounds do not decide.
+fn residual(spec: &FindSpec<'_>, exact: &[usize]) -> Option<Arc<Filter>> {
+    if exact.is_empty() {
+        return match &*spec.filter {
+            Filter::AlwaysTrue => None,
+            _ => Some(spec.filter.clone()),
+        };
+    }
+    rest(access::conjuncts(&spec.filter), exact)
+}
+
+fn rest(conjuncts: &[Filter], without: &[usize]) -> Option<Arc<Filter>> {
+    let mut rest: Vec<Filter> = conjuncts
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !without.contains(at))
+        .map(|(_, part)| part.clone())
+        .collect();
+    match rest.len() {
+        0 => None,
+        1 => rest.pop().map(Arc::new),
+        _ => Some(Arc::new(Filter::And(rest))),
+    }
+}
+
+/// A whole plan over one index; without an assignment the index is walked from end to end.
+fn index_candidate(
+    spec: &FindSpec<'_>,
+    collection: &Arc<Collection>,
+    index: &Arc<Index>,
+    assignment: Option<Assignment>,
+) -> Node {
+    let (bounds, exact) = match assignment {
+        Some(assignment) => (assignment.bounds, assignment.exact),
+        None => (vec![Intervals::all(); index.spec.key.len()], Vec::new()),
+    };
+    let forward = spec.sort.as_ref().and_then(|sort| order::direction_for(index, &bounds, sort));
+    let access = Arc::new(IndexAccess {
+        index: index.clone(),
+        dedup: index.is_multikey(),
+        bounds,
+        forward: forward.unwrap_or(true),
+        range: None,
+    });
+    let node = read(spec, collection, &access, residual(spec, &exact));
+    above(spec, node, forward.is_some())
+}
+
+/// The access path: scan, and fetch unless the keys hold all that is needed.
+fn read(
+    spec: &FindSpec<'_>,
+    collection: &Arc<Collection>,
+    access: &Arc<IndexAccess>,
+    filter: Option<Arc<Filter>>,
+) -> Node {
+    let scan = Box::new(Node::IndexScan(access.clone()));
+    if spec.return_key && filter.is_none() {
+        return Node::FromKey { access: access.clone(), flat: true, input: scan };
+    }
+    if filter.is_none() && covers(spec, &access.index) {
+        return Node::FromKey { access: access.clone(), flat: false, input: scan };
+    }
+    let fetch = Box::new(Node::Fetch { collection: collection.clone(), filter, input: scan });
+    if spec.return_key {
+        return Node::FromKey { access: access.clone(), flat: true, input: fetch };
+    }
+    *fetch
+}
+
+/// Whether the index's keys hold every path that projection and sort need.
+fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
+    let Some(needed) = &spec.needed else { return false };
+    let in_key = |path: &str| {
+        index.spec.key.iter().enumerate().any(|(field, part)| {
+            *part.path == *path && !part.hashed && index.multikey_components(field) == 0
+        })
+    };
+    let sort = spec.sort.iter().flat_map(|sort| sort.parts());
+    !index.is_multikey()
+        && needed.iter().all(|path| in_key(path))
+        && sort.into_iter().all(|part| in_key(part.path.as_str()))
+}
+
+/// The union of one access path for each branch of an `$or`; none if a branch has no index.
+fn or_candidate(
+    spec: &FindSpec<'_>,
+    collection: &Arc<Collection>,
+    branches: &[Filter],
+    conjunct: usize,
+    conjuncts: &[Filter],
+) -> Option<Node> {
+    let mut paths = Vec::with_capacity(branches.len());
+    for branch in branches {
+        paths.push(best_access(collection, branch, spec.sort.as_deref())?);
+    }
+    let others = rest(conjuncts, &[conjunct]);
+    let sorted = spec.sort.is_some() && paths.iter().all(|(_, _, sorted)| *sorted);
+    let exact = paths.iter().all(|(_, filter, _)| filter.is_none());
+    let inputs = paths.into_iter().map(|(access, filter, _)| {
+        let input = Node::IndexScan(access);
+        match (filter, exact && !sorted) {
+            (None, true) => input,
+            (filter, _) => {
+                Node::Fetch { collection: collection.clone(), filter, input: Box::new(input) }
+            }
+        }
+    });
+    let inputs = inputs.collect();
+    let union = match &spec.sort {
+        Some(sort) if sorted => Node::SortMerge { sort: sort.clone(), inputs },
+        _ => Node::Or { inputs },
+    };
+    let node = match (&others, exact && !sorted) {
+        (None, false) => union,
+        _ => Node::Fetch { collection: collection.clone(), filter: others, input: Box::new(union) },
+    };
+    let node = above(spec, node, sorted);
+    Some(match conjuncts.len() {
+        1 => Node::Subplan { input: Box::new(node) },
+        _ => node,
+    })
+}
+
+type BranchAccess = (Arc<IndexAccess>, Option<Arc<Filter>>, bool);
+
+/// The index with the narrowest bounds for one branch.
+fn best_access(
+    collection: &Arc<Collection>,
+    branch: &Filter,
+    sort: Option<&SortSpec>,
+) -> Option<BranchAccess> {
+    let conjuncts = access::conjuncts(branch);
+    let items = access::items(conjuncts);
+    let best = usable::usable(collection, &items, branch)
+        .into_iter()
+        .filter_map(|index| Some((index, access::assign(index, &items)?)))
+        .min_by_key(|(_, assignment)| choose::narrowness(assignment))?;
+    let (index, assignment) = best;
+    let forward = sort.and_then(|sort| order::direction_for(index, &assignment.bounds, sort));
+    let filter = rest(conjuncts, &assignment.exact);
+    let access = IndexAccess {
+        index: index.clone(),
+        dedup: index.is_multikey(),
+        bounds: assignment.bounds,
+        forward: forward.unwrap_or(true),
+        range: None,
+    };
+    Some((Arc::new(access), filter, forward.is_some()))
+}
+
+/// Sort, skip, limit and projection above an access path.
+fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
+    let is_one = matches!(node, Node::IdLookup { .. } | Node::Eof);
+    if let Some(sort) = &spec.sort
+        && !sorted
+        && !is_one
+    {
+        node = Node::Sort(SortNode {
+            sort: sort.clone(),
+            limit: spec.limit.map(|limit| limit.saturating_add(spec.skip)),
+            memory_bytes_max: spec.sort_memory_bytes_max,
+            allow_disk_use: spec.allow_disk_use,
+            input: Box::new(node),
+        });
+    }
+    let blocks = matches!(node, Node::Sort(_));
+    if spec.skip > 0 {
+        node = Node::Skip { count: spec.skip, input: Box::new(node) };
+    }
+    if let Some(count) = spec.limit
+        && (!blocks || spec.skip > 0)
+    {
+        node = Node::Limit { count, input: Box::new(node) };
+    }
+    if let Some(projection) = &spec.projection
+        && !spec.return_key
+    {
+        node = project(spec, projection, node);
+    }
+    if spec.show_record_id {
+        node = Node::RecordId { input: Box::new(node) };
+    }
+    node
+}
+
+fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Node {
+    let kind = if from_key(&node) {
+        ProjectionKind::Covered
+    } else if projection.is_simple() {
+        ProjectionKind::Simple
+    } else {
+        ProjectionKind::Default
+    };
+    Node::Projection {
+        kind,
+        projection: projection.clone(),
+        filter: spec.filter.clone(),
+        input: Box::new(node),
+    }
+}
+
+fn from_key(node: &Node) -> bool {
+    matches!(node, Node::FromKey { .. }) || node.inputs().into_iter().any(from_key)
+}

@@ -1,0 +1,30 @@
+//! Plans: how the documents of one collection are found, ordered and shaped.
+//!
+//!   FindSpec (filter, sort, projection, ...) -> candidates -> choice -> Node tree -> open -> Source
+//!
+//! A [`Node`] tree is immutable; explain prints it, `open` turns it into sources. Each leaf of the
+//! filter either became exact index bounds or is tested again on the fetched document, so any plan
+//! returns what a collection scan with filter and sort returns.
+//!
+//!   access.rs      which indexes a filter can use, with which bounds
+//!   interval.rs    sets of values; bounds.rs: predicate -> intervals
+//!   order.rs       whether a scan yields the order asked for
+//!   choose.rs      candidates, and the trial that decides between them
+//!   hint.rs        hint, min, max
+
+mod access;
+mod bounds;
+mod build;
+mod choose;
+mod hint;
+mod interval;
+mod node;
+mod open;
+mod order;
+mod usable;
+
+pub(crate) use build::{FindSpec, plan};
+pub use hint::Hint;
+pub(crate) use interval::{Interval, Intervals};
+pub(crate) use node::{IndexAccess, Node, Plan};
+pub(crate) use open::{Opener, open};

@@ -1,0 +1,189 @@
+//! The nodes of a plan.
+
+use std::sync::Arc;
+
+use nagi_bson::ValueBuf;
+use nagi_lang::{filter::Filter, sort::SortSpec};
+use nagi_store::{Collection, Index};
+
+use super::Intervals;
+use crate::projection::Projection;
+
+/// A chosen plan and what explain says about the choice.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) root: Arc<Node>,
+    /// Candidates that lost the trial.
+    pub(crate) rejected: Vec<Arc<Node>>,
+}
+
+/// One step of a plan. The inputs are nodes themselves.
+pub(crate) enum Node {
+    /// Nothing can match, or the collection does not exist.
+    Eof,
+    CollScan {
+        collection: Arc<Collection>,
+        forward: bool,
+        filter: Option<Arc<Filter>>,
+    },
+    /// The one document with this `_id`.
+    IdLookup {
+        collection: Arc<Collection>,
+        id: ValueBuf,
+    },
+    IndexScan(Arc<IndexAccess>),
+    /// Reads the documents that its input's entries point to.
+    Fetch {
+        collection: Arc<Collection>,
+        filter: Option<Arc<Filter>>,
+        input: Box<Node>,
+    },
+    /// The union of its inputs, each record once.
+    Or {
+        inputs: Vec<Node>,
+    },
+    /// The union of inputs that are sorted already.
+    SortMerge {
+        sort: Arc<SortSpec>,
+        inputs: Vec<Node>,
+    },
+    Sort(SortNode),
+    Skip {
+        count: u64,
+        input: Box<Node>,
+    },
+    Limit {
+        count: u64,
+        input: Box<Node>,
+    },
+    Projection {
+        kind: ProjectionKind,
+        projection: Arc<Projection>,
+        filter: Arc<Filter>,
+        input: Box<Node>,
+    },
+    /// Builds documents from index keys: what covered plans and `returnKey` do.
+    FromKey {
+        access: Arc<IndexAccess>,
+        /// Keeps the key's fields in one flat document with the key pattern's names.
+        flat: bool,
+        input: Box<Node>,
+    },
+    /// Adds `$recordId`.
+    RecordId {
+        input: Box<Node>,
+    },
+    /// Around the plan of a rooted `$or`, for explain.
+    Subplan {
+        input: Box<Node>,
+    },
+}
+
+/// A scan of part of an index.
+pub(crate) struct IndexAccess {
+    pub(crate) index: Arc<Index>,
+    /// For each field of the key pattern the values to visit, ascending.
+    pub(crate) bounds: Vec<Intervals>,
+    /// Forward is the direction of the index itself.
+    pub(crate) forward: bool,
+    /// Whether a record may come up more than once.
+    pub(crate) dedup: bool,
+    /// `min` and `max` of the request: whole keys, inclusive and exclusive.
+    pub(crate) range: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A blocking sort.
+pub(crate) struct SortNode {
+    pub(crate) sort: Arc<SortSpec>,
+    /// Only the first so many are needed.
+    pub(crate) limit: Option<u64>,
+    pub(crate) memory_bytes_max: usize,
+    pub(crate) allow_disk_use: bool,
+    pub(crate) input: Box<Node>,
+}
+
+/// How explain calls a projection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProjectionKind {
+    Simple,
+    Default,
+    Covered,
+}
+
+impl ProjectionKind {
+    pub(crate) fn stage_name(self) -> &'static str {
+        match self {
+            ProjectionKind::Simple => "PROJECTION_SIMPLE",
+            ProjectionKind::Default => "PROJECTION_DEFAULT",
+            ProjectionKind::Covered => "PROJECTION_COVERED",
+        }
+    }
+}
+
+impl Node {
+    /// The inputs, in the order in which `Source::inputs` of the opened node gives theirs.
+    pub(crate) fn inputs(&self) -> Vec<&Node> {
+        match self {
+            Node::Eof | Node::CollScan { .. } | Node::IdLookup { .. } | Node::IndexScan(_) => {
+                Vec::new()
+            }
+            Node::Or { inputs } | Node::SortMerge { inputs, .. } => inputs.iter().collect(),
+            Node::Sort(sort) => vec![&sort.input],
+            Node::Fetch { input, .. }
+            | Node::Skip { input, .. }
+            | Node::Limit { input, .. }
+            | Node::Projection { input, .. }
+            | Node::FromKey { input, .. }
+            | Node::RecordId { input }
+            | Node::Subplan { input } => vec![input],
+        }
+    }
+
+    /// Explain's name of the stage. `FromKey` has none: it is part of the projection above it.
+    pub(crate) fn stage_name(&self) -> &'static str {
+        match self {
+            Node::Eof => "EOF",
+            Node::CollScan { .. } => "COLLSCAN",
+            Node::IdLookup { .. } => "IDHACK",
+            Node::IndexScan(_) => "IXSCAN",
+            Node::Fetch { .. } => "FETCH",
+            Node::Or { .. } => "OR",
+            Node::SortMerge { .. } => "SORT_MERGE",
+            Node::Sort(_) => "SORT",
+            Node::Skip { .. } => "SKIP",
+            Node::Limit { .. } => "LIMIT",
+            Node::Projection { kind, .. } => kind.stage_name(),
+            Node::FromKey { .. } => "RETURN_KEY",
+            Node::RecordId { .. } => "RECORD_ID",
+            Node::Subplan { .. } => "SUBPLAN",
+        }
+    }
+
+    /// The log's `planSummary`: leaves with their key patterns.
+    pub(crate) fn summary(&self, out: &mut String) {
+        let leaf = match self {
+            Node::Eof => "EOF".to_owned(),
+            Node::CollScan { .. } => "COLLSCAN".to_owned(),
+            Node::IdLookup { .. } => "IDHACK".to_owned(),
+            Node::IndexScan(access) => {
+                let key = access.index.spec.key_pattern.as_doc();
+                format!("IXSCAN {}", nagi_bson::text::doc_text(key))
+            }
+            _ => String::new(),
+        };
+        if !leaf.is_empty() {
+            if !out.is_empty() {
+                out.push_str(", ");
+            }
+            out.push_str(&leaf);
+        }
+        for input in self.inputs() {
+            input.summary(out);
+        }
+    }
+
+    /// Whether any part blocks, for the choice between candidates.
+    pub(crate) fn has_blocking_sort(&self) -> bool {
+        matches!(self, Node::Sort(_)) || self.inputs().into_iter().any(Node::has_blocking_sort)
+    }
+}

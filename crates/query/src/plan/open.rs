@@ -1,0 +1,58 @@
+//! From a plan to running sources.
+
+use std::sync::Arc;
+
+use super::node::Node;
+use crate::source::{
+    self, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, Project, RecordIds,
+    Skip, Sort, SortMerge, Source, Union,
+};
+
+/// How to open.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Opener {
+    /// Put a counter around every node, for explain.
+    pub(crate) counted: bool,
+}
+
+/// The sources of a plan. Nothing is read yet.
+pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
+    let input = |node: &Node| open(node, opener);
+    let opened: Box<dyn Source> = match node {
+        Node::Eof => Box::new(Eof),
+        Node::CollScan { collection, forward, filter } => {
+            Box::new(CollScan::new(collection.clone(), *forward, filter.clone()))
+        }
+        Node::IdLookup { collection, id } => {
+            Box::new(IdLookup::new(collection.clone(), id.clone()))
+        }
+        Node::IndexScan(access) => Box::new(IndexScan::new(access)),
+        Node::Fetch { collection, filter, input: below } => {
+            Box::new(Fetch::new(input(below), collection.clone(), filter.clone()))
+        }
+        Node::Or { inputs } => Box::new(Union::new(inputs.iter().map(input).collect())),
+        Node::SortMerge { sort, inputs } => {
+            Box::new(SortMerge::new(inputs.iter().map(input).collect(), sort.clone()))
+        }
+        Node::Sort(sort) => Box::new(Sort::new(
+            input(&sort.input),
+            sort.sort.clone(),
+            source::SortLimits {
+                count: sort.limit,
+                memory_bytes: sort.memory_bytes_max,
+                allow_disk_use: sort.allow_disk_use,
+            },
+        )),
+        Node::Skip { count, input: below } => Box::new(Skip::new(input(below), *count)),
+        Node::Limit { count, input: below } => Box::new(Limit::new(input(below), *count)),
+        Node::Projection { projection, filter, input: below, .. } => {
+            Box::new(Project::new(input(below), projection.clone(), filter.clone()))
+        }
+        Node::FromKey { access, flat, input: below } => {
+            Box::new(FromKey::new(input(below), Arc::clone(&access.index), *flat))
+        }
+        Node::RecordId { input: below } => Box::new(RecordIds::new(input(below))),
+        Node::Subplan { input: below } => Box::new(source::Pass::new(input(below))),
+    };
+    if opener.counted { Box::new(Counted::new(opened)) } else { opened }
+}

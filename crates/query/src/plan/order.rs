@@ -1,0 +1,52 @@
+//! Whether walking an index yields the order that a sort asks for.
+//!
+//! Fields fixed to one value may be passed over, in the index and in the sort. A field that holds
+//! arrays sorts by its least (descending: greatest) element; a scan meets that element first, but only
+//! if it visits all of the field's values.
+
+use nagi_lang::sort::SortSpec;
+use nagi_store::Index;
+
+use super::Intervals;
+
+/// The direction (forward?) in which a scan with these bounds yields `sort`, if one does.
+pub(crate) fn direction_for(index: &Index, bounds: &[Intervals], sort: &SortSpec) -> Option<bool> {
+    if sort.needs_meta() {
+        return None;
+    }
+    [true, false].into_iter().find(|forward| provides(index, bounds, sort, *forward))
+}
+
+fn provides(index: &Index, bounds: &[Intervals], sort: &SortSpec, forward: bool) -> bool {
+    let key = &index.spec.key;
+    let arrays_whole =
+        (0..key.len()).all(|field| index.multikey_components(field) == 0 || bounds[field].is_all());
+    let fixed = |field: usize| {
+        bounds[field].is_one_point() && index.multikey_components(field) == 0 && !key[field].hashed
+    };
+    let mut field = 0;
+    for part in sort.parts() {
+        let path = part.path.as_str();
+        loop {
+            if key.iter().enumerate().any(|(at, k)| *k.path == *path && fixed(at)) {
+                break;
+            }
+            let Some(k) = key.get(field) else { return false };
+            if *k.path == *path {
+                let sorted = !k.hashed
+                    && (k.descending == forward) == part.descending
+                    && (index.multikey_components(field) == 0 || arrays_whole);
+                if !sorted {
+                    return false;
+                }
+                field += 1;
+                break;
+            }
+            if !bounds[field].is_one_point() {
+                return false;
+            }
+            field += 1;
+        }
+    }
+    true
+}

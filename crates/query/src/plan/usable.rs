@@ -1,0 +1,88 @@
+//! Whether an index holds every document that a filter can match.
+//!
+//! Sparse indexes leave out documents without the field, partial ones those outside their filter. An
+//! index is usable if the filter's conditions imply being in it: conditions are compared as sets of
+//! values (see `bounds`).
+
+use nagi_bson::Value;
+use nagi_lang::{
+    expr::ParseCx,
+    filter::{Filter, Pred},
+};
+use nagi_store::{Collection, Index};
+
+use super::{
+    access::{self, Item},
+    bounds,
+};
+
+/// The indexes that may serve the filter, by this and by being ready and not hidden.
+pub(crate) fn usable<'c>(
+    collection: &'c Collection,
+    items: &[Item<'_>],
+    filter: &Filter,
+) -> Vec<&'c std::sync::Arc<Index>> {
+    collection
+        .ready_indexes()
+        .filter(|index| !index.spec.hidden)
+        .filter(|index| !index.spec.sparse || in_sparse(index, items))
+        .filter(|index| in_partial(index, items, filter))
+        .collect()
+}
+
+/// A sparse index holds the document if some condition needs one of its fields to be there.
+fn in_sparse(index: &Index, items: &[Item<'_>]) -> bool {
+    index
+        .spec
+        .key
+        .iter()
+        .any(|part| items.iter().any(|item| *item.path == *part.path && item.excludes_missing()))
+}
+
+fn in_partial(index: &Index, items: &[Item<'_>], filter: &Filter) -> bool {
+    let Some(partial) = &index.spec.partial else { return true };
+    let Ok(partial) = Filter::parse(partial.as_doc(), &mut ParseCx::new()) else { return false };
+    implies(filter, items, &partial)
+}
+
+/// Whether every document that `filter` (with its `items`) matches is matched by `needed`.
+fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter) -> bool {
+    match needed {
+        Filter::AlwaysTrue => return true,
+        Filter::And(all) => return all.iter().all(|part| implies(filter, items, part)),
+        Filter::Or(any) if any.iter().any(|part| implies(filter, items, part)) => return true,
+        Filter::Field { path, pred } if items.iter().any(|i| i.implies(path.as_str(), pred)) => {
+            return true;
+        }
+        _ => {}
+    }
+    access::conjuncts(filter).iter().any(|conjunct| match conjunct {
+        Filter::Or(branches) => branches
+            .iter()
+            .all(|branch| implies(branch, &access::items(access::conjuncts(branch)), needed)),
+        _ => false,
+    })
+}
+
+impl Item<'_> {
+    /// Whether a document without the field fails the condition.
+    fn excludes_missing(&self) -> bool {
+        if let Some(Pred::Exists) = self.pred() {
+            return true;
+        }
+        self.bounds(u64::MAX).is_some_and(|bounds| !bounds.set.contains(Value::Null))
+    }
+
+    /// Whether the condition implies `pred` on `path`.
+    fn implies(&self, path: &str, pred: &Pred) -> bool {
+        if self.path != path {
+            return false;
+        }
+        if let Pred::Exists = pred {
+            return self.excludes_missing();
+        }
+        let needed = bounds::of_pred(pred, !path.contains('.'));
+        let Some(own) = self.bounds(u64::MAX) else { return false };
+        needed.exact && own.set.intersect(&needed.set.complement()).is_empty()
+    }
+}

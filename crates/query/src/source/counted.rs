@@ -1,0 +1,106 @@
+//! Counters around sources, for explain; and the source that only passes on.
+
+use std::slice;
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::RecordId;
+
+use super::{Cx, Source, SourceStats};
+
+/// Counts what a source returns. Its inputs are the source's own, so that explain walks the plan and
+/// the opened sources side by side.
+pub(crate) struct Counted {
+    source: Box<dyn Source>,
+    works: u64,
+    advanced: u64,
+    at_end: bool,
+}
+
+impl Counted {
+    pub(crate) fn new(source: Box<dyn Source>) -> Counted {
+        Counted { source, works: 0, advanced: 0, at_end: false }
+    }
+}
+
+impl Source for Counted {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        self.works += 1;
+        let more = self.source.advance(cx)?;
+        self.advanced += u64::from(more);
+        self.at_end = !more;
+        Ok(more)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.source.doc()
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.source.record_id()
+    }
+
+    fn key(&self) -> Option<(&[u8], &[u8])> {
+        self.source.key()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.source.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        self.source.inputs()
+    }
+
+    fn save(&mut self) {
+        self.source.save();
+    }
+
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.source.restore(cx)
+    }
+
+    fn stats(&self) -> SourceStats {
+        let stats = self.source.stats();
+        let examined = stats.keys_examined.max(stats.docs_examined);
+        SourceStats {
+            works: self.works.max(examined + u64::from(self.at_end)),
+            advanced: self.advanced,
+            at_end: self.at_end,
+            ..stats
+        }
+    }
+}
+
+/// Passes everything on: a node that explain shows and that does nothing.
+pub(crate) struct Pass {
+    input: Box<dyn Source>,
+}
+
+impl Pass {
+    pub(crate) fn new(input: Box<dyn Source>) -> Pass {
+        Pass { input }
+    }
+}
+
+impl Source for Pass {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        self.input.advance(cx)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.input.doc()
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.input.record_id()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.input.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}

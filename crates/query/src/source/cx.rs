@@ -1,0 +1,124 @@
+//! What a source needs from outside while it runs: a reader, variables, time, and whether to stop.
+
+use std::cell::Cell;
+
+use bumpalo::Bump;
+use nagi_bson::Doc;
+use nagi_error::{Error, Result};
+use nagi_lang::{
+    expr::{Eval, Vars},
+    filter::MatchCx,
+};
+use nagi_store::{Reader, Store};
+
+/// How many entries leaves look at between two looks at the interrupt.
+const TICKS_PER_POLL: u64 = 64;
+
+/// Whether the operation shall go on: killed, past its deadline, server stopping.
+pub trait Interrupt: Sync {
+    /// An error (11601, 50, ...) when the operation shall stop.
+    fn check(&self) -> Result<()>;
+}
+
+/// Never stops: tests and internal work.
+impl Interrupt for () {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What stays the same for a whole request: interruption, time, and a count of the work done.
+pub struct Env<'c> {
+    interrupt: &'c dyn Interrupt,
+    now_ms: i64,
+    spent: Cell<u64>,
+    /// Work at which the next look at interrupt and budget is due.
+    due: Cell<u64>,
+    budget: Cell<u64>,
+}
+
+impl<'c> Env<'c> {
+    /// `now_ms` is `$$NOW`, milliseconds since 1970.
+    pub fn new(interrupt: &'c dyn Interrupt, now_ms: i64) -> Env<'c> {
+        Env {
+            interrupt,
+            now_ms,
+            spent: Cell::new(0),
+            due: Cell::new(TICKS_PER_POLL),
+            budget: Cell::new(u64::MAX),
+        }
+    }
+
+    /// Time of the request.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Entries looked at so far.
+    pub fn spent(&self) -> u64 {
+        self.spent.get()
+    }
+
+    /// Lets the next `entries` entries pass; then `tick` fails and `is_exhausted` is true.
+    pub(crate) fn set_budget(&self, entries: Option<u64>) {
+        let end = entries.map_or(u64::MAX, |n| self.spent.get().saturating_add(n));
+        self.budget.set(end);
+        self.due.set(end.min(self.spent.get() + TICKS_PER_POLL));
+    }
+
+    /// Whether the budget is used up.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.spent.get() >= self.budget.get()
+    }
+
+    fn tick(&self) -> Result<()> {
+        let spent = self.spent.get() + 1;
+        self.spent.set(spent);
+        if spent < self.due.get() { Ok(()) } else { self.poll() }
+    }
+
+    #[cold]
+    fn poll(&self) -> Result<()> {
+        let spent = self.spent.get();
+        self.due.set(self.budget.get().min(spent + TICKS_PER_POLL));
+        if self.is_exhausted() {
+            return Err(Error::bug("the trial run of this plan has used its budget"));
+        }
+        self.interrupt.check()
+    }
+}
+
+/// The context of a call of `advance`.
+pub struct Cx<'c> {
+    /// The database, for stages that read other collections.
+    pub store: &'c Store,
+    /// The state of it that this call reads.
+    pub reader: Reader<'c>,
+    /// Values of the variables in scope.
+    pub vars: &'c Vars<'c>,
+    /// The request.
+    pub env: &'c Env<'c>,
+}
+
+impl<'c> Cx<'c> {
+    /// Counts an entry that a leaf looked at; fails when the operation shall stop.
+    pub fn tick(&self) -> Result<()> {
+        self.env.tick()
+    }
+
+    /// What expressions evaluate in: `root` as the document, results in `arena`.
+    pub fn eval<'a>(&self, root: Doc<'a>, arena: &'a Bump) -> Eval<'a>
+    where
+        'c: 'a,
+    {
+        Eval::new(root, self.vars, arena, self.env.now_ms)
+    }
+
+    /// What filters match in.
+    pub fn matching<'a>(&self, arena: &'a Bump) -> MatchCx<'a>
+    where
+        'c: 'a,
+    {
+        MatchCx::new(self.vars, arena, self.env.now_ms)
+    }
+}

@@ -1,0 +1,292 @@
+//! The index scan: visits the keys within a plan's bounds, skipping what lies between them.
+//!
+//! Bounds are sets of intervals for each field of the key. As bytes, in the order of the index, each
+//! field has a list of ranges. A key is inside if each of its fields is inside one of the field's
+//! ranges. When a field is not, the next key that could be inside is known: the same prefix with the
+//! next range's begin, or, if there is none, whatever follows the prefix; the cursor seeks there.
+//!
+//! The common shapes (leading fields fixed, then one range, then nothing) are one range of keys: the
+//! cursor is opened on just that, and no key is looked into.
+
+use std::{collections::HashSet, sync::Arc};
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::{IndexCursor, RecordId, keystring};
+
+use super::{Cx, Source, SourceStats};
+use crate::plan::{IndexAccess, Interval, Intervals};
+
+/// Walks index entries. `doc` is empty; see `record_id` and `key`.
+pub(crate) struct IndexScan {
+    access: Arc<IndexAccess>,
+    fields: Box<[Field]>,
+    /// Keys outside `[start, end)` need not be looked at.
+    start: Vec<u8>,
+    end: Vec<u8>,
+    /// Whether every key in `[start, end)` is inside the bounds.
+    whole: bool,
+    cursor: Option<IndexCursor>,
+    /// Where to go on, after `save`.
+    last: Option<(Vec<u8>, RecordId)>,
+    seen: HashSet<RecordId, foldhash::fast::RandomState>,
+    seek: Vec<u8>,
+    done: bool,
+    stats: SourceStats,
+}
+
+/// One field's ranges in the order of the index's bytes.
+struct Field {
+    descending: bool,
+    ranges: Vec<Range>,
+}
+
+struct Range {
+    start: Vec<u8>,
+    start_included: bool,
+    end: Vec<u8>,
+    end_included: bool,
+}
+
+/// Where a key stands.
+enum Position {
+    Inside,
+    /// The next key that may be inside is behind `seek`.
+    Seek,
+    /// Nothing more can be inside.
+    Beyond,
+}
+
+impl Range {
+    fn new(interval: &Interval, descending: bool) -> Range {
+        let encode = |value: &nagi_bson::ValueBuf| {
+            let mut out = Vec::new();
+            keystring::append(value.value(), descending, &mut out);
+            out
+        };
+        let low = (encode(&interval.low), interval.low_included);
+        let high = (encode(&interval.high), interval.high_included);
+        let (start, end) = if descending { (high, low) } else { (low, high) };
+        Range { start: start.0, start_included: start.1, end: end.0, end_included: end.1 }
+    }
+
+    fn is_point(&self) -> bool {
+        self.start == self.end
+    }
+}
+
+fn field(set: &Intervals, descending: bool) -> Field {
+    let mut ranges: Vec<Range> =
+        set.0.iter().map(|interval| Range::new(interval, descending)).collect();
+    if descending {
+        ranges.reverse();
+    }
+    Field { descending, ranges }
+}
+
+impl IndexScan {
+    pub(crate) fn new(access: &Arc<IndexAccess>) -> IndexScan {
+        let key = &access.index.spec.key;
+        let fields: Box<[Field]> = access
+            .bounds
+            .iter()
+            .zip(key.iter())
+            .map(|(set, part)| field(set, part.descending))
+            .collect();
+        let mut scan = IndexScan {
+            access: access.clone(),
+            start: Vec::new(),
+            end: Vec::new(),
+            whole: false,
+            cursor: None,
+            last: None,
+            seen: HashSet::default(),
+            seek: Vec::new(),
+            done: fields.iter().any(|field| field.ranges.is_empty()),
+            fields,
+            stats: SourceStats::default(),
+        };
+        scan.set_range();
+        scan
+    }
+
+    /// Finds `[start, end)` and whether it is all inside.
+    fn set_range(&mut self) {
+        if let Some((min, max)) = &self.access.range {
+            self.start.clone_from(min);
+            self.end.clone_from(max);
+            self.whole = true;
+            return;
+        }
+        let mut prefix = Vec::new();
+        let mut at = 0;
+        while let Some(field) = self.fields.get(at)
+            && let [range] = field.ranges.as_slice()
+            && range.is_point()
+        {
+            prefix.extend_from_slice(&range.start);
+            at += 1;
+        }
+        self.start = prefix.clone();
+        self.end = prefix;
+        if let Some(field) = self.fields.get(at)
+            && let (Some(first), Some(last)) = (field.ranges.first(), field.ranges.last())
+        {
+            self.start.extend_from_slice(&first.start);
+            if !first.start_included {
+                self.start.push(keystring::AFTER);
+            }
+            self.end.extend_from_slice(&last.end);
+            if last.end_included {
+                self.end.push(keystring::AFTER);
+            }
+        } else {
+            self.end.push(keystring::AFTER);
+        }
+        let simple = self.fields.get(at).is_none_or(|field| field.ranges.len() == 1);
+        self.whole = simple && self.access.bounds.iter().skip(at + 1).all(Intervals::is_all);
+    }
+
+    fn cursor(&mut self, cx: &Cx<'_>) -> Result<IndexCursor> {
+        if let Some(cursor) = self.cursor.take() {
+            return Ok(cursor);
+        }
+        self.stats.seeks += 1;
+        let mut cursor = cx.reader.index_cursor(
+            &self.access.index,
+            self.access.forward,
+            &self.start,
+            &self.end,
+        )?;
+        if let Some((key, id)) = &self.last {
+            cursor.resume_after(key, *id);
+        }
+        Ok(cursor)
+    }
+
+    /// Looks at a key; fills `seek` if the scan can skip.
+    fn position(&mut self, key: &[u8]) -> Result<Position> {
+        let mut at = 0;
+        for field in &self.fields {
+            let len = keystring::field_len(&key[at..], field.descending)?;
+            let (prefix, value) = (&key[..at], &key[at..at + len]);
+            let found = if self.access.forward {
+                forward(field, prefix, value, &mut self.seek)
+            } else {
+                backward(field, prefix, value, &mut self.seek)
+            };
+            match found {
+                Position::Inside => at += len,
+                Position::Beyond if at > 0 => {
+                    self.seek.clear();
+                    self.seek.extend_from_slice(prefix);
+                    if self.access.forward {
+                        self.seek.push(keystring::AFTER);
+                    }
+                    return Ok(Position::Seek);
+                }
+                outside => return Ok(outside),
+            }
+        }
+        Ok(Position::Inside)
+    }
+}
+
+/// Whether `value` is in a range; if not, `seek` becomes the first key that could be.
+fn forward(field: &Field, prefix: &[u8], value: &[u8], seek: &mut Vec<u8>) -> Position {
+    let at = field.ranges.partition_point(|range| {
+        &*range.end < value || (&*range.end == value && !range.end_included)
+    });
+    let Some(range) = field.ranges.get(at) else { return Position::Beyond };
+    if &*range.start < value || (&*range.start == value && range.start_included) {
+        return Position::Inside;
+    }
+    seek.clear();
+    seek.extend_from_slice(prefix);
+    seek.extend_from_slice(&range.start);
+    if !range.start_included {
+        seek.push(keystring::AFTER);
+    }
+    Position::Seek
+}
+
+/// As [`forward`], for a scan from the end: `seek` becomes the key that all candidates are less than.
+fn backward(field: &Field, prefix: &[u8], value: &[u8], seek: &mut Vec<u8>) -> Position {
+    let after = field.ranges.partition_point(|range| {
+        &*range.start < value || (&*range.start == value && range.start_included)
+    });
+    let Some(at) = after.checked_sub(1) else { return Position::Beyond };
+    let range = &field.ranges[at];
+    if value < &*range.end || (value == &*range.end && range.end_included) {
+        return Position::Inside;
+    }
+    seek.clear();
+    seek.extend_from_slice(prefix);
+    seek.extend_from_slice(&range.end);
+    if range.end_included {
+        seek.push(keystring::AFTER);
+    }
+    Position::Seek
+}
+
+impl Source for IndexScan {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        let mut cursor = self.cursor(cx)?;
+        while cursor.advance()? {
+            cx.tick()?;
+            self.stats.keys_examined += 1;
+            if !self.whole {
+                match self.position(cursor.key())? {
+                    Position::Inside => {}
+                    Position::Seek => {
+                        self.stats.seeks += 1;
+                        cursor.seek(&self.seek);
+                        continue;
+                    }
+                    Position::Beyond => break,
+                }
+            }
+            if self.access.dedup && !self.seen.insert(cursor.record_id()) {
+                self.stats.dups_dropped += 1;
+                continue;
+            }
+            self.cursor = Some(cursor);
+            return Ok(true);
+        }
+        self.done = true;
+        Ok(false)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::EMPTY
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.cursor.as_ref().map(IndexCursor::record_id)
+    }
+
+    fn key(&self) -> Option<(&[u8], &[u8])> {
+        self.cursor.as_ref().map(|cursor| (cursor.key(), cursor.type_bits()))
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.done
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut []
+    }
+
+    fn save(&mut self) {
+        if let Some(cursor) = self.cursor.take() {
+            self.last = Some((cursor.key().to_vec(), cursor.record_id()));
+        }
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.stats
+    }
+}

@@ -1,0 +1,88 @@
+//! Skips and limits: they count documents and look at none.
+
+use std::slice;
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::RecordId;
+
+use super::{Cx, Source};
+
+/// Passes on the first `left` documents.
+pub(crate) struct Limit {
+    input: Box<dyn Source>,
+    left: u64,
+}
+
+impl Limit {
+    pub(crate) fn new(input: Box<dyn Source>, count: u64) -> Limit {
+        Limit { input, left: count }
+    }
+}
+
+impl Source for Limit {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        self.input.advance(cx)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.input.doc()
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.input.record_id()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.left == 0 || self.input.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}
+
+/// Passes on what follows the first `left` documents.
+pub(crate) struct Skip {
+    input: Box<dyn Source>,
+    left: u64,
+}
+
+impl Skip {
+    pub(crate) fn new(input: Box<dyn Source>, count: u64) -> Skip {
+        Skip { input, left: count }
+    }
+}
+
+impl Source for Skip {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        while self.left > 0 {
+            if !self.input.advance(cx)? {
+                self.left = 0;
+                return Ok(false);
+            }
+            self.left -= 1;
+        }
+        self.input.advance(cx)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.input.doc()
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.input.record_id()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.input.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}

@@ -1,0 +1,109 @@
+//! Sources: what yields documents, one at a time. Plan nodes and pipeline stages are both sources.
+//!
+//! Two calls instead of one lending `next()`: `advance` moves, `doc` lends the current document. So
+//! a filter loops over its input in plain lines, and a caller may write to the database while the
+//! document is still lent.
+//!
+//!   scan / index scan -> fetch -> filter -> sort -> skip -> limit -> projection -> stages ...
+//!
+//! Invariants
+//! - Leaf sources call [`Cx::tick`] for every entry they look at, so that every plan can be killed.
+//! - After `save` a source holds no cursor of the engine; `restore` opens them again, behind the
+//!   entry returned last. What `doc` lends is lost by `save`.
+//! - After `advance` returned false it returns false again.
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::RecordId;
+
+mod counted;
+mod cx;
+mod fetch;
+mod filter;
+mod index_scan;
+mod limit;
+mod memory;
+mod scan;
+mod shape;
+mod sort;
+
+pub(crate) use counted::{Counted, Pass};
+pub use cx::{Cx, Env, Interrupt};
+pub(crate) use fetch::{Fetch, SortMerge, Union};
+pub(crate) use filter::Filtered;
+pub(crate) use index_scan::IndexScan;
+pub(crate) use limit::{Limit, Skip};
+pub(crate) use memory::{Documents, Singleton};
+pub(crate) use scan::{CollScan, Eof, IdLookup};
+pub(crate) use shape::{FromKey, Project, RecordIds};
+pub(crate) use sort::{Sort, SortLimits};
+
+/// Anything that yields documents.
+pub trait Source: Send {
+    /// Goes to the next document. False at the end.
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool>;
+
+    /// The current document; only after `advance` returned true.
+    fn doc(&self) -> Doc<'_>;
+
+    /// Which record the current document is, if it is one as it is stored.
+    fn record_id(&self) -> Option<RecordId> {
+        None
+    }
+
+    /// The index key (and its type bits) that the current entry came from, if there is one.
+    fn key(&self) -> Option<(&[u8], &[u8])> {
+        None
+    }
+
+    /// The sources it reads from. `save`, `restore` and explain walk it.
+    fn inputs(&mut self) -> &mut [Box<dyn Source>];
+
+    /// Lets go of the engine's cursors but remembers the position.
+    fn save(&mut self) {
+        for input in self.inputs() {
+            input.save();
+        }
+    }
+
+    /// Takes the position up again, reading from `cx`.
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        for input in self.inputs() {
+            input.restore(cx)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is known, without looking, that the next `advance` returns false.
+    fn is_at_end(&self) -> bool {
+        false
+    }
+
+    /// What it counted so far, for explain.
+    fn stats(&self) -> SourceStats {
+        SourceStats::default()
+    }
+}
+
+/// What a source did, beyond the documents it returned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SourceStats {
+    /// Calls of `advance` (counted around the source).
+    pub works: u64,
+    /// Documents returned (counted around the source).
+    pub advanced: u64,
+    /// Whether it came to its end (counted around the source).
+    pub at_end: bool,
+    /// Index keys looked at.
+    pub keys_examined: u64,
+    /// Records looked at.
+    pub docs_examined: u64,
+    /// Times an index or record cursor was positioned.
+    pub seeks: u64,
+    /// Index entries that led to a record seen before.
+    pub dups_dropped: u64,
+    /// Bytes a blocking source held at most.
+    pub bytes_held: u64,
+    /// Bytes a blocking source wrote to disk.
+    pub bytes_spilled: u64,
+}

@@ -1,0 +1,57 @@
+//! `$addFields` and its alias `$set`: computed fields beside the ones there are.
+
+use std::sync::Arc;
+
+use nagi_bson::ValueBuf;
+use nagi_lang::{expr::Eval, project};
+
+use super::{
+    map::{Mapped, Mapper},
+    prelude::*,
+};
+
+pub(super) static ADD_FIELDS: StageSpec =
+    StageSpec { name: "$addFields", place: Place::Anywhere, parse: parse_add_fields };
+pub(super) static SET: StageSpec =
+    StageSpec { name: "$set", place: Place::Anywhere, parse: parse_set };
+
+struct AddFields {
+    fields: Arc<Fields>,
+    name: &'static str,
+    text: ValueBuf,
+}
+
+struct Fields(project::AddFields);
+
+fn parse_add_fields(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    parse("$addFields", spec, cx)
+}
+
+fn parse_set(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    parse("$set", spec, cx)
+}
+
+fn parse(name: &'static str, spec: Value<'_>, cx: &PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let fields = project::AddFields::parse(spec, name, &mut cx.lang())?;
+    Ok(Box::new(AddFields { fields: Arc::new(Fields(fields)), name, text: ValueBuf::new(spec) }))
+}
+
+impl Mapper for Fields {
+    fn map<'a>(&'a self, cx: &Eval<'a>, out: &mut Vec<u8>) -> Result<()> {
+        self.0.apply(cx, &mut DocWriter::new(out))
+    }
+}
+
+impl Stage for AddFields {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Mapped::boxed(input, self.fields.clone())
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::MAP
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put(self.name, self.text.value());
+    }
+}

@@ -1,0 +1,78 @@
+//! `$count`: one document with the number of documents that came in; none if none came.
+
+use super::prelude::*;
+
+pub(super) static COUNT: StageSpec = StageSpec { name: "$count", place: Place::Anywhere, parse };
+
+struct Count {
+    field: Box<str>,
+}
+
+struct Running {
+    input: Box<dyn Source>,
+    field: Box<str>,
+    out: DocBuf,
+    done: bool,
+}
+
+fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Some(field) = spec.as_str() else {
+        bail!(Code::Location(40156), "the count field must be a non-empty string");
+    };
+    if field.is_empty() {
+        bail!(Code::Location(40157), "the count field must be a non-empty string");
+    }
+    if field.starts_with('$') {
+        bail!(Code::Location(40158), "the count field cannot be a $-prefixed path");
+    }
+    if field.contains('\0') {
+        bail!(Code::Location(40159), "the count field cannot contain a null byte");
+    }
+    if field.contains('.') {
+        bail!(Code::Location(40160), "the count field cannot contain '.'");
+    }
+    if field == "_id" {
+        bail!(Code::Location(15948), "a group's _id may only be specified once");
+    }
+    Ok(Box::new(Count { field: field.into() }))
+}
+
+impl Stage for Count {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Running { input, field: self.field.clone(), out: DocBuf::new(), done: false })
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::BLOCKING
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$count", &*self.field);
+    }
+}
+
+impl Source for Running {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(false);
+        }
+        let mut count = 0i64;
+        while self.input.advance(cx)? {
+            count += 1;
+        }
+        let value = match i32::try_from(count) {
+            Ok(small) => Value::Int32(small),
+            Err(_) => Value::Int64(count),
+        };
+        self.out = DocBuf::build(|out| out.put(&self.field, value));
+        Ok(count > 0)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.out.as_doc()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}

@@ -1,0 +1,38 @@
+//! `$limit`: passes on the first n documents.
+
+use super::{numbers, prelude::*};
+use crate::source;
+
+pub(super) static LIMIT: StageSpec = StageSpec { name: "$limit", place: Place::Anywhere, parse };
+
+struct Limit {
+    count: u64,
+}
+
+fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Some(count) = numbers::whole(spec) else {
+        bail!(Code::Location(15957), "the limit must be specified as a number");
+    };
+    if count <= 0 {
+        bail!(Code::Location(15958), "the limit must be positive");
+    }
+    Ok(Box::new(Limit { count: count as u64 }))
+}
+
+impl Stage for Limit {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(source::Limit::new(input, self.count))
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::FILTER
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$limit", self.count as i64);
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step::Limit(self.count)
+    }
+}

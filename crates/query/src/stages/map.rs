@@ -1,0 +1,46 @@
+//! The source under every stage that makes one document of one document.
+
+use std::sync::Arc;
+
+use nagi_lang::expr::Eval;
+
+use super::prelude::*;
+
+/// Writes the output for a document.
+pub(super) trait Mapper: Send + Sync + 'static {
+    fn map<'a>(&'a self, cx: &Eval<'a>, out: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Applies a mapper to each document.
+pub(super) struct Mapped<M> {
+    input: Box<dyn Source>,
+    mapper: Arc<M>,
+    out: Vec<u8>,
+    arena: Bump,
+}
+
+impl<M: Mapper> Mapped<M> {
+    pub(super) fn boxed(input: Box<dyn Source>, mapper: Arc<M>) -> Box<dyn Source> {
+        Box::new(Mapped { input, mapper, out: Vec::new(), arena: Bump::new() })
+    }
+}
+
+impl<M: Mapper> Source for Mapped<M> {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if !self.input.advance(cx)? {
+            return Ok(false);
+        }
+        self.out.clear();
+        self.mapper.map(&cx.eval(self.input.doc(), &self.arena), &mut self.out)?;
+        self.arena.reset();
+        Ok(true)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.out)
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}

@@ -1,0 +1,42 @@
+//! `$match`: passes on the documents that match a filter.
+
+use std::sync::Arc;
+
+use nagi_lang::filter::Filter;
+
+use super::prelude::*;
+use crate::source::Filtered;
+
+pub(super) static MATCH: StageSpec = StageSpec { name: "$match", place: Place::Anywhere, parse };
+
+/// A parsed `$match`.
+pub(crate) struct Match {
+    pub(crate) filter: Arc<Filter>,
+    text: DocBuf,
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Value::Doc(doc) = spec else {
+        bail!(Code::Location(15959), "the match filter must be an expression in an object");
+    };
+    let filter = Filter::parse(doc, &mut cx.lang())?.normalize();
+    Ok(Box::new(Match { filter: Arc::new(filter), text: doc.to_buf() }))
+}
+
+impl Stage for Match {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Filtered::new(input, self.filter.clone()))
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::FILTER
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$match", &self.text);
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step::Match(self)
+    }
+}

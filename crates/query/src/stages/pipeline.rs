@@ -1,0 +1,189 @@
+//! Pipelines: parsed, checked for placement, put in a better order, opened.
+
+use std::sync::Arc;
+
+use nagi_bson::{Array, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{filter::Filter, sort::SortSpec};
+
+use super::{PipelineCx, Place, Stage, StageSpec, Step, Within, stage_spec};
+use crate::{
+    limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
+    source::Source,
+};
+
+/// A parsed pipeline.
+#[derive(Clone)]
+pub(crate) struct Pipeline {
+    pub(crate) stages: Vec<Arc<dyn Stage>>,
+}
+
+/// What a plan can do for the beginning of a pipeline.
+pub(crate) struct Head {
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) sort: Option<Arc<SortSpec>>,
+    pub(crate) skip: u64,
+    pub(crate) limit: Option<u64>,
+    /// How many stages this stands for.
+    pub(crate) stages: usize,
+}
+
+impl Pipeline {
+    /// Parses an array of stages.
+    ///
+    /// # Errors
+    /// 14, 40323, 40324 for the shape, each stage's own, then 40600-40602 and the like for placement.
+    pub(crate) fn parse(pipeline: Array<'_>, cx: &mut PipelineCx<'_>) -> Result<Pipeline> {
+        if cx.depth > PIPELINE_DEPTH_MAX {
+            bail!(
+                Code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
+                "Maximum number of nested sub-pipelines exceeded. Limit is {PIPELINE_DEPTH_MAX}"
+            );
+        }
+        let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
+        let mut rows = Vec::new();
+        for element in pipeline.iter() {
+            let Value::Doc(spec) = element else {
+                bail!(
+                    Code::TYPE_MISMATCH,
+                    "Each element of the 'pipeline' array must be an object"
+                );
+            };
+            let mut fields = spec.iter();
+            let (Some(field), None) = (fields.next(), fields.next()) else {
+                bail!(
+                    Code::Location(40323),
+                    "A pipeline stage specification object must contain exactly one field."
+                );
+            };
+            let Some(row) = stage_spec(field.name()) else {
+                bail!(
+                    Code::Location(40324),
+                    "Unrecognized pipeline stage name: '{}'",
+                    field.name()
+                );
+            };
+            stages.push((row.parse)(field.value(), cx)?.into());
+            rows.push(row);
+            if stages.len() > PIPELINE_STAGES_MAX {
+                bail!(
+                    Code::Location(7_749_501),
+                    "Pipeline length must be no longer than {PIPELINE_STAGES_MAX} stages."
+                );
+            }
+        }
+        for (at, row) in rows.iter().enumerate() {
+            check_place(row, at, rows.len(), cx.within)?;
+        }
+        let mut pipeline = Pipeline { stages };
+        pipeline.reorder();
+        Ok(pipeline)
+    }
+
+    /// Moves each `$match` before the sorts in front of it.
+    fn reorder(&mut self) {
+        for at in 1..self.stages.len() {
+            let mut at = at;
+            while at > 0
+                && matches!(self.stages[at].step(), Step::Match(_))
+                && matches!(self.stages[at - 1].step(), Step::Sort(_))
+            {
+                self.stages.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+    }
+
+    /// What the first stages come to as filter, sort, skip and limit.
+    pub(crate) fn head(&self) -> Head {
+        let mut filters: Vec<Filter> = Vec::new();
+        let mut head = Head {
+            filter: Arc::new(Filter::AlwaysTrue),
+            sort: None,
+            skip: 0,
+            limit: None,
+            stages: 0,
+        };
+        for stage in &self.stages {
+            let untouched = head.skip == 0 && head.limit.is_none();
+            match stage.step() {
+                Step::Match(filter) if untouched && head.sort.is_none() => {
+                    filters.push((*filter.filter).clone());
+                }
+                Step::Sort(sort) if untouched && head.sort.is_none() && sort.is_plannable() => {
+                    head.sort = Some(sort.spec.clone());
+                }
+                Step::Skip(count) => {
+                    head.skip = head.skip.saturating_add(count);
+                    head.limit = head.limit.map(|limit| limit.saturating_sub(count));
+                }
+                Step::Limit(count) => {
+                    head.limit = Some(head.limit.map_or(count, |limit| limit.min(count)));
+                }
+                _ => break,
+            }
+            head.stages += 1;
+        }
+        head.filter = Arc::new(match filters.len() {
+            0 => Filter::AlwaysTrue,
+            1 => filters.remove(0),
+            _ => Filter::And(filters).normalize(),
+        });
+        head
+    }
+
+    /// Opens the stages from `from` on over `input`.
+    pub(crate) fn open(&self, from: usize, mut input: Box<dyn Source>) -> Box<dyn Source> {
+        for (at, stage) in self.stages.iter().enumerate().skip(from) {
+            input = match stage.step() {
+                Step::Sort(sort) => sort.open_limited(input, self.limit_after(at + 1)),
+                _ => stage.open(input),
+            };
+        }
+        input
+    }
+
+    /// How many documents the skips and limits from `at` on ask of a sort before them.
+    fn limit_after(&self, at: usize) -> Option<u64> {
+        let mut skipped = 0u64;
+        let mut wanted = None;
+        for stage in &self.stages[at..] {
+            match stage.step() {
+                Step::Skip(count) => skipped = skipped.saturating_add(count),
+                Step::Limit(count) => {
+                    let count = count.saturating_add(skipped);
+                    wanted = Some(wanted.map_or(count, |before: u64| before.min(count)));
+                }
+                _ => break,
+            }
+        }
+        wanted
+    }
+
+    /// Whether its last stage writes a collection.
+    pub(crate) fn writes(&self) -> bool {
+        self.stages.last().is_some_and(|stage| matches!(stage.step(), Step::Writes))
+    }
+}
+
+fn check_place(row: &StageSpec, at: usize, count: usize, within: Within) -> Result<()> {
+    let name = row.name;
+    if row.place != Place::Anywhere && within == Within::Facet {
+        bail!(Code::Location(40600), "{name} is not allowed to be used within a $facet stage");
+    }
+    match row.place {
+        Place::First if at > 0 => {
+            bail!(Code::Location(40602), "{name} is only valid as the first stage in a pipeline.")
+        }
+        Place::Last if within == Within::Lookup => {
+            bail!(Code::Location(51047), "{name} is not allowed within a $lookup's sub-pipeline")
+        }
+        Place::Last if within == Within::UnionWith => {
+            bail!(Code::Location(31441), "{name} is not allowed within a $unionWith's sub-pipeline")
+        }
+        Place::Last if at + 1 != count => {
+            bail!(Code::Location(40601), "{name} can only be the final stage in the pipeline")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,10 @@
+//! What every stage file needs.
+
+pub(super) use std::slice;
+
+pub(super) use bumpalo::Bump;
+pub(super) use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+pub(super) use nagi_error::{Code, Result, bail};
+
+pub(super) use super::{PipelineCx, Place, Stage, StageSpec, Step, Traits};
+pub(super) use crate::source::{Cx, Source};

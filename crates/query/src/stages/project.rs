@@ -1,0 +1,57 @@
+//! `$project`: which fields stay, which go, which are computed. Also the body of `$unset`.
+
+use std::sync::Arc;
+
+use nagi_bson::ValueBuf;
+use nagi_lang::{expr::Eval, project::AggProjection};
+
+use super::{
+    map::{Mapped, Mapper},
+    prelude::*,
+};
+
+pub(super) static PROJECT: StageSpec =
+    StageSpec { name: "$project", place: Place::Anywhere, parse };
+
+/// A parsed `$project` or `$unset`.
+pub(super) struct Project {
+    pub(super) shape: Arc<Shape>,
+    pub(super) name: &'static str,
+    pub(super) text: ValueBuf,
+}
+
+pub(super) struct Shape(pub(super) AggProjection);
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let shape = AggProjection::parse(spec, &mut cx.lang())?;
+    Ok(Box::new(Project {
+        shape: Arc::new(Shape(shape)),
+        name: "$project",
+        text: ValueBuf::new(spec),
+    }))
+}
+
+impl Mapper for Shape {
+    fn map<'a>(&'a self, cx: &Eval<'a>, out: &mut Vec<u8>) -> Result<()> {
+        self.0.apply(cx, &mut DocWriter::new(out))
+    }
+}
+
+impl Stage for Project {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Mapped::boxed(input, self.shape.clone())
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::MAP
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put(self.name, self.text.value());
+    }
+
+    fn needs(&self, deps: &mut nagi_lang::expr::Deps) -> bool {
+        self.shape.0.deps(deps);
+        !deps.whole
+    }
+}

@@ -1,0 +1,59 @@
+//! `$replaceRoot` and `$replaceWith`: a document computed from the document.
+
+use std::sync::Arc;
+
+use nagi_bson::ValueBuf;
+use nagi_lang::{expr::Eval, project};
+
+use super::{
+    map::{Mapped, Mapper},
+    prelude::*,
+};
+
+pub(super) static REPLACE_ROOT: StageSpec =
+    StageSpec { name: "$replaceRoot", place: Place::Anywhere, parse: parse_root };
+pub(super) static REPLACE_WITH: StageSpec =
+    StageSpec { name: "$replaceWith", place: Place::Anywhere, parse: parse_with };
+
+struct ReplaceRoot {
+    root: Arc<Root>,
+    name: &'static str,
+    text: ValueBuf,
+}
+
+struct Root(project::ReplaceRoot);
+
+fn parse_root(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let root = project::ReplaceRoot::parse(spec, &mut cx.lang())?;
+    Ok(stage(root, "$replaceRoot", spec))
+}
+
+fn parse_with(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let root = project::ReplaceRoot::parse_with(spec, &mut cx.lang())?;
+    Ok(stage(root, "$replaceWith", spec))
+}
+
+fn stage(root: project::ReplaceRoot, name: &'static str, spec: Value<'_>) -> Box<dyn Stage> {
+    Box::new(ReplaceRoot { root: Arc::new(Root(root)), name, text: ValueBuf::new(spec) })
+}
+
+impl Mapper for Root {
+    fn map<'a>(&'a self, cx: &Eval<'a>, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(self.0.apply(cx)?.as_bytes());
+        Ok(())
+    }
+}
+
+impl Stage for ReplaceRoot {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Mapped::boxed(input, self.root.clone())
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::MAP
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put(self.name, self.text.value());
+    }
+}

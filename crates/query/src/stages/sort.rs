@@ -1,0 +1,101 @@
+//! `$sort`: all documents in order. A following `$limit` bounds what it keeps.
+
+use std::sync::Arc;
+
+use nagi_lang::sort::SortSpec;
+
+use super::prelude::*;
+use crate::{
+    limits::SORT_MEMORY_BYTES_MAX,
+    source::{self, SortLimits},
+};
+
+pub(super) static SORT: StageSpec = StageSpec { name: "$sort", place: Place::Anywhere, parse };
+
+/// A parsed `$sort`.
+pub(crate) struct Sort {
+    pub(crate) spec: Arc<SortSpec>,
+    text: DocBuf,
+    allow_disk_use: bool,
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Value::Doc(doc) = spec else {
+        bail!(Code::Location(15973), "the $sort key specification must be an object");
+    };
+    check(doc)?;
+    let spec = SortSpec::parse(doc)?;
+    if spec.is_empty() {
+        bail!(Code::Location(15976), "$sort stage must have at least one sort key");
+    }
+    Ok(Box::new(Sort::new(Arc::new(spec), doc.to_buf(), cx.allow_disk_use)))
+}
+
+/// The stage's own codes for directions; the rest is the specification's.
+fn check(doc: Doc<'_>) -> Result<()> {
+    for element in doc {
+        match element.value() {
+            Value::Doc(meta) if meta.first().is_none_or(|e| e.name() != "$meta") => bail!(
+                Code::Location(17312),
+                "$meta is the only expression supported by $sort right now"
+            ),
+            Value::Doc(_) => {}
+            value if !value.is_number() => bail!(
+                Code::Location(15974),
+                "$sort key ordering must be specified using a number or {{$meta: 'textScore'}}"
+            ),
+            value => {
+                if !matches!(nagi_bson::number::as_f64(value), Some(n) if n == 1.0 || n == -1.0) {
+                    bail!(
+                        Code::Location(15975),
+                        "$sort key ordering must be 1 (for ascending) or -1 (for descending)"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Sort {
+    pub(super) fn new(spec: Arc<SortSpec>, text: DocBuf, allow_disk_use: bool) -> Sort {
+        Sort { spec, text, allow_disk_use }
+    }
+
+    /// Whether a plan may take it over.
+    pub(crate) fn is_plannable(&self) -> bool {
+        !self.spec.needs_meta()
+    }
+
+    /// A running sort of which only the first `count` documents are needed.
+    pub(super) fn open_limited(
+        &self,
+        input: Box<dyn Source>,
+        count: Option<u64>,
+    ) -> Box<dyn Source> {
+        let limits = SortLimits {
+            count,
+            memory_bytes: SORT_MEMORY_BYTES_MAX,
+            allow_disk_use: self.allow_disk_use,
+        };
+        Box::new(source::Sort::new(input, self.spec.clone(), limits))
+    }
+}
+
+impl Stage for Sort {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        self.open_limited(input, None)
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { keeps_order: false, keeps_documents: true, blocking: true }
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.doc("$sort", |out| out.put("sortKey", &self.text));
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step::Sort(self)
+    }
+}

@@ -1,0 +1,273 @@
+//! `$unwind`: one document for each element of an array.
+//!
+//! A value that is no array passes as if it were an array of one; nothing, null and `[]` are left
+//! out unless `preserveNullAndEmptyArrays`.
+
+use std::sync::Arc;
+
+use super::prelude::*;
+
+pub(super) static UNWIND: StageSpec = StageSpec { name: "$unwind", place: Place::Anywhere, parse };
+
+struct Unwind {
+    path: Box<[Box<str>]>,
+    index_path: Option<Box<[Box<str>]>>,
+    preserve: bool,
+}
+
+struct Running {
+    input: Box<dyn Source>,
+    spec: Arc<Unwind>,
+    /// The document being unwound, copied: its output spans several calls.
+    held: Vec<u8>,
+    /// Where in its array the next element lies; none when all are done.
+    next_byte: Option<usize>,
+    index: i64,
+    out: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let mut path = None;
+    let mut preserve = false;
+    let mut index_path = None;
+    match spec {
+        Value::String(text) => path = Some(text),
+        Value::Doc(options) => {
+            for element in options {
+                match element.name() {
+                    "path" => path = Some(path_option(element.value())?),
+                    "preserveNullAndEmptyArrays" => preserve = preserve_option(element.value())?,
+                    "includeArrayIndex" => index_path = Some(index_option(element.value())?),
+                    other => bail!(
+                        Code::Location(28811),
+                        "unrecognized option to $unwind stage: {other}"
+                    ),
+                }
+            }
+        }
+        other => bail!(
+            Code::Location(15981),
+            "expected either a string or an object as specification for $unwind stage, got {}",
+            other.kind().name()
+        ),
+    }
+    let path = path.unwrap_or_default();
+    if path.is_empty() {
+        bail!(Code::Location(28812), "no path specified to $unwind stage");
+    }
+    let Some(field) = path.strip_prefix('$') else {
+        bail!(
+            Code::Location(28818),
+            "path option to $unwind stage should be prefixed with a '$': {path}"
+        );
+    };
+    Ok(Box::new(Shared(Arc::new(Unwind {
+        path: components(field)?,
+        index_path: index_path.map(components).transpose()?,
+        preserve,
+    }))))
+}
+
+fn path_option(value: Value<'_>) -> Result<&str> {
+    let Value::String(path) = value else {
+        bail!(
+            Code::Location(28808),
+            "expected a string as the path for $unwind stage, got {}",
+            value.kind().name()
+        );
+    };
+    Ok(path)
+}
+
+fn preserve_option(value: Value<'_>) -> Result<bool> {
+    let Value::Bool(preserve) = value else {
+        bail!(
+            Code::Location(28809),
+            "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}",
+            value.kind().name()
+        );
+    };
+    Ok(preserve)
+}
+
+fn index_option(value: Value<'_>) -> Result<&str> {
+    match value {
+        Value::String(path) if path.starts_with('$') => bail!(
+            Code::Location(28822),
+            "includeArrayIndex option to $unwind stage should not be prefixed with a '$': {path}"
+        ),
+        Value::String(path) if !path.is_empty() => Ok(path),
+        other => bail!(
+            Code::Location(28810),
+            "expected a non-empty string for the includeArrayIndex  option to $unwind stage, got {}",
+            other.kind().name()
+        ),
+    }
+}
+
+fn components(path: &str) -> Result<Box<[Box<str>]>> {
+    nagi_lang::expr::parse_field_path(path)?;
+    Ok(path.split('.').map(Box::from).collect())
+}
+
+struct Shared(Arc<Unwind>);
+
+impl Stage for Shared {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Running {
+            input,
+            spec: self.0.clone(),
+            held: Vec::new(),
+            next_byte: None,
+            index: 0,
+            out: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::MAP
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.doc("$unwind", |out| {
+            let path: String = format!("${}", self.0.path.join("."));
+            out.put("path", &path);
+            if self.0.preserve {
+                out.put("preserveNullAndEmptyArrays", true);
+            }
+            if let Some(path) = &self.0.index_path {
+                out.put("includeArrayIndex", &path.join("."));
+            }
+        });
+    }
+}
+
+/// The value at a path of plain objects; arrays on the way end it.
+fn value_at<'a>(doc: Doc<'a>, path: &[Box<str>]) -> Value<'a> {
+    let mut value = Value::Doc(doc);
+    for name in path {
+        let Value::Doc(inner) = value else { return Value::Missing };
+        value = inner.get(name);
+    }
+    value
+}
+
+/// Writes `doc` with the value at `path` replaced (or removed if missing). The path leads through
+/// objects only; what is missing on the way is made.
+fn write_replaced(out: &mut DocWriter<'_>, doc: Doc<'_>, path: &[Box<str>], value: Value<'_>) {
+    let (name, rest) = path.split_first().expect("a field path has a component");
+    let mut seen = false;
+    for element in doc {
+        if seen || element.name() != &**name {
+            out.put(element.name(), element.value());
+            continue;
+        }
+        seen = true;
+        write_field(out, name, element.value(), rest, value);
+    }
+    if !seen && !value.is_missing() {
+        write_field(out, name, Value::Missing, rest, value);
+    }
+}
+
+fn write_field(
+    out: &mut DocWriter<'_>,
+    name: &str,
+    old: Value<'_>,
+    rest: &[Box<str>],
+    value: Value<'_>,
+) {
+    if rest.is_empty() {
+        out.put(name, value);
+    } else {
+        let inner = old.as_doc().unwrap_or(Doc::EMPTY);
+        out.doc(name, |out| write_replaced(out, inner, rest, value));
+    }
+}
+
+impl Running {
+    /// Writes one output document; without `value` the document keeps its own.
+    fn emit(&mut self, doc: Doc<'_>, value: Option<Value<'_>>, index: Value<'_>) {
+        self.out.clear();
+        match value {
+            None => self.out.extend_from_slice(doc.as_bytes()),
+            Some(value) => {
+                let mut out = DocWriter::new(&mut self.out);
+                write_replaced(&mut out, doc, &self.spec.path, value);
+            }
+        }
+        if let Some(path) = &self.spec.index_path {
+            std::mem::swap(&mut self.out, &mut self.scratch);
+            self.out.clear();
+            let mut out = DocWriter::new(&mut self.out);
+            write_replaced(&mut out, Doc::trusted(&self.scratch), path, index);
+        }
+    }
+
+    /// The next element of the array at hand.
+    fn next_element(&mut self) -> bool {
+        let Some(at) = self.next_byte.take() else { return false };
+        let held = std::mem::take(&mut self.held);
+        let doc = Doc::trusted(&held);
+        let mut found = false;
+        if let Value::Array(array) = value_at(doc, &self.spec.path) {
+            let mut rest = array.elements_from(at);
+            if let Some(element) = rest.next() {
+                self.next_byte = Some(rest.offset());
+                self.emit(doc, Some(element.value()), Value::Int64(self.index));
+                self.index += 1;
+                found = true;
+            }
+        }
+        self.held = held;
+        found
+    }
+}
+
+impl Source for Running {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        loop {
+            if self.next_element() {
+                return Ok(true);
+            }
+            if !self.input.advance(cx)? {
+                return Ok(false);
+            }
+            let mut held = std::mem::take(&mut self.held);
+            held.clear();
+            held.extend_from_slice(self.input.doc().as_bytes());
+            let doc = Doc::trusted(&held);
+            let mut emitted = true;
+            match value_at(doc, &self.spec.path) {
+                Value::Array(array) if !array.is_empty() => {
+                    (self.next_byte, self.index) = (Some(nagi_bson::Array::FIRST_OFFSET), 0);
+                    emitted = false;
+                }
+                Value::Array(_) if self.spec.preserve => {
+                    self.emit(doc, Some(Value::Missing), Value::Null);
+                }
+                value if value.is_nullish() || matches!(value, Value::Array(_)) => {
+                    emitted = self.spec.preserve;
+                    if emitted {
+                        self.emit(doc, None, Value::Null);
+                    }
+                }
+                _ => self.emit(doc, None, Value::Null),
+            }
+            self.held = held;
+            if emitted {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.out)
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}
