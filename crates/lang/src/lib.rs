@@ -10,3 +10,4 @@ pub mod path;
 pub mod project;
 pub mod regex;
 pub mod sort;
+pub mod update;

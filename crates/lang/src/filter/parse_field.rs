@@ -73,6 +73,13 @@ pub(super) fn compare(path: FieldPath, op: CompareOp, value: Value<'_>) -> Resul
     Ok(Filter::Field { path, pred: Pred::Compare { op, value: ValueBuf::new(value) } })
 }
 
+impl Filter {
+    /// Whether `name` is an operator of a field.
+    pub(crate) fn is_field_operator(name: &str) -> bool {
+        OPERATORS.binary_search_by_key(&name, |row| row.0).is_ok()
+    }
+}
+
 fn field(path: &FieldPath, pred: Pred) -> Filter {
     Filter::Field { path: path.clone(), pred }
 }

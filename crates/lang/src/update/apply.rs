@@ -1,0 +1,397 @@
+//! The walk over document and tree that writes the updated document.
+//!
+//! Several nodes may work at one place: `a.$` and `a.0`, or two array filters that match the same
+//! element. They are walked side by side; two operators at the same place are a conflict.
+
+use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value, ValueSlot, text};
+use nagi_error::{Code, Result, bail};
+
+use super::ops::{At, Viability};
+use super::tree::{Node, name_order};
+use super::{Operators, UpdateCx, check};
+use crate::filter::MatchInfo;
+use crate::path::array_index;
+
+/// Nulls that one update may add in front of a new array element.
+const BACKFILL_MAX: usize = 1_500_000;
+
+/// A child of one or several nodes under one name.
+struct Child<'a> {
+    name: &'a str,
+    nodes: Vec<&'a Node>,
+}
+
+/// One application.
+pub(super) struct Walk<'a> {
+    update: &'a Operators,
+    cx: UpdateCx<'a>,
+    root: Doc<'a>,
+    /// The position a `$` stands for, as a field name.
+    position: Option<&'a str>,
+    /// Whether the document is about to be inserted.
+    inserting: bool,
+    /// Whether the document has an `_id`, which must stay.
+    fixed_id: bool,
+    path: String,
+    scratch: Vec<u8>,
+}
+
+impl Operators {
+    pub(super) fn apply<'a>(
+        &'a self,
+        doc: Doc<'a>,
+        info: MatchInfo,
+        cx: &UpdateCx<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.run(doc, info, false, cx, out)
+    }
+
+    pub(super) fn run<'a>(
+        &'a self,
+        doc: Doc<'a>,
+        info: MatchInfo,
+        inserting: bool,
+        cx: &UpdateCx<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut walk = Walk {
+            update: self,
+            cx: *cx,
+            root: doc,
+            position: info.position.map(|at| &*cx.arena.alloc_str(&at.to_string())),
+            inserting,
+            fixed_id: !doc.get("_id").is_missing(),
+            path: String::new(),
+            scratch: Vec::new(),
+        };
+        let start = out.len();
+        let mut writer = DocWriter::new(out);
+        walk.fields(&[&self.root], doc, &mut writer)?;
+        writer.finish();
+        if self.deep {
+            check::depth(Doc::trusted(&out[start..]))?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Runs `work` with the path longer by `name`.
+    fn below<R>(&mut self, name: &str, work: impl FnOnce(&mut Self) -> R) -> R {
+        let len = self.path.len();
+        if len > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        let result = work(self);
+        self.path.truncate(len);
+        result
+    }
+
+    fn conflict<T>(&self) -> Result<T> {
+        bail!(Code::CONFLICTING_UPDATE_OPERATORS, "Update created a conflict at '{}'", self.path)
+    }
+
+    /// The children of `Fields` nodes in the order in which new ones are appended.
+    fn children(&self, nodes: &[&'a Node]) -> Result<Vec<Child<'a>>> {
+        let mut out: Vec<Child<'a>> = Vec::new();
+        for node in nodes {
+            let Node::Fields { children, positional } = node else { return self.conflict() };
+            if out.is_empty() {
+                out.extend(children.iter().map(|(n, c)| Child { name: n, nodes: vec![c] }));
+            } else {
+                children.iter().for_each(|(name, child)| merge(&mut out, name, child));
+            }
+            if let Some(child) = positional {
+                merge(&mut out, self.position()?, child);
+            }
+        }
+        Ok(out)
+    }
+
+    fn position(&self) -> Result<&'a str> {
+        let Some(position) = self.position else {
+            bail!(
+                Code::BAD_VALUE,
+                "The positional operator did not find the match needed from the query."
+            )
+        };
+        Ok(position)
+    }
+
+    fn fields(&mut self, nodes: &[&'a Node], old: Doc<'a>, out: &mut DocWriter<'_>) -> Result<()> {
+        let children = self.children(nodes)?;
+        let mut done = vec![false; children.len()];
+        let at_root = self.path.is_empty();
+        for element in old {
+            let name = element.name();
+            let Some(at) = children.iter().position(|child| child.name == name) else {
+                out.put(name, element.value());
+                continue;
+            };
+            if std::mem::replace(&mut done[at], true) {
+                out.put(name, element.value());
+                continue;
+            }
+            let nodes = &children[at].nodes;
+            if at_root && name == "_id" {
+                self.id(nodes, element.value(), out)?;
+                continue;
+            }
+            self.below(name, |walk| {
+                check_name(name, &walk.path)?;
+                walk.value(nodes, name, element.value(), out.slot(name))
+            })?;
+        }
+        for (child, done) in children.iter().zip(done) {
+            if !done {
+                self.append(child, at_root, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a field that the document lacks.
+    fn append(&mut self, child: &Child<'a>, at_root: bool, out: &mut DocWriter<'_>) -> Result<()> {
+        let name = child.name;
+        self.below(name, |walk| {
+            if !walk.creates(&child.nodes)? {
+                return Ok(());
+            }
+            check_name(name, &walk.path)?;
+            if at_root && name == "_id" && walk.fixed_id {
+                return immutable(&child.nodes);
+            }
+            walk.create(&child.nodes, out.slot(name))
+        })
+    }
+
+    /// The `_id` of a document that exists: whatever is done must leave it as it is.
+    fn id(&mut self, nodes: &[&'a Node], old: Value<'a>, out: &mut DocWriter<'_>) -> Result<()> {
+        let mut bytes = Vec::new();
+        let mut writer = DocWriter::new(&mut bytes);
+        self.below("_id", |walk| walk.value(nodes, "_id", old, writer.slot("_id")))?;
+        writer.finish();
+        if !Doc::trusted(&bytes).get("_id").same_bytes(&old) {
+            return immutable(nodes);
+        }
+        out.put("_id", old);
+        Ok(())
+    }
+
+    /// A value that exists, under all nodes of its place.
+    fn value(
+        &mut self,
+        nodes: &[&'a Node],
+        name: &str,
+        old: Value<'a>,
+        slot: ValueSlot<'_>,
+    ) -> Result<()> {
+        match nodes {
+            [Node::Leaf(leaf)] => leaf.change.apply(old, &self.at(), slot),
+            [Node::Fields { .. }, ..] => match old {
+                Value::Doc(doc) => slot.doc(|out| self.fields(nodes, doc, out)),
+                Value::Array(array) => slot.array(|out| self.positions(nodes, name, array, out)),
+                scalar => {
+                    let children = self.children(nodes)?;
+                    for child in &children {
+                        self.below(child.name, |walk| walk.blocked(child, name, scalar))?;
+                    }
+                    slot.put(scalar);
+                    Ok(())
+                }
+            },
+            [Node::Elements(_), ..] => match old {
+                Value::Array(array) => slot.array(|out| self.elements(nodes, array, out)),
+                other => bail!(
+                    Code::BAD_VALUE,
+                    "Cannot apply array updates to non-array element {name}: {}",
+                    text::value_text(other)
+                ),
+            },
+            _ => self.conflict(),
+        }
+    }
+
+    /// A path that wants to go on below a value that has no fields.
+    fn blocked(&mut self, child: &Child<'a>, name: &str, value: Value<'a>) -> Result<()> {
+        let shown = format!("{{{name}: {}}}", text::value_text(value));
+        if self.creates(&child.nodes)? {
+            bail!(Code::PATH_NOT_VIABLE, "Cannot create field '{}' in element {shown}", child.name);
+        }
+        if let Some(path) = strict(&child.nodes) {
+            bail!(
+                Code::PATH_NOT_VIABLE,
+                "Cannot use the part ({}) of ({path}) to traverse the element ({shown})",
+                child.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Positions of an array, named as fields.
+    fn positions(
+        &mut self,
+        nodes: &[&'a Node],
+        name: &str,
+        old: Array<'a>,
+        out: &mut ArrayWriter<'_>,
+    ) -> Result<()> {
+        let mut wanted: Vec<(usize, Child<'a>)> = Vec::new();
+        for child in self.children(nodes)? {
+            match array_index(child.name) {
+                Some(at) => wanted.push((at as usize, child)),
+                None => {
+                    self.below(child.name, |walk| walk.blocked(&child, name, Value::Array(old)))?;
+                }
+            }
+        }
+        let mut wanted = wanted.into_iter().peekable();
+        let mut count = 0;
+        for (at, value) in old.iter().enumerate() {
+            count = at + 1;
+            match wanted.next_if(|(index, _)| *index == at) {
+                Some((_, child)) => self.below(child.name, |walk| {
+                    walk.value(&child.nodes, child.name, value, out.slot())
+                })?,
+                None => out.push(value),
+            }
+        }
+        for (at, child) in wanted {
+            self.below(child.name, |walk| {
+                if !walk.creates(&child.nodes)? {
+                    return Ok(());
+                }
+                if at.saturating_sub(count) > BACKFILL_MAX {
+                    bail!(
+                        Code::CANNOT_BACKFILL_ARRAY,
+                        "can't backfill more than {BACKFILL_MAX} elements"
+                    );
+                }
+                while (out.count() as usize) < at {
+                    out.push(Value::Null);
+                }
+                walk.create(&child.nodes, out.slot())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Elements of an array, chosen by array filters.
+    fn elements(
+        &mut self,
+        nodes: &[&'a Node],
+        old: Array<'a>,
+        out: &mut ArrayWriter<'_>,
+    ) -> Result<()> {
+        for (at, value) in old.iter().enumerate() {
+            let mut chosen: Vec<&'a Node> = Vec::new();
+            for node in nodes {
+                let Node::Elements(children) = node else { return self.conflict() };
+                for (identifier, child) in children {
+                    if self.chooses(identifier, value)? {
+                        chosen.push(child);
+                    }
+                }
+            }
+            if chosen.is_empty() {
+                out.push(value);
+                continue;
+            }
+            let name = at.to_string();
+            self.below(&name, |walk| walk.value(&chosen, &name, value, out.slot()))?;
+        }
+        Ok(())
+    }
+
+    fn chooses(&mut self, identifier: &str, element: Value<'a>) -> Result<bool> {
+        if identifier.is_empty() {
+            return Ok(true);
+        }
+        let Some(filter) = self.update.filters.iter().find(|f| *f.name == *identifier) else {
+            return Ok(false);
+        };
+        filter.matches(element, &self.cx.matching(), &mut self.scratch)
+    }
+
+    /// Whether nodes write something where nothing is; array updates need what they update.
+    fn creates(&mut self, nodes: &[&'a Node]) -> Result<bool> {
+        let mut creates = false;
+        for node in nodes {
+            match node {
+                Node::Leaf(leaf) => {
+                    creates |= leaf.change.viability(&self.at())? == Viability::Creates;
+                }
+                Node::Fields { .. } => {
+                    for child in self.children(&[*node])? {
+                        creates |= self.below(child.name, |walk| walk.creates(&child.nodes))?;
+                    }
+                }
+                Node::Elements(_) => bail!(
+                    Code::BAD_VALUE,
+                    "The path '{}' must exist in the document in order to apply array updates.",
+                    self.path
+                ),
+            }
+        }
+        Ok(creates)
+    }
+
+    /// Writes what nodes create where nothing is.
+    fn create(&mut self, nodes: &[&'a Node], slot: ValueSlot<'_>) -> Result<()> {
+        match nodes {
+            [Node::Leaf(leaf)] => leaf.change.apply(Value::Missing, &self.at(), slot),
+            [Node::Fields { .. }, ..] => {
+                let children = self.children(nodes)?;
+                slot.doc(|out| children.iter().try_for_each(|c| self.append(c, false, out)))
+            }
+            _ => self.conflict(),
+        }
+    }
+
+    fn at(&self) -> At<'_, 'a> {
+        At { path: &self.path, root: self.root, cx: &self.cx, inserting: self.inserting }
+    }
+}
+
+fn merge<'a>(children: &mut Vec<Child<'a>>, name: &'a str, node: &'a Node) {
+    match children.binary_search_by(|child| name_order(child.name, name)) {
+        Ok(at) => children[at].nodes.push(node),
+        Err(at) => children.insert(at, Child { name, nodes: vec![node] }),
+    }
+}
+
+/// The path of the first operator that refuses a path it cannot follow.
+fn strict<'a>(nodes: &[&'a Node]) -> Option<&'a str> {
+    nodes.iter().find_map(|node| match node {
+        Node::Leaf(leaf) => leaf.change.is_strict().then_some(&*leaf.path),
+        Node::Fields { children, positional } => children
+            .iter()
+            .map(|(_, node)| node)
+            .chain(positional.as_deref())
+            .find_map(|node| strict(&[node])),
+        Node::Elements(children) => children.iter().find_map(|(_, node)| strict(&[node])),
+    })
+}
+
+fn immutable<T>(nodes: &[&Node]) -> Result<T> {
+    let path = nodes.first().map_or("_id", |node| node.first_path());
+    bail!(
+        Code::IMMUTABLE_FIELD,
+        "Performing an update on the path '{path}' would modify the immutable field '_id'"
+    )
+}
+
+/// Names with `$` cannot be written by operators, except those of references.
+fn check_name(name: &str, path: &str) -> Result<()> {
+    if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
+        bail!(
+            Code::DOLLAR_PREFIXED_FIELD_NAME,
+            "The dollar ($) prefixed field '{name}' in '{path}' is not allowed in the context of \
+             an update's replacement document. Consider using an aggregation pipeline with \
+             $replaceWith."
+        );
+    }
+    Ok(())
+}

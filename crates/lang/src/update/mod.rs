@@ -1,0 +1,208 @@
+//! Updates: operators, replacements and pipelines, from bytes to bytes.
+//!
+//!   Update::parse -> tree of paths with changes -> apply(old document) -> new document
+//!
+//! Operators are rows in `ops`; what is common to them is here and in `tree` and `apply`: paths that
+//! conflict, positional parts, array filters, the order of new fields, the immutable `_id`. The old
+//! document is walked once together with the tree of paths and the new one is written on the way.
+//! Whether something changed is seen from the bytes: same bytes, no update.
+//!
+//! Invariants
+//! - Existing fields keep their place, `_id` comes first; new fields are appended in the order of
+//!   their names (numbers by value).
+//! - On an error, what was written to the output is taken back.
+//!
+//! Does not know about: which documents to update, generated ids (the caller passes one), storage.
+
+mod apply;
+mod array_filter;
+mod check;
+mod ops;
+mod pipeline;
+mod replace;
+mod tree;
+mod upsert;
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, Value, text};
+use nagi_error::{Code, Result, bail};
+
+use crate::expr::{ParseCx, Vars};
+use crate::filter::{MatchCx, MatchInfo};
+
+use array_filter::ArrayFilter;
+use pipeline::Pipeline;
+use replace::Replacement;
+use tree::Node;
+
+/// A parsed update.
+#[derive(Debug)]
+pub struct Update {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Operators(Operators),
+    Replacement(Replacement),
+    Pipeline(Pipeline),
+}
+
+/// An update by operators.
+#[derive(Debug)]
+pub(crate) struct Operators {
+    root: Node,
+    filters: Vec<ArrayFilter>,
+    /// Whether some path has a positional `$`.
+    positional: bool,
+    /// Whether the result may be nested deeper than is allowed and has to be looked at.
+    deep: bool,
+}
+
+/// What an update needs besides the document. Made per document: the arena can be reset between.
+#[derive(Clone, Copy)]
+pub struct UpdateCx<'a> {
+    pub vars: &'a Vars<'a>,
+    pub arena: &'a Bump,
+    /// `$$NOW` and `$currentDate`, milliseconds since 1970.
+    pub now_ms: i64,
+    /// What `$currentDate` of type timestamp and empty timestamps become.
+    pub timestamp: u64,
+}
+
+/// What an update did to a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// The new bytes are the old ones; nothing need be written.
+    NoOp,
+    Modified,
+}
+
+impl Update {
+    /// Parses the `u` of an update statement with its `arrayFilters`.
+    ///
+    /// # Errors
+    /// 9 for what is no update, 40 for conflicting paths, and those of each operator.
+    pub fn parse(
+        spec: Value<'_>,
+        array_filters: &[Doc<'_>],
+        cx: &mut ParseCx<'_>,
+    ) -> Result<Update> {
+        let kind = match spec {
+            Value::Doc(doc) if doc.first().is_some_and(|e| e.name().starts_with('$')) => {
+                Kind::Operators(Operators::parse(doc, array_filters, cx)?)
+            }
+            Value::Doc(_) | Value::Array(_) if !array_filters.is_empty() => {
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "arrayFilters may not be specified for replacement-style or pipeline-style \
+                     updates"
+                );
+            }
+            Value::Doc(doc) => Kind::Replacement(Replacement::new(doc)),
+            Value::Array(stages) => Kind::Pipeline(Pipeline::parse(stages, cx)?),
+            _ => {
+                bail!(Code::FAILED_TO_PARSE, "Update argument must be either an object or an array")
+            }
+        };
+        Ok(Update { kind })
+    }
+
+    pub fn is_replacement(&self) -> bool {
+        matches!(self.kind, Kind::Replacement(_))
+    }
+
+    pub fn is_pipeline(&self) -> bool {
+        matches!(self.kind, Kind::Pipeline(_))
+    }
+
+    /// Whether the position at which the filter matched is needed.
+    pub fn needs_position(&self) -> bool {
+        matches!(&self.kind, Kind::Operators(operators) if operators.positional)
+    }
+
+    /// Writes the updated form of `doc` behind what is in `out`. Nothing is written when nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// 66 for a change of `_id`, 28 for a path through a scalar, 17419 for a result that is too
+    /// large, and those of each operator.
+    pub fn apply<'a>(
+        &'a self,
+        doc: Doc<'a>,
+        info: MatchInfo,
+        cx: &UpdateCx<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<Applied> {
+        let start = out.len();
+        let outcome = match &self.kind {
+            Kind::Operators(operators) => operators.apply(doc, info, cx, out),
+            Kind::Replacement(replacement) => replacement.apply(doc, cx, out),
+            Kind::Pipeline(pipeline) => pipeline.apply(doc, cx, out),
+        };
+        let outcome = outcome.and_then(|()| check::size(out.len() - start));
+        if outcome.is_err() || out[start..] == *doc.as_bytes() {
+            out.truncate(start);
+            return outcome.map(|()| Applied::NoOp);
+        }
+        Ok(Applied::Modified)
+    }
+}
+
+impl<'a> UpdateCx<'a> {
+    /// The part that filters need.
+    pub(crate) fn matching(&self) -> MatchCx<'a> {
+        MatchCx::new(self.vars, self.arena, self.now_ms)
+    }
+}
+
+impl Operators {
+    fn parse(spec: Doc<'_>, filters: &[Doc<'_>], cx: &mut ParseCx<'_>) -> Result<Operators> {
+        let filters = array_filter::parse(filters, cx)?;
+        let mut operators =
+            Operators { root: Node::empty(), filters, positional: false, deep: false };
+        for modifier in spec {
+            let (name, operand) = (modifier.name(), modifier.value());
+            let Some(operator) = ops::find(name) else {
+                if name == "$v" {
+                    bail!(
+                        Code::FAILED_TO_PARSE,
+                        "The $v update field is only recognized internally"
+                    );
+                }
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style \
+                     update specified as an array"
+                );
+            };
+            let Value::Doc(fields) = operand else {
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "Modifiers operate on fields but we found type {} instead. For example: \
+                     {{$mod: {{<field>: ...}}}} not {{{name}: {}}}",
+                    operand.kind().name(),
+                    text::value_text(operand)
+                );
+            };
+            for field in fields {
+                (operator.parse)(&mut operators, field, cx)?;
+            }
+        }
+        operators.check_filters_used(spec)?;
+        Ok(operators)
+    }
+
+    fn check_filters_used(&self, spec: Doc<'_>) -> Result<()> {
+        for filter in &self.filters {
+            if !self.root.uses(&filter.name) {
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "The array filter for identifier '{}' was not used in the update {spec}",
+                    filter.name
+                );
+            }
+        }
+        Ok(())
+    }
+}

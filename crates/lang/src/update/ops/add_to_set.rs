@@ -1,0 +1,69 @@
+//! `$addToSet`: appends values that the array does not hold yet.
+
+use nagi_bson::{Element, Value, ValueBuf, ValueSlot, compare};
+use nagi_error::{Code, Result, bail};
+
+use super::{At, Change, UpdateOp};
+use crate::path::FieldPath;
+use crate::update::{Operators, check};
+
+pub(super) const ADD_TO_SET: UpdateOp =
+    UpdateOp { name: "$addToSet", parse: |update, field, _| parse(update, field) };
+
+/// The values to add, without duplicates.
+#[derive(Debug)]
+pub(crate) struct AddToSet(Vec<ValueBuf>);
+
+fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
+    let mut values = Vec::new();
+    match field.value() {
+        Value::Doc(doc) if doc.first().is_some_and(|e| e.name() == "$each") => {
+            let Value::Array(each) = doc.get("$each") else {
+                bail!(
+                    Code::TYPE_MISMATCH,
+                    "The argument to $each in $addToSet must be an array but it was of type {}",
+                    doc.get("$each").kind().name()
+                );
+            };
+            if doc.count() > 1 {
+                bail!(Code::BAD_VALUE, "Found unexpected fields after $each in $addToSet: {doc}");
+            }
+            for value in each.iter() {
+                if !values.iter().any(|seen: &ValueBuf| compare::equal(seen.value(), value)) {
+                    values.push(ValueBuf::new(value));
+                }
+            }
+        }
+        value => values.push(ValueBuf::new(value)),
+    }
+    update.add(&FieldPath::new(field.name()), Change::AddToSet(AddToSet(values)))
+}
+
+impl AddToSet {
+    /// Levels that the operand adds below its path.
+    pub(super) fn depth(&self) -> usize {
+        1 + self.0.iter().map(|v| check::depth_of(v.value())).max().unwrap_or(0)
+    }
+
+    pub(super) fn apply(&self, old: Value<'_>, at: &At<'_, '_>, slot: ValueSlot<'_>) -> Result<()> {
+        let array = match old {
+            Value::Missing => nagi_bson::Array::EMPTY,
+            Value::Array(array) => array,
+            other => bail!(
+                Code::BAD_VALUE,
+                "Cannot apply $addToSet to non-array field. Field named '{}' has non-array type {}",
+                at.field(),
+                other.kind().name()
+            ),
+        };
+        slot.array(|out| {
+            array.iter().for_each(|value| out.push(value));
+            for value in &self.0 {
+                if !array.iter().any(|old| compare::equal(old, value.value())) {
+                    out.push(value.value());
+                }
+            }
+        });
+        Ok(())
+    }
+}

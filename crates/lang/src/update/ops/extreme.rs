@@ -1,0 +1,36 @@
+//! `$min` and `$max`: the lesser or greater of field and operand in BSON order.
+
+use std::cmp::Ordering;
+
+use nagi_bson::{Element, Value, ValueBuf, ValueSlot, compare};
+use nagi_error::Result;
+
+use super::{Change, UpdateOp};
+use crate::path::FieldPath;
+use crate::update::Operators;
+
+pub(super) const MAX: UpdateOp =
+    UpdateOp { name: "$max", parse: |update, field, _| parse(update, field, Ordering::Greater) };
+
+pub(super) const MIN: UpdateOp =
+    UpdateOp { name: "$min", parse: |update, field, _| parse(update, field, Ordering::Less) };
+
+/// The operand wins when its order to the field is `wins`.
+#[derive(Debug)]
+pub(crate) struct Extreme {
+    wins: Ordering,
+    pub(super) operand: ValueBuf,
+}
+
+fn parse(update: &mut Operators, field: Element<'_>, wins: Ordering) -> Result<()> {
+    let extreme = Extreme { wins, operand: ValueBuf::new(field.value()) };
+    update.add(&FieldPath::new(field.name()), Change::Extreme(extreme))
+}
+
+impl Extreme {
+    pub(super) fn apply(&self, old: Value<'_>, slot: ValueSlot<'_>) {
+        let operand = self.operand.value();
+        let wins = old.is_missing() || compare::values(operand, old) == self.wins;
+        slot.put(if wins { operand } else { old });
+    }
+}

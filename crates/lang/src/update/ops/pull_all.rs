@@ -1,0 +1,39 @@
+//! `$pullAll`: removes the elements that equal one of the given values.
+
+use nagi_bson::{Element, Value, ValueBuf, ValueSlot, compare};
+use nagi_error::{Code, Result, bail};
+
+use super::{Change, UpdateOp};
+use crate::path::FieldPath;
+use crate::update::Operators;
+
+pub(super) const PULL_ALL: UpdateOp =
+    UpdateOp { name: "$pullAll", parse: |update, field, _| parse(update, field) };
+
+fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
+    let Value::Array(values) = field.value() else {
+        bail!(
+            Code::BAD_VALUE,
+            "$pullAll requires an array argument but was given a {}",
+            field.value().kind().name()
+        );
+    };
+    let values = values.iter().map(ValueBuf::new).collect();
+    update.add(&FieldPath::new(field.name()), Change::PullAll(values))
+}
+
+pub(super) fn apply(values: &[ValueBuf], old: Value<'_>, slot: ValueSlot<'_>) -> Result<()> {
+    let array = match old {
+        Value::Missing => return Ok(()),
+        Value::Array(array) => array,
+        _ => bail!(Code::BAD_VALUE, "Cannot apply $pull to a non-array value"),
+    };
+    slot.array(|out| {
+        for element in array.iter() {
+            if !values.iter().any(|value| compare::equal(value.value(), element)) {
+                out.push(element);
+            }
+        }
+    });
+    Ok(())
+}

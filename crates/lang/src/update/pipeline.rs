@@ -1,0 +1,151 @@
+//! Updates by a pipeline: `[{$set: ...}, {$unset: ...}, ...]`.
+//!
+//! Only stages that make one document of one are allowed. Each stage reads the output of the one
+//! before from the arena.
+
+use nagi_bson::{Array, Doc, DocWriter, Value, compare};
+use nagi_error::{Code, Result, bail};
+
+use super::replace::altered;
+use super::{UpdateCx, check};
+use crate::expr::{Eval, ParseCx};
+use crate::project::{AddFields, AggProjection, ReplaceRoot};
+
+/// Parsed stages.
+#[derive(Debug)]
+pub(super) struct Pipeline(Vec<Step>);
+
+#[derive(Debug)]
+enum Step {
+    Add(AddFields),
+    Project(AggProjection),
+    Replace(ReplaceRoot),
+}
+
+impl Pipeline {
+    /// # Errors
+    /// 72 for a stage that is not allowed, 40323 and 40324 for what is no stage.
+    pub(super) fn parse(stages: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Pipeline> {
+        let mut steps = Vec::new();
+        for stage in stages.iter() {
+            let Value::Doc(stage) = stage else {
+                bail!(
+                    Code::TYPE_MISMATCH,
+                    "Each element of the 'pipeline' array must be an object"
+                );
+            };
+            let Some(element) = stage.first().filter(|_| stage.count() == 1) else {
+                bail!(
+                    Code::Location(40323),
+                    "A pipeline stage specification object must contain exactly one field."
+                );
+            };
+            steps.push(step(element.name(), element.value(), cx)?);
+        }
+        Ok(Pipeline(steps))
+    }
+
+    pub(super) fn apply<'a>(
+        &'a self,
+        old: Doc<'a>,
+        cx: &UpdateCx<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let new = self.run(old, cx)?;
+        let (old_id, id) = (old.get("_id"), new.get("_id"));
+        if !id.is_missing() && !old_id.is_missing() && !compare::equal(id, old_id) {
+            return Err(altered(id));
+        }
+        write(new, if id.is_missing() { old_id } else { id }, out)
+    }
+
+    /// The last stage's output.
+    pub(super) fn run<'a>(&'a self, old: Doc<'a>, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
+        let mut doc = old;
+        for step in &self.0 {
+            let eval = Eval::new(doc, cx.vars, cx.arena, cx.now_ms);
+            let mut bytes = Vec::new();
+            let mut writer = DocWriter::new(&mut bytes);
+            match step {
+                Step::Add(stage) => stage.apply(&eval, &mut writer)?,
+                Step::Project(stage) => stage.apply(&eval, &mut writer)?,
+                Step::Replace(stage) => {
+                    let new = stage.apply(&eval)?;
+                    writer.extend(new);
+                }
+            }
+            writer.finish();
+            doc = Doc::trusted(cx.arena.alloc_slice_copy(&bytes));
+        }
+        Ok(doc)
+    }
+}
+
+/// Writes a document with `id` in front.
+pub(super) fn write(doc: Doc<'_>, id: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
+    check::id(id)?;
+    check::depth(doc)?;
+    let mut writer = DocWriter::new(out);
+    writer.put("_id", id);
+    doc.iter().filter(|e| e.name() != "_id").for_each(|e| writer.put(e.name(), e.value()));
+    writer.finish();
+    Ok(())
+}
+
+fn step(name: &str, spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Step> {
+    Ok(match name {
+        "$addFields" | "$set" => Step::Add(AddFields::parse(spec, name, cx)?),
+        "$project" => Step::Project(AggProjection::parse(spec, cx)?),
+        "$unset" => Step::Project(AggProjection::parse_unset(spec)?),
+        "$replaceRoot" => Step::Replace(ReplaceRoot::parse(spec, cx)?),
+        "$replaceWith" => Step::Replace(ReplaceRoot::parse_with(spec, cx)?),
+        _ if !OTHER_STAGES.contains(&name) => {
+            bail!(Code::Location(40324), "Unrecognized pipeline stage name: '{name}'")
+        }
+        _ => {
+            bail!(Code::INVALID_OPTIONS, "{name} is not allowed to be used within an update")
+        }
+    })
+}
+
+/// Stages that exist but may not stand in an update.
+const OTHER_STAGES: [&str; 38] = [
+    "$bucket",
+    "$bucketAuto",
+    "$changeStream",
+    "$changeStreamSplitLargeEvent",
+    "$collStats",
+    "$count",
+    "$currentOp",
+    "$densify",
+    "$documents",
+    "$facet",
+    "$fill",
+    "$geoNear",
+    "$graphLookup",
+    "$group",
+    "$indexStats",
+    "$limit",
+    "$listCatalog",
+    "$listLocalSessions",
+    "$listSampledQueries",
+    "$listSearchIndexes",
+    "$listSessions",
+    "$lookup",
+    "$match",
+    "$merge",
+    "$out",
+    "$planCacheStats",
+    "$querySettings",
+    "$queryStats",
+    "$redact",
+    "$sample",
+    "$search",
+    "$setWindowFields",
+    "$shardedDataDistribution",
+    "$skip",
+    "$sort",
+    "$sortByCount",
+    "$unionWith",
+    "$unwind",
+];

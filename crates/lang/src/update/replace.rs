@@ -1,0 +1,70 @@
+//! Replacement: the new document stands for the old one; only `_id` stays.
+
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, compare, text};
+use nagi_error::{Code, Result, bail};
+
+use super::{UpdateCx, check};
+
+/// A new document.
+#[derive(Debug)]
+pub(super) struct Replacement(DocBuf);
+
+impl Replacement {
+    pub(super) fn new(doc: Doc<'_>) -> Replacement {
+        Replacement(doc.to_buf())
+    }
+
+    pub(super) fn apply(&self, old: Doc<'_>, cx: &UpdateCx<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let id = self.0.get("_id");
+        let old_id = old.get("_id");
+        if !id.is_missing() && !old_id.is_missing() && !compare::equal(id, old_id) {
+            return Err(altered(id));
+        }
+        self.write(if id.is_missing() { old_id } else { id }, cx, out)
+    }
+
+    /// Writes the document with `id` in front; empty timestamps at the top become the time.
+    pub(super) fn write(&self, id: Value<'_>, cx: &UpdateCx<'_>, out: &mut Vec<u8>) -> Result<()> {
+        check::id(id)?;
+        check::depth(self.0.as_doc())?;
+        let mut writer = DocWriter::new(out);
+        writer.put("_id", id);
+        for element in self.0.as_doc() {
+            match (element.name(), element.value()) {
+                ("_id", _) => {}
+                (name, Value::Timestamp(0)) => writer.put(name, Value::Timestamp(cx.timestamp)),
+                (name, value) => writer.put(name, value),
+            }
+        }
+        writer.finish();
+        Ok(())
+    }
+
+    /// The new document's own `_id`.
+    pub(super) fn id(&self) -> Value<'_> {
+        self.0.get("_id")
+    }
+}
+
+/// The error for a document whose `_id` came out different.
+pub(super) fn altered(id: Value<'_>) -> nagi_error::Error {
+    nagi_error::err!(
+        Code::IMMUTABLE_FIELD,
+        "After applying the update, the (immutable) field '_id' was found to have been altered to \
+         _id: {}",
+        text::value_text(id)
+    )
+}
+
+/// # Errors
+/// 54 for an `_id` that is an array; replacements and seeds report it so.
+pub(super) fn no_array(id: Value<'_>) -> Result<()> {
+    if matches!(id, Value::Array(_)) {
+        bail!(
+            Code::NOT_SINGLE_VALUE_FIELD,
+            "After applying the update to the document, the (immutable) field '_id' was found to \
+             be an array or array descendant."
+        );
+    }
+    Ok(())
+}

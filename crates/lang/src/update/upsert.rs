@@ -1,0 +1,153 @@
+//! The document an upsert inserts when nothing matched.
+//!
+//!   equalities of the filter -> seed -> operators, pipeline or replacement -> `_id` in front
+
+use std::collections::BTreeMap;
+
+use nagi_bson::{Doc, DocWriter, Value, compare};
+use nagi_error::{Code, Result, bail};
+
+use super::replace::{altered, no_array};
+use super::{Kind, Update, UpdateCx, check, pipeline};
+use crate::filter::{Filter, MatchInfo, Seed};
+use crate::path::FieldPath;
+
+impl Update {
+    /// Writes the document to insert; `new_id` becomes its `_id` if neither filter nor update gives
+    /// one.
+    ///
+    /// # Errors
+    /// 54 and 111 for a filter that fixes a path twice or not exactly, 66 for an `_id` that differs
+    /// from the filter's, 17420 for a result that is too large, and those of applying.
+    pub fn upsert_document<'a>(
+        &'a self,
+        filter: &Filter,
+        new_id: &[u8; 12],
+        cx: &UpdateCx<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let start = out.len();
+        let outcome = self.write_upsert(filter, new_id, cx, out);
+        let outcome = outcome.and_then(|()| check::size_of_upsert(out.len() - start));
+        if outcome.is_err() {
+            out.truncate(start);
+        }
+        outcome
+    }
+
+    fn write_upsert<'a>(
+        &'a self,
+        filter: &Filter,
+        new_id: &[u8; 12],
+        cx: &UpdateCx<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let new_id = Value::ObjectId(new_id);
+        match &self.kind {
+            Kind::Replacement(replacement) => {
+                let seed = Seed::of_id(filter)?;
+                let seeded = seed.iter().next().map_or(Value::Missing, |(_, value)| value);
+                no_array(seeded)?;
+                let own = replacement.id();
+                if !own.is_missing() && !seeded.is_missing() && !compare::equal(own, seeded) {
+                    return Err(altered(own));
+                }
+                let id = [own, seeded].into_iter().find(|id| !id.is_missing());
+                replacement.write(id.unwrap_or(new_id), cx, out)
+            }
+            Kind::Operators(operators) => {
+                let seed = seed_of(filter, cx)?;
+                let mut made = Vec::new();
+                operators.run(seed, MatchInfo::default(), true, cx, &mut made)?;
+                finish(Doc::trusted(&made), new_id, out)
+            }
+            Kind::Pipeline(stages) => {
+                let seed = seed_of(filter, cx)?;
+                let made = stages.run(seed, cx)?;
+                let (seeded, id) = (seed.get("_id"), made.get("_id"));
+                if !seeded.is_missing() && !compare::equal(seeded, id) {
+                    return Err(altered(id));
+                }
+                finish(made, new_id, out)
+            }
+        }
+    }
+}
+
+/// Puts `_id` in front, the new one if there is none.
+fn finish(made: Doc<'_>, new_id: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let id = made.get("_id");
+    pipeline::write(made, if id.is_missing() { new_id } else { id }, out)
+}
+
+/// A document that has what the filter fixes.
+fn seed_of<'a>(filter: &Filter, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
+    let seed = Seed::of(filter)?;
+    let mut root = Level::default();
+    for (path, value) in seed.iter() {
+        let path = FieldPath::new(path);
+        check_path(&path)?;
+        root.put(&path, 0, value);
+    }
+    let mut bytes = Vec::new();
+    let mut writer = DocWriter::new(&mut bytes);
+    root.write(&mut writer);
+    writer.finish();
+    Ok(Doc::trusted(cx.arena.alloc_slice_copy(&bytes)))
+}
+
+fn check_path(path: &FieldPath) -> Result<()> {
+    if path.as_str().is_empty() {
+        bail!(Code::ILLEGAL_OPERATION, "Cannot call setValue on the root object");
+    }
+    for part in path.parts() {
+        if part.starts_with('$') && !matches!(part, "$id" | "$ref" | "$db") {
+            bail!(
+                Code::DOLLAR_PREFIXED_FIELD_NAME,
+                "The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage."
+            );
+        }
+    }
+    Ok(())
+}
+
+/// One level of the seed: fields in the order in which they were first named.
+#[derive(Default)]
+struct Level<'f> {
+    fields: BTreeMap<String, Entry<'f>>,
+    order: Vec<String>,
+}
+
+enum Entry<'f> {
+    Value(Value<'f>),
+    Level(Level<'f>),
+}
+
+impl<'f> Level<'f> {
+    fn put(&mut self, path: &FieldPath, at: usize, value: Value<'f>) {
+        let name = path.part(at);
+        if !self.fields.contains_key(name) {
+            self.order.push(name.to_owned());
+            let entry = if at + 1 == path.len() {
+                Entry::Value(value)
+            } else {
+                Entry::Level(Level::default())
+            };
+            self.fields.insert(name.to_owned(), entry);
+        }
+        if let (Some(Entry::Level(below)), true) = (self.fields.get_mut(name), at + 1 < path.len())
+        {
+            below.put(path, at + 1, value);
+        }
+    }
+
+    fn write(&self, out: &mut DocWriter<'_>) {
+        for name in &self.order {
+            match self.fields.get(name) {
+                Some(Entry::Value(value)) => out.put(name, *value),
+                Some(Entry::Level(level)) => out.doc(name, |out| level.write(out)),
+                None => {}
+            }
+        }
+    }
+}
