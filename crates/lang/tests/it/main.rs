@@ -1,0 +1,5 @@
+//! Integration tests of the document language: golden text cases, and recorded answers.
+
+mod golden_expr;
+mod pipeline;
+mod recorded;
