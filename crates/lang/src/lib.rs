@@ -10,4 +10,5 @@ pub mod path;
 pub mod project;
 pub mod regex;
 pub mod sort;
+pub mod time;
 pub mod update;

@@ -57,6 +57,11 @@ impl NumberSum {
         true
     }
 
+    /// Adds an integer without widening the result's type (the milliseconds of a date).
+    pub fn add_integer(&mut self, n: i64) {
+        self.integers += i128::from(n);
+    }
+
     fn widen(&mut self, to: Type) {
         let rank = |t| match t {
             Type::Int => 0,
@@ -109,17 +114,10 @@ impl NumberSum {
         if !value.is_finite() {
             return self.decimals.add(Decimal128::from_f64(value));
         }
-        let exact = |n| Decimal128::from_f64_exact(n);
-        // Whole doubles are taken as integers so that no digits behind the point appear.
-        let parts = exact(self.doubles.sum).add(exact(self.doubles.rest));
-        let parts = if self.doubles.sum == 0.0 && self.doubles.rest == 0.0 {
-            Decimal128::ZERO
-        } else {
-            parts
-        };
+        let parts = shortest(self.doubles.sum).add(shortest(self.doubles.rest));
         let integers = match i64::try_from(self.integers) {
             Ok(n) => Decimal128::from_i64(n),
-            Err(_) => Decimal128::from_f64_exact(self.integers as f64),
+            Err(_) => shortest(self.integers as f64),
         };
         self.decimals.add(parts.add(integers))
     }
@@ -162,6 +160,19 @@ impl DoubleDouble {
         }
         self.sum + self.rest
     }
+}
+
+/// A double with all its digits (up to 34) and no zeros behind them: 2.5 is 2.5, 5.0 is 5.
+fn shortest(n: f64) -> Decimal128 {
+    let exact = Decimal128::from_f64_exact(n);
+    let Some(mut parts) = exact.parts() else {
+        return exact;
+    };
+    while parts.exponent < 0 && parts.coefficient.is_multiple_of(10) {
+        parts.coefficient /= 10;
+        parts.exponent += 1;
+    }
+    Decimal128::from_parts(parts).unwrap_or(exact)
 }
 
 /// The rounded sum and what rounding lost.

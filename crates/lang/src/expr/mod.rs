@@ -27,6 +27,7 @@ mod names;
 mod ops;
 mod parse;
 mod path;
+pub(crate) mod print;
 
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
 pub use cx::{LetVars, ParseCx};

@@ -1,7 +1,7 @@
 //! `tests/golden/expr`: one file an operator. Verbs: `doc` sets the document, `eval` evaluates.
 
 use bumpalo::Bump;
-use nagi_bson::{json, DocBuf, Value};
+use nagi_bson::{DocBuf, Value, json};
 use nagi_error::Error;
 use nagi_lang::expr::{Eval, Expr, ParseCx, Vars};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bumpalo::Bump;
-use nagi_bson::{compare, Doc, DocBuf, DocWriter, Value, ValueBuf};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf, compare};
 use nagi_error::{Error, Result};
 use nagi_lang::accum::{AccumSpec, Accumulator};
 use nagi_lang::expr::{Eval, Expr, ParseCx, Vars};
@@ -17,8 +17,16 @@ pub(crate) type Outcome = Option<Result<Vec<DocBuf>>>;
 /// Runs `pipeline` over `docs`.
 pub(crate) fn run(pipeline: &[Doc<'_>], docs: Vec<DocBuf>) -> Outcome {
     let known = [
-        "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$group",
-        "$limit", "$skip", "$sort",
+        "$project",
+        "$addFields",
+        "$set",
+        "$unset",
+        "$replaceRoot",
+        "$replaceWith",
+        "$group",
+        "$limit",
+        "$skip",
+        "$sort",
     ];
     let mut stages = Vec::new();
     for stage in pipeline {
@@ -92,7 +100,6 @@ fn group(spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Stage> {
         None => Err(Error::new(nagi_error::Code::Location(15955), "no _id")),
     }
 }
-
 
 fn apply(stage: &Stage, mut docs: Vec<DocBuf>) -> Result<Vec<DocBuf>> {
     let mut out = Vec::new();

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use nagi_bson::{compare, json, Array, Doc, DocBuf, Value};
+use nagi_bson::{Array, Doc, DocBuf, Value, compare, json};
 
 use crate::pipeline;
 
@@ -45,7 +45,8 @@ fn recorded_answers_agree() {
         }
         println!("{area}: {} of {ran} agree", ran - failed);
         assert!(
-            ran == 0 || 100.0 * f64::from(ran - failed) / f64::from(ran) >= PASS_PERCENT_MIN
+            ran == 0
+                || 100.0 * f64::from(ran - failed) / f64::from(ran) >= PASS_PERCENT_MIN
                 || std::env::var_os("NAGI_GOLDEN_OUT").is_some(),
             "{area}: {failed} of {ran} differ\n{report}"
         );
@@ -117,7 +118,9 @@ fn canonical(doc: Doc<'_>, sets: &[&str]) -> String {
         for element in doc {
             match element.value() {
                 Value::Array(items) if sets.contains(&element.name()) => {
-                    out.array(element.name(), |out| sorted(items).iter().for_each(|v| out.push(*v)));
+                    out.array(element.name(), |out| {
+                        sorted(items).iter().for_each(|v| out.push(*v))
+                    });
                 }
                 value => out.put(element.name(), value),
             }

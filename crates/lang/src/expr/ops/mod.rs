@@ -1,9 +1,33 @@
 //! Families of strict operators. A new operator is a row in a family and a golden case.
 
+mod arith;
+mod array;
+mod bits;
 mod compare;
+mod fold;
+mod misc;
+mod object;
 mod prelude;
+mod round;
+mod sets;
+mod string;
+mod substring;
+mod trig;
 
 use super::Operator;
 
 /// All families.
-pub(super) static FAMILIES: &[&[Operator]] = &[compare::OPS];
+pub(super) static FAMILIES: &[&[Operator]] = &[
+    arith::OPS,
+    array::OPS,
+    bits::OPS,
+    compare::OPS,
+    fold::OPS,
+    misc::OPS,
+    object::OPS,
+    round::OPS,
+    sets::OPS,
+    string::OPS,
+    substring::OPS,
+    trig::OPS,
+];

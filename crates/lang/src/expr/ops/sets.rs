@@ -1,0 +1,149 @@
+//! Sets: arrays whose order and repetitions do not matter. Results are sorted by BSON order.
+use super::prelude::*;
+
+pub(super) static OPS: &[Operator] = &[
+    row("$allElementsTrue", Args::Exactly(1), |_, args| {
+        let items = truth_items("$allElementsTrue", 17040, args[0])?;
+        Ok(Value::Bool(items.iter().all(|v| v.is_truthy())))
+    }),
+    row("$anyElementTrue", Args::Exactly(1), |_, args| {
+        let items = truth_items("$anyElementTrue", 17041, args[0])?;
+        Ok(Value::Bool(items.iter().any(|v| v.is_truthy())))
+    }),
+    row("$setDifference", Args::Exactly(2), difference),
+    row("$setEquals", Args::Any, equals),
+    row("$setIntersection", Args::Any, intersection),
+    row("$setIsSubset", Args::Exactly(2), is_subset),
+    row("$setUnion", Args::Any, union),
+];
+
+fn truth_items<'a>(name: &str, code: i32, value: Value<'a>) -> Result<Array<'a>> {
+    match value {
+        Value::Array(items) => Ok(items),
+        other => bail!(
+            Code::Location(code),
+            "{name}'s argument must be an array, but is {}",
+            type_name(other)
+        ),
+    }
+}
+
+type Items<'a> = ArenaVec<'a, Value<'a>>;
+
+/// The different values, sorted; of equal ones the first stays.
+fn sorted<'a>(cx: &Eval<'a>, items: Array<'a>) -> Items<'a> {
+    let mut values = ArenaVec::from_iter_in(items.iter(), cx.arena);
+    values.sort_by(|a, b| compare::values(*a, *b));
+    values.dedup_by(|a, b| compare::equal(*a, *b));
+    values
+}
+
+fn holds(set: &[Value<'_>], value: Value<'_>) -> bool {
+    set.binary_search_by(|other| compare::values(*other, value)).is_ok()
+}
+
+fn not_array(name: &str, code: i32, value: Value<'_>) -> Error {
+    err!(
+        Code::Location(code),
+        "All operands of {name} must be arrays. One argument is of type: {}",
+        type_name(value)
+    )
+}
+
+fn operand_not_array(name: &str, which: &str, code: i32, value: Value<'_>) -> Error {
+    err!(
+        Code::Location(code),
+        "both operands of {name} must be arrays. {which} argument is of type: {}",
+        type_name(value)
+    )
+}
+
+fn difference<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    if args.iter().any(Value::is_nullish) {
+        return Ok(Value::Null);
+    }
+    let Value::Array(left) = args[0] else {
+        return Err(operand_not_array("$setDifference", "First", 17048, args[0]));
+    };
+    let Value::Array(right) = args[1] else {
+        return Err(operand_not_array("$setDifference", "Second", 17049, args[1]));
+    };
+    let right = sorted(cx, right);
+    // The order of the first array stays.
+    let mut kept: Items<'a> = ArenaVec::new_in(cx.arena);
+    let mut seen = sorted(cx, left);
+    for value in left.iter() {
+        if holds(&right, value) {
+            continue;
+        }
+        if let Ok(at) = seen.binary_search_by(|other| compare::values(*other, value)) {
+            seen.remove(at);
+            kept.push(value);
+        }
+    }
+    cx.array_of(&kept)
+}
+
+fn equals<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    if args.len() < 2 {
+        bail!(Code::Location(17045), "$setEquals needs at least two arguments had: {}", args.len());
+    }
+    let mut first: Option<Items<'a>> = None;
+    let mut same = true;
+    for arg in args {
+        let Value::Array(items) = *arg else {
+            return Err(not_array("$setEquals", 17044, *arg));
+        };
+        let set = sorted(cx, items);
+        same &= first.as_ref().is_none_or(|first| {
+            first.len() == set.len() && first.iter().zip(&set).all(|(a, b)| compare::equal(*a, *b))
+        });
+        first.get_or_insert(set);
+    }
+    Ok(Value::Bool(same))
+}
+
+fn intersection<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    let mut common: Option<Items<'a>> = None;
+    for arg in args {
+        let items = match *arg {
+            Value::Array(items) => items,
+            value if value.is_nullish() => return Ok(Value::Null),
+            other => return Err(not_array("$setIntersection", 17047, other)),
+        };
+        let set = sorted(cx, items);
+        common = Some(match common {
+            None => set,
+            Some(mut common) => {
+                common.retain(|value| holds(&set, *value));
+                common
+            }
+        });
+    }
+    cx.array_of(common.as_deref().unwrap_or(&[]))
+}
+
+fn is_subset<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    let Value::Array(left) = args[0] else {
+        return Err(operand_not_array("$setIsSubset", "First", 17046, args[0]));
+    };
+    let Value::Array(right) = args[1] else {
+        return Err(operand_not_array("$setIsSubset", "Second", 17042, args[1]));
+    };
+    let right = sorted(cx, right);
+    Ok(Value::Bool(left.iter().all(|value| holds(&right, value))))
+}
+
+fn union<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    let mut all: Items<'a> = ArenaVec::new_in(cx.arena);
+    for arg in args {
+        match *arg {
+            Value::Array(items) => all.extend(items.iter()),
+            value if value.is_nullish() => return Ok(Value::Null),
+            other => return Err(not_array("$setUnion", 17043, other)),
+        }
+    }
+    all.sort_by(|a, b| compare::values(*a, *b));
+    all.dedup_by(|a, b| compare::equal(*a, *b));
+    cx.array_of(&all)
+}

@@ -1,0 +1,83 @@
+//! Trigonometry: doubles unless the argument is a decimal; a domain is checked, NaN passes.
+use super::prelude::*;
+use super::round::real;
+
+/// An operator over the whole line, infinities included or not.
+macro_rules! trig {
+    ($name:literal, $double:path, $decimal:path, $low:expr, $high:expr) => {
+        unary($name, |_, args| {
+            in_domain($name, args[0], $low, $high)?;
+            real($name, args[0], $double, $decimal)
+        })
+    };
+}
+
+const INF: f64 = f64::INFINITY;
+/// The largest doubles, for domains that leave out infinity.
+const BIG: f64 = f64::MAX;
+
+pub(super) static OPS: &[Operator] = &[
+    trig!("$acos", f64::acos, Decimal128::acos, -1.0, 1.0),
+    trig!("$acosh", f64::acosh, Decimal128::acosh, 1.0, INF),
+    trig!("$asin", f64::asin, Decimal128::asin, -1.0, 1.0),
+    trig!("$asinh", f64::asinh, Decimal128::asinh, -INF, INF),
+    trig!("$atan", f64::atan, Decimal128::atan, -INF, INF),
+    row("$atan2", Args::Exactly(2), atan2),
+    trig!("$atanh", f64::atanh, Decimal128::atanh, -1.0, 1.0),
+    trig!("$cos", f64::cos, Decimal128::cos, -BIG, BIG),
+    trig!("$cosh", f64::cosh, Decimal128::cosh, -INF, INF),
+    unary("$degreesToRadians", |_, args| {
+        let decimal = |n: Decimal128| n.mul(pi()).div(Decimal128::from_i64(180));
+        real("$degreesToRadians", args[0], |n| n * (std::f64::consts::PI / 180.0), decimal)
+    }),
+    unary("$radiansToDegrees", |_, args| {
+        let decimal = |n: Decimal128| n.mul(Decimal128::from_i64(180)).div(pi());
+        real("$radiansToDegrees", args[0], |n| n * (180.0 / std::f64::consts::PI), decimal)
+    }),
+    trig!("$sin", f64::sin, Decimal128::sin, -BIG, BIG),
+    trig!("$sinh", f64::sinh, Decimal128::sinh, -INF, INF),
+    trig!("$tan", f64::tan, Decimal128::tan, -BIG, BIG),
+    trig!("$tanh", f64::tanh, Decimal128::tanh, -INF, INF),
+];
+
+fn pi() -> Decimal128 {
+    Decimal128::parse("3.141592653589793238462643383279503").expect("34 digits")
+}
+
+fn in_domain(name: &str, value: Value<'_>, low: f64, high: f64) -> Result<()> {
+    match number::as_f64(value) {
+        Some(n) if n < low || n > high => {
+            let (open, close) =
+                if high == BIG { ("(-inf", "inf)".into()) } else { ("[", format!("{high}]")) };
+            let range = if high == BIG {
+                format!("{open},{close}")
+            } else {
+                format!("{open}{low},{close}")
+            };
+            bail!(Code::Location(50989), "cannot apply {name} to {value}, value must be in {range}")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn atan2<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    let (y, x) = (args[0], args[1]);
+    if y.is_nullish() || x.is_nullish() {
+        return Ok(Value::Null);
+    }
+    for (value, code) in [(y, 51044), (x, 51045)] {
+        if !value.is_number() {
+            bail!(
+                Code::Location(code),
+                "$atan2 only supports numeric types, not {}",
+                type_name(value)
+            );
+        }
+    }
+    if let (Value::Decimal128(_), _) | (_, Value::Decimal128(_)) = (y, x) {
+        let decimal = |v| number::as_decimal(v).unwrap_or(Decimal128::NAN);
+        return Ok(Value::Decimal128(decimal(y).atan2(decimal(x))));
+    }
+    let double = |v| number::as_f64(v).unwrap_or(f64::NAN);
+    Ok(Value::Double(double(y).atan2(double(x))))
+}

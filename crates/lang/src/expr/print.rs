@@ -1,0 +1,33 @@
+//! Numbers as text where MongoDB prints them into strings.
+
+/// A double as `$toString` gives it: `2.5`, `1e+308`, `NaN`, `Infinity`, whole numbers without point.
+pub(crate) fn double(n: f64) -> String {
+    if n.is_nan() {
+        return "NaN".into();
+    }
+    if n.is_infinite() {
+        return if n > 0.0 { "Infinity".into() } else { "-Infinity".into() };
+    }
+    general(n, 15)
+}
+
+/// C's `%.<digits>g`.
+pub(crate) fn general(n: f64, digits: usize) -> String {
+    if n == 0.0 {
+        return if n.is_sign_negative() { "-0".into() } else { "0".into() };
+    }
+    let text = format!("{n:.*e}", digits - 1);
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if exponent < -4 || exponent >= digits as i32 {
+        let mantissa = trim_zeros(mantissa);
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    let places = (digits as i32 - 1 - exponent).max(0) as usize;
+    trim_zeros(&format!("{n:.places$}")).to_owned()
+}
+
+fn trim_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}

@@ -1,0 +1,312 @@
+//! Dates as people and programs write them, without a format: ISO 8601 and its neighbours.
+//!
+//! The text is read from left to right as a sequence of parts: a date, a time, a zone, names of
+//! weekdays. A part that appears twice, or that nothing explains, is an error.
+
+use nagi_error::Result;
+
+use super::calendar::{DAY_MS, days_of_month, iso_year_start};
+use super::format::MONTHS;
+use super::parse_format::{failure, incomplete, resolve};
+use super::{Civil, Zone};
+
+#[derive(Default)]
+struct Found {
+    /// Days since 1970.
+    days: Option<i64>,
+    time_ms: Option<i64>,
+    offset: Option<i64>,
+    /// Milliseconds of an `@seconds` text.
+    moment: Option<i64>,
+}
+
+/// Zone abbreviations and their hours, those of e-mail (RFC 2822).
+const ABBREVIATIONS: &[(&str, i64)] = &[
+    ("utc", 0),
+    ("gmt", 0),
+    ("z", 0),
+    ("est", -5),
+    ("edt", -4),
+    ("cst", -6),
+    ("cdt", -5),
+    ("mst", -7),
+    ("mdt", -6),
+    ("pst", -8),
+    ("pdt", -7),
+    ("cet", 1),
+    ("cest", 2),
+    ("bst", 1),
+    ("wet", 0),
+    ("west", 1),
+    ("eet", 2),
+    ("eest", 3),
+    ("msk", 3),
+    ("jst", 9),
+];
+
+const WEEKDAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// Reads a date; `zone` is the operator's argument, none if it was not given.
+pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
+    if text.is_empty() {
+        return Err(failure(text, "0: Empty string"));
+    }
+    let mut found = Found::default();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',', '\n']);
+        if rest.is_empty() {
+            break;
+        }
+        let at = text.len() - rest.len();
+        let next = part(rest, &mut found);
+        rest = next.ok_or_else(|| {
+            failure(text, format!("{at}: Unexpected character '{}'", &rest[..1.min(rest.len())]))
+        })?;
+    }
+    if let Some(moment) = found.moment {
+        return resolve(moment, Some(0), zone);
+    }
+    let days = found.days.ok_or_else(|| incomplete(text))?;
+    let local = days * DAY_MS + found.time_ms.unwrap_or(0);
+    resolve(local, found.offset, zone)
+}
+
+/// Reads one part; gives what follows it.
+fn part<'t>(text: &'t str, found: &mut Found) -> Option<&'t str> {
+    if !text.is_ascii() {
+        return None;
+    }
+    if let Some(rest) = text.strip_prefix('@') {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
+        found.moment = Some(rest[..end].parse::<i64>().ok()?.checked_mul(1000)?);
+        return Some(&rest[end..]);
+    }
+    if found.days.is_none()
+        && let Some((days, rest)) = date(text)
+    {
+        found.days = Some(days);
+        return Some(match rest.as_bytes() {
+            [b'T' | b't', digit, ..] if digit.is_ascii_digit() => &rest[1..],
+            _ => rest,
+        });
+    }
+    if found.time_ms.is_none()
+        && let Some((ms, rest)) = time(text, found.days.is_some())
+    {
+        found.time_ms = Some(ms);
+        return Some(rest);
+    }
+    if found.offset.is_none()
+        && let Some((seconds, rest)) = zone_part(text)
+    {
+        found.offset = Some(seconds);
+        return Some(rest);
+    }
+    let (word, rest) = word(text);
+    let weekday = WEEKDAYS.iter().any(|n| word == *n || (word.len() == 3 && n.starts_with(&word)));
+    (weekday && found.time_ms.is_none()).then_some(rest.trim_start_matches('.'))
+}
+
+/// Leading letters in lower case.
+fn word(text: &str) -> (String, &str) {
+    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    (text[..end].to_ascii_lowercase(), &text[end..])
+}
+
+/// Between `min` and `max` digits.
+fn digits(text: &str, min: usize, max: usize) -> Option<(i64, &str)> {
+    let count = text.bytes().take(max).take_while(u8::is_ascii_digit).count();
+    if count < min {
+        return None;
+    }
+    Some((text[..count].parse().ok()?, &text[count..]))
+}
+
+fn not_digit(rest: &str) -> bool {
+    !rest.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
+    let good = (1..=12).contains(&month) && day >= 1 && day <= days_of_month(year, month);
+    let at = Civil { year, month, day, hour: 0, minute: 0, second: 0, millisecond: 0 };
+    good.then(|| at.days())
+}
+
+fn date(text: &str) -> Option<(i64, &str)> {
+    signed_year(text)
+        .or_else(|| iso_week(text))
+        .or_else(|| year_first(text))
+        .or_else(|| compact(text))
+        .or_else(|| day_first(text))
+        .or_else(|| named_month(text))
+}
+
+/// `-0001-01-01`.
+fn signed_year(text: &str) -> Option<(i64, &str)> {
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let rest = text.strip_prefix(['-', '+'])?;
+    let (year, rest) = digits(rest, 4, 4)?;
+    let (month, rest) = digits(rest.strip_prefix('-')?, 2, 2)?;
+    let (day, rest) = digits(rest.strip_prefix('-')?, 2, 2)?;
+    Some((day_number(sign * year, month, day)?, rest))
+}
+
+/// `2018-W27-2`, `2018W272`, `2018-W27`.
+fn iso_week(text: &str) -> Option<(i64, &str)> {
+    let (year, rest) = digits(text, 4, 4)?;
+    let rest = rest.strip_prefix('-').unwrap_or(rest).strip_prefix('W')?;
+    let (week, rest) = digits(rest, 2, 2)?;
+    let behind = rest.strip_prefix('-').unwrap_or(rest);
+    let (day, rest) = digits(behind, 1, 1).unwrap_or((1, rest));
+    let good = (1..=53).contains(&week) && (0..=7).contains(&day);
+    good.then(|| (iso_year_start(year) + (week - 1) * 7 + day - 1, rest))
+}
+
+/// `2018-07-03`, `2018/7/3`, `2018-07`, `2018-Jul-03`.
+fn year_first(text: &str) -> Option<(i64, &str)> {
+    let (year, rest) = digits(text, 4, 4)?;
+    let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/' | '.'))?;
+    let rest = &rest[1..];
+    let (month, rest) = digits(rest, 1, 2).or_else(|| month(rest))?;
+    match rest.strip_prefix(separator).and_then(|rest| digits(rest, 1, 2)) {
+        Some((day, rest)) if not_digit(rest) => Some((day_number(year, month, day)?, rest)),
+        _ if separator == '-' && not_digit(rest) && !rest.starts_with('-') => {
+            Some((day_number(year, month, 1)?, rest))
+        }
+        _ => None,
+    }
+}
+
+/// `20180703`, with or without a time behind `T`.
+fn compact(text: &str) -> Option<(i64, &str)> {
+    let count = text.bytes().take_while(u8::is_ascii_digit).count();
+    if count != 8 && count != 14 {
+        return None;
+    }
+    let (year, rest) = digits(text, 4, 4)?;
+    let (month, rest) = digits(rest, 2, 2)?;
+    let (day, rest) = digits(rest, 2, 2)?;
+    Some((day_number(year, month, day)?, rest))
+}
+
+/// `07/03/2018` (month first), `3.7.2018` and `03-07-2018` (day first), `03-Jul-2018`.
+fn day_first(text: &str) -> Option<(i64, &str)> {
+    let (first, rest) = digits(text, 1, 2)?;
+    let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/' | '.'))?;
+    let rest = &rest[1..];
+    let (second, rest) = digits(rest, 1, 2).or_else(|| month(rest))?;
+    let (year, rest) = digits(rest.strip_prefix(separator)?, 4, 4)?;
+    if !not_digit(rest) {
+        return None;
+    }
+    let (month, day) = if separator == '/' { (first, second) } else { (second, first) };
+    Some((day_number(year, month, day)?, rest))
+}
+
+/// `July 3, 2018`, `3 July 2018`, `3rd Jul 2018`, `Jul 2018`.
+fn named_month(text: &str) -> Option<(i64, &str)> {
+    if let Some((day, rest)) = digits(text, 1, 2) {
+        let rest =
+            ["st", "nd", "rd", "th"].iter().find_map(|s| rest.strip_prefix(s)).unwrap_or(rest);
+        let (month, rest) = month(rest.trim_start_matches([' ', '-', '.']))?;
+        let (year, rest) = digits(rest.trim_start_matches([' ', '-', '.', ',']), 4, 4)?;
+        return Some((day_number(year, month, day)?, rest));
+    }
+    let (month, rest) = month(text)?;
+    let rest = rest.trim_start_matches([' ', '-', '.']);
+    if let Some((year, behind)) = digits(rest, 4, 4) {
+        return Some((day_number(year, month, 1)?, behind));
+    }
+    let (day, rest) = digits(rest, 1, 2)?;
+    let rest = ["st", "nd", "rd", "th"].iter().find_map(|s| rest.strip_prefix(s)).unwrap_or(rest);
+    let (year, rest) = digits(rest.trim_start_matches([' ', '-', '.', ',']), 4, 4)?;
+    Some((day_number(year, month, day)?, rest))
+}
+
+fn month(text: &str) -> Option<(i64, &str)> {
+    let (word, rest) = word(text);
+    if word.len() < 3 {
+        return None;
+    }
+    let at = MONTHS.iter().position(|name| {
+        let name = name.to_ascii_lowercase();
+        name == word || name[..3] == word || (word == "sept" && name == "september")
+    })?;
+    Some((at as i64 + 1, rest))
+}
+
+/// `14:01`, `14:01:02.123`, `140102` behind a date, `2:01 PM`, `2pm`.
+fn time(text: &str, behind_date: bool) -> Option<(i64, &str)> {
+    let text = text.strip_prefix(['T', 't']).unwrap_or(text);
+    let (hour, rest) = digits(text, 1, 2)?;
+    let compact = behind_date && text.bytes().take_while(u8::is_ascii_digit).count() >= 4;
+    let (minute, second, fraction, rest) = if compact {
+        let (minute, rest) = digits(rest, 2, 2)?;
+        let (second, rest) = digits(rest, 2, 2).unwrap_or((0, rest));
+        (minute, second, 0, rest)
+    } else if let Some(behind) = rest.strip_prefix(':') {
+        let (minute, rest) = digits(behind, 1, 2)?;
+        match rest.strip_prefix(':').and_then(|rest| digits(rest, 1, 2)) {
+            Some((second, rest)) => {
+                let (fraction, rest) = fraction(rest);
+                (minute, second, fraction, rest)
+            }
+            None => (minute, 0, 0, rest),
+        }
+    } else {
+        let (word, _) = word(rest.trim_start());
+        if !matches!(word.as_str(), "am" | "pm") {
+            return None;
+        }
+        (0, 0, 0, rest)
+    };
+    let (hour, rest) = half_day(hour, rest)?;
+    let good = hour < 24 && minute < 60 && second < 60 && not_digit(rest);
+    good.then(|| (hour * 3_600_000 + minute * 60_000 + second * 1000 + fraction, rest))
+}
+
+/// Milliseconds behind the point; further digits are cut.
+fn fraction(text: &str) -> (i64, &str) {
+    let Some(behind) = text.strip_prefix('.') else {
+        return (0, text);
+    };
+    let count = behind.bytes().take_while(u8::is_ascii_digit).count();
+    let ms = behind[..count].bytes().chain(*b"000").take(3);
+    (ms.fold(0, |ms, digit| ms * 10 + i64::from(digit - b'0')), &behind[count..])
+}
+
+fn half_day(hour: i64, rest: &str) -> Option<(i64, &str)> {
+    let (word, behind) = word(rest.trim_start());
+    match word.as_str() {
+        "am" | "pm" if !(1..=12).contains(&hour) => None,
+        "am" => Some((hour % 12, behind)),
+        "pm" => Some((hour % 12 + 12, behind)),
+        _ => Some((hour, rest)),
+    }
+}
+
+/// `Z`, `+05:30`, `GMT+2`, `EST`.
+fn zone_part(text: &str) -> Option<(i64, &str)> {
+    let (word, rest) = word(text);
+    if !word.is_empty() {
+        let known = ABBREVIATIONS.iter().find(|(name, _)| *name == word);
+        if let Some((_, hours)) = known {
+            if rest.starts_with(['/', '_']) {
+                return None;
+            }
+            if *hours == 0 && rest.starts_with(['+', '-']) {
+                return zone_part(rest);
+            }
+            return Some((hours * 3600, rest));
+        }
+        return None;
+    }
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let rest = text.strip_prefix(['+', '-'])?;
+    let (hours, rest) = digits(rest, 1, 2)?;
+    let behind = rest.strip_prefix(':').unwrap_or(rest);
+    let (minutes, rest) = digits(behind, 2, 2).unwrap_or((0, rest));
+    not_digit(rest).then_some((sign * (hours * 3600 + minutes * 60), rest))
+}
