@@ -181,7 +181,7 @@ impl Execution {
     pub fn stats(&mut self) -> ExecutionStats {
         let mut stats =
             ExecutionStats { has_sort_stage: self.blocking_sort, ..ExecutionStats::default() };
-        sum(&mut *self.root, &mut stats);
+        sum_stats(&mut *self.root, &mut stats);
         stats
     }
 
@@ -223,11 +223,12 @@ impl Execution {
     }
 }
 
-fn sum(source: &mut dyn Source, stats: &mut ExecutionStats) {
+/// Adds what a tree of sources looked at.
+pub(crate) fn sum_stats(source: &mut dyn Source, stats: &mut ExecutionStats) {
     let own = source.stats();
     stats.keys_examined += own.keys_examined;
     stats.docs_examined += own.docs_examined;
     for input in source.inputs() {
-        sum(&mut **input, stats);
+        sum_stats(&mut **input, stats);
     }
 }

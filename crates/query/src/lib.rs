@@ -13,6 +13,8 @@
 //! Does not know about: commands, sessions, cursor ids, batches' reply shape, the wall clock.
 
 mod aggregate;
+mod count;
+mod distinct;
 mod execution;
 mod find;
 pub mod limits;
@@ -20,10 +22,17 @@ mod plan;
 mod projection;
 mod source;
 mod stages;
+mod write;
 
 pub use aggregate::{AggregateRequest, aggregate, writes};
+pub use count::{CountRequest, Counted, count};
+pub use distinct::{DistinctRequest, DistinctStats, distinct};
 pub use execution::{Execution, ExecutionStats, Take};
 pub use find::{FindRequest, find, point_read};
 pub use plan::Hint;
 pub use source::{Cx, Env, Interrupt};
 pub use stages::stage_names;
+pub use write::{
+    DeleteStatement, FindAndModifyRequest, FoundAndModified, UpdateOutcome, UpdateStatement,
+    delete, find_and_modify, update,
+};

@@ -54,6 +54,11 @@ impl<'c> Env<'c> {
         self.now_ms
     }
 
+    /// Whether to go on.
+    pub fn interrupt(&self) -> &'c dyn Interrupt {
+        self.interrupt
+    }
+
     /// Entries looked at so far.
     pub fn spent(&self) -> u64 {
         self.spent.get()

@@ -1,0 +1,119 @@
+//! `count`: how many documents match. Without a filter the collection's own counter answers.
+
+use std::sync::Arc;
+
+use nagi_bson::{ArrayBuf, Doc, Value};
+use nagi_error::Result;
+use nagi_lang::{expr::Vars, filter::Filter};
+use nagi_store::{Namespace, Store};
+
+use crate::{
+    aggregate::{self, AggregateRequest},
+    execution::{ExecutionStats, Take, sum_stats},
+    find::{self, FindRequest},
+    plan::{self, FindSpec, Hint, Plan},
+    source::{Cx, Env},
+};
+
+/// The arguments of `count`.
+#[derive(Debug, Clone, Copy)]
+pub struct CountRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub filter: Doc<'a>,
+    pub skip: u64,
+    /// None: all. (A negative limit of the command is its absolute value, 0 is none.)
+    pub limit: Option<u64>,
+    pub hint: Option<Hint<'a>>,
+}
+
+/// A number with what it took, for the log.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    pub count: i64,
+    pub plan_summary: String,
+    pub stats: ExecutionStats,
+}
+
+/// Whether the collection's counter answers the request.
+pub(crate) fn is_metadata(request: &CountRequest<'_>) -> bool {
+    request.filter.is_empty() && request.hint.is_none()
+}
+
+pub(crate) fn plan_count(
+    store: &Store,
+    request: &CountRequest<'_>,
+    cx: &mut Cx<'_>,
+) -> Result<Plan> {
+    let find = FindRequest {
+        filter: request.filter,
+        hint: request.hint,
+        skip: request.skip,
+        limit: request.limit,
+        ..FindRequest::new(request.namespace)
+    };
+    let parsed = find::parse(&find, cx.env.now_ms())?;
+    let collection = store.collection(request.namespace);
+    // No path is needed: exact bounds alone can count.
+    let spec = FindSpec { needed: Some(Vec::new()), ..find::spec(&find, &parsed, collection) };
+    plan::plan(&spec, cx)
+}
+
+/// Counts.
+pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
+    let Some(collection) = store.collection(request.namespace) else {
+        Filter::parse(request.filter, &mut nagi_lang::expr::ParseCx::new())?;
+        return Ok(Counted { plan_summary: "EOF".to_owned(), ..Counted::default() });
+    };
+    if collection.is_view() {
+        return count_view(store, request, env);
+    }
+    if is_metadata(request) {
+        let all = u64::try_from(collection.count()).unwrap_or(0).saturating_sub(request.skip);
+        let count = request.limit.map_or(all, |limit| limit.min(all)) as i64;
+        return Ok(Counted {
+            count,
+            plan_summary: "RECORD_STORE_FAST_COUNT".to_owned(),
+            ..Counted::default()
+        });
+    }
+    let snapshot = store.snapshot()?;
+    let mut cx = Cx { store, reader: snapshot.reader(), vars: &Vars::EMPTY, env };
+    let plan = plan_count(store, request, &mut cx)?;
+    let mut source = plan::open(&plan.root, &plan::Opener::default());
+    let mut out = Counted { plan_summary: find::summary(&plan), ..Counted::default() };
+    while source.advance(&mut cx)? {
+        out.count += 1;
+    }
+    sum_stats(&mut *source, &mut out.stats);
+    Ok(out)
+}
+
+fn count_view(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
+    let pipeline = ArrayBuf::build(|out| {
+        out.doc(|out| out.put("$match", request.filter));
+        if request.skip > 0 {
+            out.doc(|out| out.put("$skip", request.skip as i64));
+        }
+        if let Some(limit) = request.limit {
+            out.doc(|out| out.put("$limit", limit as i64));
+        }
+        out.doc(|out| out.put("$count", "count"));
+    });
+    let on_view = AggregateRequest {
+        hint: request.hint,
+        ..AggregateRequest::new(request.namespace, pipeline.as_array())
+    };
+    let mut execution = aggregate::aggregate(store, &on_view, env)?;
+    let mut out =
+        Counted { plan_summary: execution.plan_summary().to_owned(), ..Counted::default() };
+    execution.batch(env.interrupt(), &mut |doc| {
+        if let Value::Int32(n) = doc.get("count") {
+            out.count = i64::from(n);
+        } else if let Value::Int64(n) = doc.get("count") {
+            out.count = n;
+        }
+        Ok(Take::More)
+    })?;
+    out.stats = execution.stats();
+    Ok(out)
+}

@@ -1,0 +1,142 @@
+//! `distinct`: the different values at a path. Arrays are unwound one level; numbers of different
+//! types that are equal are one value, the first one seen.
+
+use std::{collections::HashMap, sync::Arc};
+
+use nagi_bson::{ArrayBuf, ArrayWriter, Doc, Value, ValueBuf, compare};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{expr::Vars, path, path::FieldPath};
+use nagi_store::{Namespace, Store};
+
+use crate::{
+    aggregate::{self, AggregateRequest},
+    execution::{ExecutionStats, Take, sum_stats},
+    find::{self, FindRequest},
+    limits::DISTINCT_BYTES_MAX,
+    plan::{self, FindSpec, Hint, Plan},
+    source::{Cx, Env},
+};
+
+/// The arguments of `distinct`.
+#[derive(Debug, Clone, Copy)]
+pub struct DistinctRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub key: &'a str,
+    pub filter: Doc<'a>,
+    pub hint: Option<Hint<'a>>,
+}
+
+/// What it took.
+#[derive(Debug, Clone, Default)]
+pub struct DistinctStats {
+    pub plan_summary: String,
+    pub stats: ExecutionStats,
+}
+
+/// Values seen, found by hash and chained where hashes meet.
+#[derive(Default)]
+struct Seen {
+    values: Vec<(ValueBuf, Option<u32>)>,
+    heads: HashMap<u64, u32, foldhash::fast::RandomState>,
+    bytes: usize,
+}
+
+impl Seen {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        let hash = compare::hash_of(value);
+        let head = self.heads.get(&hash).copied();
+        let mut at = head;
+        while let Some(index) = at {
+            let (old, next) = &self.values[index as usize];
+            if compare::equal(old.value(), value) {
+                return Ok(());
+            }
+            at = *next;
+        }
+        let value = ValueBuf::new(value);
+        self.bytes += value.heap_bytes();
+        if self.bytes > DISTINCT_BYTES_MAX {
+            bail!(Code::Location(17217), "distinct too big, 16mb cap");
+        }
+        self.values.push((value, head));
+        self.heads.insert(hash, (self.values.len() - 1) as u32);
+        Ok(())
+    }
+}
+
+pub(crate) fn plan_distinct(
+    store: &Store,
+    request: &DistinctRequest<'_>,
+    cx: &mut Cx<'_>,
+) -> Result<Plan> {
+    let find = FindRequest {
+        filter: request.filter,
+        hint: request.hint,
+        ..FindRequest::new(request.namespace)
+    };
+    let parsed = find::parse(&find, cx.env.now_ms())?;
+    let collection = store.collection(request.namespace);
+    let needed = Some(vec![request.key.to_owned()]);
+    let spec = FindSpec { needed, ..find::spec(&find, &parsed, collection) };
+    plan::plan(&spec, cx)
+}
+
+/// Writes the different values into `out`.
+///
+/// # Errors
+/// 17217 if they come to more than 16 MB; 2 for an empty key or one with a NUL.
+pub fn distinct(
+    store: &Arc<Store>,
+    request: &DistinctRequest<'_>,
+    env: &Env<'_>,
+    out: &mut ArrayWriter<'_>,
+) -> Result<DistinctStats> {
+    if request.key.contains('\0') {
+        bail!(Code::BAD_VALUE, "distinct key cannot contain an embedded null byte");
+    }
+    let path = FieldPath::new(request.key);
+    let mut seen = Seen::default();
+    let mut stats = DistinctStats::default();
+    if store.collection(request.namespace).is_some_and(|c| c.is_view()) {
+        let pipeline = ArrayBuf::build(|out| {
+            out.doc(|out| out.put("$match", request.filter));
+        });
+        let on_view = AggregateRequest {
+            hint: request.hint,
+            ..AggregateRequest::new(request.namespace, pipeline.as_array())
+        };
+        let mut execution = aggregate::aggregate(store, &on_view, env)?;
+        execution.batch(env.interrupt(), &mut |doc| {
+            collect(doc, &path, &mut seen)?;
+            Ok(Take::More)
+        })?;
+        stats.plan_summary = execution.plan_summary().to_owned();
+        stats.stats = execution.stats();
+    } else {
+        let snapshot = store.snapshot()?;
+        let mut cx = Cx { store, reader: snapshot.reader(), vars: &Vars::EMPTY, env };
+        let plan = plan_distinct(store, request, &mut cx)?;
+        let mut source = plan::open(&plan.root, &plan::Opener::default());
+        while source.advance(&mut cx)? {
+            collect(source.doc(), &path, &mut seen)?;
+        }
+        stats.plan_summary = find::summary(&plan);
+        sum_stats(&mut *source, &mut stats.stats);
+    }
+    seen.values.iter().for_each(|(value, _)| out.push(value.value()));
+    Ok(stats)
+}
+
+/// Adds the values at the path: of an array each element, else the value; nothing for a missing one.
+fn collect(doc: Doc<'_>, path: &FieldPath, seen: &mut Seen) -> Result<()> {
+    let mut outcome = Ok(());
+    path::any(doc, path, path::Leaf::Whole, &mut |value, _| {
+        outcome = match value {
+            Value::Missing => Ok(()),
+            Value::Array(array) => array.iter().try_for_each(|element| seen.add(element)),
+            value => seen.add(value),
+        };
+        Ok(outcome.is_err())
+    })?;
+    outcome
+}

@@ -1,0 +1,67 @@
+//! `delete`: one statement of the command.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_lang::expr::Vars;
+use nagi_store::{Durability, Namespace, Store};
+
+use super::{Selection, Tally, in_chunks, target, with_txn};
+use crate::{plan::Hint, source::Env};
+
+/// One element of `deletes`.
+#[derive(Debug, Clone, Copy)]
+pub struct DeleteStatement<'a> {
+    pub filter: Doc<'a>,
+    /// All that match (`limit: 0`), or the first.
+    pub multi: bool,
+    pub hint: Option<Hint<'a>>,
+    /// The command's `let`.
+    pub let_vars: Doc<'a>,
+}
+
+impl<'a> DeleteStatement<'a> {
+    pub fn new(filter: Doc<'a>, multi: bool) -> DeleteStatement<'a> {
+        DeleteStatement { filter, multi, hint: None, let_vars: Doc::EMPTY }
+    }
+}
+
+pub(crate) fn prepare<'a>(statement: &DeleteStatement<'a>, env: &Env<'_>) -> Result<Selection<'a>> {
+    Selection::parse(statement.filter, Doc::EMPTY, statement.hint, statement.let_vars, env.now_ms())
+}
+
+/// Runs one delete statement; gives back how many documents were deleted.
+pub fn delete(
+    store: &Arc<Store>,
+    namespace: &Namespace,
+    statement: &DeleteStatement<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<u64> {
+    let selection = prepare(statement, env)?;
+    let Some(collection) = target(store, namespace)? else { return Ok(0) };
+    let values = selection.lets.values();
+    let vars = Vars::new(&values);
+    if !statement.multi {
+        let mut old = Vec::new();
+        return with_txn(store, durability, env, &mut |txn| {
+            let found = selection.first(&collection, txn, &vars, env, &mut old)?;
+            let Some(id) = found else { return Ok(0) };
+            txn.delete(&collection, id, Doc::trusted(&old))?;
+            Ok(1)
+        });
+    }
+    let ids = selection.all(store, &collection, &vars, env)?;
+    let mut arena = Bump::new();
+    let tally = in_chunks(store, &collection, &ids, durability, env, &mut |txn, id, doc| {
+        arena.reset();
+        if selection.matching(doc, &vars, &arena, env)?.is_none() {
+            return Ok(Tally::default());
+        }
+        txn.delete(&collection, id, doc)?;
+        Ok(Tally { matched: 1, modified: 1 })
+    })?;
+    Ok(tally.modified)
+}

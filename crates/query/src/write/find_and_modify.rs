@@ -1,0 +1,202 @@
+//! `findAndModify`: changes one document and gives it back, as it was or as it is.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    expr::{Eval, ParseCx, Vars},
+    update::Applied,
+};
+use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
+
+use super::{
+    UPSERT_RETRIES, target,
+    update::{Prepared, UpdateStatement, prepare},
+    update_cx, with_txn,
+};
+use crate::{plan::Hint, projection::Projection, source::Env};
+
+/// The arguments of `findAndModify`.
+#[derive(Debug, Clone, Copy)]
+pub struct FindAndModifyRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub filter: Doc<'a>,
+    pub sort: Doc<'a>,
+    pub remove: bool,
+    /// Missing when `remove` is set.
+    pub update: Value<'a>,
+    pub array_filters: &'a [Doc<'a>],
+    /// Give back the document after the update.
+    pub new: bool,
+    /// A projection.
+    pub fields: Doc<'a>,
+    pub upsert: bool,
+    pub hint: Option<Hint<'a>>,
+    pub let_vars: Doc<'a>,
+}
+
+impl<'a> FindAndModifyRequest<'a> {
+    pub fn new(namespace: &'a Namespace) -> FindAndModifyRequest<'a> {
+        FindAndModifyRequest {
+            namespace,
+            filter: Doc::EMPTY,
+            sort: Doc::EMPTY,
+            remove: false,
+            update: Value::Missing,
+            array_filters: &[],
+            new: false,
+            fields: Doc::EMPTY,
+            upsert: false,
+            hint: None,
+            let_vars: Doc::EMPTY,
+        }
+    }
+
+    /// The same as an update statement; a removal has an empty update.
+    pub(crate) fn statement(&self) -> UpdateStatement<'a> {
+        let nothing = Value::Doc(Doc::EMPTY);
+        UpdateStatement {
+            array_filters: self.array_filters,
+            upsert: self.upsert,
+            hint: self.hint,
+            sort: self.sort,
+            let_vars: self.let_vars,
+            ..UpdateStatement::new(self.filter, if self.remove { nothing } else { self.update })
+        }
+    }
+
+    /// # Errors
+    /// 9 for arguments that exclude each other.
+    pub(crate) fn check(&self) -> Result<()> {
+        let message = match (self.remove, self.update.is_missing()) {
+            (false, true) => "Either an update or remove=true must be specified",
+            (true, false) => "Cannot specify both an update and remove=true",
+            (true, _) if self.upsert => "Cannot specify both upsert=true and remove=true",
+            (true, _) if self.new => {
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted \
+                 document"
+            }
+            (true, _) if !self.array_filters.is_empty() => {
+                "Cannot specify arrayFilters and remove=true"
+            }
+            _ => return Ok(()),
+        };
+        bail!(Code::FAILED_TO_PARSE, "{message}");
+    }
+}
+
+/// What `findAndModify` replies.
+#[derive(Debug, Clone, Default)]
+pub struct FoundAndModified {
+    /// The document, projected; none: null.
+    pub value: Option<DocBuf>,
+    /// Documents updated, inserted or removed: 0 or 1.
+    pub n: u64,
+    pub updated_existing: bool,
+    pub upserted: Option<ValueBuf>,
+}
+
+/// Runs `findAndModify`.
+pub fn find_and_modify(
+    store: &Arc<Store>,
+    request: &FindAndModifyRequest<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<FoundAndModified> {
+    request.check()?;
+    let prepared = prepare(&request.statement(), env)?;
+    let mut cx = ParseCx::with_let(prepared.selection.lets.names());
+    let projection = Projection::parse(request.fields, &mut cx)?;
+    let mut collection = target(store, request.namespace)?;
+    if collection.is_none() && request.upsert {
+        collection = Some(store.collection_or_create(request.namespace)?);
+    }
+    let Some(collection) = collection else { return Ok(FoundAndModified::default()) };
+    let values = prepared.selection.lets.values();
+    let vars = Vars::new(&values);
+    let run = Run { request, prepared: &prepared, projection, collection, vars: &vars, env };
+    let mut tries = 0;
+    loop {
+        let outcome = with_txn(store, durability, env, &mut |txn| run.once(txn));
+        match outcome {
+            Err(error)
+                if request.upsert
+                    && error.code() == Code::DUPLICATE_KEY
+                    && tries < UPSERT_RETRIES =>
+            {
+                tries += 1;
+                let ids = prepared.selection.all(store, &run.collection, &vars, env)?;
+                if ids.is_empty() {
+                    return Err(error);
+                }
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Everything one attempt needs.
+struct Run<'r> {
+    request: &'r FindAndModifyRequest<'r>,
+    prepared: &'r Prepared<'r>,
+    projection: Option<Projection>,
+    collection: Arc<Collection>,
+    vars: &'r Vars<'r>,
+    env: &'r Env<'r>,
+}
+
+impl Run<'_> {
+    fn once(&self, txn: &mut WriteTxn<'_>) -> Result<FoundAndModified> {
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let found =
+            self.prepared.selection.first(&self.collection, txn, self.vars, self.env, &mut old)?;
+        let Some(id) = found else {
+            return if self.request.upsert { self.insert(txn) } else { Ok(Default::default()) };
+        };
+        let doc = Doc::trusted(&old);
+        if self.request.remove {
+            txn.delete(&self.collection, id, doc)?;
+            let value = Some(self.project(doc)?);
+            return Ok(FoundAndModified { value, n: 1, ..Default::default() });
+        }
+        let arena = Bump::new();
+        let info = self.prepared.info(doc, self.vars, &arena, self.env)?.unwrap_or_default();
+        let cx = update_cx(self.vars, &arena, self.env);
+        let applied = self.prepared.update.apply(doc, info, &cx, &mut new)?;
+        let mut after = doc;
+        if applied == Applied::Modified {
+            after = Doc::trusted(&new);
+            txn.update(&self.collection, id, doc, after)?;
+        }
+        let value = Some(self.project(if self.request.new { after } else { doc })?);
+        Ok(FoundAndModified { value, n: 1, updated_existing: true, upserted: None })
+    }
+
+    fn insert(&self, txn: &mut WriteTxn<'_>) -> Result<FoundAndModified> {
+        let mut new = Vec::new();
+        let id =
+            self.prepared.insert_upsert(&self.collection, txn, self.vars, self.env, &mut new)?;
+        let value = match self.request.new {
+            true => Some(self.project(Doc::trusted(&new))?),
+            false => None,
+        };
+        Ok(FoundAndModified { value, n: 1, updated_existing: false, upserted: Some(id) })
+    }
+
+    fn project(&self, doc: Doc<'_>) -> Result<DocBuf> {
+        let Some(projection) = &self.projection else { return Ok(doc.to_buf()) };
+        let arena = Bump::new();
+        let info = match projection.needs_match() {
+            true => self.prepared.selection.matching(doc, self.vars, &arena, self.env)?,
+            false => None,
+        };
+        let mut bytes = Vec::new();
+        let mut out = DocWriter::new(&mut bytes);
+        let eval = Eval::new(doc, self.vars, &arena, self.env.now_ms());
+        projection.apply(&eval, info, &mut out)?;
+        out.finish();
+        Ok(Doc::trusted(&bytes).to_buf())
+    }
+}

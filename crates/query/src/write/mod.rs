@@ -1,0 +1,224 @@
+//! Write statements: update, delete, findAndModify.
+//!
+//! A statement that changes at most one document runs in one transaction: plan, find, change; after a
+//! conflict it all begins again. A statement on many first collects the ids of the records that match
+//! (so it never meets its own changes), then changes them in chunks, each chunk one transaction that
+//! reads every record again and leaves out those that no longer match. So large updates need bounded
+//! memory, other writers get their turn, and an error leaves what was done before it done.
+
+mod delete;
+mod find_and_modify;
+mod update;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, OnceLock},
+};
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, oid::Generator};
+use nagi_error::{Code, Error, Result, bail};
+use nagi_lang::{
+    expr::{LetVars, ParseCx, Vars},
+    filter::{Filter, MatchInfo},
+    sort::SortSpec,
+    update::UpdateCx,
+};
+use nagi_store::{Collection, Durability, Namespace, RecordId, Store, WriteOptions, WriteTxn};
+
+use crate::{
+    find,
+    plan::{self, FindSpec, Hint},
+    source::{Cx, Env},
+};
+
+pub use delete::{DeleteStatement, delete};
+pub use find_and_modify::{FindAndModifyRequest, FoundAndModified, find_and_modify};
+pub use update::{UpdateOutcome, UpdateStatement, update};
+
+/// Records changed in one transaction of a statement on many.
+const CHUNK_RECORDS: usize = 500;
+/// Bytes staged after which a chunk ends.
+const CHUNK_BYTES: usize = 8 << 20;
+/// Times an upsert begins again after somebody else inserted its key.
+const UPSERT_RETRIES: u32 = 3;
+
+/// Refuses views; what does not exist is none.
+fn target(store: &Store, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
+    let collection = store.collection(namespace);
+    if collection.as_ref().is_some_and(|c| c.is_view()) {
+        bail!(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {namespace} is a view, not a collection"
+        );
+    }
+    Ok(collection)
+}
+
+/// The parsed parts that all statements share.
+pub(crate) struct Selection<'a> {
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) sort: Option<Arc<SortSpec>>,
+    pub(crate) hint: Option<Hint<'a>>,
+    pub(crate) lets: LetVars,
+}
+
+impl<'a> Selection<'a> {
+    pub(crate) fn parse(
+        filter: Doc<'_>,
+        sort: Doc<'_>,
+        hint: Option<Hint<'a>>,
+        let_vars: Doc<'_>,
+        now_ms: i64,
+    ) -> Result<Selection<'a>> {
+        let lets = LetVars::parse(let_vars, now_ms)?;
+        let filter = Filter::parse(filter, &mut ParseCx::with_let(lets.names()))?.normalize();
+        Ok(Selection { filter: Arc::new(filter), sort: find::parse_sort(sort)?, hint, lets })
+    }
+
+    pub(crate) fn spec(&self, collection: Option<Arc<Collection>>, one: bool) -> FindSpec<'a> {
+        FindSpec {
+            sort: self.sort.clone(),
+            hint: self.hint,
+            limit: one.then_some(1),
+            ..FindSpec::new(collection, self.filter.clone())
+        }
+    }
+
+    /// The first document that matches, as `txn` sees it: its id, and its bytes in `doc`.
+    fn first(
+        &self,
+        collection: &Arc<Collection>,
+        txn: &WriteTxn<'_>,
+        vars: &Vars<'_>,
+        env: &Env<'_>,
+        doc: &mut Vec<u8>,
+    ) -> Result<Option<RecordId>> {
+        let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
+        let plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
+        let mut source = plan::open(&plan.root, &plan::Opener::default());
+        if !source.advance(&mut cx)? {
+            return Ok(None);
+        }
+        doc.clear();
+        doc.extend_from_slice(source.doc().as_bytes());
+        Ok(source.record_id())
+    }
+
+    /// The ids of all records that match now.
+    fn all(
+        &self,
+        store: &Store,
+        collection: &Arc<Collection>,
+        vars: &Vars<'_>,
+        env: &Env<'_>,
+    ) -> Result<Vec<RecordId>> {
+        let snapshot = store.snapshot()?;
+        let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
+        let spec =
+            FindSpec { needed: Some(Vec::new()), ..self.spec(Some(collection.clone()), false) };
+        let plan = plan::plan(&spec, &mut cx)?;
+        let mut source = plan::open(&plan.root, &plan::Opener::default());
+        let mut ids = Vec::new();
+        while source.advance(&mut cx)? {
+            ids.extend(source.record_id());
+        }
+        Ok(ids)
+    }
+
+    /// How `doc` matches, if it does.
+    fn matching(
+        &self,
+        doc: Doc<'_>,
+        vars: &Vars<'_>,
+        arena: &Bump,
+        env: &Env<'_>,
+    ) -> Result<Option<MatchInfo>> {
+        let cx = nagi_lang::filter::MatchCx::new(vars, arena, env.now_ms());
+        self.filter.matches_with_position(doc, &cx)
+    }
+}
+
+/// What updates evaluate in.
+fn update_cx<'a>(vars: &'a Vars<'a>, arena: &'a Bump, env: &Env<'_>) -> UpdateCx<'a> {
+    let seconds = u64::try_from(env.now_ms() / 1000).unwrap_or(0);
+    UpdateCx { vars, arena, now_ms: env.now_ms(), timestamp: seconds << 32 | 1 }
+}
+
+/// An `_id` for a document that an upsert makes.
+fn new_object_id(env: &Env<'_>) -> [u8; 12] {
+    static IDS: OnceLock<Generator> = OnceLock::new();
+    let ids = IDS.get_or_init(|| {
+        let seed = RandomState::new().hash_one(env.now_ms()).to_le_bytes();
+        let [a, b, c, d, e, f, g, h] = seed;
+        Generator::new([a, b, c, d, e], u32::from_le_bytes([f, g, h, 0]))
+    });
+    ids.next(u32::try_from(env.now_ms() / 1000).unwrap_or(u32::MAX))
+}
+
+/// How the transactions of a statement commit.
+fn with_txn<T>(
+    store: &Store,
+    durability: Durability,
+    env: &Env<'_>,
+    f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
+) -> Result<T> {
+    let check = || env.interrupt().check();
+    store.write(WriteOptions { durability, interrupt: Some(&check) }, f)
+}
+
+/// What a change did to one record.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    matched: u64,
+    modified: u64,
+}
+
+/// Changes many records, a chunk a transaction. `change` gets one record's id and bytes; its errors
+/// end the statement, but what it did before stays.
+fn in_chunks(
+    store: &Store,
+    collection: &Collection,
+    ids: &[RecordId],
+    durability: Durability,
+    env: &Env<'_>,
+    change: &mut dyn FnMut(&mut WriteTxn<'_>, RecordId, Doc<'_>) -> Result<Tally>,
+) -> Result<Tally> {
+    let mut rest = ids;
+    let mut total = Tally::default();
+    let (mut doc, mut buf) = (Vec::new(), Vec::new());
+    while !rest.is_empty() {
+        let (done, tally, error) = with_txn(store, durability, env, &mut |txn| {
+            let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());
+            for id in rest.iter().take(CHUNK_RECORDS) {
+                env.interrupt().check()?;
+                done += 1;
+                doc.clear();
+                match txn.reader().record(collection, *id, &mut buf)? {
+                    Some(found) => doc.extend_from_slice(found.as_bytes()),
+                    None => continue,
+                }
+                match txn.attempt(|txn| change(txn, *id, Doc::trusted(&doc))) {
+                    Ok(one) => {
+                        tally.matched += one.matched;
+                        tally.modified += one.modified;
+                    }
+                    Err(error) if error.code() == Code::WRITE_CONFLICT => return Err(error),
+                    Err(error) => return Ok((done, tally, Some(error))),
+                }
+                bytes += doc.len();
+                if bytes > CHUNK_BYTES {
+                    break;
+                }
+            }
+            Ok((done, tally, None::<Error>))
+        })?;
+        total.matched += tally.matched;
+        total.modified += tally.modified;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        rest = &rest[done..];
+    }
+    Ok(total)
+}

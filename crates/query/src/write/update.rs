@@ -1,0 +1,244 @@
+//! `update`: one statement of the command.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, Value, ValueBuf};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    expr::{ParseCx, Vars},
+    filter::MatchInfo,
+    update::{Applied, Update},
+};
+use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
+
+use super::{Selection, Tally, UPSERT_RETRIES, in_chunks, target, update_cx, with_txn};
+use crate::{plan::Hint, source::Env};
+
+/// One element of `updates`.
+#[derive(Debug, Clone, Copy)]
+pub struct UpdateStatement<'a> {
+    pub filter: Doc<'a>,
+    /// Operators, a replacement or a pipeline.
+    pub update: Value<'a>,
+    pub array_filters: &'a [Doc<'a>],
+    pub upsert: bool,
+    pub multi: bool,
+    pub hint: Option<Hint<'a>>,
+    /// Which one to update, if several match (not with `multi`).
+    pub sort: Doc<'a>,
+    /// The command's `let` and the statement's constants.
+    pub let_vars: Doc<'a>,
+}
+
+impl<'a> UpdateStatement<'a> {
+    pub fn new(filter: Doc<'a>, update: Value<'a>) -> UpdateStatement<'a> {
+        UpdateStatement {
+            filter,
+            update,
+            array_filters: &[],
+            upsert: false,
+            multi: false,
+            hint: None,
+            sort: Doc::EMPTY,
+            let_vars: Doc::EMPTY,
+        }
+    }
+}
+
+/// What a statement did.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateOutcome {
+    pub matched: u64,
+    pub modified: u64,
+    /// The `_id` of the document inserted by an upsert.
+    pub upserted: Option<ValueBuf>,
+}
+
+/// A parsed statement.
+pub(crate) struct Prepared<'a> {
+    pub(crate) selection: Selection<'a>,
+    pub(super) update: Update,
+}
+
+pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Result<Prepared<'a>> {
+    let selection = Selection::parse(
+        statement.filter,
+        statement.sort,
+        statement.hint,
+        statement.let_vars,
+        env.now_ms(),
+    )?;
+    let mut cx = ParseCx::with_let(selection.lets.names());
+    let update = Update::parse(statement.update, statement.array_filters, &mut cx)?;
+    if statement.multi && update.is_replacement() {
+        bail!(Code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
+    }
+    if statement.multi && selection.sort.is_some() {
+        bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
+    }
+    Ok(Prepared { selection, update })
+}
+
+/// Runs one update statement.
+///
+/// # Errors
+/// Those of parsing, of applying (with everything done before kept, for `multi`), 11000, 121, 166.
+pub fn update(
+    store: &Arc<Store>,
+    namespace: &Namespace,
+    statement: &UpdateStatement<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<UpdateOutcome> {
+    let prepared = prepare(statement, env)?;
+    let mut collection = target(store, namespace)?;
+    if collection.is_none() && statement.upsert {
+        collection = Some(store.collection_or_create(namespace)?);
+    }
+    let Some(collection) = collection else { return Ok(UpdateOutcome::default()) };
+    let values = prepared.selection.lets.values();
+    let vars = Vars::new(&values);
+    let mut tries = 0;
+    loop {
+        let outcome = if statement.multi {
+            many(store, &collection, &prepared, &vars, durability, env)?
+        } else {
+            one(store, &collection, &prepared, &vars, durability, env)?
+        };
+        if outcome.matched > 0 || !statement.upsert {
+            return Ok(outcome);
+        }
+        match upsert(store, &collection, &prepared, &vars, durability, env) {
+            Ok(id) => {
+                return Ok(UpdateOutcome { upserted: Some(id), ..UpdateOutcome::default() });
+            }
+            // Somebody else inserted the document meanwhile: it matches now.
+            Err(error) if error.code() == Code::DUPLICATE_KEY && tries < UPSERT_RETRIES => {
+                tries += 1;
+                if !has_match(store, &collection, &prepared, &vars, env)? {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn has_match(
+    store: &Store,
+    collection: &Arc<Collection>,
+    prepared: &Prepared<'_>,
+    vars: &Vars<'_>,
+    env: &Env<'_>,
+) -> Result<bool> {
+    Ok(!prepared.selection.all(store, collection, vars, env)?.is_empty())
+}
+
+/// Updates the first document that matches.
+fn one(
+    store: &Store,
+    collection: &Arc<Collection>,
+    prepared: &Prepared<'_>,
+    vars: &Vars<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<UpdateOutcome> {
+    let mut old = Vec::new();
+    let mut new = Vec::new();
+    with_txn(store, durability, env, &mut |txn| {
+        let mut outcome = UpdateOutcome::default();
+        let found = prepared.selection.first(collection, txn, vars, env, &mut old)?;
+        if let Some(id) = found {
+            outcome.matched = 1;
+            let doc = Doc::trusted(&old);
+            let arena = Bump::new();
+            let info = prepared.info(doc, vars, &arena, env)?.unwrap_or_default();
+            new.clear();
+            let applied =
+                prepared.update.apply(doc, info, &update_cx(vars, &arena, env), &mut new)?;
+            if applied == Applied::Modified {
+                txn.update(collection, id, doc, Doc::trusted(&new))?;
+                outcome.modified = 1;
+            }
+        }
+        Ok(outcome)
+    })
+}
+
+impl Prepared<'_> {
+    /// Where the document matched, if the update asks for it.
+    pub(super) fn info(
+        &self,
+        doc: Doc<'_>,
+        vars: &Vars<'_>,
+        arena: &Bump,
+        env: &Env<'_>,
+    ) -> Result<Option<MatchInfo>> {
+        if !self.update.needs_position() {
+            return Ok(Some(MatchInfo::default()));
+        }
+        self.selection.matching(doc, vars, arena, env)
+    }
+
+    /// Inserts what the upsert makes; gives back its `_id`.
+    pub(super) fn insert_upsert(
+        &self,
+        collection: &Collection,
+        txn: &mut WriteTxn<'_>,
+        vars: &Vars<'_>,
+        env: &Env<'_>,
+        new: &mut Vec<u8>,
+    ) -> Result<ValueBuf> {
+        let arena = Bump::new();
+        let new_id = super::new_object_id(env);
+        new.clear();
+        let cx = update_cx(vars, &arena, env);
+        self.update.upsert_document(&self.selection.filter, &new_id, &cx, new)?;
+        let doc = Doc::trusted(new);
+        txn.insert(collection, doc)?;
+        Ok(ValueBuf::new(doc.get("_id")))
+    }
+}
+
+/// Updates every document that matches.
+fn many(
+    store: &Store,
+    collection: &Arc<Collection>,
+    prepared: &Prepared<'_>,
+    vars: &Vars<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<UpdateOutcome> {
+    let ids = prepared.selection.all(store, collection, vars, env)?;
+    let mut arena = Bump::new();
+    let mut new = Vec::new();
+    let tally = in_chunks(store, collection, &ids, durability, env, &mut |txn, id, doc| {
+        arena.reset();
+        let Some(info) = prepared.selection.matching(doc, vars, &arena, env)? else {
+            return Ok(Tally::default());
+        };
+        new.clear();
+        let applied = prepared.update.apply(doc, info, &update_cx(vars, &arena, env), &mut new)?;
+        let modified = applied == Applied::Modified;
+        if modified {
+            txn.update(collection, id, doc, Doc::trusted(&new))?;
+        }
+        Ok(Tally { matched: 1, modified: u64::from(modified) })
+    })?;
+    Ok(UpdateOutcome { matched: tally.matched, modified: tally.modified, upserted: None })
+}
+
+fn upsert(
+    store: &Store,
+    collection: &Collection,
+    prepared: &Prepared<'_>,
+    vars: &Vars<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<ValueBuf> {
+    let mut new = Vec::new();
+    with_txn(store, durability, env, &mut |txn| {
+        prepared.insert_upsert(collection, txn, vars, env, &mut new)
+    })
+}
