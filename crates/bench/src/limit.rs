@@ -347,7 +347,8 @@ fn summary(rows: &[Row]) {
     };
     if let (Some(read), Some(insert)) = (share("read"), share("insert")) {
         report::say(&format!(
-            "limit: at 16 connections a point read reaches {read:.0} % of the echo (aim 65), an insert {insert:.0} % (aim 45)\n"
+            "limit: at 16 connections a point read reaches {read:.0} % of the echo (aim 65), \
+             an insert {insert:.0} % (aim 45)\n"
         ));
     }
 }
