@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use nagi_bson::{ArrayBuf, ArrayWriter, Doc, Value, ValueBuf, compare};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::{expr::Vars, path, path::FieldPath};
+use nagi_lang::{expr::Vars, filter::Filter, path, path::FieldPath};
 use nagi_store::{Namespace, Store};
 
 use crate::{
@@ -76,6 +76,12 @@ pub(crate) fn plan_distinct(
     };
     let parsed = find::parse(&find, cx.env.now_ms())?;
     let collection = store.collection(request.namespace);
+    if let (Some(collection), Filter::AlwaysTrue, None) =
+        (&collection, &*parsed.filter, request.hint)
+        && let Some(plan) = plan::distinct_scan(collection, request.key)
+    {
+        return Ok(plan);
+    }
     let needed = Some(vec![request.key.to_owned()]);
     let spec = FindSpec { needed, ..find::spec(&find, &parsed, collection) };
     plan::plan(&spec, cx)

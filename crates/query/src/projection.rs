@@ -1,7 +1,7 @@
 //! The projection of a `find`: an aggregation projection, and what only `find` knows (`a.$`,
 //! `$slice`, `$elemMatch`).
 
-use nagi_bson::{Doc, DocWriter, Value};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::Result;
 use nagi_lang::{
     expr::{Deps, Eval, ParseCx},
@@ -12,6 +12,7 @@ use nagi_lang::{
 /// A parsed projection.
 pub(crate) struct Projection {
     shape: AggProjection,
+    text: DocBuf,
 }
 
 impl Projection {
@@ -20,7 +21,15 @@ impl Projection {
         if spec.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Projection { shape: AggProjection::parse(Value::Doc(spec), cx)? }))
+        Ok(Some(Projection {
+            shape: AggProjection::parse(Value::Doc(spec), cx)?,
+            text: spec.to_buf(),
+        }))
+    }
+
+    /// As it was given, for explain.
+    pub(crate) fn text(&self) -> Doc<'_> {
+        self.text.as_doc()
     }
 
     /// Whether `apply` needs to know how the document matched.

@@ -129,6 +129,7 @@ fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> 
                 index,
                 bounds,
                 forward: forward.unwrap_or(true),
+                distinct: false,
                 range: Some(range),
             };
             let access = Arc::new(scan);
@@ -159,8 +160,7 @@ fn candidates(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Vec<Node> {
                     .sort
                     .as_ref()
                     .is_some_and(|sort| order::direction_for(index, &bounds, sort).is_some());
-                let covers = spec.needed.is_some() && covers(spec, index);
-                if sorts || (covers && matches!(*spec.filter, Filter::AlwaysTrue)) {
+                if sorts {
                     sorting.push(index_candidate(spec, collection, index, None));
                 }
             }
@@ -223,6 +223,7 @@ fn index_candidate(
         dedup: index.is_multikey(),
         bounds,
         forward: forward.unwrap_or(true),
+        distinct: false,
         range: None,
     });
     let node = read(spec, collection, &access, residual(spec, &exact));
@@ -239,6 +240,9 @@ fn read(
     let scan = Box::new(Node::IndexScan(access.clone()));
     if spec.return_key && filter.is_none() {
         return Node::FromKey { access: access.clone(), flat: true, input: scan };
+    }
+    if filter.is_none() && spec.needed.as_ref().is_some_and(Vec::is_empty) && spec.sort.is_none() {
+        return *scan;
     }
     if filter.is_none() && covers(spec, &access.index) {
         return Node::FromKey { access: access.clone(), flat: false, input: scan };
@@ -326,6 +330,7 @@ fn best_access(
         dedup: index.is_multikey(),
         bounds: assignment.bounds,
         forward: forward.unwrap_or(true),
+        distinct: false,
         range: None,
     };
     Some((Arc::new(access), filter, forward.is_some()))
@@ -384,4 +389,26 @@ fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Nod
 
 fn from_key(node: &Node) -> bool {
     matches!(node, Node::FromKey { .. }) || node.inputs().into_iter().any(from_key)
+}
+
+/// The plan that meets each value of `path` once: an index that begins with it, skipped through.
+pub(crate) fn distinct_scan(collection: &Arc<Collection>, path: &str) -> Option<Plan> {
+    let index = collection.ready_indexes().find(|index| {
+        let spec = &index.spec;
+        !spec.hidden
+            && spec.partial.is_none()
+            && !spec.key[0].hashed
+            && *spec.key[0].path == *path
+            && !index.is_multikey()
+    })?;
+    let access = Arc::new(IndexAccess {
+        bounds: vec![Intervals::all(); index.spec.key.len()],
+        index: index.clone(),
+        forward: true,
+        dedup: false,
+        distinct: true,
+        range: None,
+    });
+    let scan = Box::new(Node::IndexScan(access.clone()));
+    Some(single(Node::FromKey { access, flat: false, input: scan }))
 }

@@ -88,6 +88,8 @@ pub(crate) struct IndexAccess {
     pub(crate) forward: bool,
     /// Whether a record may come up more than once.
     pub(crate) dedup: bool,
+    /// Whether one entry for each value of the first field is enough.
+    pub(crate) distinct: bool,
     /// `min` and `max` of the request: whole keys, inclusive and exclusive.
     pub(crate) range: Option<(Vec<u8>, Vec<u8>)>,
 }

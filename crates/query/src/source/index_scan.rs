@@ -164,6 +164,20 @@ impl IndexScan {
         Ok(cursor)
     }
 
+    /// Seeks behind every key with the first field's current value.
+    fn skip_value(&mut self, cursor: &mut IndexCursor) -> Result<()> {
+        let last = self.last.take();
+        let key = last.as_ref().map_or_else(|| cursor.key(), |(key, _)| key);
+        let Some(field) = self.fields.first() else { return Ok(()) };
+        let len = keystring::field_len(key, field.descending)?;
+        self.seek.clear();
+        self.seek.extend_from_slice(&key[..len]);
+        self.seek.push(keystring::AFTER);
+        self.stats.seeks += 1;
+        cursor.seek(&self.seek);
+        Ok(())
+    }
+
     /// Looks at a key; fills `seek` if the scan can skip.
     fn position(&mut self, key: &[u8]) -> Result<Position> {
         let mut at = 0;
@@ -234,7 +248,11 @@ impl Source for IndexScan {
         if self.done {
             return Ok(false);
         }
+        let resumed = self.cursor.is_some();
         let mut cursor = self.cursor(cx)?;
+        if self.access.distinct && (resumed || self.last.is_some()) {
+            self.skip_value(&mut cursor)?;
+        }
         while cursor.advance()? {
             cx.tick()?;
             self.stats.keys_examined += 1;

@@ -32,8 +32,10 @@ use crate::{
     source::{Cx, Env},
 };
 
+pub(crate) use delete::prepare as prepare_delete;
 pub use delete::{DeleteStatement, delete};
 pub use find_and_modify::{FindAndModifyRequest, FoundAndModified, find_and_modify};
+pub(crate) use update::prepare as prepare_update;
 pub use update::{UpdateOutcome, UpdateStatement, update};
 
 /// Records changed in one transaction of a statement on many.

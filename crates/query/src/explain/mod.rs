@@ -1,0 +1,409 @@
+//! `explain`: the plan of a command, and what running it looked at, in MongoDB's shape.
+//!
+//! The plan is printed by walking its nodes. With `executionStats` the plan is opened with a counter
+//! around every node and run to its end, and the walk goes over nodes and sources side by side. Writes
+//! are not applied: what their plan finds is counted.
+
+mod nodes;
+mod shape;
+
+use std::sync::Arc;
+
+use nagi_bson::{DocBuf, DocWriter, Value};
+use nagi_error::{Code, Error, Result, bail};
+use nagi_lang::{
+    expr::{LetVars, Vars},
+    filter::Filter,
+};
+use nagi_store::{Namespace, Store};
+
+use crate::{
+    aggregate::{self, AggregateRequest},
+    count::{self, CountRequest},
+    distinct::{self, DistinctRequest},
+    execution::{ExecutionStats, sum_stats},
+    find::{self, FindRequest},
+    plan::{self, Node, Opener, Plan},
+    source::{Cx, Env, Source},
+    stages::Pipeline,
+    write::{self, DeleteStatement, FindAndModifyRequest, UpdateStatement},
+};
+
+/// How much explain tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    QueryPlanner,
+    ExecutionStats,
+    AllPlansExecution,
+}
+
+impl Verbosity {
+    /// Reads the `verbosity` argument; absent means everything.
+    pub fn parse(value: Value<'_>) -> Result<Verbosity> {
+        match value {
+            Value::Missing => Ok(Verbosity::AllPlansExecution),
+            Value::String("queryPlanner") => Ok(Verbosity::QueryPlanner),
+            Value::String("executionStats") => Ok(Verbosity::ExecutionStats),
+            Value::String("allPlansExecution") => Ok(Verbosity::AllPlansExecution),
+            Value::String(_) => bail!(
+                Code::FAILED_TO_PARSE,
+                "verbosity string must be one of {{'queryPlanner', 'executionStats', \
+                 'allPlansExecution'}}"
+            ),
+            _ => bail!(Code::FAILED_TO_PARSE, "explain verbosity must be a string"),
+        }
+    }
+}
+
+/// What is explained.
+#[derive(Clone, Copy)]
+pub enum Explained<'a> {
+    Find(FindRequest<'a>),
+    Aggregate(AggregateRequest<'a>),
+    Count(CountRequest<'a>),
+    Distinct(DistinctRequest<'a>),
+    Update(&'a Namespace, UpdateStatement<'a>),
+    Delete(&'a Namespace, DeleteStatement<'a>),
+    FindAndModify(FindAndModifyRequest<'a>),
+}
+
+/// What stands above the plan of a command that is no find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Top {
+    None,
+    FastCount,
+    Count,
+    Update { multi: bool, upsert: bool },
+    Delete { multi: bool },
+}
+
+/// A plan about to be explained.
+struct Subject<'a> {
+    namespace: &'a Namespace,
+    filter: Arc<Filter>,
+    top: Top,
+    plan: Plan,
+    lets: LetVars,
+}
+
+/// Writes `explainVersion`, `queryPlanner` (or `stages`) and, as `verbosity` says, `executionStats`.
+/// `clock_ms` is any clock that only goes forward.
+///
+/// # Errors
+/// Those of parsing and planning; errors of running are part of the output.
+pub fn explain(
+    store: &Arc<Store>,
+    explained: &Explained<'_>,
+    verbosity: Verbosity,
+    env: &Env<'_>,
+    clock_ms: &dyn Fn() -> i64,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    out.put("explainVersion", "1");
+    let on_view = |namespace: &Namespace| store.collection(namespace).is_some_and(|c| c.is_view());
+    let run = Run { store, verbosity, env, clock_ms };
+    match explained {
+        Explained::Aggregate(request) => run.aggregate(request, out),
+        Explained::Find(request) if on_view(request.namespace) => {
+            let (pipeline, hint) = aggregate::of_find(request)?;
+            let on_view = AggregateRequest {
+                hint,
+                let_vars: request.let_vars,
+                ..AggregateRequest::new(request.namespace, pipeline.as_array())
+            };
+            run.aggregate(&on_view, out)
+        }
+        other => {
+            let subject = run.subject(other)?;
+            run.write(&subject, out)
+        }
+    }
+}
+
+struct Run<'r> {
+    store: &'r Arc<Store>,
+    verbosity: Verbosity,
+    env: &'r Env<'r>,
+    clock_ms: &'r dyn Fn() -> i64,
+}
+
+impl Run<'_> {
+    fn plan_with<T>(
+        &self,
+        lets: &LetVars,
+        make: impl FnOnce(&mut Cx<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let snapshot = self.store.snapshot()?;
+        let values = lets.values();
+        let vars = Vars::new(&values);
+        let reader = snapshot.reader();
+        make(&mut Cx { store: self.store, reader, vars: &vars, env: self.env })
+    }
+
+    fn selected<'a>(
+        &self,
+        namespace: &'a Namespace,
+        selection: write::Selection<'_>,
+        one: bool,
+        top: Top,
+    ) -> Result<Subject<'a>> {
+        let spec = selection.spec(self.store.collection(namespace), false);
+        // One document is taken from the plan; MongoDB shows no limit for it unless there is a sort.
+        let spec = plan::FindSpec { limit: (one && selection.sort.is_some()).then_some(1), ..spec };
+        let plan = self.plan_with(&selection.lets, |cx| plan::plan(&spec, cx))?;
+        let filter = selection.filter.clone();
+        drop(spec);
+        Ok(Subject { namespace, filter, top, plan, lets: selection.lets })
+    }
+
+    fn subject<'a>(&self, explained: &Explained<'a>) -> Result<Subject<'a>> {
+        match explained {
+            Explained::Find(request) => {
+                let parsed = find::parse(request, self.env.now_ms())?;
+                let spec = find::spec(request, &parsed, self.store.collection(request.namespace));
+                let plan = self.plan_with(&parsed.lets, |cx| plan::plan(&spec, cx))?;
+                Ok(Subject {
+                    namespace: request.namespace,
+                    filter: parsed.filter,
+                    top: Top::None,
+                    plan,
+                    lets: parsed.lets,
+                })
+            }
+            Explained::Count(request) => {
+                let plan = self.plan_with(&LetVars::default(), |cx| {
+                    count::plan_count(self.store, request, cx)
+                })?;
+                let exists = self.store.collection(request.namespace).is_some();
+                let fast = exists && count::is_metadata(request);
+                Ok(Subject {
+                    namespace: request.namespace,
+                    filter: filter_of(request.filter)?,
+                    top: if fast { Top::FastCount } else { Top::Count },
+                    plan,
+                    lets: LetVars::default(),
+                })
+            }
+            Explained::Distinct(request) => Ok(Subject {
+                namespace: request.namespace,
+                filter: filter_of(request.filter)?,
+                top: Top::None,
+                plan: self.plan_with(&LetVars::default(), |cx| {
+                    distinct::plan_distinct(self.store, request, cx)
+                })?,
+                lets: LetVars::default(),
+            }),
+            Explained::Update(namespace, statement) => {
+                let prepared = write::prepare_update(statement, self.env)?;
+                let top = Top::Update { multi: statement.multi, upsert: statement.upsert };
+                self.selected(namespace, prepared.selection, !statement.multi, top)
+            }
+            Explained::Delete(namespace, statement) => {
+                let selection = write::prepare_delete(statement, self.env)?;
+                let top = Top::Delete { multi: statement.multi };
+                self.selected(namespace, selection, !statement.multi, top)
+            }
+            Explained::FindAndModify(request) => {
+                request.check()?;
+                let prepared = write::prepare_update(&request.statement(), self.env)?;
+                let top = match request.remove {
+                    true => Top::Delete { multi: false },
+                    false => Top::Update { multi: false, upsert: request.upsert },
+                };
+                self.selected(request.namespace, prepared.selection, true, top)
+            }
+            Explained::Aggregate(_) => Err(Error::bug("aggregations are explained elsewhere")),
+        }
+    }
+
+    /// Writes `queryPlanner` and `executionStats` of one plan.
+    fn write(&self, subject: &Subject<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+        let filter = &subject.filter;
+        query_planner(subject.namespace, filter, &subject.plan, subject.top, out);
+        if self.verbosity == Verbosity::QueryPlanner {
+            return Ok(());
+        }
+        let mut source = plan::open(&subject.plan.root, &Opener { counted: true });
+        let started = (self.clock_ms)();
+        let limit = match subject.top {
+            Top::Update { multi: false, .. } | Top::Delete { multi: false } => 1,
+            Top::FastCount => 0,
+            _ => u64::MAX,
+        };
+        let outcome = self.plan_with(&subject.lets, |cx| drain(&mut *source, limit, cx));
+        let ran = Ran { outcome, time_ms: (self.clock_ms)() - started };
+        execution_stats(subject, &mut *source, &ran, self.verbosity, out);
+        Ok(())
+    }
+
+    fn aggregate(&self, request: &AggregateRequest<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+        let lets = LetVars::parse(request.let_vars, self.env.now_ms())?;
+        aggregate::parse(request, request.pipeline, &lets)?;
+        let catalog = self.store.catalog();
+        let (collection, stages) =
+            aggregate::resolve(&catalog, request.namespace, request.pipeline)?;
+        let pipeline = aggregate::parse(request, stages.as_array(), &lets)?;
+        let filter = pipeline.head().filter;
+        let assembled = self.plan_with(&lets, |cx| {
+            let disk = request.allow_disk_use;
+            aggregate::assemble(collection, &pipeline, request.hint, disk, cx)
+        })?;
+        let subject = Subject {
+            namespace: request.namespace,
+            filter,
+            top: Top::None,
+            plan: assembled.plan,
+            lets,
+        };
+        if assembled.planned == pipeline.stages.len() {
+            return self.write(&subject, out);
+        }
+        self.stages(&subject, &pipeline, assembled.planned, out)
+    }
+
+    /// Writes `stages`: the plan as `$cursor`, then each stage above it.
+    fn stages(
+        &self,
+        subject: &Subject<'_>,
+        pipeline: &Pipeline,
+        planned: usize,
+        out: &mut DocWriter<'_>,
+    ) -> Result<()> {
+        let begins = aggregate::begins(pipeline);
+        let cursor = DocBuf::build(|out| {
+            out.doc("$cursor", |out| self.write(subject, out).err());
+        });
+        out.array("stages", |out| {
+            if !begins {
+                out.push_doc(cursor.as_doc());
+            }
+            for stage in &pipeline.stages[planned..] {
+                out.doc(|out| stage.explain(out));
+            }
+        });
+        Ok(())
+    }
+}
+
+fn filter_of(doc: nagi_bson::Doc<'_>) -> Result<Arc<Filter>> {
+    let filter = Filter::parse(doc, &mut nagi_lang::expr::ParseCx::new())?;
+    Ok(Arc::new(filter.normalize()))
+}
+
+/// How running the plan went.
+struct Ran {
+    outcome: Result<u64>,
+    time_ms: i64,
+}
+
+fn drain(source: &mut dyn Source, limit: u64, cx: &mut Cx<'_>) -> Result<u64> {
+    let mut returned = 0;
+    while returned < limit && source.advance(cx)? {
+        returned += 1;
+    }
+    Ok(returned)
+}
+
+fn query_planner(
+    namespace: &Namespace,
+    filter: &Filter,
+    plan: &Plan,
+    top: Top,
+    out: &mut DocWriter<'_>,
+) {
+    out.doc("queryPlanner", |out| {
+        out.put("namespace", namespace.as_str());
+        out.put("parsedQuery", &filter.to_doc());
+        out.put("indexFilterSet", false);
+        let (shape, key) = shape::hashes(filter, &plan.root);
+        out.put("queryHash", &shape);
+        out.put("planCacheShapeHash", &shape);
+        out.put("planCacheKey", &key);
+        out.put("optimizationTimeMillis", 0);
+        out.put("maxIndexedOrSolutionsReached", false);
+        out.put("maxIndexedAndSolutionsReached", false);
+        out.put("maxScansToExplodeReached", false);
+        out.put("prunedSimilarIndexes", false);
+        out.doc("winningPlan", |out| {
+            out.put("isCached", false);
+            write_top(top, &plan.root, None, out);
+        });
+        out.array("rejectedPlans", |out| {
+            for rejected in &plan.rejected {
+                out.doc(|out| {
+                    out.put("isCached", false);
+                    write_top(top, rejected, None, out);
+                });
+            }
+        });
+    });
+}
+
+/// Writes the plan with what stands above it. `ran` has the opened sources after the run.
+fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &mut DocWriter<'_>) {
+    let name = match top {
+        Top::None => {
+            return nodes::write(root, ran.map(|(source, _)| source), false, out);
+        }
+        Top::FastCount => "RECORD_STORE_FAST_COUNT",
+        Top::Count => "COUNT",
+        Top::Update { .. } => "UPDATE",
+        Top::Delete { .. } => "DELETE",
+    };
+    out.put("stage", name);
+    let source = match ran {
+        None => None,
+        Some((source, returned)) => {
+            nodes::write_counters(0, returned + 1, returned, true, out);
+            let n = i32::try_from(returned).unwrap_or(i32::MAX);
+            match top {
+                Top::Count | Top::FastCount => {
+                    out.put("nCounted", n);
+                    out.put("nSkipped", 0);
+                }
+                Top::Update { upsert, .. } => {
+                    out.put("nMatched", n);
+                    out.put("nWouldModify", n);
+                    out.put("nWouldUpsert", i32::from(upsert && n == 0));
+                }
+                _ => out.put("nWouldDelete", n),
+            }
+            Some(source)
+        }
+    };
+    if top != Top::FastCount {
+        out.doc("inputStage", |out| nodes::write(root, source, top == Top::Count, out));
+    }
+}
+
+fn execution_stats(
+    subject: &Subject<'_>,
+    source: &mut dyn Source,
+    ran: &Ran,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) {
+    let mut stats = ExecutionStats::default();
+    sum_stats(source, &mut stats);
+    let returned = *ran.outcome.as_ref().unwrap_or(&0);
+    let shown = if subject.top == Top::None { returned } else { 0 };
+    let int = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+    out.doc("executionStats", |out| {
+        out.put("executionSuccess", ran.outcome.is_ok());
+        if let Err(error) = &ran.outcome {
+            out.put("errorMessage", error.message());
+            out.put("errorCode", error.code().0);
+        }
+        out.put("nReturned", int(shown));
+        out.put("executionTimeMillis", i32::try_from(ran.time_ms).unwrap_or(i32::MAX));
+        out.put("totalKeysExamined", int(stats.keys_examined));
+        out.put("totalDocsExamined", int(stats.docs_examined));
+        out.doc("executionStages", |out| {
+            out.put("isCached", false);
+            write_top(subject.top, &subject.plan.root, Some((source, returned)), out);
+        });
+        if verbosity == Verbosity::AllPlansExecution {
+            out.array("allPlansExecution", |_| ());
+        }
+    });
+}

@@ -1,0 +1,220 @@
+//! The nodes of a plan as explain prints them.
+
+use nagi_bson::{DocWriter, text};
+use nagi_lang::{filter::Filter, sort::SortSpec};
+
+use crate::{
+    plan::{IndexAccess, Intervals, Node},
+    source::Source,
+};
+
+fn int(n: u64) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+/// Writes a node and what is below it into `out`. `ran` is its source after the run; `counting` says
+/// that the keys are only counted.
+pub(super) fn write(
+    node: &Node,
+    ran: Option<&mut dyn Source>,
+    counting: bool,
+    out: &mut DocWriter<'_>,
+) {
+    if let Node::FromKey { flat: false, input, access } = node {
+        // Part of the projection above it, or of the scan below it.
+        if access.distinct {
+            out.put("stage", "PROJECTION_COVERED");
+            out.doc("transformBy", |out| {
+                out.put("_id", 0);
+                out.put(&access.index.spec.key[0].path, 1);
+            });
+            let input_source = ran.and_then(first_input);
+            out.doc("inputStage", |out| write(input, input_source, counting, out));
+            return;
+        }
+        return write(input, ran.and_then(first_input), counting, out);
+    }
+    out.put("stage", stage_name(node, counting));
+    let mut ran = ran;
+    if let Some(source) = &mut ran {
+        let stats = source.stats();
+        write_counters(stats.advanced, stats.works, stats.advanced, stats.at_end, out);
+    }
+    write_fields(node, out);
+    if let Some(source) = &mut ran {
+        write_work(node, &**source, out);
+    }
+    let inputs = node.inputs();
+    let many = matches!(node, Node::Or { .. } | Node::SortMerge { .. });
+    if many {
+        out.array("inputStages", |out| {
+            for (at, input) in inputs.into_iter().enumerate() {
+                let source = ran.as_deref_mut().and_then(|source| nth_input(source, at));
+                out.doc(|out| write(input, source, counting, out));
+            }
+        });
+    } else if let Some(input) = inputs.first() {
+        let source = ran.and_then(first_input);
+        out.doc("inputStage", |out| write(input, source, counting, out));
+    }
+}
+
+fn first_input(source: &mut dyn Source) -> Option<&mut dyn Source> {
+    nth_input(source, 0)
+}
+
+fn nth_input(source: &mut dyn Source, at: usize) -> Option<&mut dyn Source> {
+    match source.inputs().get_mut(at) {
+        Some(input) => Some(&mut **input),
+        None => None,
+    }
+}
+
+fn stage_name(node: &Node, counting: bool) -> &'static str {
+    match node {
+        Node::IndexScan(access) if access.distinct => "DISTINCT_SCAN",
+        Node::IndexScan(access) if counting && is_one_range(access) => "COUNT_SCAN",
+        other => other.stage_name(),
+    }
+}
+
+/// Whether the bounds are one range of keys: points, then at most one interval, then anything.
+fn is_one_range(access: &IndexAccess) -> bool {
+    let mut rest = access.bounds.iter().skip_while(|set| set.is_one_point());
+    rest.next().is_none_or(|set| set.0.len() == 1) && rest.all(Intervals::is_all)
+}
+
+/// The counters that every stage has.
+pub(super) fn write_counters(
+    returned: u64,
+    works: u64,
+    advanced: u64,
+    at_end: bool,
+    out: &mut DocWriter<'_>,
+) {
+    out.put("nReturned", int(returned));
+    out.put("executionTimeMillisEstimate", 0);
+    out.put("works", int(works));
+    out.put("advanced", int(if returned == 0 { 0 } else { advanced }));
+    out.put("needTime", int(works.saturating_sub(advanced + u64::from(at_end))));
+    out.put("needYield", 0);
+    out.put("saveState", 0);
+    out.put("restoreState", 0);
+    out.put("isEOF", i32::from(at_end));
+}
+
+fn direction(forward: bool) -> &'static str {
+    if forward { "forward" } else { "backward" }
+}
+
+fn write_filter(filter: Option<&Filter>, out: &mut DocWriter<'_>) {
+    if let Some(filter) = filter {
+        out.put("filter", &filter.to_doc());
+    }
+}
+
+fn write_sort(name: &str, sort: &SortSpec, out: &mut DocWriter<'_>) {
+    out.doc(name, |out| {
+        for part in sort.parts() {
+            out.put(part.path.as_str(), if part.descending { -1 } else { 1 });
+        }
+    });
+}
+
+fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
+    match node {
+        Node::CollScan { forward, filter, .. } => {
+            write_filter(filter.as_deref(), out);
+            out.put("direction", direction(*forward));
+        }
+        Node::IndexScan(access) => write_access(access, out),
+        Node::Fetch { filter, .. } => write_filter(filter.as_deref(), out),
+        Node::SortMerge { sort, .. } => write_sort("sortPattern", sort, out),
+        Node::Sort(sort) => {
+            write_sort("sortPattern", &sort.sort, out);
+            out.put("memLimit", sort.memory_bytes_max as i64);
+            if let Some(limit) = sort.limit {
+                out.put("limitAmount", limit as i64);
+            }
+            out.put("type", "simple");
+        }
+        Node::Skip { count, .. } => out.put("skipAmount", *count as i64),
+        Node::Limit { count, .. } => out.put("limitAmount", *count as i64),
+        Node::Projection { projection, .. } => out.put("transformBy", projection.text()),
+        _ => {}
+    }
+}
+
+fn write_access(access: &IndexAccess, out: &mut DocWriter<'_>) {
+    let index = &access.index;
+    let spec = &index.spec;
+    out.put("keyPattern", spec.key_pattern.as_doc());
+    out.put("indexName", &*spec.name);
+    out.put("isMultiKey", index.is_multikey());
+    out.doc("multiKeyPaths", |out| {
+        for (field, part) in spec.key.iter().enumerate() {
+            let bits = index.multikey_components(field);
+            out.array(&part.path, |out| {
+                let mut end = 0;
+                for (at, component) in part.path.split('.').enumerate().take(64) {
+                    end += component.len() + usize::from(at > 0);
+                    if bits & (1 << at) != 0 {
+                        out.push(&part.path[..end]);
+                    }
+                }
+            });
+        }
+    });
+    out.put("isUnique", spec.unique);
+    out.put("isSparse", spec.sparse);
+    out.put("isPartial", spec.partial.is_some());
+    out.put("indexVersion", 2);
+    out.put("direction", direction(access.forward));
+    out.doc("indexBounds", |out| {
+        for (set, part) in access.bounds.iter().zip(spec.key.iter()) {
+            let reversed = part.descending == access.forward;
+            out.array(&part.path, |out| {
+                let mut texts: Vec<String> = set.0.iter().map(|i| i.text(reversed)).collect();
+                if reversed {
+                    texts.reverse();
+                }
+                texts.iter().for_each(|text| out.push(text));
+            });
+        }
+    });
+    debug_assert!(!text::doc_text(spec.key_pattern.as_doc()).is_empty());
+}
+
+/// What the stage looked at.
+fn write_work(node: &Node, source: &dyn Source, out: &mut DocWriter<'_>) {
+    let stats = source.stats();
+    match node {
+        Node::CollScan { .. } => out.put("docsExamined", int(stats.docs_examined)),
+        Node::IdLookup { .. } => {
+            out.put("keysExamined", int(stats.keys_examined));
+            out.put("docsExamined", int(stats.docs_examined));
+        }
+        Node::IndexScan(access) => {
+            out.put("keysExamined", int(stats.keys_examined));
+            out.put("seeks", int(stats.seeks));
+            let tested = if access.dedup { stats.advanced + stats.dups_dropped } else { 0 };
+            out.put("dupsTested", int(tested));
+            out.put("dupsDropped", int(stats.dups_dropped));
+        }
+        Node::Fetch { .. } => {
+            out.put("docsExamined", int(stats.docs_examined));
+            out.put("alreadyHasObj", 0);
+        }
+        Node::Or { .. } | Node::SortMerge { .. } => {
+            out.put("dupsTested", int(stats.advanced + stats.dups_dropped));
+            out.put("dupsDropped", int(stats.dups_dropped));
+        }
+        Node::Sort(_) => {
+            out.put("totalDataSizeSorted", stats.bytes_held as i64);
+            out.put("usedDisk", stats.bytes_spilled > 0);
+            out.put("spills", 0);
+            out.put("spilledDataStorageSize", stats.bytes_spilled as i64);
+        }
+        _ => {}
+    }
+}
