@@ -118,6 +118,23 @@ impl Filter {
         }
     }
 
+    /// Whether one array element satisfies a parsed operand of `$elemMatch`.
+    pub(crate) fn matches_element<'a>(
+        &'a self,
+        element: Value<'a>,
+        cx: &MatchCx<'a>,
+    ) -> Result<bool> {
+        match (self, element) {
+            (Filter::Field { pred: Pred::ElemMatchValue(inner), .. }, _) => {
+                inner.test_value(element, cx)
+            }
+            (Filter::Field { pred: Pred::ElemMatchObject(inner), .. }, Value::Doc(doc)) => {
+                inner.test(doc, cx, &mut Position::Ignored)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// A filter of root paths against one value: the conditions inside `$elemMatch`.
     pub(crate) fn test_value<'a>(&'a self, value: Value<'a>, cx: &MatchCx<'a>) -> Result<bool> {
         match self {

@@ -72,19 +72,17 @@ impl Filter {
         Parser { cx, allowed, nested: false }.object(doc)
     }
 
-    /// Parses the operators of one value, as in `{$gt: 1, $lt: 5}` without a field name.
+    /// Parses the operand of `$elemMatch`, for [`Filter::matches_element`].
     ///
     /// # Errors
     /// As for `parse`.
-    pub(crate) fn parse_operators(
+    pub(crate) fn parse_elem_match(
         doc: Doc<'_>,
         cx: &mut ParseCx<'_>,
         allowed: Allowed,
     ) -> Result<Filter> {
-        let mut parser = Parser { cx, allowed, nested: true };
-        let mut all = Vec::new();
-        parse_field::operators(&mut parser, &FieldPath::root(), doc, &mut all)?;
-        Ok(conjunction(all))
+        let pred = parse_field::elem_match_pred(&mut Parser { cx, allowed, nested: false }, doc)?;
+        Ok(Filter::Field { path: FieldPath::root(), pred })
     }
 }
 

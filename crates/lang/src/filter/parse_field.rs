@@ -179,6 +179,12 @@ fn all(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>
 
 fn elem_match(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
     let Value::Doc(doc) = o.value else { bail!(Code::BAD_VALUE, "$elemMatch needs an Object") };
+    let pred = elem_match_pred(parser, doc)?;
+    Ok(Some(field(o.path, pred)))
+}
+
+/// `{$gt: 1}` looks at elements of any type, `{a: 1}` at elements that are documents.
+pub(super) fn elem_match_pred(parser: &mut Parser<'_, '_>, doc: Doc<'_>) -> Result<Pred> {
     let logical = doc
         .first()
         .is_some_and(|e| matches!(e.name(), "$and" | "$nor" | "$or" | "$where" | "$expr"));
@@ -191,7 +197,7 @@ fn elem_match(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<
         Pred::ElemMatchObject(Box::new(parser.object(doc)?))
     };
     parser.nested = nested;
-    Ok(Some(field(o.path, pred)))
+    Ok(pred)
 }
 
 fn kind(o: &Operand<'_, '_>) -> Result<Option<Filter>> {

@@ -10,15 +10,20 @@
 //!   that `$addFields` replaces an existing field where it stands.
 //! - A computed value that is missing leaves the field out.
 //!
-//! Does not know about: `find`'s positional, `$slice` and `$elemMatch` projections.
+//! `find`'s projections, with positional paths, `$slice` and `$elemMatch`, are in `find`.
+//!
+//! Does not know about: which fields an index covers.
 
 mod add_fields;
 mod aggregate;
+mod find;
+mod find_parse;
 mod node;
 mod parse;
 mod replace_root;
 
 pub use add_fields::AddFields;
 pub use aggregate::AggProjection;
+pub use find::Projection;
 pub use node::{Action, Mode, Node};
 pub use replace_root::ReplaceRoot;

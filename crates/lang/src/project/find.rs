@@ -1,0 +1,281 @@
+//! The projection of `find` and `findAndModify`.
+//!
+//! The same tree idea as for `$project`, with what only `find` has: a positional `a.$`, `$slice` and
+//! `$elemMatch`. Parsing is in `find_parse`.
+//!
+//! Invariants
+//! - Included fields keep the document's order; computed fields and `$elemMatch` follow in the order
+//!   of the specification; `$slice` works where the field stands.
+//! - An excluding projection leaves everything that it does not name.
+
+use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value, ValueSlot};
+use nagi_error::{Code, Result, bail};
+
+use crate::expr::{Eval, Expr};
+use crate::filter::{Filter, MatchCx, MatchInfo};
+
+/// A parsed projection.
+#[derive(Debug, Clone)]
+pub struct Projection {
+    pub(super) root: Level,
+    pub(super) excludes: bool,
+    pub(super) positional: Option<crate::path::FieldPath>,
+}
+
+/// The actions of one level in the order of the specification.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Level {
+    pub(super) fields: Vec<(Box<str>, Action)>,
+    /// Whether something at or below this level is computed and so appended.
+    pub(super) appends: bool,
+}
+
+/// What happens to one field.
+#[derive(Debug, Clone)]
+pub(super) enum Action {
+    Include,
+    Exclude,
+    /// A path that ends in `$`.
+    Positional,
+    Slice(Slice),
+    ElemMatch(Box<Filter>),
+    Compute(Box<Expr>),
+    Nested(Level),
+}
+
+/// `$slice: n` (the first or last n) or `$slice: [skip, limit]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) skip: Option<i64>,
+    pub(super) limit: i64,
+}
+
+impl Projection {
+    /// Whether the position at which the filter matched is needed.
+    pub fn needs_position(&self) -> bool {
+        self.positional.is_some()
+    }
+
+    /// Whether the projection leaves every document as it is.
+    pub fn is_identity(&self) -> bool {
+        self.excludes && self.root.fields.is_empty()
+    }
+
+    pub fn is_exclusion(&self) -> bool {
+        self.excludes
+    }
+
+    /// The paths that are included when the projection does nothing else, `_id` among them if it is
+    /// included: what a covered plan must be able to give.
+    pub fn included_paths(&self) -> Option<Vec<String>> {
+        let mut out = Vec::new();
+        (!self.excludes && collect(&self.root, "", &mut out)).then_some(out)
+    }
+
+    /// Writes the projection of `doc`. `info` says by which array position the filter matched.
+    ///
+    /// # Errors
+    /// 51246 when a positional path has no position, and those of expressions.
+    pub fn apply<'a>(
+        &'a self,
+        doc: Doc<'a>,
+        info: MatchInfo,
+        cx: &Eval<'a>,
+        out: &mut DocWriter<'_>,
+    ) -> Result<()> {
+        Run { excludes: self.excludes, info, used: false, cx: *cx }.level(&self.root, doc, out)
+    }
+}
+
+fn collect(level: &Level, prefix: &str, out: &mut Vec<String>) -> bool {
+    level.fields.iter().all(|(name, action)| {
+        let path = if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
+        match action {
+            Action::Include => {
+                out.push(path);
+                true
+            }
+            // `_id: 0` beside included fields.
+            Action::Exclude => true,
+            Action::Nested(level) => collect(level, &path, out),
+            _ => false,
+        }
+    })
+}
+
+/// One application.
+struct Run<'a> {
+    excludes: bool,
+    info: MatchInfo,
+    /// Whether the position was used up by an array further up.
+    used: bool,
+    cx: Eval<'a>,
+}
+
+impl<'a> Run<'a> {
+    fn level(&self, level: &'a Level, doc: Doc<'a>, out: &mut DocWriter<'_>) -> Result<()> {
+        let mut seen = vec![false; level.fields.len()];
+        for element in doc {
+            let name = element.name();
+            let at = level.fields.iter().position(|(n, _)| &**n == name);
+            let Some(at) = at else {
+                if self.excludes {
+                    out.put(name, element.value());
+                }
+                continue;
+            };
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            self.existing(&level.fields[at].1, element.value(), out.slot(name))?;
+        }
+        if level.appends { self.append(level, doc, &seen, out) } else { Ok(()) }
+    }
+
+    /// A field that the document has.
+    fn existing(&self, action: &'a Action, value: Value<'a>, slot: ValueSlot<'_>) -> Result<()> {
+        match action {
+            Action::Include => slot.put(value),
+            Action::Exclude => {}
+            Action::Positional => self.positional(value, slot)?,
+            Action::Slice(slice) => put_slice(*slice, value, slot),
+            Action::Nested(level) => self.nested(level, value, slot)?,
+            // In place when everything stays, else at the end.
+            Action::ElemMatch(filter) if self.excludes => {
+                self.first_match(filter, value, slot)?;
+            }
+            Action::Compute(expr) if self.excludes => slot.put(expr.eval(&self.cx)?),
+            Action::ElemMatch(_) | Action::Compute(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Fields that come behind the document's own.
+    fn append(
+        &self,
+        level: &'a Level,
+        doc: Doc<'a>,
+        seen: &[bool],
+        out: &mut DocWriter<'_>,
+    ) -> Result<()> {
+        for ((name, action), seen) in level.fields.iter().zip(seen) {
+            match action {
+                Action::Compute(_) | Action::ElemMatch(_) if self.excludes && *seen => {}
+                Action::Compute(expr) => out.put(name, expr.eval(&self.cx)?),
+                Action::ElemMatch(filter) => {
+                    self.first_match(filter, doc.get(name), out.slot(name))?;
+                }
+                Action::Nested(inner) if inner.appends && !seen => {
+                    out.doc(name, |out| self.level(inner, Doc::EMPTY, out))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn nested(&self, level: &'a Level, value: Value<'a>, slot: ValueSlot<'_>) -> Result<()> {
+        match value {
+            Value::Doc(doc) => slot.doc(|out| self.level(level, doc, out)),
+            Value::Array(items) => slot.array(|out| self.items(level, items, out)),
+            _ if level.appends => slot.doc(|out| self.level(level, Doc::EMPTY, out)),
+            scalar => {
+                if self.excludes {
+                    slot.put(scalar);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn items(&self, level: &'a Level, items: Array<'a>, out: &mut ArrayWriter<'_>) -> Result<()> {
+        if has_position(level) && !self.used {
+            // The positional part lies below: the array it means is this one.
+            let below = Run { used: true, excludes: self.excludes, info: self.info, cx: self.cx };
+            return below.item(level, self.matched(items)?, out);
+        }
+        items.iter().try_for_each(|item| self.item(level, item, out))
+    }
+
+    fn item(&self, level: &'a Level, item: Value<'a>, out: &mut ArrayWriter<'_>) -> Result<()> {
+        match item {
+            Value::Missing => Ok(()),
+            Value::Doc(doc) => out.doc(|out| self.level(level, doc, out)),
+            Value::Array(inner) => out.array(|out| self.items(level, inner, out)),
+            _ if level.appends => out.doc(|out| self.level(level, Doc::EMPTY, out)),
+            scalar => {
+                if self.excludes {
+                    out.push(scalar);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn positional(&self, value: Value<'a>, slot: ValueSlot<'_>) -> Result<()> {
+        match value {
+            Value::Array(array) if !self.used => {
+                let element = self.matched(array)?;
+                slot.array(|out| out.push(element));
+            }
+            value => slot.put(value),
+        }
+        Ok(())
+    }
+
+    /// The element by which the filter matched.
+    fn matched(&self, array: Array<'a>) -> Result<Value<'a>> {
+        let Some(position) = self.info.position else {
+            bail!(
+                Code::Location(51246),
+                "Executor error during find command :: caused by :: positional operator '.$' \
+                 couldn't find a matching element in the array"
+            );
+        };
+        match array.get(position as usize) {
+            Value::Missing => bail!(
+                Code::Location(51247),
+                "Executor error during find command :: caused by :: positional operator '.$' \
+                 element mismatch"
+            ),
+            element => Ok(element),
+        }
+    }
+
+    /// `$elemMatch`: an array of the first element that matches; nothing if none does.
+    fn first_match(&self, filter: &'a Filter, value: Value<'a>, slot: ValueSlot<'_>) -> Result<()> {
+        let Value::Array(array) = value else { return Ok(()) };
+        let cx = MatchCx::new(self.cx.vars, self.cx.arena, self.cx.now_ms);
+        for element in array.iter() {
+            if filter.matches_element(element, &cx)? {
+                slot.array(|out| out.push(element));
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_position(level: &Level) -> bool {
+    level.fields.iter().any(|(_, action)| match action {
+        Action::Positional => true,
+        Action::Nested(inner) => has_position(inner),
+        _ => false,
+    })
+}
+
+fn put_slice(slice: Slice, value: Value<'_>, slot: ValueSlot<'_>) {
+    let Value::Array(array) = value else {
+        slot.put(value);
+        return;
+    };
+    let count = array.count();
+    let clamp = |n: i64| usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
+    let (skip, take) = match slice.skip {
+        None if slice.limit >= 0 => (0, clamp(slice.limit)),
+        None => (count.saturating_sub(clamp(slice.limit)), count),
+        Some(skip) if skip >= 0 => (clamp(skip), clamp(slice.limit)),
+        Some(skip) => (count.saturating_sub(clamp(skip)), clamp(slice.limit)),
+    };
+    slot.array(|out| array.iter().skip(skip).take(take).for_each(|value| out.push(value)));
+}
