@@ -11,10 +11,10 @@
 //! undefined count as absent. A document sequence stands for an array field of its name. Generic
 //! arguments (`lsid`, `$db`, `maxTimeMS`, ...) are skipped; `dispatch` has read them. No allocation.
 
-use nagi_bson::{Array, Binary, Doc, Elements, Value};
+use nagi_bson::{Array, Doc, Elements, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
-use crate::request::{Request, Sequence, is_generic};
+use crate::request::{Sequence, is_generic};
 
 /// What stands under a field name: a value of the body or a document sequence.
 #[derive(Clone, Copy)]
@@ -226,22 +226,6 @@ impl<'a> FromArg<'a> for Name<'a> {
     }
 }
 
-/// A UUID (binary subtype 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Uuid(pub(crate) [u8; 16]);
-
-impl<'a> FromArg<'a> for Uuid {
-    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
-        match value {
-            Value::Binary(Binary { subtype: 4, bytes }) => bytes
-                .try_into()
-                .map(Uuid)
-                .map_err(|_| err!(Code::INVALID_UUID, "uuid must be 16 bytes long")),
-            _ => Err(field.wrong_type(value, "binData")),
-        }
-    }
-}
-
 /// Documents: an array of the body or a document sequence.
 #[derive(Clone, Copy)]
 pub(crate) struct Docs<'a> {
@@ -318,11 +302,6 @@ impl<'a> Iterator for DocsIter<'a> {
 /// Any number as int64, rounded toward zero, saturating; `None` if it is no number.
 pub(crate) fn truncate(value: Value<'_>) -> Option<i64> {
     value.is_number().then(|| nagi_bson::number::truncate_to_i64(value)).flatten()
-}
-
-/// Reads `$name` out of the request's sequences.
-pub(crate) fn sequence_named<'a>(request: &Request<'a>, name: &str) -> Option<Sequence<'a>> {
-    request.sequences.iter().find(|s| s.name == name).copied()
 }
 
 /// Checks the fields that are no argument of the command.

@@ -5,10 +5,11 @@
 //! [`crate::commands::COMMANDS`].
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
+use nagi_query::Interrupt as _;
 use nagi_store::Store;
 
 use crate::clock;
@@ -95,13 +96,12 @@ pub(crate) struct Done {
     pub(crate) cursor_id: i64,
     pub(crate) cursor_exhausted: bool,
     pub(crate) has_sort_stage: bool,
-    pub(crate) used_disk: bool,
+    /// For plans that are not worth a copy into the operation.
+    pub(crate) plan_summary: &'static str,
     /// The command whose cursor a getMore continued.
     pub(crate) originating: Option<nagi_bson::DocBuf>,
     /// The reply is one of a stream: net asks for the next at once.
     pub(crate) stream: bool,
-    /// The client asked for no reply (`w: 0`).
-    pub(crate) silent: bool,
     /// The connection ends after the reply.
     pub(crate) close: bool,
 }
@@ -113,6 +113,28 @@ impl Context<'_> {
 
     /// Fails if the operation was killed or its time is over.
     pub(crate) fn check(&self) -> Result<()> {
+        self.watch().check()
+    }
+
+    /// What long work asks whether it shall go on.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        Watch { op: self.op, deadline: self.deadline }
+    }
+
+    /// The request's surroundings for a query.
+    pub(crate) fn env<'w>(&self, watch: &'w Watch<'w>) -> nagi_query::Env<'w> {
+        nagi_query::Env::new(watch, clock::wall_ms())
+    }
+}
+
+/// Whether an operation shall go on: not killed, time left.
+pub(crate) struct Watch<'c> {
+    op: &'c Op,
+    deadline: Option<Instant>,
+}
+
+impl nagi_query::Interrupt for Watch<'_> {
+    fn check(&self) -> Result<()> {
         self.op.check()?;
         match self.deadline {
             Some(deadline) if clock::now() >= deadline => {
@@ -121,19 +143,14 @@ impl Context<'_> {
             _ => Ok(()),
         }
     }
-
-    /// Time left until the deadline, at most `most`.
-    pub(crate) fn time_left(&self, most: Duration) -> Duration {
-        self.deadline.map_or(most, |d| d.saturating_duration_since(clock::now()).min(most))
-    }
 }
 
 /// What a command's file needs.
 pub(crate) mod prelude {
-    pub(crate) use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Value};
+    pub(crate) use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
     pub(crate) use nagi_error::{Code, Error, Result, bail, err};
 
-    pub(crate) use crate::args::{Docs, Long, Name, NonNegative, Uuid, args};
+    pub(crate) use crate::args::{Docs, Long, Name, NonNegative, args};
     pub(crate) use crate::command::{Command, Context};
     pub(crate) use crate::metrics::{LatencyKind, OpKind};
     pub(crate) use crate::request::Request;

@@ -1,6 +1,6 @@
 //! Write and read concern on a server that is no member of a replica set.
 
-use nagi_bson::{Doc, DocWriter, Value};
+use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 use crate::args::truncate;
@@ -103,19 +103,6 @@ impl<'a> WriteConcern<'a> {
     /// Whether the client wants no word of the outcome.
     pub(crate) fn is_unacknowledged(&self) -> bool {
         self.nodes == WriteNodes::Count(0)
-    }
-
-    /// Appends `{w, j, wtimeout}`.
-    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
-        match self.nodes {
-            WriteNodes::Count(count) => out.put("w", count as i32),
-            WriteNodes::Majority => out.put("w", "majority"),
-            WriteNodes::Other(mode) => out.put("w", mode),
-        }
-        if self.journal {
-            out.put("j", true);
-        }
-        out.put("wtimeout", self.timeout_ms as i32);
     }
 }
 

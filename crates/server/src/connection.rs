@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use nagi_bson::DocBuf;
+use nagi_error::Result;
+use nagi_store::Namespace;
 
 use crate::op::{ClientMetadata, Op};
 use crate::server::Server;
@@ -32,6 +34,10 @@ pub struct Connection {
     /// The plain reply of a compressed message.
     pub(crate) plain: Vec<u8>,
     pub(crate) next_reply_id: i32,
+    /// A record read by `_id`.
+    pub(crate) record: Vec<u8>,
+    /// The namespace of the request before: most connections stay with one.
+    last_namespace: Option<Namespace>,
 }
 
 /// A stream of replies that the client asked for once.
@@ -76,10 +82,41 @@ impl Connection {
 
     /// Gives memory back that a large request left behind; net calls it when a connection idles.
     pub fn shrink(&mut self) {
-        for buffer in [&mut self.inflated, &mut self.plain] {
+        for buffer in [&mut self.inflated, &mut self.plain, &mut self.record] {
             buffer.clear();
             buffer.shrink_to(0);
         }
+    }
+
+    pub(crate) fn new(server: Arc<Server>, id: i64, peer: Peer, op: Arc<Op>) -> Connection {
+        Connection {
+            server,
+            id,
+            peer,
+            op,
+            client: None,
+            hello_seen: false,
+            last_write: LastWrite::default(),
+            stream: None,
+            inflated: Vec::new(),
+            plain: Vec::new(),
+            next_reply_id: 0,
+            record: Vec::new(),
+            last_namespace: None,
+        }
+    }
+
+    /// The checked namespace; without allocation if it is the one kept.
+    pub(crate) fn namespace(&mut self, db: &str, collection: &str) -> Result<Namespace> {
+        match self.last_namespace.take() {
+            Some(ns) if ns.database() == db && ns.collection() == collection => Ok(ns),
+            _ => Namespace::new(db, collection),
+        }
+    }
+
+    /// Keeps a namespace for the next request.
+    pub(crate) fn keep_namespace(&mut self, ns: Namespace) {
+        self.last_namespace = Some(ns);
     }
 
     pub(crate) fn reply_id(&mut self) -> i32 {

@@ -1,33 +1,307 @@
 //! Open cursors between batches: ids, owners, idle time-outs, kills.
+//!
+//! A command takes a cursor out of the table while it fills a batch and puts it back afterwards; in
+//! between the entry says "busy", so a second getMore is refused and a kill reaches the running one.
+//! A parked cursor holds no snapshot of the engine.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use nagi_bson::DocBuf;
+use nagi_error::{Code, Result, bail};
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::limits::CURSOR_COUNT_MAX;
+use crate::op::Op;
+use crate::producer::Producer;
 use crate::session::SessionId;
 
+const SHARD_COUNT: usize = 16;
+
+/// A cursor as its commands see it.
+pub(crate) struct OpenCursor {
+    pub(crate) id: i64,
+    pub(crate) producer: Producer,
+    /// `db.collection`, as replies name it.
+    pub(crate) namespace: String,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) no_timeout: bool,
+    pub(crate) tailable: bool,
+    pub(crate) await_data: bool,
+    pub(crate) returned_count: u64,
+    pub(crate) batch_count: u64,
+    pub(crate) created_ms: i64,
+    /// The command that opened it, for currentOp and the slow line.
+    pub(crate) originating: DocBuf,
+    pub(crate) plan_summary: String,
+    /// Stable API arguments it was opened with; a getMore must have the same.
+    pub(crate) api: Api,
+}
+
+/// Stable API arguments, as kept with a cursor.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Api {
+    pub(crate) version: Option<String>,
+    pub(crate) strict: bool,
+    pub(crate) deprecation_errors: bool,
+}
+
+/// What a table keeps of a cursor whether it is in or out.
+struct Entry {
+    namespace: String,
+    session: Option<SessionId>,
+    no_timeout: bool,
+    last_used_ms: i64,
+    returned_count: u64,
+    state: State,
+}
+
+enum State {
+    Idle(Box<OpenCursor>),
+    Busy { op: Arc<Op>, killed: bool },
+}
+
+/// How a kill went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Killed {
+    Done,
+    NotFound,
+}
+
+type Shard = Mutex<HashMap<i64, Entry, RandomState>>;
+
 /// The table of open cursors.
-pub(crate) struct Cursors {}
+pub(crate) struct Cursors {
+    shards: [Shard; SHARD_COUNT],
+    random: AtomicU64,
+}
 
 impl Cursors {
-    pub(crate) fn new(_: &[u8; 16]) -> Cursors {
-        Cursors {}
+    pub(crate) fn new(seed: &[u8; 16]) -> Cursors {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&seed[8..]);
+        Cursors {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            random: AtomicU64::new(u64::from_le_bytes(bytes)),
+        }
     }
 
-    /// Ends the cursors not used since `before_ms`; how many.
-    pub(crate) fn expire(&self, _before_ms: i64) -> usize {
-        0
+    fn shard(&self, id: i64) -> &Shard {
+        &self.shards[id as usize % SHARD_COUNT]
+    }
+
+    /// An id nobody can guess from another one: positive, not zero.
+    fn new_id(&self) -> i64 {
+        loop {
+            let mut x = self.random.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+            x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let id = ((x ^ (x >> 31)) >> 1) as i64;
+            if id != 0 && !self.shard(id).lock().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Parks a new cursor and gives it its id.
+    pub(crate) fn park(&self, mut cursor: Box<OpenCursor>) -> Result<i64> {
+        if self.count() >= CURSOR_COUNT_MAX {
+            bail!(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                "too many open cursors; the limit is {CURSOR_COUNT_MAX}"
+            );
+        }
+        let id = self.new_id();
+        cursor.id = id;
+        cursor.producer.save();
+        let entry = Entry {
+            namespace: cursor.namespace.clone(),
+            session: cursor.session,
+            no_timeout: cursor.no_timeout,
+            last_used_ms: clock::wall_ms(),
+            returned_count: cursor.returned_count,
+            state: State::Idle(cursor),
+        };
+        self.shard(id).lock().insert(id, entry);
+        Ok(id)
+    }
+
+    /// Takes a cursor out for a getMore. Codes 43, 13, 143, 50736-50738.
+    pub(crate) fn take(
+        &self,
+        id: i64,
+        namespace: &str,
+        session: Option<SessionId>,
+        op: &Arc<Op>,
+    ) -> Result<Box<OpenCursor>> {
+        let mut shard = self.shard(id).lock();
+        let Some(entry) = shard.get_mut(&id) else {
+            bail!(Code::CURSOR_NOT_FOUND, "cursor id {id} not found");
+        };
+        if entry.namespace != namespace {
+            bail!(
+                Code::UNAUTHORIZED,
+                "Requested getMore on namespace '{namespace}', but cursor belongs to a different \
+                 namespace {}",
+                entry.namespace
+            );
+        }
+        check_session(id, entry.session, session)?;
+        entry.last_used_ms = clock::wall_ms();
+        let busy = State::Busy { op: op.clone(), killed: false };
+        match std::mem::replace(&mut entry.state, busy) {
+            State::Idle(cursor) => Ok(cursor),
+            before => {
+                entry.state = before;
+                bail!(Code::CURSOR_IN_USE, "cursor id {id} is already in use")
+            }
+        }
+    }
+
+    /// Puts a cursor back; false if it was killed in the meantime.
+    pub(crate) fn put_back(&self, mut cursor: Box<OpenCursor>) -> bool {
+        cursor.producer.save();
+        let id = cursor.id;
+        let mut shard = self.shard(id).lock();
+        match shard.get_mut(&id) {
+            Some(entry) if matches!(entry.state, State::Busy { killed: false, .. }) => {
+                entry.last_used_ms = clock::wall_ms();
+                entry.returned_count = cursor.returned_count;
+                entry.state = State::Idle(cursor);
+                true
+            }
+            _ => {
+                shard.remove(&id);
+                false
+            }
+        }
+    }
+
+    /// Forgets a cursor that is out: exhausted or failed.
+    pub(crate) fn finish(&self, id: i64) {
+        self.shard(id).lock().remove(&id);
+    }
+
+    /// Ends a cursor; with `namespace`, only if it belongs there.
+    pub(crate) fn kill(&self, id: i64, namespace: Option<&str>) -> Killed {
+        let mut shard = self.shard(id).lock();
+        match shard.get_mut(&id) {
+            Some(entry) if namespace.is_none_or(|ns| ns == entry.namespace) => {
+                if let State::Busy { op, killed } = &mut entry.state {
+                    *killed = true;
+                    op.kill(Code::CURSOR_KILLED);
+                } else {
+                    shard.remove(&id);
+                }
+                Killed::Done
+            }
+            _ => Killed::NotFound,
+        }
+    }
+
+    /// Ends all cursors that `choose` picks; how many.
+    fn kill_where(&self, mut choose: impl FnMut(&Entry) -> bool) -> usize {
+        let mut count = 0;
+        for shard in &self.shards {
+            shard.lock().retain(|_, entry| {
+                if !choose(entry) {
+                    return true;
+                }
+                count += 1;
+                match &mut entry.state {
+                    State::Idle(_) => false,
+                    State::Busy { op, killed } => {
+                        *killed = true;
+                        op.kill(Code::CURSOR_KILLED);
+                        true
+                    }
+                }
+            });
+        }
+        count
+    }
+
+    /// Ends the idle cursors not used since `before_ms`; how many.
+    pub(crate) fn expire(&self, before_ms: i64) -> usize {
+        self.kill_where(|entry| {
+            matches!(entry.state, State::Idle(_))
+                && !entry.no_timeout
+                && entry.last_used_ms < before_ms
+        })
     }
 
     /// Ends the cursors of a session.
-    pub(crate) fn end_session(&self, _session: &SessionId) {}
-
-    /// Ends a cursor.
-    pub(crate) fn kill(&self, _id: i64, _ns: Option<&str>) -> bool {
-        false
-    }
-
-    /// Documents a cursor has returned so far, for the `startingFrom` of OP_REPLY.
-    pub(crate) fn returned(&self, _id: i64) -> i32 {
-        0
+    pub(crate) fn end_session(&self, session: &SessionId) -> usize {
+        self.kill_where(|entry| entry.session.as_ref() == Some(session))
     }
 
     /// Ends all cursors.
-    pub(crate) fn clear(&self) {}
+    pub(crate) fn clear(&self) {
+        self.kill_where(|_| true);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// Open, busy, and without time-out, for `serverStatus`.
+    pub(crate) fn counts(&self) -> (i64, i64, i64) {
+        let mut counts = (0, 0, 0);
+        for shard in &self.shards {
+            for entry in shard.lock().values() {
+                counts.0 += 1;
+                counts.1 += i64::from(matches!(entry.state, State::Busy { .. }));
+                counts.2 += i64::from(entry.no_timeout);
+            }
+        }
+        counts
+    }
+
+    /// Documents a cursor has returned so far, for the `startingFrom` of OP_REPLY.
+    pub(crate) fn returned(&self, id: i64) -> i32 {
+        let shard = self.shard(id).lock();
+        shard.get(&id).map_or(0, |entry| i32::try_from(entry.returned_count).unwrap_or(i32::MAX))
+    }
+
+    /// Shows each idle cursor to `visit`, for currentOp.
+    pub(crate) fn visit_idle(&self, visit: &mut dyn FnMut(&OpenCursor, i64)) {
+        for shard in &self.shards {
+            for entry in shard.lock().values() {
+                if let State::Idle(cursor) = &entry.state {
+                    visit(cursor, entry.last_used_ms);
+                }
+            }
+        }
+    }
+}
+
+fn check_session(id: i64, owner: Option<SessionId>, asks: Option<SessionId>) -> Result<()> {
+    let show = |session: SessionId| {
+        let bytes = nagi_bson::text::Hex(&session).to_string();
+        let parts = [&bytes[..8], &bytes[8..12], &bytes[12..16], &bytes[16..20], &bytes[20..]];
+        parts.join("-")
+    };
+    match (owner, asks) {
+        (None, None) => Ok(()),
+        (Some(a), Some(b)) if a == b => Ok(()),
+        (None, Some(asks)) => bail!(
+            Code::Location(50736),
+            "Cannot run getMore on cursor {id}, which was not created in a session, in session {}",
+            show(asks)
+        ),
+        (Some(owner), None) => bail!(
+            Code::Location(50737),
+            "Cannot run getMore on cursor {id}, which was created in session {}, without an lsid",
+            show(owner)
+        ),
+        (Some(owner), Some(asks)) => bail!(
+            Code::Location(50738),
+            "Cannot run getMore on cursor {id}, which was created in session {}, in session {}",
+            show(owner),
+            show(asks)
+        ),
+    }
 }

@@ -44,15 +44,17 @@ pub(crate) fn run(
     let begun = begin(&server, incoming);
     let (request, begin_error) = match begun {
         Ok(request) => (request, None),
-        Err((Some(request), error)) => (request, Some(error)),
-        Err((None, error)) => {
-            server.metrics.unknown_commands.increment();
-            write_error(&server, &error, None, out);
-            return Done::default();
-        }
+        Err(refused) => match *refused {
+            (Some(request), error) => (request, Some(error)),
+            (None, error) => {
+                server.metrics.unknown_commands.increment();
+                write_error(&server, &error, None, out);
+                return Done::default();
+            }
+        },
     };
     let command = request.command;
-    op.begin(server.ops.next_id(), started, command.name, slow::op_name(command), shown(&request));
+    op.begin(server.ops.next_id(), started, slow::op_name(command), shown(&request));
     note_request(&op, &request);
     server.metrics.active_requests.up();
     let mut cx = Context {
@@ -109,21 +111,21 @@ fn deadline(started: Instant, request: &Request<'_>) -> Option<Instant> {
     }
 }
 
-type Begun<'a> = std::result::Result<Request<'a>, (Option<Request<'a>>, Error)>;
+type Begun<'a> = std::result::Result<Request<'a>, Box<(Option<Request<'a>>, Error)>>;
 
 /// Finds the row and reads the generic arguments.
 fn begin<'a>(server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
     let body = incoming.body;
     let db = match database(incoming) {
         Ok(db) => db,
-        Err(error) => return Err((None, error)),
+        Err(error) => return Err(Box::new((None, error))),
     };
     let Some(first) = body.first() else {
-        return Err((None, err!(Code::COMMAND_NOT_FOUND, "no such command: ''")));
+        return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: ''"))));
     };
     let Some(command) = commands::find(first.name()) else {
         let name = first.name();
-        return Err((None, err!(Code::COMMAND_NOT_FOUND, "no such command: '{name}'")));
+        return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: '{name}'"))));
     };
     let mut request = Request {
         command,
@@ -141,7 +143,7 @@ fn begin<'a>(server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
     });
     match checked {
         Ok(()) => Ok(request),
-        Err(error) => Err((Some(request), error)),
+        Err(error) => Err(Box::new((Some(request), error))),
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn handle(
         Message::KillCursors(message) => {
             server.metrics.legacy_kill_cursors.increment();
             for id in message.ids.clone() {
-                server.cursors.kill(id, None);
+                let _ = server.cursors.kill(id, None);
             }
             Outcome::NoReply
         }
@@ -265,6 +265,9 @@ fn write_failure(
     write_docs(connection, header, flags, 0, 0, out, &mut |push| push(doc.as_doc()))
 }
 
+/// Hands each document of a reply to its argument.
+type PushAll<'a> = dyn FnMut(&mut dyn FnMut(Doc<'_>)) + 'a;
+
 /// Writes an OP_REPLY with the documents that `push_all` hands over.
 fn write_docs(
     connection: &mut Connection,
@@ -273,7 +276,7 @@ fn write_docs(
     cursor_id: i64,
     starting_from: i32,
     out: &mut Vec<u8>,
-    push_all: &mut dyn FnMut(&mut dyn FnMut(Doc<'_>)),
+    push_all: &mut PushAll<'_>,
 ) -> Outcome {
     let id = connection.reply_id();
     let flags = flags | reply_flags::AWAIT_CAPABLE;

@@ -14,6 +14,7 @@
 //! Does not know about: sockets, TLS, engines, configuration files.
 
 mod args;
+mod batch;
 mod clock;
 mod command;
 mod commands;
@@ -21,6 +22,7 @@ mod concern;
 mod connection;
 mod cursors;
 mod dispatch;
+mod filtering;
 mod fsync;
 mod handle;
 mod jobs;
@@ -31,6 +33,7 @@ mod logging;
 mod metrics;
 mod op;
 mod params;
+mod producer;
 mod profile;
 mod request;
 mod server;

@@ -1,9 +1,7 @@
 //! Every limit of the wire and of requests, with where it comes from.
 
 /// `maxBsonObjectSize`: a stored document (MongoDB since 1.8).
-pub const BSON_OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// A command or reply may carry a whole document and a little around it.
-pub(crate) const BSON_INTERNAL_BYTES_MAX: usize = BSON_OBJECT_BYTES_MAX + 16 * 1024;
+pub(crate) const BSON_OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// `maxMessageSizeBytes`: a whole message.
 pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// `maxWriteBatchSize` (MongoDB since 3.6).

@@ -4,37 +4,37 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// A number that only grows.
 #[derive(Default)]
-pub struct Counter(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    pub fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }
 
-    pub fn increment(&self) {
+    pub(crate) fn increment(&self) {
         self.add(1);
     }
 
     /// As the int64 that replies carry.
-    pub fn get(&self) -> i64 {
+    pub(crate) fn get(&self) -> i64 {
         self.0.load(Relaxed) as i64
     }
 }
 
 /// A number that goes up and down.
 #[derive(Default)]
-pub struct Gauge(AtomicI64);
+pub(crate) struct Gauge(AtomicI64);
 
 impl Gauge {
-    pub fn up(&self) -> i64 {
+    pub(crate) fn up(&self) -> i64 {
         self.0.fetch_add(1, Relaxed) + 1
     }
 
-    pub fn down(&self) {
+    pub(crate) fn down(&self) {
         self.0.fetch_sub(1, Relaxed);
     }
 
-    pub fn get(&self) -> i64 {
+    pub(crate) fn get(&self) -> i64 {
         self.0.load(Relaxed)
     }
 }

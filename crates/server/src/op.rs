@@ -36,14 +36,12 @@ pub(crate) struct ClientMetadata {
 }
 
 struct OpText {
-    command_name: &'static str,
     op: &'static str,
     namespace: String,
     command: Vec<u8>,
     plan_summary: String,
     message: String,
     started: Instant,
-    started_ms: i64,
     lsid: Option<[u8; 16]>,
 }
 
@@ -51,7 +49,6 @@ struct OpText {
 pub(crate) struct OpView {
     pub(crate) id: u64,
     pub(crate) kill_pending: bool,
-    pub(crate) command_name: &'static str,
     pub(crate) op: &'static str,
     pub(crate) namespace: String,
     pub(crate) command: Option<DocBuf>,
@@ -68,14 +65,12 @@ impl Op {
             id: AtomicU64::new(0),
             kill_code: AtomicI32::new(0),
             text: Mutex::new(OpText {
-                command_name: "",
                 op: "none",
                 namespace: String::new(),
                 command: Vec::new(),
                 plan_summary: String::new(),
                 message: String::new(),
                 started: clock::now(),
-                started_ms: clock::wall_ms(),
                 lsid: None,
             }),
             description,
@@ -86,16 +81,8 @@ impl Op {
     }
 
     /// Registers a request. `id` is unique in the life of the server.
-    pub(crate) fn begin(
-        &self,
-        id: u64,
-        started: Instant,
-        command_name: &'static str,
-        op: &'static str,
-        command: Doc<'_>,
-    ) {
+    pub(crate) fn begin(&self, id: u64, started: Instant, op: &'static str, command: Doc<'_>) {
         let mut text = self.text.lock();
-        text.command_name = command_name;
         text.op = op;
         text.namespace.clear();
         text.plan_summary.clear();
@@ -166,11 +153,6 @@ impl Op {
         self.kill_code.store(code.0, Ordering::Relaxed);
     }
 
-    /// The flag that long work polls: the code to end with, or zero.
-    pub(crate) fn kill_flag(&self) -> &AtomicI32 {
-        &self.kill_code
-    }
-
     /// Fails if somebody asked the operation to end.
     pub(crate) fn check(&self) -> Result<()> {
         match self.kill_code.load(Ordering::Relaxed) {
@@ -189,7 +171,6 @@ impl Op {
         Some(OpView {
             id,
             kill_pending: self.kill_code.load(Ordering::Relaxed) != 0,
-            command_name: text.command_name,
             op: text.op,
             namespace: text.namespace.clone(),
             command: Doc::parse(&text.command).ok().map(|d| d.to_buf()),

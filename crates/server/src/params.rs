@@ -19,7 +19,6 @@ use crate::server::Server;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetAt {
     Startup,
-    Runtime,
     Both,
     /// Read only.
     Never,
@@ -60,7 +59,7 @@ const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> P
 
 use Effect::{Applied, Kept, Live};
 use Kind::{Bool, Double, Int, Special, Text};
-use SetAt::{Both, Never, Runtime, Startup};
+use SetAt::{Both, Never, Startup};
 
 const MAX: i64 = i64::MAX;
 
@@ -156,7 +155,7 @@ impl Parameters {
             bail!(Code::BAD_VALUE, "Unknown --setParameter '{name}'");
         };
         let param = &PARAMETERS[index];
-        if matches!(param.set_at, Runtime | Never) {
+        if param.set_at == Never {
             bail!(Code::BAD_VALUE, "Cannot use --setParameter to set '{name}' at startup");
         }
         if matches!(param.kind, Special) {
@@ -241,7 +240,7 @@ impl Parameters {
     pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Value<'_>) -> Result<()> {
         let param = &PARAMETERS[index];
         match param.set_at {
-            Runtime | Both => {}
+            Both => {}
             Startup | Never => {
                 bail!(Code::ILLEGAL_OPERATION, "not allowed to change [{}] at runtime", param.name)
             }
@@ -331,7 +330,7 @@ pub(crate) fn write_details(server: &Server, index: usize, out: &mut DocWriter<'
     let param = &PARAMETERS[index];
     out.doc(param.name, |doc| {
         doc.put("value", value.as_doc().first().map_or(Value::Missing, |e| e.value()));
-        doc.put("settableAtRuntime", matches!(param.set_at, Runtime | Both));
+        doc.put("settableAtRuntime", param.set_at == Both);
         doc.put("settableAtStartup", matches!(param.set_at, Startup | Both));
     });
 }

@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock;
 use crate::commands::COMMANDS;
-use crate::connection::{Connection, LastWrite, Peer};
+use crate::connection::{Connection, Peer};
 use crate::cursors::Cursors;
 use crate::jobs::Signal;
 use crate::logging::Log;
@@ -44,8 +44,6 @@ pub struct ServerConfig {
     /// The release, "0.1.0".
     pub nagi_version: &'static str,
     pub git_version: &'static str,
-    /// Directory of the data, for disk figures; `None` in memory.
-    pub db_path: Option<std::path::PathBuf>,
 }
 
 /// The shared state of all connections.
@@ -79,7 +77,6 @@ pub(crate) struct Startup {
     pub(crate) connection_count_max: i64,
     pub(crate) nagi_version: &'static str,
     pub(crate) git_version: &'static str,
-    pub(crate) db_path: Option<std::path::PathBuf>,
     pub(crate) host: String,
 }
 
@@ -140,7 +137,6 @@ impl Server {
                 connection_count_max: config.connection_count_max,
                 nagi_version: config.nagi_version,
                 git_version: config.git_version,
-                db_path: config.db_path,
                 host: host_name(),
             },
             metrics: Metrics::new(COMMANDS.len()),
@@ -179,19 +175,7 @@ impl Server {
         self.ops.register(op.clone());
         log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
             connectionId = id, connectionCount = open_count; "Connection accepted");
-        Some(Connection {
-            server: self.clone(),
-            id,
-            peer,
-            op,
-            client: None,
-            hello_seen: false,
-            last_write: LastWrite::default(),
-            stream: None,
-            inflated: Vec::new(),
-            plain: Vec::new(),
-            next_reply_id: 0,
-        })
+        Some(Connection::new(self.clone(), id, peer, op))
     }
 
     pub(crate) fn disconnected(&self, connection: &Connection) {
@@ -200,16 +184,6 @@ impl Server {
         log::info!(target: "NETWORK", id = 22944, remote = connection.peer.address.as_str(),
             connectionId = connection.id, connectionCount = self.metrics.connections.get();
             "Connection ended");
-    }
-
-    /// Start values for the slow operation line, where they were chosen.
-    pub fn set_slow_operations(&self, threshold_ms: Option<i64>, sample_rate: Option<f64>) {
-        if let Some(ms) = threshold_ms {
-            self.profile.set_slow_ms(ms);
-        }
-        if let Some(rate) = sample_rate {
-            self.profile.set_sample_rate(rate);
-        }
     }
 
     /// Asks the process to end: [`Server::wait_for_shutdown`] returns.

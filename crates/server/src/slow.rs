@@ -65,7 +65,10 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     if let Some(command) = &done.originating {
         doc.put("originatingCommand", command);
     }
-    let summary = op.plan_summary();
+    let mut summary = op.plan_summary();
+    if summary.is_empty() {
+        summary.push_str(done.plan_summary);
+    }
     if !summary.is_empty() {
         doc.put("planSummary", summary.as_str());
     }

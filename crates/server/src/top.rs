@@ -4,7 +4,7 @@
 //! collection seen before. Two names with one hash would share an entry: a statistic can bear that.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 
 use foldhash::fast::{FixedState, RandomState};
 use nagi_bson::{DocWriter, Value};
@@ -57,9 +57,7 @@ impl Top {
         let Some(Value::String(collection)) = request.body.first().map(|e| e.value()) else {
             return;
         };
-        let mut hasher = FixedState::with_seed(1).build_hasher();
-        (request.db, collection).hash(&mut hasher);
-        let key = hasher.finish();
+        let key = FixedState::with_seed(1).hash_one((request.db, collection));
         let mut shard = self.shards[key as usize % SHARD_COUNT].lock();
         if shard.len() >= ENTRY_COUNT_MAX / SHARD_COUNT && !shard.contains_key(&key) {
             return;

@@ -23,6 +23,7 @@ mod namespace;
 mod reader;
 mod store;
 mod txn;
+mod upkeep;
 mod validate;
 
 pub use build::BuildOptions;

@@ -23,7 +23,6 @@ mod deps;
 mod eval;
 mod fold;
 mod forms;
-mod named;
 mod names;
 mod ops;
 mod parse;

@@ -62,10 +62,7 @@ pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
         let at = text.len() - rest.len();
         let next = part(rest, &mut found);
         rest = next.ok_or_else(|| {
-            failure(
-                text,
-                format!("{at}: Unexpected character '{}'", rest.chars().next().unwrap_or(' ')),
-            )
+            failure(text, format!("{at}: Unexpected character '{}'", &rest[..1.min(rest.len())]))
         })?;
     }
     if let Some(moment) = found.moment {

@@ -1,7 +1,13 @@
 //! The commands: one row each, sorted by name, one file each by area.
 
+mod admin;
+mod collection;
+pub(crate) mod common;
+mod crud;
 mod diagnose;
 mod handshake;
+mod index;
+mod legacy;
 mod replicate;
 mod session;
 
@@ -14,14 +20,72 @@ use crate::command::Command;
 
 /// Every command, sorted by name.
 pub(crate) static COMMANDS: &[&Command] = &[
+    &session::ABORT_TRANSACTION,
+    &crud::AGGREGATE,
     &diagnose::BUILD_INFO,
+    &collection::COLL_MOD,
+    &diagnose::COLL_STATS,
+    &session::COMMIT_TRANSACTION,
+    &admin::COMPACT,
+    &diagnose::CONNECTION_STATUS,
+    &diagnose::CONN_POOL_STATS,
+    &crud::COUNT,
+    &collection::CREATE,
+    &index::CREATE_INDEXES,
+    &diagnose::CURRENT_OP,
+    &diagnose::DATA_SIZE,
+    &diagnose::DB_STATS,
+    &crud::DELETE,
+    &crud::DISTINCT,
+    &collection::DROP,
+    &collection::DROP_DATABASE,
+    &index::DROP_INDEXES,
     &session::END_SESSIONS,
+    &diagnose::FEATURES,
+    &crud::FIND,
+    &crud::FIND_AND_MODIFY,
+    &admin::FSYNC,
+    &admin::FSYNC_UNLOCK,
+    &diagnose::GET_CMD_LINE_OPTS,
+    &admin::GET_DEFAULT_RW_CONCERN,
+    &diagnose::GET_FREE_MONITORING_STATUS,
+    &legacy::GET_LAST_ERROR,
+    &diagnose::GET_LOG,
+    &crud::GET_MORE,
+    &legacy::GET_NONCE,
+    &admin::GET_PARAMETER,
+    &legacy::GET_PREV_ERROR,
     &handshake::HELLO,
+    &diagnose::HOST_INFO,
+    &crud::INSERT,
     &handshake::IS_MASTER,
+    &session::KILL_ALL_SESSIONS,
+    &session::KILL_ALL_SESSIONS_BY_PATTERN,
+    &crud::KILL_CURSORS,
+    &diagnose::KILL_OP,
+    &session::KILL_SESSIONS,
+    &collection::LIST_COLLECTIONS,
+    &diagnose::LIST_COMMANDS,
+    &collection::LIST_DATABASES,
+    &index::LIST_INDEXES,
+    &diagnose::LOCK_INFO,
+    &session::LOGOUT,
+    &admin::LOG_ROTATE,
     &diagnose::PING,
+    &diagnose::PROFILE,
     &session::REFRESH_SESSIONS,
+    &collection::RENAME_COLLECTION,
     &replicate::REPL_SET_GET_STATUS,
+    &legacy::RESET_ERROR,
+    &diagnose::SERVER_STATUS,
+    &admin::SET_DEFAULT_RW_CONCERN,
+    &admin::SET_FEATURE_COMPATIBILITY_VERSION,
+    &admin::SET_PARAMETER,
+    &admin::SHUTDOWN,
     &session::START_SESSION,
+    &diagnose::TOP,
+    &crud::UPDATE,
+    &diagnose::VALIDATE,
     &diagnose::WHATSMYURI,
 ];
 

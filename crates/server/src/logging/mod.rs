@@ -147,16 +147,6 @@ impl Log {
         }
     }
 
-    /// Forgets the lines kept in memory under `name`.
-    pub(crate) fn clear_ram(&self, name: &str) -> bool {
-        match name {
-            "global" => self.global.lock().clear(),
-            "startupWarnings" => self.warnings.lock().clear(),
-            _ => return false,
-        }
-        true
-    }
-
     /// Renames or reopens the file (SIGUSR1, `logRotate`).
     pub fn rotate(&self) -> std::io::Result<()> {
         self.sink.lock().rotate()

@@ -31,11 +31,6 @@ impl RamLog {
     pub(super) fn lines(&self) -> (u64, Vec<String>) {
         (self.written_count, self.lines.iter().cloned().collect())
     }
-
-    pub(super) fn clear(&mut self) {
-        self.lines.clear();
-        self.written_count = 0;
-    }
 }
 
 #[cfg(test)]

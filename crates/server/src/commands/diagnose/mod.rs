@@ -1,9 +1,46 @@
 //! Commands that tell about the server and its data.
 
 mod build_info;
+mod coll_stats;
+mod conn_pool_stats;
+mod connection_status;
+mod current_op;
+mod data_size;
+mod db_stats;
+mod features;
+mod get_cmd_line_opts;
+mod get_free_monitoring_status;
+mod get_log;
+mod host_info;
+mod kill_op;
+mod list_commands;
+mod lock_info;
 mod ping;
+mod profile;
+mod server_status;
+mod status;
+mod top;
+mod validate;
 mod whatsmyuri;
 
 pub(super) use build_info::BUILD_INFO;
+pub(super) use coll_stats::COLL_STATS;
+pub(super) use conn_pool_stats::CONN_POOL_STATS;
+pub(super) use connection_status::CONNECTION_STATUS;
+pub(super) use current_op::CURRENT_OP;
+pub(super) use data_size::DATA_SIZE;
+pub(super) use db_stats::DB_STATS;
+pub(super) use features::FEATURES;
+pub(super) use get_cmd_line_opts::GET_CMD_LINE_OPTS;
+pub(super) use get_free_monitoring_status::GET_FREE_MONITORING_STATUS;
+pub(super) use get_log::GET_LOG;
+pub(super) use host_info::HOST_INFO;
+pub(super) use kill_op::KILL_OP;
+pub(super) use list_commands::LIST_COMMANDS;
+pub(super) use lock_info::LOCK_INFO;
 pub(super) use ping::PING;
+pub(super) use profile::PROFILE;
+pub(super) use server_status::SERVER_STATUS;
+pub(super) use top::TOP;
+pub(super) use validate::VALIDATE;
 pub(super) use whatsmyuri::WHATSMYURI;

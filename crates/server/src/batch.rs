@@ -1,0 +1,200 @@
+//! Batches: from a producer into the reply, and the cursor that remains.
+//!
+//! A batch ends after its number of documents or at 16 MiB, whichever comes first; a document that
+//! would exceed the size waits for the next batch, unless it is the first.
+
+use nagi_bson::{ArrayWriter, Doc, DocWriter};
+use nagi_error::Result;
+use nagi_query::Take;
+
+use crate::command::Context;
+use crate::cursors::{Api, OpenCursor};
+use crate::limits::{BATCH_BYTES_MAX, FIRST_BATCH_COUNT};
+use crate::producer::Producer;
+use crate::request::Request;
+
+/// How a first batch is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FirstBatch {
+    /// `None`: 101.
+    pub(crate) count: Option<i64>,
+    /// Close the cursor after it.
+    pub(crate) single: bool,
+    pub(crate) no_timeout: bool,
+    pub(crate) tailable: bool,
+    pub(crate) await_data: bool,
+}
+
+impl FirstBatch {
+    pub(crate) const DEFAULT: FirstBatch = FirstBatch {
+        count: None,
+        single: false,
+        no_timeout: false,
+        tailable: false,
+        await_data: false,
+    };
+}
+
+/// Where a batch stopped.
+struct Filled {
+    count: u64,
+    exhausted: bool,
+}
+
+/// Copies documents into `out` until the batch is full.
+fn fill(
+    cx: &Context<'_>,
+    producer: &mut Producer,
+    count_max: u64,
+    out: &mut ArrayWriter<'_>,
+) -> Result<Filled> {
+    if count_max == 0 {
+        return Ok(Filled { count: 0, exhausted: false });
+    }
+    let mut count = 0;
+    let more = producer.batch(&cx.watch(), &mut |doc| {
+        if count > 0 && out.len() + doc.len() + 16 > BATCH_BYTES_MAX {
+            return Ok(Take::Refused);
+        }
+        out.push_doc(doc);
+        count += 1;
+        Ok(if count == count_max { Take::Last } else { Take::More })
+    })?;
+    Ok(Filled { count, exhausted: !more })
+}
+
+/// Notes what a query looked at.
+fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
+    if let Producer::Query(execution) = producer {
+        let stats = execution.stats();
+        cx.done.keys_examined = stats.keys_examined;
+        cx.done.docs_examined = stats.docs_examined;
+        cx.done.has_sort_stage = stats.has_sort_stage;
+    }
+}
+
+/// Writes `cursor: {firstBatch, id, ns}` and parks what is left.
+pub(crate) fn reply_first(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    mut producer: Producer,
+    namespace: &str,
+    how: FirstBatch,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    if let Producer::Query(execution) = &producer {
+        cx.op.set_plan_summary(execution.plan_summary());
+    }
+    let count_max = how.count.unwrap_or(FIRST_BATCH_COUNT).max(0) as u64;
+    out.doc("cursor", |cursor| {
+        let filled = cursor.array("firstBatch", |batch| fill(cx, &mut producer, count_max, batch));
+        note_stats(cx, &mut producer);
+        let filled = filled?;
+        let id = match filled.exhausted || how.single {
+            true => 0,
+            false => park(cx, request, producer, namespace, how, filled.count)?,
+        };
+        cursor.put("id", id);
+        cursor.put("ns", namespace);
+        note_batch(cx, filled.count, id, id == 0);
+        Ok(())
+    })
+}
+
+/// Writes a first batch of at most one document, and no cursor.
+pub(crate) fn reply_point(
+    cx: &mut Context<'_>,
+    found: Option<Doc<'_>>,
+    namespace: &str,
+    out: &mut DocWriter<'_>,
+) {
+    let count = u64::from(found.is_some());
+    out.doc("cursor", |cursor| {
+        cursor.array("firstBatch", |batch| found.into_iter().for_each(|doc| batch.push_doc(doc)));
+        cursor.put("id", 0_i64);
+        cursor.put("ns", namespace);
+    });
+    cx.done.keys_examined = count;
+    cx.done.docs_examined = count;
+    cx.done.plan_summary = "IDHACK";
+    note_batch(cx, count, 0, true);
+}
+
+fn note_batch(cx: &mut Context<'_>, count: u64, id: i64, exhausted: bool) {
+    cx.done.returned = Some(count);
+    cx.done.cursor_id = id;
+    cx.done.cursor_exhausted = exhausted;
+    cx.server.metrics.documents_returned.add(count);
+}
+
+fn park(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    producer: Producer,
+    namespace: &str,
+    how: FirstBatch,
+    returned_count: u64,
+) -> Result<i64> {
+    let generic = &request.generic;
+    cx.server.metrics.cursors_opened.increment();
+    cx.server.cursors.park(Box::new(OpenCursor {
+        id: 0,
+        producer,
+        namespace: namespace.to_owned(),
+        session: generic.lsid,
+        no_timeout: how.no_timeout,
+        tailable: how.tailable,
+        await_data: how.await_data,
+        returned_count,
+        batch_count: 1,
+        created_ms: crate::clock::wall_ms(),
+        originating: cx.op.command(),
+        plan_summary: cx.op.plan_summary(),
+        api: Api {
+            version: generic.api_version.map(str::to_owned),
+            strict: generic.api_strict,
+            deprecation_errors: generic.api_deprecation_errors,
+        },
+    }))
+}
+
+/// Writes `cursor: {nextBatch, id, ns}` for a cursor taken out of the table.
+pub(crate) fn reply_next(
+    cx: &mut Context<'_>,
+    mut cursor: Box<OpenCursor>,
+    count: Option<i64>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let id = cursor.id;
+    let count_max = count.filter(|n| *n > 0).map_or(u64::MAX, |n| n as u64);
+    let before = match &mut cursor.producer {
+        Producer::Query(execution) => execution.stats(),
+        Producer::List(_) => Default::default(),
+    };
+    let result = out.doc("cursor", |reply| -> Result<Filled> {
+        let filled =
+            reply.array("nextBatch", |batch| fill(cx, &mut cursor.producer, count_max, batch))?;
+        reply.put("id", if filled.exhausted { 0 } else { id });
+        reply.put("ns", cursor.namespace.as_str());
+        Ok(filled)
+    });
+    note_stats(cx, &mut cursor.producer);
+    cx.done.keys_examined = cx.done.keys_examined.saturating_sub(before.keys_examined);
+    cx.done.docs_examined = cx.done.docs_examined.saturating_sub(before.docs_examined);
+    cx.op.set_plan_summary(&cursor.plan_summary);
+    cx.done.originating = Some(cursor.originating.clone());
+    let filled = result.inspect_err(|_| cx.server.cursors.finish(id))?;
+    note_batch(cx, filled.count, id, filled.exhausted);
+    cursor.returned_count += filled.count;
+    cursor.batch_count += 1;
+    if cursor.batch_count == 2 {
+        cx.server.metrics.cursors_more_than_one_batch.increment();
+    }
+    match filled.exhausted {
+        true => cx.server.cursors.finish(id),
+        false => {
+            cx.server.cursors.put_back(cursor);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! `compact`: gives the space of deleted documents back.
+
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_view};
+
+pub(in crate::commands) static COMPACT: Command = Command {
+    name: "compact",
+    help: "Gives unused space of a collection back.",
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "compact" => Args {
+    collection: Name<'a>     = "compact",
+    force:      Option<bool> = "force",
+    target_mb:  Option<i64>  = "freeSpaceTargetMB",
+    dry_run:    Option<bool> = "dryRun",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    refuse_view(cx, &ns)?;
+    let Some(collection) = cx.store().collection(&ns) else {
+        bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
+    };
+    let before = bytes(cx, &collection)?;
+    if args.dry_run != Some(true) {
+        cx.store().compact(&collection)?;
+    }
+    let freed = (before - bytes(cx, &collection)?).max(0);
+    out.put("bytesFreed", freed);
+    Ok(())
+}
+
+fn bytes(cx: &Context<'_>, collection: &nagi_store::Collection) -> Result<i64> {
+    let stats = cx.store().stats(collection)?;
+    Ok(stats.storage_bytes + stats.index_bytes.iter().map(|index| index.1).sum::<i64>())
+}

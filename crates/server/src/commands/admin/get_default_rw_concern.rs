@@ -1,0 +1,24 @@
+//! `getDefaultRWConcern`: concerns of requests that name none. On a standalone nobody can set them.
+
+use crate::clock;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
+    name: "getDefaultRWConcern",
+    help: "Default read and write concern.",
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+fn run(_: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    out.doc("defaultReadConcern", |doc| doc.put("level", "local"));
+    out.doc("defaultWriteConcern", |doc| {
+        doc.put("w", 1);
+        doc.put("wtimeout", 0);
+    });
+    out.put("defaultWriteConcernSource", "implicit");
+    out.put("defaultReadConcernSource", "implicit");
+    out.put("localUpdateWallClockTime", Value::DateTime(clock::wall_ms()));
+    Ok(())
+}

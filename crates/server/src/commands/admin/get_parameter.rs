@@ -1,0 +1,48 @@
+//! `getParameter`: values of server parameters.
+
+use crate::args::check_other;
+use crate::command::prelude::*;
+use crate::params::{self, PARAMETERS};
+use crate::request::is_generic;
+
+pub(in crate::commands) static GET_PARAMETER: Command = Command {
+    name: "getParameter",
+    help: "Reads server parameters.",
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let first = req.body.get("getParameter");
+    let server = cx.server;
+    let mut found = false;
+    if first.as_str() == Some("*") {
+        params::write_all(server, out);
+        return Ok(());
+    }
+    let options = first.as_doc();
+    let details = options.is_some_and(|doc| doc.get("showDetails").is_truthy());
+    let all = options.is_some_and(|doc| doc.get("allParameters").is_truthy());
+    for (index, param) in PARAMETERS.iter().enumerate() {
+        if all || !req.body.get(param.name).is_missing() {
+            found = true;
+            match details {
+                true => params::write_details(server, index, out),
+                false => server.params.write(server, index, out),
+            }
+        }
+    }
+    if !found {
+        let asked = req.body.iter().skip(1).any(|e| !is_generic(e.name()));
+        if !asked && options.is_none() {
+            return check_other("getParameter", "getParameter", true).or(no_option());
+        }
+        return no_option();
+    }
+    Ok(())
+}
+
+fn no_option() -> Result<()> {
+    bail!(Code::INVALID_OPTIONS, "no option found to get")
+}

@@ -1,0 +1,29 @@
+//! `logRotate`: begins a new log file.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static LOG_ROTATE: Command = Command {
+    name: "logRotate",
+    help: "Begins a new log file.",
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "logRotate" => Args {
+    which: Value<'a> = "logRotate",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    match args.which {
+        Value::String("server") => {}
+        Value::String("audit") => bail!(Code::BAD_VALUE, "there is no audit log to rotate"),
+        Value::String(other) => bail!(Code::NO_SUCH_KEY, "Unknown log type for rotate: {other}"),
+        _ => {}
+    }
+    match cx.server.log.rotate() {
+        Ok(()) => Ok(()),
+        Err(error) => bail!(Code::OPERATION_FAILED, "Log rotation failed due to {error}"),
+    }
+}

@@ -1,0 +1,65 @@
+//! `collMod`: changes options of an index, a collection or a view.
+
+use nagi_store::CollMod;
+
+use crate::command::prelude::*;
+use crate::commands::common::namespace;
+
+pub(in crate::commands) static COLL_MOD: Command = Command {
+    name: "collMod",
+    help: "Changes options of a collection, a view or an index.",
+    write: true,
+    api_v1: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "collMod" => Args {
+    collection:           Name<'a>          = "collMod",
+    index:                Option<Doc<'a>>   = "index",
+    validator:            Option<Doc<'a>>   = "validator",
+    validation_level:     Option<&'a str>   = "validationLevel",
+    validation_action:    Option<&'a str>   = "validationAction",
+    view_on:              Option<&'a str>   = "viewOn",
+    pipeline:             Option<Array<'a>> = "pipeline",
+    expire_after_seconds: Value<'a>         = "expireAfterSeconds",
+    timeseries:           Option<Doc<'a>>   = "timeseries",
+    capped_size:          Option<i64>       = "cappedSize",
+    capped_max:           Option<i64>       = "cappedMax",
+    pre_images:           Option<Doc<'a>>   = "changeStreamPreAndPostImages",
+    dry_run:              Option<bool>      = "dryRun",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    if !args.expire_after_seconds.is_nullish() || args.timeseries.is_some() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "'expireAfterSeconds' and 'timeseries' are only supported on a time-series collection or \
+             a clustered collection"
+        );
+    }
+    if args.capped_size.is_some() || args.capped_max.is_some() {
+        bail!(Code::NOT_IMPLEMENTED, "collMod cannot resize capped collections yet");
+    }
+    if args.pre_images.is_some() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "BSON field changeStreamPreAndPostImages is only supported on replica sets"
+        );
+    }
+    let changes = CollMod {
+        index: args.index,
+        validator: args.validator,
+        validation_level: args.validation_level,
+        validation_action: args.validation_action,
+        view_on: args.view_on,
+        pipeline: args.pipeline,
+    };
+    cx.server.fsync.wait(&|| cx.check())?;
+    let changed = cx.store().coll_mod(&ns, changes)?;
+    out.extend(changed.as_doc());
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! `drop`: removes a collection or a view. A missing one is no error (MongoDB 7.0).
+
+use crate::command::prelude::*;
+use crate::commands::common::{check_uuid, namespace, uuid};
+
+pub(in crate::commands) static DROP: Command = Command {
+    name: "drop",
+    help: "Drops a collection or a view.",
+    write: true,
+    api_v1: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "drop" => Args {
+    collection:      Name<'a>  = "drop",
+    collection_uuid: Value<'a> = "collectionUUID",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    let expected = match args.collection_uuid {
+        value if value.is_nullish() => None,
+        value => Some(uuid("drop.collectionUUID", value)?),
+    };
+    check_uuid(cx, &ns, expected)?;
+    let droppable = ["system.profile", "system.views", "system.js"];
+    if ns.is_system() && !droppable.contains(&ns.collection()) {
+        bail!(Code::ILLEGAL_OPERATION, "can't drop system collection {ns}");
+    }
+    if ns.collection() == "system.profile" && cx.server.profile.level(req.db) != 0 {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "turn off profiling before dropping system.profile collection"
+        );
+    }
+    cx.server.fsync.wait(&|| cx.check())?;
+    if let Some(dropped) = cx.store().drop_collection(&ns)? {
+        out.put("nIndexesWas", dropped.indexes.len() as i32);
+        out.put("ns", ns.as_str());
+        log::info!(target: "COMMAND", id = 518_070, namespace = ns.as_str(); "CMD: drop");
+    }
+    Ok(())
+}

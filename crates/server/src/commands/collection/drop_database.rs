@@ -1,0 +1,32 @@
+//! `dropDatabase`.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static DROP_DATABASE: Command = Command {
+    name: "dropDatabase",
+    help: "Drops a database with all its collections.",
+    write: true,
+    api_v1: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "dropDatabase" => Args {
+    one: Value<'a> = "dropDatabase",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    if crate::args::truncate(args.one) != Some(1) {
+        bail!(Code::Location(5_255_100), "Have to pass 1 as 'dropDatabase' parameter");
+    }
+    if matches!(req.db, "config" | "local" | "admin") {
+        bail!(Code::ILLEGAL_OPERATION, "Dropping the '{}' database is prohibited.", req.db);
+    }
+    cx.server.fsync.wait(&|| cx.check())?;
+    if cx.store().drop_database(req.db)? {
+        out.put("dropped", req.db);
+        cx.server.profile.set_level(req.db, 0);
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! `listCollections`: collections and views of a database with their options.
+
+use nagi_lang::expr::ParseCx;
+use nagi_lang::filter::Filter;
+use nagi_store::Collection;
+
+use crate::batch::{self, FirstBatch};
+use crate::command::prelude::*;
+use crate::commands::common::CursorOption;
+use crate::filtering;
+use crate::producer::Producer;
+
+pub(in crate::commands) static LIST_COLLECTIONS: Command = Command {
+    name: "listCollections",
+    help: "Lists the collections and views of a database.",
+    api_v1: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "listCollections" => Args {
+    one:        Value<'a>       = "listCollections",
+    filter:     Option<Doc<'a>> = "filter",
+    name_only:  Option<bool>    = "nameOnly",
+    authorized: Option<bool>    = "authorizedCollections",
+    cursor:     Option<Doc<'a>> = "cursor",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let cursor = CursorOption::parse("listCollections", args.cursor)?;
+    let name_only = args.name_only == Some(true);
+    let filter = match args.filter {
+        Some(filter) => Some(Filter::parse(filter, &mut ParseCx::new())?),
+        None => None,
+    };
+    let catalog = cx.store().catalog();
+    let mut docs = Vec::new();
+    for collection in catalog.database(req.db) {
+        let doc = describe(collection, name_only);
+        if filtering::matches(filter.as_ref(), doc.as_doc())? {
+            docs.push(doc);
+        }
+    }
+    let ns = format!("{}.$cmd.listCollections", req.db);
+    let how = FirstBatch { count: cursor.batch_size, ..FirstBatch::DEFAULT };
+    batch::reply_first(cx, req, Producer::list(docs), &ns, how, out)
+}
+
+fn describe(collection: &Collection, name_only: bool) -> DocBuf {
+    DocBuf::build(|doc| {
+        doc.put("name", collection.namespace.collection());
+        doc.put("type", if collection.is_view() { "view" } else { "collection" });
+        if name_only {
+            return;
+        }
+        doc.put("options", &collection.options.doc);
+        doc.doc("info", |info| {
+            info.put("readOnly", collection.is_view());
+            if !collection.is_view() {
+                let bytes = &collection.uuid.0;
+                info.put("uuid", Value::Binary(nagi_bson::Binary { subtype: 4, bytes }));
+            }
+        });
+        if let Some(index) = collection.id_index() {
+            doc.put("idIndex", &index.spec.doc);
+        }
+    })
+}

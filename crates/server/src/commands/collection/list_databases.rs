@@ -1,0 +1,72 @@
+//! `listDatabases`: databases with their sizes.
+
+use nagi_lang::expr::ParseCx;
+use nagi_lang::filter::Filter;
+
+use crate::command::prelude::*;
+use crate::filtering;
+
+pub(in crate::commands) static LIST_DATABASES: Command = Command {
+    name: "listDatabases",
+    help: "Lists the databases.",
+    admin_only: true,
+    api_v1: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "listDatabases" => Args {
+    one:        Value<'a>       = "listDatabases",
+    filter:     Option<Doc<'a>> = "filter",
+    name_only:  Option<bool>    = "nameOnly",
+    authorized: Option<bool>    = "authorizedDatabases",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let name_only = args.name_only == Some(true);
+    let filter = match args.filter {
+        Some(filter) => Some(Filter::parse(filter, &mut ParseCx::new())?),
+        None => None,
+    };
+    let catalog = cx.store().catalog();
+    let mut names = catalog.databases().collect::<Vec<_>>();
+    // A server has always had an admin database.
+    if !names.contains(&"admin") {
+        names.push("admin");
+        names.sort_unstable();
+    }
+    let mut total_bytes = 0;
+    out.array("databases", |list| -> Result<()> {
+        for name in names {
+            let bytes = if name_only { 0 } else { size_on_disk(cx, name)? };
+            let doc = DocBuf::build(|w| {
+                w.put("name", name);
+                if !name_only {
+                    w.put("sizeOnDisk", bytes);
+                    w.put("empty", catalog.database(name).next().is_none());
+                }
+            });
+            if filtering::matches(filter.as_ref(), doc.as_doc())? {
+                total_bytes += bytes;
+                list.push_doc(doc.as_doc());
+            }
+        }
+        Ok(())
+    })?;
+    if !name_only {
+        out.put("totalSize", total_bytes);
+        out.put("totalSizeMb", total_bytes / (1024 * 1024));
+    }
+    Ok(())
+}
+
+fn size_on_disk(cx: &Context<'_>, db: &str) -> Result<i64> {
+    let catalog = cx.store().catalog();
+    let mut bytes = 0;
+    for collection in catalog.database(db).filter(|c| !c.is_view()) {
+        let stats = cx.store().stats(collection)?;
+        bytes += stats.storage_bytes + stats.index_bytes.iter().map(|i| i.1).sum::<i64>();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,44 @@
+//! `renameCollection`: within a database a change of the catalog, across databases a copy.
+
+use nagi_store::Namespace;
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static RENAME_COLLECTION: Command = Command {
+    name: "renameCollection",
+    help: "Renames a collection.",
+    admin_only: true,
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "renameCollection" => Args {
+    from:            &'a str      = "renameCollection",
+    to:              &'a str      = "to",
+    drop_target:     Value<'a>    = "dropTarget",
+    stay_temp:       Option<bool> = "stayTemp",
+    collection_uuid: Value<'a>    = "collectionUUID",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let parse = |text: &str, which: &str| {
+        Namespace::parse(text)
+            .map_err(|_| err!(Code::INVALID_NAMESPACE, "Invalid {which} namespace: {text}"))
+    };
+    let (from, to) = (parse(args.from, "source")?, parse(args.to, "target")?);
+    if from == to {
+        bail!(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself");
+    }
+    if from.is_system() != to.is_system() || (from.is_system() && from != to) {
+        bail!(Code::ILLEGAL_OPERATION, "error renaming a system collection: {from} to {to}");
+    }
+    let expected = match args.collection_uuid {
+        value if value.is_nullish() => None,
+        value => Some(crate::commands::common::uuid("renameCollection.collectionUUID", value)?),
+    };
+    crate::commands::common::check_uuid(cx, &from, expected)?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    cx.store().rename_collection(&from, &to, args.drop_target.is_truthy())
+}

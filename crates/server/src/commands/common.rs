@@ -1,0 +1,124 @@
+//! What several commands share: names, the cursor option, views.
+
+use nagi_store::{Namespace, Uuid};
+
+use crate::command::prelude::*;
+
+/// The namespace of a collection argument (73).
+pub(crate) fn namespace(db: &str, collection: &str) -> Result<Namespace> {
+    Namespace::new(db, collection)
+}
+
+/// A UUID argument.
+pub(crate) fn uuid(field: &str, value: Value<'_>) -> Result<Uuid> {
+    match value {
+        Value::Binary(binary) if binary.subtype == 4 => match binary.bytes.try_into() {
+            Ok(bytes) => Ok(Uuid(bytes)),
+            Err(_) => bail!(Code::INVALID_UUID, "uuid must be 16 bytes long"),
+        },
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{field}' is the wrong type '{}', expected type 'binData'",
+            other.kind().name()
+        ),
+    }
+}
+
+/// Refuses a view where a collection is needed (166).
+pub(crate) fn refuse_view(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
+    match cx.store().collection(ns) {
+        Some(collection) if collection.is_view() => {
+            bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks `collectionUUID` against the collection of that name (361).
+pub(crate) fn check_uuid(cx: &Context<'_>, ns: &Namespace, expected: Option<Uuid>) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
+    if cx.store().collection(ns).is_some_and(|c| c.uuid == expected) {
+        return Ok(());
+    }
+    let catalog = cx.store().catalog();
+    let actual = catalog.by_uuid(expected).filter(|c| c.namespace.database() == ns.database());
+    let info = DocBuf::build(|w| {
+        w.put("db", ns.database());
+        w.put(
+            "collectionUUID",
+            Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &expected.0 }),
+        );
+        w.put("expectedCollection", ns.collection());
+        w.put(
+            "actualCollection",
+            actual.map_or(Value::Null, |c| Value::String(c.namespace.collection())),
+        );
+    });
+    Err(err!(Code::COLLECTION_UUID_MISMATCH, "Collection UUID does not match that specified")
+        .with_info(info))
+}
+
+/// `cursor: {batchSize: n}`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CursorOption {
+    pub(crate) batch_size: Option<i64>,
+}
+
+impl CursorOption {
+    pub(crate) fn parse(command: &'static str, option: Option<Doc<'_>>) -> Result<CursorOption> {
+        let mut cursor = CursorOption::default();
+        for element in option.unwrap_or(Doc::EMPTY) {
+            match (element.name(), element.value()) {
+                ("batchSize", value) if value.is_number() => {
+                    let count = crate::args::truncate(value).unwrap_or(0);
+                    if count < 0 {
+                        bail!(
+                            Code::Location(51024),
+                            "BSON field 'batchSize' value must be >= 0, actual value '{count}'"
+                        );
+                    }
+                    cursor.batch_size = Some(count);
+                }
+                ("batchSize", value) if value.is_nullish() => {}
+                ("batchSize", value) => bail!(
+                    Code::TYPE_MISMATCH,
+                    "BSON field '{command}.cursor.batchSize' is the wrong type '{}', expected types \
+                     '[long, int, decimal, double]'",
+                    value.kind().name()
+                ),
+                (other, _) => bail!(
+                    Code::IDL_UNKNOWN_FIELD,
+                    "BSON field '{command}.cursor.{other}' is an unknown field."
+                ),
+            }
+        }
+        Ok(cursor)
+    }
+}
+
+/// Refuses a collation other than the simple one, which is how strings compare anyway.
+pub(crate) fn refuse_collation(collation: Option<Doc<'_>>) -> Result<()> {
+    match collation {
+        None => Ok(()),
+        Some(doc) if doc.is_empty() || doc.get("locale").as_str() == Some("simple") => Ok(()),
+        Some(_) => bail!(Code::COMMAND_NOT_SUPPORTED, "collation is not supported yet"),
+    }
+}
+
+/// Refuses writes to what belongs to the server (73).
+pub(crate) fn check_writable(ns: &Namespace) -> Result<()> {
+    const SYSTEM: &[&str] = &[
+        "system.backup_users",
+        "system.js",
+        "system.new_users",
+        "system.roles",
+        "system.users",
+        "system.version",
+        "system.preimages",
+        "system.sessions",
+    ];
+    if ns.is_system() && !SYSTEM.contains(&ns.collection()) {
+        bail!(Code::INVALID_NAMESPACE, "cannot write to '{ns}'");
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! `aggregate`: a pipeline of stages over a collection, a view, or nothing (`aggregate: 1`).
+
+use nagi_query::{AggregateRequest, Hint};
+use nagi_store::Namespace;
+
+use crate::batch::{self, FirstBatch};
+use crate::command::prelude::*;
+use crate::commands::common::{CursorOption, namespace, refuse_collation};
+use crate::producer::Producer;
+
+pub(in crate::commands) static AGGREGATE: Command = Command {
+    name: "aggregate",
+    help: "Runs a pipeline of stages over a collection.",
+    write: true,
+    read_concern: true,
+    api_v1: true,
+    on_collection: true,
+    latency: LatencyKind::Read,
+    run,
+    ..Command::ROW
+};
+
+args! { "aggregate" => Args {
+    collection:      Value<'a>        = "aggregate",
+    pipeline:        Array<'a>        = "pipeline",
+    explain:         Option<bool>     = "explain",
+    cursor:          Value<'a>        = "cursor",
+    allow_disk_use:  Option<bool>     = "allowDiskUse",
+    bypass:          Option<bool>     = "bypassDocumentValidation",
+    collation:       Option<Doc<'a>>  = "collation",
+    hint:            Value<'a>        = "hint",
+    let_vars:        Option<Doc<'a>>  = "let",
+    needs_merge:     Option<bool>     = "needsMerge",
+    from_mongos:     Option<bool>     = "fromMongos",
+    collection_uuid: Value<'a>        = "collectionUUID",
+    exchange:        Option<Doc<'a>>  = "exchange",
+    request_token:   Option<bool>     = "$_requestResumeToken",
+    query_stats:     Option<bool>     = "includeQueryStatsMetrics",
+}}
+
+impl<'a> Args<'a> {
+    /// The namespace; `aggregate: 1` stands for the database itself.
+    pub(in crate::commands) fn namespace(&self, db: &str) -> Result<Namespace> {
+        match self.collection {
+            Value::String(name) => namespace(db, name),
+            value if crate::args::truncate(value) == Some(1) => collectionless(db, self.pipeline),
+            value if value.is_number() => {
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "Invalid command format: the 'aggregate' field must \
+                       specify a collection name or 1"
+                )
+            }
+            other => bail!(
+                Code::INVALID_NAMESPACE,
+                "collection name has invalid type {}",
+                other.kind().name()
+            ),
+        }
+    }
+
+    pub(in crate::commands) fn request<'r>(&self, ns: &'r Namespace) -> Result<AggregateRequest<'r>>
+    where
+        'a: 'r,
+    {
+        let hint = if self.hint.is_nullish() { Value::Missing } else { self.hint };
+        Ok(AggregateRequest {
+            let_vars: self.let_vars.unwrap_or(Doc::EMPTY),
+            hint: Hint::parse(hint)?,
+            allow_disk_use: self.allow_disk_use.unwrap_or(true),
+            ..AggregateRequest::new(ns, self.pipeline)
+        })
+    }
+}
+
+/// A pipeline without a collection: its first stage must make documents itself.
+fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
+    const MAKERS: &[&str] = &[
+        "$documents",
+        "$currentOp",
+        "$listLocalSessions",
+        "$listSessions",
+        "$changeStream",
+        "$queryStats",
+    ];
+    let first = pipeline.iter().next().and_then(|v| v.as_doc()).and_then(|d| d.first());
+    if let Some(stage) = first
+        && !MAKERS.contains(&stage.name())
+        && stage.name().starts_with('$')
+    {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "{{aggregate: 1}} is not valid for '{}'; a collection is required.",
+            stage.name()
+        );
+    }
+    // A name no client can give, so nothing is ever found there.
+    Namespace::new(db, "aggregate.collectionless")
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    refuse_collation(args.collation)?;
+    if args.explain == Some(true) {
+        return super::explain::explain_aggregate(cx, req, &args, out);
+    }
+    let cursor = match args.cursor {
+        Value::Doc(doc) => CursorOption::parse("aggregate", Some(doc))?,
+        value if value.is_nullish() => bail!(
+            Code::FAILED_TO_PARSE,
+            "The 'cursor' option is required, except for aggregate with the explain argument"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'aggregate.cursor' is the wrong type '{}', expected type 'object'",
+            other.kind().name()
+        ),
+    };
+    let ns = args.namespace(req.db)?;
+    if nagi_query::writes(args.pipeline) {
+        cx.server.fsync.wait(&|| cx.check())?;
+    }
+    let execution = {
+        let watch = cx.watch();
+        nagi_query::aggregate(cx.store(), &args.request(&ns)?, &cx.env(&watch))?
+    };
+    let shown = match args.collection {
+        Value::String(_) => ns.as_str().to_owned(),
+        _ => format!("{}.$cmd.aggregate", req.db),
+    };
+    let how = FirstBatch { count: cursor.batch_size, ..FirstBatch::DEFAULT };
+    batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)
+}

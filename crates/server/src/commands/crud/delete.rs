@@ -1,0 +1,110 @@
+//! `delete`: removes documents that match.
+
+use nagi_query::{DeleteStatement, Hint};
+use nagi_store::{Durability, Namespace};
+
+use super::outcome::{Outcome, check_batch, ends_command};
+use super::update::{end_durability, settle};
+use crate::command::prelude::*;
+use crate::commands::common::{check_writable, namespace, refuse_collation};
+use crate::concern::WriteConcern;
+
+pub(in crate::commands) static DELETE: Command = Command {
+    name: "delete",
+    help: "Removes documents from a collection.",
+    write: true,
+    api_v1: true,
+    on_collection: true,
+    counts_as: OpKind::Delete,
+    latency: LatencyKind::Write,
+    run,
+    ..Command::ROW
+};
+
+args! { "delete" => Args {
+    collection:      Name<'a>        = "delete",
+    deletes:         Docs<'a>        = "deletes",
+    ordered:         Option<bool>    = "ordered",
+    let_vars:        Option<Doc<'a>> = "let",
+    constants:       Option<Doc<'a>> = "legacyRuntimeConstants",
+    bypass:          Option<bool>    = "bypassDocumentValidation",
+    encryption:      Value<'a>       = "encryptionInformation",
+    collection_uuid: Value<'a>       = "collectionUUID",
+}}
+
+args! { "delete.deletes" => Statement {
+    filter:    Doc<'a>         = "q",
+    limit:     i64             = "limit",
+    collation: Option<Doc<'a>> = "collation",
+    hint:      Value<'a>       = "hint",
+    sample_id: Value<'a>       = "sampleId",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    if ns.collection() != "system.profile" {
+        check_writable(&ns)?;
+    }
+    check_batch(args.deletes.count())?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
+    let statements = statements.collect::<Result<Vec<_>>>()?;
+    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
+    let mut outcome = Outcome::default();
+    let last = statements.len() - 1;
+    for (index, statement) in statements.iter().enumerate() {
+        let durability = end_durability(&concern, index == last);
+        cx.server.metrics.ops.delete.increment();
+        match delete_one(cx, &ns, statement, let_vars, durability) {
+            Ok(count) => outcome.count += count,
+            Err(error) if ends_command(&error) => return Err(error),
+            Err(error) => {
+                outcome.errors.push((index, error));
+                if args.ordered != Some(false) {
+                    break;
+                }
+            }
+        }
+    }
+    settle(cx, &concern, &outcome)?;
+    cx.server.metrics.documents_deleted.add(outcome.count);
+    cx.done.deleted = Some(outcome.count);
+    outcome.write(req, out);
+    Ok(())
+}
+
+fn delete_one(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    statement: &Statement<'_>,
+    let_vars: Doc<'_>,
+    durability: Durability,
+) -> Result<u64> {
+    let watch = cx.watch();
+    let delete = to_statement(statement, let_vars)?;
+    nagi_query::delete(cx.store(), ns, &delete, durability, &cx.env(&watch))
+}
+
+/// The statement in the shape that queries take.
+pub(super) fn to_statement<'a>(
+    statement: &Statement<'a>,
+    let_vars: Doc<'a>,
+) -> Result<DeleteStatement<'a>> {
+    refuse_collation(statement.collation)?;
+    let multi = match statement.limit {
+        0 => true,
+        1 => false,
+        other => bail!(
+            Code::FAILED_TO_PARSE,
+            "The limit field in delete objects must be 0 or 1. Got {other}"
+        ),
+    };
+    let hint = if statement.hint.is_nullish() { Value::Missing } else { statement.hint };
+    Ok(DeleteStatement {
+        hint: Hint::parse(hint)?,
+        let_vars,
+        ..DeleteStatement::new(statement.filter, multi)
+    })
+}

@@ -1,0 +1,52 @@
+//! `distinct`: the different values of a field.
+
+use nagi_query::{DistinctRequest, Hint};
+use nagi_store::Namespace;
+
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_collation};
+
+pub(in crate::commands) static DISTINCT: Command = Command {
+    name: "distinct",
+    help: "Lists the different values of a field.",
+    read_concern: true,
+    on_collection: true,
+    latency: LatencyKind::Read,
+    run,
+    ..Command::ROW
+};
+
+args! { "distinct" => Args {
+    collection:      Name<'a>        = "distinct",
+    key:             &'a str         = "key",
+    query:           Option<Doc<'a>> = "query",
+    collation:       Option<Doc<'a>> = "collation",
+    hint:            Value<'a>       = "hint",
+    query_settings:  Value<'a>       = "querySettings",
+    collection_uuid: Value<'a>       = "collectionUUID",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    refuse_collation(args.collation)?;
+    let request = to_request(&args, &ns)?;
+    let stats = out.array("values", |values| {
+        let watch = cx.watch();
+        nagi_query::distinct(cx.store(), &request, &cx.env(&watch), values)
+    })?;
+    cx.op.set_plan_summary(&stats.plan_summary);
+    cx.done.keys_examined = stats.stats.keys_examined;
+    cx.done.docs_examined = stats.stats.docs_examined;
+    Ok(())
+}
+
+pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<DistinctRequest<'a>> {
+    let hint = if args.hint.is_nullish() { Value::Missing } else { args.hint };
+    Ok(DistinctRequest {
+        namespace: ns,
+        key: args.key,
+        filter: args.query.unwrap_or(Doc::EMPTY),
+        hint: Hint::parse(hint)?,
+    })
+}

@@ -1,0 +1,177 @@
+//! `find`: documents that match a filter.
+//!
+//! A lookup by `_id` alone goes past planning: one read, no allocation once the connection's buffers
+//! are warm.
+
+use nagi_query::{FindRequest, Hint};
+use nagi_store::Namespace;
+
+use crate::batch::{self, FirstBatch};
+use crate::command::prelude::*;
+use crate::commands::common::refuse_collation;
+use crate::producer::Producer;
+
+pub(in crate::commands) static FIND: Command = Command {
+    name: "find",
+    help: "Returns the documents of a collection that match a filter.",
+    read_concern: true,
+    api_v1: true,
+    on_collection: true,
+    counts_as: OpKind::Query,
+    latency: LatencyKind::Read,
+    run,
+    ..Command::ROW
+};
+
+args! { "find" => Args {
+    collection:       Value<'a>           = "find",
+    filter:           Option<Doc<'a>>     = "filter",
+    projection:       Option<Doc<'a>>     = "projection",
+    sort:             Option<Doc<'a>>     = "sort",
+    hint:             Value<'a>           = "hint",
+    skip:             Option<NonNegative> = "skip",
+    limit:            Option<NonNegative> = "limit",
+    batch_size:       Option<NonNegative> = "batchSize",
+    ntoreturn:        Option<NonNegative> = "ntoreturn",
+    single_batch:     Option<bool>        = "singleBatch",
+    max:              Option<Doc<'a>>     = "max",
+    min:              Option<Doc<'a>>     = "min",
+    return_key:       Option<bool>        = "returnKey",
+    show_record_id:   Option<bool>        = "showRecordId",
+    snapshot:         Option<bool>        = "snapshot",
+    tailable:         Option<bool>        = "tailable",
+    await_data:       Option<bool>        = "awaitData",
+    no_timeout:       Option<bool>        = "noCursorTimeout",
+    partial_results:  Option<bool>        = "allowPartialResults",
+    oplog_replay:     Option<bool>        = "oplogReplay",
+    collation:        Option<Doc<'a>>     = "collation",
+    allow_disk_use:   Option<bool>        = "allowDiskUse",
+    let_vars:         Option<Doc<'a>>     = "let",
+    request_token:    Option<bool>        = "$_requestResumeToken",
+    resume_after:     Option<Doc<'a>>     = "$_resumeAfter",
+    query_stats:      Option<bool>        = "includeQueryStatsMetrics",
+    term:             Value<'a>           = "term",
+    read_once:        Option<bool>        = "readOnce",
+    collection_uuid:  Value<'a>           = "collectionUUID",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    if !matches!(args.collection, Value::String(_)) {
+        let ns = by_uuid(cx, args.collection)?;
+        return run_on(cx, req, &args, &ns, out);
+    }
+    let name = args.collection.as_str().unwrap_or("");
+    let ns = cx.connection.namespace(req.db, name)?;
+    let result = run_on(cx, req, &args, &ns, out);
+    cx.connection.keep_namespace(ns);
+    result
+}
+
+/// The namespace of a collection named by its UUID.
+fn by_uuid(cx: &Context<'_>, value: Value<'_>) -> Result<Namespace> {
+    if !matches!(value, Value::Binary(_)) {
+        bail!(Code::INVALID_NAMESPACE, "collection name has invalid type {}", value.kind().name());
+    }
+    let uuid = crate::commands::common::uuid("find.find", value)?;
+    match cx.store().catalog().by_uuid(uuid) {
+        Some(collection) => Ok(collection.namespace.clone()),
+        None => bail!(Code::NAMESPACE_NOT_FOUND, "No collection found with UUID {uuid}"),
+    }
+}
+
+fn run_on(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    args: &Args<'_>,
+    ns: &Namespace,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    refuse_collation(args.collation)?;
+    check(cx, args, ns)?;
+    let request = to_request(args, ns)?;
+    if args.batch_size != Some(NonNegative(0))
+        && let Some(id) = request.point()
+        && let Some(collection) = cx.store().collection(ns)
+        && !collection.is_view()
+    {
+        let mut buffer = std::mem::take(&mut cx.connection.record);
+        let found = nagi_query::point_read(cx.store(), &collection, id, &mut buffer)?;
+        batch::reply_point(cx, found, ns.as_str(), out);
+        cx.connection.record = buffer;
+        return Ok(());
+    }
+    let execution = {
+        let watch = cx.watch();
+        nagi_query::find(cx.store(), &request, &cx.env(&watch))?
+    };
+    let how = FirstBatch {
+        count: args.batch_size.or(args.ntoreturn).map(|n| n.0),
+        single: args.single_batch == Some(true),
+        no_timeout: args.no_timeout == Some(true),
+        tailable: args.tailable == Some(true),
+        await_data: args.await_data == Some(true),
+    };
+    let producer = Producer::Query(Box::new(execution));
+    batch::reply_first(cx, req, producer, ns.as_str(), how, out)
+}
+
+/// Combinations that are refused.
+fn check(cx: &Context<'_>, args: &Args<'_>, ns: &Namespace) -> Result<()> {
+    let set = |flag: Option<bool>| flag == Some(true);
+    if set(args.await_data) && !set(args.tailable) {
+        bail!(Code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'");
+    }
+    if set(args.tailable) && set(args.single_batch) {
+        bail!(Code::FAILED_TO_PARSE, "Cannot use tailable option with the 'singleBatch' option");
+    }
+    if set(args.tailable) && args.sort.is_some_and(|sort| !sort.is_empty()) {
+        let natural = args.sort.is_some_and(|sort| sort.get("$natural").is_truthy());
+        if !natural {
+            bail!(
+                Code::BAD_VALUE,
+                "cannot use tailable option with a sort other than {{$natural: 1}}"
+            );
+        }
+    }
+    if set(args.tailable) {
+        let capped = cx.store().collection(ns).is_some_and(|c| c.options.capped);
+        if !capped {
+            bail!(
+                Code::BAD_VALUE,
+                "error processing query: ns={ns} planner returned error :: caused by :: tailable \
+                 cursor requested on non capped collection"
+            );
+        }
+        bail!(Code::NOT_IMPLEMENTED, "tailable cursors are not supported yet");
+    }
+    if set(args.request_token) || args.resume_after.is_some() {
+        bail!(Code::NOT_IMPLEMENTED, "resume tokens of collection scans are not supported yet");
+    }
+    Ok(())
+}
+
+pub(in crate::commands) fn to_request<'a>(
+    args: &Args<'a>,
+    ns: &'a Namespace,
+) -> Result<FindRequest<'a>> {
+    Ok(FindRequest {
+        filter: args.filter.unwrap_or(Doc::EMPTY),
+        projection: args.projection.unwrap_or(Doc::EMPTY),
+        sort: args.sort.unwrap_or(Doc::EMPTY),
+        hint: Hint::parse(absent_if_null(args.hint))?,
+        skip: args.skip.map_or(0, |n| n.0 as u64),
+        limit: args.limit.map(|n| n.0 as u64).filter(|n| *n > 0),
+        min: args.min.unwrap_or(Doc::EMPTY),
+        max: args.max.unwrap_or(Doc::EMPTY),
+        return_key: args.return_key == Some(true),
+        show_record_id: args.show_record_id == Some(true),
+        let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
+        allow_disk_use: args.allow_disk_use.unwrap_or(true),
+        ..FindRequest::new(ns)
+    })
+}
+
+fn absent_if_null(value: Value<'_>) -> Value<'_> {
+    if value.is_nullish() { Value::Missing } else { value }
+}

@@ -1,0 +1,104 @@
+//! `findAndModify`: changes or removes one document and gives it back.
+
+use nagi_query::{FindAndModifyRequest, Hint};
+use nagi_store::Namespace;
+
+use super::insert::durability;
+use super::update::array_filters;
+use crate::command::prelude::*;
+use crate::commands::common::{check_writable, namespace, refuse_collation};
+use crate::concern::WriteConcern;
+
+pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
+    name: "findAndModify",
+    aliases: &["findandmodify"],
+    help: "Changes or removes one document and returns it.",
+    write: true,
+    api_v1: true,
+    on_collection: true,
+    latency: LatencyKind::Write,
+    run,
+    ..Command::ROW
+};
+
+args! { "findAndModify" => Args {
+    collection:      Option<Name<'a>>  = "findAndModify",
+    old_name:        Option<Name<'a>>  = "findandmodify",
+    query:           Option<Doc<'a>>   = "query",
+    sort:            Option<Doc<'a>>   = "sort",
+    remove:          Option<bool>      = "remove",
+    update:          Value<'a>         = "update",
+    new:             Option<bool>      = "new",
+    fields:          Option<Doc<'a>>   = "fields",
+    upsert:          Option<bool>      = "upsert",
+    bypass:          Option<bool>      = "bypassDocumentValidation",
+    bypass_ts:       Option<bool>      = "bypassEmptyTsReplacement",
+    collation:       Option<Doc<'a>>   = "collation",
+    array_filters:   Option<Array<'a>> = "arrayFilters",
+    hint:            Value<'a>         = "hint",
+    let_vars:        Option<Doc<'a>>   = "let",
+    constants:       Option<Doc<'a>>   = "runtimeConstants",
+    sample_id:       Value<'a>         = "sampleId",
+    encryption:      Value<'a>         = "encryptionInformation",
+}}
+
+impl<'a> Args<'a> {
+    pub(super) fn name(&self) -> &'a str {
+        self.collection.or(self.old_name).map_or("", |name| name.0)
+    }
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.name())?;
+    check_writable(&ns)?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    let filters = array_filters(args.array_filters)?;
+    let request = to_request(&args, &ns, &filters)?;
+    let found = {
+        let watch = cx.watch();
+        let durability = durability(&concern);
+        nagi_query::find_and_modify(cx.store(), &request, durability, &cx.env(&watch))?
+    };
+    let removed = args.remove == Some(true);
+    out.doc("lastErrorObject", |doc| {
+        doc.put("n", found.n as i32);
+        if !removed {
+            doc.put("updatedExisting", found.updated_existing);
+        }
+        if let Some(id) = &found.upserted {
+            doc.put("upserted", id.value());
+        }
+    });
+    out.put("value", found.value.as_ref().map_or(Value::Null, |doc| Value::Doc(doc.as_doc())));
+    let metrics = &cx.server.metrics;
+    match (removed, &found.upserted) {
+        (true, _) => metrics.documents_deleted.add(found.n),
+        (_, Some(_)) => metrics.documents_inserted.add(1),
+        _ => metrics.documents_updated.add(found.n),
+    }
+    Ok(())
+}
+
+pub(super) fn to_request<'a>(
+    args: &Args<'a>,
+    ns: &'a Namespace,
+    array_filters: &'a [Doc<'a>],
+) -> Result<FindAndModifyRequest<'a>> {
+    refuse_collation(args.collation)?;
+    let absent = |value: Value<'a>| if value.is_nullish() { Value::Missing } else { value };
+    Ok(FindAndModifyRequest {
+        filter: args.query.unwrap_or(Doc::EMPTY),
+        sort: args.sort.unwrap_or(Doc::EMPTY),
+        remove: args.remove == Some(true),
+        update: absent(args.update),
+        array_filters,
+        new: args.new == Some(true),
+        fields: args.fields.unwrap_or(Doc::EMPTY),
+        upsert: args.upsert == Some(true),
+        hint: Hint::parse(absent(args.hint))?,
+        let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
+        ..FindAndModifyRequest::new(ns)
+    })
+}

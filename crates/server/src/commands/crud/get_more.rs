@@ -1,0 +1,63 @@
+//! `getMore`: the next batch of a cursor.
+
+use crate::batch;
+use crate::command::prelude::*;
+use crate::cursors::Api;
+
+pub(in crate::commands) static GET_MORE: Command = Command {
+    name: "getMore",
+    help: "Returns the next batch of a cursor.",
+    api_v1: true,
+    counts_as: OpKind::GetMore,
+    latency: LatencyKind::Read,
+    run,
+    ..Command::ROW
+};
+
+args! { "getMore" => Args {
+    id:         Long                = "getMore",
+    collection: &'a str             = "collection",
+    batch_size: Option<NonNegative> = "batchSize",
+    term:       Value<'a>           = "term",
+    committed:  Value<'a>           = "lastKnownCommittedOpTime",
+    query_stats: Option<bool>       = "includeQueryStatsMetrics",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    if args.collection.is_empty() {
+        bail!(Code::INVALID_NAMESPACE, "Collection names cannot be empty");
+    }
+    cx.op.set_namespace(req.db, args.collection);
+    let namespace = cx.op.namespace();
+    let id = args.id.0;
+    let cursor = cx.server.cursors.take(id, &namespace, req.generic.lsid, cx.op)?;
+    if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {
+        cx.server.cursors.put_back(cursor);
+        return Err(error);
+    }
+    // The time of a getMore is the client's patience with an empty tailable cursor, not a limit.
+    batch::reply_next(cx, cursor, args.batch_size.map(|n| n.0), out)?;
+    cx.done.stream = req.exhaust_allowed && !cx.done.cursor_exhausted;
+    Ok(())
+}
+
+fn check(req: &Request<'_>, api: &Api, awaits: bool) -> Result<()> {
+    if req.generic.max_time_ms > 0 && !awaits {
+        bail!(
+            Code::BAD_VALUE,
+            "cannot set maxTimeMS on getMore command for a non-awaitData cursor"
+        );
+    }
+    let same = api.version.as_deref() == req.generic.api_version
+        && api.strict == req.generic.api_strict
+        && api.deprecation_errors == req.generic.api_deprecation_errors;
+    if !same {
+        bail!(
+            Code::API_MISMATCH_ERROR,
+            "API parameter mismatch: getMore used different parameters than the command that opened \
+             the cursor"
+        );
+    }
+    Ok(())
+}

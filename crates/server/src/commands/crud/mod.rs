@@ -1,0 +1,25 @@
+//! Documents: reading and writing them, and cursors.
+
+mod aggregate;
+mod count;
+mod delete;
+mod distinct;
+mod explain;
+mod find;
+mod find_and_modify;
+mod get_more;
+mod insert;
+mod kill_cursors;
+mod outcome;
+mod update;
+
+pub(super) use aggregate::AGGREGATE;
+pub(super) use count::COUNT;
+pub(super) use delete::DELETE;
+pub(super) use distinct::DISTINCT;
+pub(super) use find::FIND;
+pub(super) use find_and_modify::FIND_AND_MODIFY;
+pub(super) use get_more::GET_MORE;
+pub(super) use insert::INSERT;
+pub(super) use kill_cursors::KILL_CURSORS;
+pub(super) use update::UPDATE;

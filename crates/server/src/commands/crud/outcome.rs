@@ -1,0 +1,85 @@
+//! What the statements of a write batch did, and how the reply says it.
+
+use nagi_bson::ValueBuf;
+
+use crate::command::prelude::*;
+use crate::limits::{WRITE_BATCH_COUNT_MAX, WRITE_ERROR_TEXT_BYTES_MAX};
+
+/// The sum over a batch.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// Documents inserted, matched or deleted.
+    pub(super) count: u64,
+    /// Only of updates.
+    pub(super) modified: Option<u64>,
+    /// Statement and `_id`.
+    pub(super) upserted: Vec<(usize, ValueBuf)>,
+    /// Statement and error, by statement.
+    pub(super) errors: Vec<(usize, Error)>,
+}
+
+/// Refuses empty and oversize batches (16).
+pub(super) fn check_batch(count: usize) -> Result<()> {
+    if !(1..=WRITE_BATCH_COUNT_MAX).contains(&count) {
+        bail!(
+            Code::INVALID_LENGTH,
+            "Write batch sizes must be between 1 and {WRITE_BATCH_COUNT_MAX}. Got {count} operations."
+        );
+    }
+    Ok(())
+}
+
+/// Errors that end the whole command instead of one statement: whoever asked wants it to stop.
+pub(super) fn ends_command(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::INTERRUPTED
+            | Code::INTERRUPTED_AT_SHUTDOWN
+            | Code::MAX_TIME_MS_EXPIRED
+            | Code::CURSOR_KILLED
+            | Code::WRITE_CONFLICT
+    )
+}
+
+impl Outcome {
+    /// Writes `n`, `nModified`, `upserted` and `writeErrors`.
+    pub(super) fn write(&self, request: &Request<'_>, out: &mut DocWriter<'_>) {
+        if request.generic.write_concern.is_some_and(|concern| concern.is_unacknowledged()) {
+            return;
+        }
+        out.put("n", self.count as i32);
+        if !self.upserted.is_empty() {
+            out.array("upserted", |list| {
+                for (index, id) in &self.upserted {
+                    list.doc(|doc| {
+                        doc.put("index", *index as i32);
+                        doc.put("_id", id.value());
+                    });
+                }
+            });
+        }
+        if let Some(modified) = self.modified {
+            out.put("nModified", modified as i32);
+        }
+        if !self.errors.is_empty() {
+            let mut text_bytes = 0;
+            out.array("writeErrors", |list| {
+                for (index, error) in &self.errors {
+                    text_bytes += error.message().len();
+                    list.doc(|doc| write_error(*index, error, text_bytes, doc));
+                }
+            });
+        }
+    }
+}
+
+/// One element of `writeErrors`; beyond the limit its text stays empty.
+fn write_error(index: usize, error: &Error, text_bytes: usize, doc: &mut DocWriter<'_>) {
+    doc.put("index", index as i32);
+    doc.put("code", error.code().0);
+    if let Some(info) = error.info() {
+        doc.extend(info.as_doc());
+    }
+    let shown = if text_bytes > WRITE_ERROR_TEXT_BYTES_MAX { "" } else { error.message() };
+    doc.put("errmsg", shown);
+}

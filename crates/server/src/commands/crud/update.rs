@@ -1,0 +1,201 @@
+//! `update`: changes documents that match.
+//!
+//! Each statement is a transaction of its own. With a write concern that wants them on disk only the
+//! end of the batch waits for that.
+
+use nagi_query::{Hint, UpdateOutcome, UpdateStatement};
+use nagi_store::{Durability, Namespace};
+
+use super::outcome::{Outcome, check_batch, ends_command};
+use crate::command::prelude::*;
+use crate::commands::common::{check_writable, namespace, refuse_collation};
+use crate::concern::WriteConcern;
+
+pub(in crate::commands) static UPDATE: Command = Command {
+    name: "update",
+    help: "Changes documents of a collection.",
+    write: true,
+    api_v1: true,
+    on_collection: true,
+    counts_as: OpKind::Update,
+    latency: LatencyKind::Write,
+    run,
+    ..Command::ROW
+};
+
+args! { "update" => Args {
+    collection:      Name<'a>        = "update",
+    updates:         Docs<'a>        = "updates",
+    ordered:         Option<bool>    = "ordered",
+    let_vars:        Option<Doc<'a>> = "let",
+    constants:       Option<Doc<'a>> = "runtimeConstants",
+    bypass:          Option<bool>    = "bypassDocumentValidation",
+    bypass_ts:       Option<bool>    = "bypassEmptyTsReplacement",
+    encryption:      Value<'a>       = "encryptionInformation",
+    collection_uuid: Value<'a>       = "collectionUUID",
+}}
+
+args! { "update.updates" => Statement {
+    filter:         Doc<'a>           = "q",
+    update:         Value<'a>         = "u",
+    constants:      Option<Doc<'a>>   = "c",
+    array_filters:  Option<Array<'a>> = "arrayFilters",
+    hint:           Value<'a>         = "hint",
+    multi:          Option<bool>      = "multi",
+    upsert:         Option<bool>      = "upsert",
+    upsert_given:   Option<bool>      = "upsertSupplied",
+    collation:      Option<Doc<'a>>   = "collation",
+    sort:           Option<Doc<'a>>   = "sort",
+    sample_id:      Value<'a>         = "sampleId",
+    zero_timestamp: Option<bool>      = "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    check_writable(&ns)?;
+    check_batch(args.updates.count())?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
+    let statements = statements.collect::<Result<Vec<_>>>()?;
+    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
+    let mut outcome = Outcome { modified: Some(0), ..Outcome::default() };
+    let last = statements.len() - 1;
+    for (index, statement) in statements.iter().enumerate() {
+        let durability = end_durability(&concern, index == last);
+        cx.server.metrics.ops.update.increment();
+        match update_one(cx, &ns, statement, let_vars, durability) {
+            Ok(done) => add(&mut outcome, index, done),
+            Err(error) if ends_command(&error) => return Err(error),
+            Err(error) => {
+                outcome.errors.push((index, error));
+                if args.ordered != Some(false) {
+                    break;
+                }
+            }
+        }
+    }
+    settle(cx, &concern, &outcome)?;
+    let modified = outcome.modified.unwrap_or(0);
+    let upserted = outcome.upserted.len() as u64;
+    cx.server.metrics.documents_updated.add(modified);
+    cx.server.metrics.documents_inserted.add(upserted);
+    cx.done.matched = Some(outcome.count - upserted);
+    cx.done.modified = Some(modified);
+    cx.done.upserted = Some(upserted);
+    outcome.write(req, out);
+    Ok(())
+}
+
+fn add(outcome: &mut Outcome, index: usize, done: UpdateOutcome) {
+    outcome.count += done.matched;
+    outcome.modified = outcome.modified.map(|sum| sum + done.modified);
+    if let Some(id) = done.upserted {
+        outcome.count += 1;
+        outcome.upserted.push((index, id));
+    }
+}
+
+/// The last statement waits for the disk if that is wanted; the log keeps the order of the others.
+pub(super) fn end_durability(concern: &WriteConcern<'_>, last: bool) -> Durability {
+    match last && concern.is_synced() {
+        true => Durability::Synced,
+        false => Durability::Buffered,
+    }
+}
+
+/// Makes durable what was done, if the last statement did not.
+pub(super) fn settle(
+    cx: &Context<'_>,
+    concern: &WriteConcern<'_>,
+    outcome: &Outcome,
+) -> Result<()> {
+    match concern.is_synced() && !outcome.errors.is_empty() && outcome.count > 0 {
+        true => cx.store().flush(),
+        false => Ok(()),
+    }
+}
+
+/// Runs one statement.
+pub(super) fn update_one(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    statement: &Statement<'_>,
+    let_vars: Doc<'_>,
+    durability: Durability,
+) -> Result<UpdateOutcome> {
+    let filters = array_filters(statement.array_filters)?;
+    with_statement(statement, let_vars, &filters, &mut |update| {
+        let watch = cx.watch();
+        nagi_query::update(cx.store(), ns, update, durability, &cx.env(&watch))
+    })
+}
+
+/// Hands the statement over in the shape that queries take.
+pub(super) fn with_statement<R>(
+    statement: &Statement<'_>,
+    let_vars: Doc<'_>,
+    array_filters: &[Doc<'_>],
+    f: &mut dyn FnMut(&UpdateStatement<'_>) -> Result<R>,
+) -> Result<R> {
+    refuse_collation(statement.collation)?;
+    let multi = statement.multi == Some(true);
+    if multi && statement.sort.is_some_and(|sort| !sort.is_empty()) {
+        bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
+    }
+    if statement.update.is_missing() {
+        bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'update.updates.u' is missing but a required field"
+        );
+    }
+    let is_pipeline = matches!(statement.update, Value::Array(_));
+    if statement.constants.is_some() && !is_pipeline {
+        bail!(Code::Location(51198), "Constant values may only be specified for pipeline updates");
+    }
+    if is_pipeline && !array_filters.is_empty() {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "arrayFilters may not be specified for pipeline-style updates"
+        );
+    }
+    let hint = if statement.hint.is_nullish() { Value::Missing } else { statement.hint };
+    let merged = merge(let_vars, statement.constants);
+    f(&UpdateStatement {
+        array_filters,
+        upsert: statement.upsert == Some(true),
+        multi,
+        hint: Hint::parse(hint)?,
+        sort: statement.sort.unwrap_or(Doc::EMPTY),
+        let_vars: merged.as_ref().map_or(let_vars, |doc| doc.as_doc()),
+        ..UpdateStatement::new(statement.filter, statement.update)
+    })
+}
+
+/// The command's variables and the statement's constants; the statement's come first.
+fn merge(let_vars: Doc<'_>, constants: Option<Doc<'_>>) -> Option<DocBuf> {
+    let constants = constants.filter(|doc| !doc.is_empty())?;
+    Some(DocBuf::build(|w| {
+        w.extend(constants);
+        for element in let_vars {
+            if constants.element(element.name()).is_none() {
+                w.put(element.name(), element.value());
+            }
+        }
+    }))
+}
+
+/// The documents of `arrayFilters`.
+pub(super) fn array_filters(filters: Option<Array<'_>>) -> Result<Vec<Doc<'_>>> {
+    let Some(filters) = filters else { return Ok(Vec::new()) };
+    let as_doc = |value: Value<'_>| {
+        err!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'update.updates.arrayFilters.0' is the wrong type '{}', expected type \
+             'object'",
+            value.kind().name()
+        )
+    };
+    filters.iter().map(|value| value.as_doc().ok_or_else(|| as_doc(value))).collect()
+}

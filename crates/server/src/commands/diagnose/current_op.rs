@@ -1,0 +1,137 @@
+//! `currentOp`: what runs now.
+
+use std::sync::Arc;
+
+use nagi_lang::expr::ParseCx;
+use nagi_lang::filter::Filter;
+
+use crate::clock;
+use crate::command::prelude::*;
+use crate::filtering;
+use crate::op::{Op, OpView};
+use crate::request::is_generic;
+use crate::server::Server;
+
+pub(in crate::commands) static CURRENT_OP: Command = Command {
+    name: "currentOp",
+    help: "Lists the operations that run now.",
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    // Everything but the command's own arguments is a filter over the list.
+    let own = ["$all", "$ownOps", "$truncateOps", "$local", "localOps"];
+    let filter = DocBuf::build(|w| {
+        for element in req.body.iter().skip(1) {
+            if !own.contains(&element.name()) && !is_generic(element.name()) {
+                w.put(element.name(), element.value());
+            }
+        }
+    });
+    let filter = Filter::parse(filter.as_doc(), &mut ParseCx::new())?;
+    let idle_too = req.body.get("$all").is_truthy();
+    let ops = describe_ops(cx.server, idle_too, false);
+    out.array("inprog", |list| -> Result<()> {
+        for op in ops {
+            if filtering::matches(Some(&filter), op.as_doc())? {
+                list.push_doc(op.as_doc());
+            }
+        }
+        Ok(())
+    })?;
+    let lock_count = cx.server.fsync.count();
+    if lock_count > 0 {
+        out.put("fsyncLock", true);
+        out.put("info", "use db.fsyncUnlock() to terminate the fsync write/snapshot lock");
+    }
+    Ok(())
+}
+
+/// One document for each operation, idle connection and cursor.
+pub(crate) fn describe_ops(
+    server: &Server,
+    idle_connections: bool,
+    idle_cursors: bool,
+) -> Vec<DocBuf> {
+    let host = server.host_and_port();
+    let mut docs = Vec::new();
+    for op in server.ops.all() {
+        match op.view() {
+            Some(view) => docs.push(describe(&host, &op, Some(&view))),
+            None if idle_connections => docs.push(describe(&host, &op, None)),
+            None => {}
+        }
+    }
+    if idle_cursors {
+        server.cursors.visit_idle(&mut |cursor, last_used_ms| {
+            docs.push(DocBuf::build(|w| {
+                w.put("type", "idleCursor");
+                w.put("host", &host);
+                w.put("ns", cursor.namespace.as_str());
+                w.doc("cursor", |c| {
+                    c.put("cursorId", cursor.id);
+                    c.put("createdDate", Value::DateTime(cursor.created_ms));
+                    c.put("lastAccessDate", Value::DateTime(last_used_ms));
+                    c.put("nDocsReturned", cursor.returned_count as i64);
+                    c.put("nBatchesReturned", cursor.batch_count as i64);
+                    c.put("noCursorTimeout", cursor.no_timeout);
+                    c.put("tailable", cursor.tailable);
+                    c.put("awaitData", cursor.await_data);
+                    c.put("originatingCommand", &cursor.originating);
+                    c.put("planSummary", cursor.plan_summary.as_str());
+                });
+            }));
+        });
+    }
+    docs
+}
+
+fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("type", "op");
+        w.put("host", host);
+        w.put("desc", op.description.as_str());
+        w.put("connectionId", op.connection_id);
+        w.put("client", op.remote.as_str());
+        if let Some(client) = op.client() {
+            if !client.app_name.is_empty() {
+                w.put("appName", client.app_name.as_str());
+            }
+            w.put("clientMetadata", &client.doc);
+        }
+        w.put("active", view.is_some());
+        let Some(view) = view else { return };
+        let mut started = String::new();
+        clock::write_iso(&mut started, view.started_ms);
+        w.put("currentOpTime", started.as_str());
+        w.put("effectiveUsers", Array::EMPTY);
+        w.put("isFromUserConnection", true);
+        w.put("threaded", true);
+        w.put("opid", view.id as i64);
+        if let Some(lsid) = &view.lsid {
+            w.doc("lsid", |doc| {
+                doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: lsid }));
+            });
+        }
+        w.put("secs_running", (view.running_micros / 1_000_000) as i64);
+        w.put("microsecs_running", view.running_micros as i64);
+        w.put("op", view.op);
+        w.put("ns", view.namespace.as_str());
+        w.put("redacted", false);
+        if let Some(command) = &view.command {
+            w.put("command", command);
+        }
+        if !view.plan_summary.is_empty() {
+            w.put("planSummary", view.plan_summary.as_str());
+        }
+        if !view.message.is_empty() {
+            w.put("msg", view.message.as_str());
+        }
+        w.put("numYields", 0);
+        w.put("killPending", view.kill_pending);
+        w.doc("locks", |_| ());
+        w.put("waitingForLock", false);
+    })
+}

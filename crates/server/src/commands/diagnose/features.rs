@@ -1,0 +1,17 @@
+//! `features`: what the oldest tools ask a server for.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static FEATURES: Command = Command {
+    name: "features",
+    help: "Optional features of this build.",
+    run: |cx, req, out| {
+        if req.body.get("oidReset").is_truthy() {
+            out.put("oidMachineOld", 0);
+        }
+        let id = cx.server.oids.next(0);
+        out.put("oidMachine", i32::from_be_bytes([0, id[4], id[5], id[6]]));
+        Ok(())
+    },
+    ..Command::ROW
+};

@@ -1,0 +1,45 @@
+//! `hostInfo`: the machine.
+
+use super::status;
+use crate::clock;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static HOST_INFO: Command = Command {
+    name: "hostInfo",
+    aliases: &["hostinfo"],
+    help: "Facts of the machine the server runs on.",
+    run,
+    ..Command::ROW
+};
+
+fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get()) as i32;
+    let memory_mb = status::memory_total_kb() / 1024;
+    out.doc("system", |system| {
+        system.put("currentTime", Value::DateTime(clock::wall_ms()));
+        system.put("hostname", &cx.server.host_and_port());
+        system.put("cpuAddrSize", usize::BITS as i32);
+        system.put("memSizeMB", memory_mb);
+        system.put("memLimitMB", status::memory_limit_mb().unwrap_or(memory_mb));
+        system.put("numCores", status::core_count());
+        system.put("numCoresAvailableToProcess", cores);
+        system.put("numPhysicalCores", status::core_count());
+        system.put("cpuArch", std::env::consts::ARCH);
+        system.put("numaEnabled", false);
+    });
+    out.doc("os", |os| {
+        let (name, version) = status::os_release();
+        os.put("type", "Linux");
+        os.put("name", &name);
+        os.put("version", &version);
+    });
+    out.doc("extra", |extra| {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        extra.put("versionString", read("/proc/version").trim());
+        extra.put("kernelVersion", read("/proc/sys/kernel/osrelease").trim());
+        extra.put("pageSize", status::PAGE_BYTES);
+        extra.put("numPages", memory_mb * 1024 * 1024 / status::PAGE_BYTES);
+        extra.put("maxOpenFiles", status::open_file_limit());
+    });
+    Ok(())
+}

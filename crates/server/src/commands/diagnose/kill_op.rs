@@ -1,0 +1,34 @@
+//! `killOp`: asks a running operation to end. Says the same whether it was there or not.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static KILL_OP: Command = Command {
+    name: "killOp",
+    help: "Asks a running operation to end.",
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "killOp" => Args {
+    one: Value<'a>   = "killOp",
+    op:  Value<'a>   = "op",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let Some(id) = crate::args::truncate(args.op) else {
+        if args.op.is_missing() {
+            bail!(Code::NO_SUCH_KEY, "Did not provide \"op\" field");
+        }
+        bail!(
+            Code::TYPE_MISMATCH,
+            "Expected field \"op\" to have numeric type, but found {}",
+            args.op.kind().name()
+        );
+    };
+    out.put("info", "attempting to kill op");
+    let found = u64::try_from(id).is_ok_and(|id| cx.server.ops.kill(id, Code::INTERRUPTED));
+    log::info!(target: "COMMAND", id = 20_483, opId = id, found = found; "Attempting to kill op");
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! `listCommands`: the table of commands.
+
+use crate::command::prelude::*;
+use crate::commands::COMMANDS;
+
+pub(in crate::commands) static LIST_COMMANDS: Command = Command {
+    name: "listCommands",
+    help: "Lists the commands of this server.",
+    run,
+    ..Command::ROW
+};
+
+fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let tests = cx.server.params.bool("enableTestCommands");
+    out.doc("commands", |list| {
+        for command in COMMANDS.iter().filter(|c| tests || !c.test_only) {
+            list.doc(command.name, |doc| {
+                doc.put("help", command.help);
+                doc.put("requiresAuth", !command.before_login);
+                doc.put("secondaryOk", !command.write);
+                doc.put("adminOnly", command.admin_only);
+                doc.array("apiVersions", |versions| {
+                    if command.api_v1 {
+                        versions.push("1");
+                    }
+                });
+                doc.put("deprecatedApiVersions", Array::EMPTY);
+            });
+        }
+    });
+    Ok(())
+}

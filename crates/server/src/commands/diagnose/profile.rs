@@ -1,0 +1,50 @@
+//! `profile`: which operations are profiled, and from how long on they count as slow.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static PROFILE: Command = Command {
+    name: "profile",
+    help: "Reads or sets the profiling level of a database.",
+    run,
+    ..Command::ROW
+};
+
+args! { "profile" => Args {
+    level:       i64         = "profile",
+    slow_ms:     Option<i64> = "slowms",
+    sample_rate: Option<f64> = "sampleRate",
+    filter:      Value<'a>   = "filter",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let profiles = &cx.server.profile;
+    if let Some(rate) = args.sample_rate
+        && !(0.0..=1.0).contains(&rate)
+    {
+        bail!(Code::BAD_VALUE, "'sampleRate' must be between 0.0 and 1.0 inclusive");
+    }
+    if args.filter.as_doc().is_some() {
+        bail!(Code::NOT_IMPLEMENTED, "profile with a filter is not implemented yet");
+    }
+    out.put("was", profiles.level(req.db));
+    out.put("slowms", profiles.slow_ms() as i32);
+    out.put("sampleRate", profiles.sample_rate());
+    match args.level {
+        -1 => {}
+        // The admin database has only ever changed the thresholds.
+        0 => profiles.set_level(req.db, 0),
+        1 | 2 => bail!(
+            Code::NOT_IMPLEMENTED,
+            "profiling into system.profile is not implemented yet; slow operations are in the log"
+        ),
+        _ => {}
+    }
+    if let Some(ms) = args.slow_ms {
+        profiles.set_slow_ms(ms);
+    }
+    if let Some(rate) = args.sample_rate {
+        profiles.set_sample_rate(rate);
+    }
+    Ok(())
+}

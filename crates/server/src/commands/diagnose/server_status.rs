@@ -1,0 +1,296 @@
+//! `serverStatus`: counters and gauges, in the sections that tools read.
+//!
+//! Each section is a row; `{section: 0}` leaves one out. Sections of subsystems that this server does
+//! not have (WiredTiger's cache, replication) are absent rather than filled with zeroes.
+
+use super::status;
+use crate::clock;
+use crate::command::prelude::*;
+use crate::commands::COMMANDS;
+use crate::metrics::{Latency, Metrics};
+use crate::server::Server;
+
+pub(in crate::commands) static SERVER_STATUS: Command = Command {
+    name: "serverStatus",
+    help: "Counters and gauges of the server.",
+    run,
+    ..Command::ROW
+};
+
+type Section = (&'static str, fn(&Server, &mut DocWriter<'_>));
+
+/// Sections in the order of the reply.
+static SECTIONS: &[Section] = &[
+    ("asserts", asserts),
+    ("catalogStats", catalog_stats),
+    ("connections", connections),
+    ("defaultRWConcern", default_rw_concern),
+    ("extra_info", extra_info),
+    ("globalLock", global_lock),
+    ("locks", |_, _| ()),
+    ("logicalSessionRecordCache", session_cache),
+    ("network", network),
+    ("opLatencies", op_latencies),
+    ("opcounters", op_counters),
+    ("opcountersRepl", op_counters_repl),
+    ("storageEngine", storage_engine),
+    ("transactions", transactions),
+    ("mem", memory),
+    ("metrics", metrics),
+    ("nagi", nagi),
+];
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let server = cx.server;
+    let uptime_ms = (clock::micros_since(server.started) / 1000) as i64;
+    out.put("host", &server.host_and_port());
+    out.put("version", super::build_info::COMPATIBLE_VERSION);
+    out.put("process", "nagi");
+    out.put("service", Array::EMPTY);
+    out.put("pid", i64::from(std::process::id()));
+    out.put("uptime", uptime_ms as f64 / 1000.0);
+    out.put("uptimeMillis", uptime_ms);
+    out.put("uptimeEstimate", uptime_ms / 1000);
+    out.put("localTime", Value::DateTime(clock::wall_ms()));
+    let none = matches!(req.body.get("none"), value if value.is_truthy());
+    for (name, write) in SECTIONS {
+        let wanted = req.body.get(name);
+        if (wanted.is_missing() && !none) || wanted.is_truthy() {
+            out.doc(name, |section| write(server, section));
+        }
+    }
+    Ok(())
+}
+
+fn asserts(server: &Server, out: &mut DocWriter<'_>) {
+    let asserts = &server.metrics.asserts;
+    out.put("regular", asserts.regular.get() as i32);
+    out.put("warning", 0);
+    out.put("msg", 0);
+    out.put("user", asserts.user.get() as i32);
+    out.put("tripwire", 0);
+    out.put("rollovers", 0);
+}
+
+fn catalog_stats(server: &Server, out: &mut DocWriter<'_>) {
+    let catalog = server.store.catalog();
+    let views = catalog.iter().filter(|c| c.is_view()).count() as i32;
+    let system = catalog.iter().filter(|c| !c.is_view() && c.namespace.is_system()).count() as i32;
+    let capped = catalog.iter().filter(|c| c.options.capped).count() as i32;
+    out.put("collections", catalog.iter().count() as i32 - views - system);
+    out.put("capped", capped);
+    out.put("clustered", 0);
+    out.put("timeseries", 0);
+    out.put("views", views);
+    out.put("internalCollections", system);
+    out.put("internalViews", 0);
+}
+
+fn connections(server: &Server, out: &mut DocWriter<'_>) {
+    let metrics = &server.metrics;
+    let current = metrics.connections.get();
+    out.put("current", current as i32);
+    out.put("available", (server.config.connection_count_max - current).max(0) as i32);
+    out.put("totalCreated", metrics.connections_created.get());
+    out.put("rejected", metrics.connections_rejected.get());
+    out.put("active", metrics.active_requests.get() as i32);
+    out.put("threaded", current as i32);
+    out.put("exhaustIsMaster", 0);
+    out.put("exhaustHello", metrics.awaiting_hello.get() as i32);
+    out.put("awaitingTopologyChanges", metrics.awaiting_hello.get() as i32);
+    out.put("loadBalanced", 0);
+}
+
+fn default_rw_concern(_: &Server, out: &mut DocWriter<'_>) {
+    out.doc("defaultReadConcern", |doc| doc.put("level", "local"));
+    out.doc("defaultWriteConcern", |doc| {
+        doc.put("w", 1);
+        doc.put("wtimeout", 0);
+    });
+    out.put("defaultWriteConcernSource", "implicit");
+    out.put("defaultReadConcernSource", "implicit");
+}
+
+fn extra_info(_: &Server, out: &mut DocWriter<'_>) {
+    let (faults, user_us, system_us) = status::faults_and_times();
+    let (voluntary, involuntary) = status::context_switches();
+    out.put("note", "fields vary by platform");
+    out.put("page_faults", faults);
+    out.put("user_time_us", user_us);
+    out.put("system_time_us", system_us);
+    out.put("maximum_resident_set_kb", status::peak_resident_kb());
+    out.put("voluntary_context_switches", voluntary);
+    out.put("involuntary_context_switches", involuntary);
+    out.put("threads", status::process().2);
+}
+
+fn global_lock(server: &Server, out: &mut DocWriter<'_>) {
+    let metrics = &server.metrics;
+    out.put("totalTime", clock::micros_since(server.started) as i64);
+    out.doc("currentQueue", |doc| {
+        ["total", "readers", "writers"].iter().for_each(|name| doc.put(name, 0));
+    });
+    out.doc("activeClients", |doc| {
+        let (readers, writers) = (metrics.active_readers.get(), metrics.active_writers.get());
+        doc.put("total", (readers + writers) as i32);
+        doc.put("readers", readers as i32);
+        doc.put("writers", writers as i32);
+    });
+}
+
+fn session_cache(server: &Server, out: &mut DocWriter<'_>) {
+    out.put("activeSessionsCount", server.sessions.count() as i32);
+}
+
+fn network(server: &Server, out: &mut DocWriter<'_>) {
+    let metrics = &server.metrics;
+    out.put("bytesIn", metrics.bytes_in.get());
+    out.put("bytesOut", metrics.bytes_out.get());
+    out.put("physicalBytesIn", metrics.physical_bytes_in.get());
+    out.put("physicalBytesOut", metrics.physical_bytes_out.get());
+    out.put("numSlowDNSOperations", 0_i64);
+    out.put("numSlowSSLOperations", 0_i64);
+    out.put("numRequests", metrics.request_count.get());
+    out.doc("compression", |doc| {
+        for (id, name) in [(1, "snappy"), (3, "zstd"), (2, "zlib")] {
+            let counter = &metrics.compression[id];
+            doc.doc(name, |one| {
+                one.doc("compressor", |c| {
+                    c.put("bytesIn", counter.compressor_in.get());
+                    c.put("bytesOut", counter.compressor_out.get());
+                });
+                one.doc("decompressor", |c| {
+                    c.put("bytesIn", counter.decompressor_in.get());
+                    c.put("bytesOut", counter.decompressor_out.get());
+                });
+            });
+        }
+    });
+}
+
+fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
+    let metrics = &server.metrics;
+    let none = Latency::default();
+    let kinds = [
+        ("reads", &metrics.reads),
+        ("writes", &metrics.writes),
+        ("commands", &metrics.commands),
+        ("transactions", &none),
+    ];
+    for (name, latency) in kinds {
+        out.doc(name, |doc| {
+            doc.put("latency", latency.micros.get());
+            doc.put("ops", latency.count.get());
+        });
+    }
+}
+
+fn op_counters(server: &Server, out: &mut DocWriter<'_>) {
+    let Metrics { ops, .. } = &server.metrics;
+    out.put("insert", ops.insert.get());
+    out.put("query", ops.query.get());
+    out.put("update", ops.update.get());
+    out.put("delete", ops.delete.get());
+    out.put("getmore", ops.get_more.get());
+    out.put("command", ops.command.get());
+    let metrics = &server.metrics;
+    let legacy = [
+        ("insert", &metrics.legacy_insert),
+        ("query", &metrics.legacy_query),
+        ("update", &metrics.legacy_update),
+        ("delete", &metrics.legacy_delete),
+        ("getmore", &metrics.legacy_get_more),
+        ("killcursors", &metrics.legacy_kill_cursors),
+    ];
+    let total = legacy.iter().map(|one| one.1.get()).sum::<i64>();
+    if total > 0 {
+        out.doc("deprecated", |doc| {
+            doc.put("total", total);
+            legacy.iter().for_each(|(name, counter)| doc.put(name, counter.get()));
+        });
+    }
+}
+
+fn op_counters_repl(_: &Server, out: &mut DocWriter<'_>) {
+    for name in ["insert", "query", "update", "delete", "getmore", "command"] {
+        out.put(name, 0_i64);
+    }
+}
+
+fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
+    out.put("name", server.config.storage_engine.as_str());
+    out.put("supportsCommittedReads", true);
+    out.put("supportsPendingDrops", true);
+    out.put("supportsSnapshotReadConcern", false);
+    out.put("readOnly", false);
+    out.put("persistent", server.config.persistent);
+    out.put("backupCursorOpen", false);
+}
+
+fn transactions(_: &Server, out: &mut DocWriter<'_>) {
+    for name in [
+        "retriedCommandsCount",
+        "retriedStatementsCount",
+        "currentActive",
+        "currentInactive",
+        "currentOpen",
+        "totalAborted",
+        "totalCommitted",
+        "totalStarted",
+    ] {
+        out.put(name, 0_i64);
+    }
+}
+
+fn memory(_: &Server, out: &mut DocWriter<'_>) {
+    let (resident_kb, virtual_kb, _) = status::process();
+    out.put("bits", usize::BITS as i32);
+    out.put("resident", (resident_kb / 1024) as i32);
+    out.put("virtual", (virtual_kb / 1024) as i32);
+    out.put("supported", true);
+}
+
+fn metrics(server: &Server, out: &mut DocWriter<'_>) {
+    let metrics = &server.metrics;
+    out.doc("commands", |doc| {
+        doc.put("<UNKNOWN>", metrics.unknown_commands.get());
+        for (command, counter) in COMMANDS.iter().zip(&metrics.by_command) {
+            doc.doc(command.name, |one| {
+                one.put("failed", counter.failed.get());
+                one.put("total", counter.total.get());
+            });
+        }
+    });
+    out.doc("cursor", |doc| {
+        let (total, pinned, no_timeout) = server.cursors.counts();
+        doc.put("moreThanOneBatch", metrics.cursors_more_than_one_batch.get());
+        doc.put("timedOut", metrics.cursors_timed_out.get());
+        doc.put("totalOpened", metrics.cursors_opened.get());
+        doc.doc("open", |open| {
+            open.put("noTimeout", no_timeout);
+            open.put("pinned", pinned);
+            open.put("total", total);
+        });
+    });
+    out.doc("document", |doc| {
+        doc.put("deleted", metrics.documents_deleted.get());
+        doc.put("inserted", metrics.documents_inserted.get());
+        doc.put("returned", metrics.documents_returned.get());
+        doc.put("updated", metrics.documents_updated.get());
+    });
+    out.doc("queryExecutor", |doc| {
+        doc.put("scanned", metrics.keys_examined.get());
+        doc.put("scannedObjects", metrics.docs_examined.get());
+    });
+    out.doc("ttl", |doc| {
+        doc.put("deletedDocuments", metrics.ttl_deleted.get());
+        doc.put("passes", metrics.ttl_passes.get());
+    });
+}
+
+fn nagi(server: &Server, out: &mut DocWriter<'_>) {
+    out.put("version", server.config.nagi_version);
+    out.doc("storage", |doc| {
+        server.store.engine().stats(&mut |name, value| doc.put(name, value));
+    });
+}

@@ -1,0 +1,95 @@
+//! `createIndexes`: builds the indexes that are not there yet.
+
+use nagi_store::BuildOptions;
+
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_view};
+
+pub(in crate::commands) static CREATE_INDEXES: Command = Command {
+    name: "createIndexes",
+    help: "Creates indexes on a collection.",
+    write: true,
+    api_v1: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "createIndexes" => Args {
+    collection:     Name<'a>     = "createIndexes",
+    indexes:        Docs<'a>     = "indexes",
+    commit_quorum:  Value<'a>    = "commitQuorum",
+    ignore_unknown: Option<bool> = "ignoreUnknownIndexOptions",
+    internal:       Option<bool> = "isTimeseriesNamespace",
+    background:     Value<'a>    = "background",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    let specs = args.indexes.iter().collect::<Result<Vec<_>>>()?;
+    if specs.is_empty() {
+        bail!(Code::BAD_VALUE, "Must specify at least one index to create");
+    }
+    if ns.is_system() && ns.collection() != "system.js" {
+        bail!(Code::CANNOT_CREATE_INDEX, "cannot create an index on the system collection {ns}");
+    }
+    refuse_view(cx, &ns)?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    let check = || cx.check();
+    let options = BuildOptions { interrupt: Some(&check) };
+    let specs = match args.ignore_unknown {
+        Some(true) => known_options(&specs),
+        _ => specs.iter().map(|spec| spec.to_buf()).collect(),
+    };
+    let borrowed = specs.iter().map(|spec| spec.as_doc()).collect::<Vec<_>>();
+    let created = cx.store().create_indexes(&ns, &borrowed, options)?;
+    out.put("numIndexesBefore", created.before as i32);
+    out.put("numIndexesAfter", created.after as i32);
+    if created.created_collection {
+        out.put("createdCollectionAutomatically", true);
+    }
+    if created.before == created.after {
+        out.put("note", "all indexes already exist");
+    }
+    Ok(())
+}
+
+/// The specifications without the options that no server knows.
+fn known_options(specs: &[Doc<'_>]) -> Vec<DocBuf> {
+    const KNOWN: &[&str] = &[
+        "v",
+        "key",
+        "name",
+        "unique",
+        "sparse",
+        "hidden",
+        "background",
+        "expireAfterSeconds",
+        "partialFilterExpression",
+        "collation",
+        "weights",
+        "default_language",
+        "language_override",
+        "textIndexVersion",
+        "2dsphereIndexVersion",
+        "bits",
+        "min",
+        "max",
+        "bucketSize",
+        "wildcardProjection",
+        "storageEngine",
+        "prepareUnique",
+        "clustered",
+        "dropDups",
+        "ns",
+    ];
+    let strip = |spec: &Doc<'_>| {
+        DocBuf::build(|w| {
+            for element in spec.iter().filter(|e| KNOWN.contains(&e.name())) {
+                w.put(element.name(), element.value());
+            }
+        })
+    };
+    specs.iter().map(strip).collect()
+}

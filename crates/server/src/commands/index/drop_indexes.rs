@@ -1,0 +1,64 @@
+//! `dropIndexes` (and its old name `deleteIndexes`).
+
+use nagi_store::IndexSelector;
+
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_view};
+
+pub(in crate::commands) static DROP_INDEXES: Command = Command {
+    name: "dropIndexes",
+    aliases: &["deleteIndexes"],
+    help: "Drops indexes of a collection.",
+    write: true,
+    api_v1: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "dropIndexes" => Args {
+    collection: Option<Name<'a>> = "dropIndexes",
+    old_name:   Option<Name<'a>> = "deleteIndexes",
+    index:      Value<'a>        = "index",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let name = args.collection.or(args.old_name).map_or("", |name| name.0);
+    let ns = namespace(req.db, name)?;
+    let which = match args.index {
+        Value::String("*") => IndexSelector::All,
+        Value::String(name) => IndexSelector::Name(name),
+        Value::Doc(key) => IndexSelector::Key(key),
+        Value::Array(names) => {
+            let text = |value: Value<'_>| {
+                err!(
+                    Code::TYPE_MISMATCH,
+                    "BSON field 'dropIndexes.index' is the wrong type '{}', expected type 'string'",
+                    value.kind().name()
+                )
+            };
+            let names = names.iter().map(|v| v.as_str().ok_or_else(|| text(v)));
+            IndexSelector::Names(names.collect::<Result<_>>()?)
+        }
+        Value::Missing | Value::Null | Value::Undefined => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'dropIndexes.index' is missing but a required field"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'dropIndexes.index' is the wrong type '{}', expected types '[string, array, \
+             object]'",
+            other.kind().name()
+        ),
+    };
+    refuse_view(cx, &ns)?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    let all = matches!(which, IndexSelector::All);
+    let before = cx.store().drop_indexes(&ns, which)?;
+    out.put("nIndexesWas", before as i32);
+    if all {
+        out.put("msg", "non-_id indexes dropped for collection");
+    }
+    Ok(())
+}

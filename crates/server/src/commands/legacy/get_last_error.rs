@@ -1,0 +1,86 @@
+//! `getLastError`: how the last legacy write of this connection went.
+//!
+//! `j` and `fsync` make everything written so far durable before the answer; `w` above 1 needs a
+//! replica set. The command itself succeeds even if the write failed: `err` says so.
+
+use crate::command::prelude::*;
+use crate::concern::{WriteConcern, WriteNodes};
+
+pub(in crate::commands) static GET_LAST_ERROR: Command = Command {
+    name: "getLastError",
+    aliases: &["getlasterror"],
+    help: "Outcome of the last legacy write of this connection.",
+    run,
+    ..Command::ROW
+};
+
+pub(in crate::commands) static GET_PREV_ERROR: Command = Command {
+    name: "getPrevError",
+    aliases: &["getpreverror"],
+    help: "Outcome of the last legacy write that failed on this connection.",
+    run: previous,
+    ..Command::ROW
+};
+
+args! { "getLastError" => Args {
+    one:      Value<'a> = "getLastError",
+    old_name: Value<'a> = "getlasterror",
+    w:        Value<'a> = "w",
+    j:        Value<'a> = "j",
+    fsync:    Value<'a> = "fsync",
+    wtimeout: Value<'a> = "wtimeout",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let spec = DocBuf::build(|w| {
+        w.put("w", args.w);
+        w.put("j", args.j.is_truthy());
+        w.put("fsync", args.fsync.is_truthy() && !args.j.is_truthy());
+        if args.wtimeout.is_number() {
+            w.put("wtimeout", args.wtimeout);
+        }
+    });
+    let concern = WriteConcern::parse_doc(spec.as_doc())?;
+    let last = &cx.connection.last_write;
+    out.put("connectionId", cx.connection.id as i32);
+    if let Some(existing) = last.updated_existing {
+        out.put("updatedExisting", existing);
+    }
+    out.put("n", last.count as i32);
+    if let Some(upserted) = &last.upserted {
+        out.put("upserted", upserted.get("_id"));
+    }
+    match &last.error {
+        Some((code, text)) => {
+            out.put("err", text);
+            out.put("code", *code);
+            return Ok(());
+        }
+        None => out.put("err", Value::Null),
+    }
+    // An old driver that asks for w: 0 here only wants the answer.
+    if concern.nodes != WriteNodes::Count(0) {
+        concern.check_standalone()?;
+    }
+    if concern.is_synced() {
+        cx.store().flush()?;
+    }
+    Ok(())
+}
+
+fn previous(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    match &cx.connection.last_write.error {
+        Some((code, text)) => {
+            out.put("err", text);
+            out.put("code", *code);
+            out.put("nPrev", 1);
+        }
+        None => {
+            out.put("err", Value::Null);
+            out.put("n", 0);
+            out.put("nPrev", -1);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`: end sessions with all they run.
+
+use crate::command::prelude::*;
+use crate::session::{SessionId, parse_lsid};
+
+pub(in crate::commands) static KILL_SESSIONS: Command = Command {
+    name: "killSessions",
+    help: "Ends sessions with their operations and cursors.",
+    run: some,
+    ..Command::ROW
+};
+
+pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
+    name: "killAllSessions",
+    help: "Ends all sessions of users with their operations and cursors.",
+    run: all,
+    ..Command::ROW
+};
+
+pub(in crate::commands) static KILL_ALL_SESSIONS_BY_PATTERN: Command = Command {
+    name: "killAllSessionsByPattern",
+    help: "Ends all sessions that fit a pattern with their operations and cursors.",
+    run: by_pattern,
+    ..Command::ROW
+};
+
+args! { "killSessions" => Args {
+    sessions: Array<'a> = "killSessions",
+}}
+
+args! { "killAllSessions" => AllArgs {
+    users: Array<'a> = "killAllSessions",
+}}
+
+args! { "killAllSessionsByPattern" => PatternArgs {
+    patterns: Array<'a> = "killAllSessionsByPattern",
+}}
+
+fn some(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    if args.sessions.is_empty() {
+        end_all(cx);
+        return Ok(());
+    }
+    for value in args.sessions.iter() {
+        end(cx, &parse_lsid(value, "killSessions.killSessions")?);
+    }
+    Ok(())
+}
+
+fn all(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = AllArgs::parse(req)?;
+    // Without users every session belongs to nobody: only the empty list means them.
+    if args.users.is_empty() {
+        end_all(cx);
+    }
+    Ok(())
+}
+
+fn by_pattern(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = PatternArgs::parse(req)?;
+    if args.patterns.is_empty() {
+        end_all(cx);
+    }
+    for pattern in args.patterns.iter() {
+        match pattern.as_doc() {
+            Some(pattern) if pattern.is_empty() => end_all(cx),
+            Some(pattern) if !pattern.get("lsid").is_missing() => {
+                let field = "killAllSessionsByPattern.lsid";
+                end(cx, &parse_lsid(pattern.get("lsid"), field)?);
+            }
+            Some(_) => {}
+            None => bail!(
+                Code::TYPE_MISMATCH,
+                "BSON field 'killAllSessionsByPattern.killAllSessionsByPattern' is the wrong type \
+                 '{}', expected type 'object'",
+                pattern.kind().name()
+            ),
+        }
+    }
+    Ok(())
+}
+
+fn end(cx: &Context<'_>, session: &SessionId) {
+    cx.server.sessions.end(session);
+    cx.server.cursors.end_session(session);
+    for op in cx.server.ops.all() {
+        let mine = std::sync::Arc::ptr_eq(&op, cx.op);
+        if !mine && op.view().is_some_and(|view| view.lsid.as_ref() == Some(session)) {
+            op.kill(Code::INTERRUPTED);
+        }
+    }
+}
+
+fn end_all(cx: &Context<'_>) {
+    for (session, _) in cx.server.sessions.all() {
+        end(cx, &session);
+    }
+}

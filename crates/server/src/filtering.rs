@@ -1,0 +1,16 @@
+//! Filters over the server's own lists (collections, databases, operations).
+
+use bumpalo::Bump;
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_lang::expr::Vars;
+use nagi_lang::filter::{Filter, MatchCx};
+
+use crate::clock;
+
+/// Whether `doc` passes; no filter passes everything.
+pub(crate) fn matches(filter: Option<&Filter>, doc: Doc<'_>) -> Result<bool> {
+    let Some(filter) = filter else { return Ok(true) };
+    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    filter.matches(doc, &MatchCx { vars: &vars, arena: &arena, now_ms: clock::wall_ms() })
+}
