@@ -1,5 +1,7 @@
 //! Indexes: what they are (spec), which keys a document has in them (kinds), what is known of them.
 
+mod hashed;
+pub(crate) mod keygen;
 mod spec;
 
 use std::sync::Arc;

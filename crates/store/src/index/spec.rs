@@ -1,16 +1,24 @@
 //! An index specification: key pattern and options, checked in MongoDB's words.
+//!
+//! `createIndexes` gives `{key, name, options...}`; what is kept and listed is `{v, key, name,
+//! options...}` with flags as booleans, false ones left out.
 
-use nagi_bson::{Doc, DocBuf};
-use nagi_error::Result;
+use nagi_bson::{Doc, DocBuf, Type, Value, number, text::doc_text};
+use nagi_error::{Code, Result, bail};
 
 use crate::Namespace;
+
+/// Most fields of a key pattern.
+const FIELD_COUNT_MAX: usize = 32;
+/// Largest `expireAfterSeconds`.
+const EXPIRE_SECONDS_MAX: i64 = i32::MAX as i64;
 
 /// How the keys of a document are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum IndexKind {
     /// Values as they are, ascending or descending.
     Btree,
-    /// One field by its hash.
+    /// One field by its hash, others as they are.
     Hashed,
 }
 
@@ -34,21 +42,465 @@ pub struct IndexSpec {
     pub unique: bool,
     pub sparse: bool,
     pub hidden: bool,
+    pub prepare_unique: bool,
     pub partial: Option<DocBuf>,
     pub expire_after_seconds: Option<i64>,
     /// The row of `listIndexes`: `{v, key, name, options...}`.
     pub doc: DocBuf,
 }
 
+/// Type an option must have.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    Flag,
+    Number,
+    Document,
+    Text,
+    /// Accepted and dropped.
+    Ignored,
+}
+
+/// Options besides `key`, `name` and `v`, sorted.
+static OPTIONS: &[(&str, Shape)] = &[
+    ("2dsphereIndexVersion", Shape::Number),
+    ("background", Shape::Flag),
+    ("bits", Shape::Number),
+    ("bucketSize", Shape::Number),
+    ("clustered", Shape::Flag),
+    ("coarsestIndexedLevel", Shape::Number),
+    ("collation", Shape::Document),
+    ("default_language", Shape::Text),
+    ("dropDups", Shape::Ignored),
+    ("expireAfterSeconds", Shape::Number),
+    ("finestIndexedLevel", Shape::Number),
+    ("hidden", Shape::Flag),
+    ("language_override", Shape::Text),
+    ("max", Shape::Number),
+    ("min", Shape::Number),
+    ("ns", Shape::Ignored),
+    ("partialFilterExpression", Shape::Document),
+    ("prepareUnique", Shape::Flag),
+    ("sparse", Shape::Flag),
+    ("storageEngine", Shape::Document),
+    ("textIndexVersion", Shape::Number),
+    ("unique", Shape::Flag),
+    ("weights", Shape::Document),
+    ("wildcardProjection", Shape::Document),
+];
+
 impl IndexSpec {
-    /// Checks one element of `createIndexes.indexes`. Codes 9, 14, 67, 73, 197.
+    /// The index every collection has.
+    pub fn id() -> IndexSpec {
+        let key = KeyPart { path: "_id".into(), descending: false, hashed: false };
+        let doc = nagi_bson::doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
+        IndexSpec {
+            name: "_id_".into(),
+            kind: IndexKind::Btree,
+            key: [key].into(),
+            key_pattern: nagi_bson::doc! { "_id": 1 },
+            unique: true,
+            sparse: false,
+            hidden: false,
+            prepare_unique: false,
+            partial: None,
+            expire_after_seconds: None,
+            doc,
+        }
+    }
+
+    /// Checks one element of `createIndexes.indexes`. Codes 2, 9, 14, 67, 115, 197, 16764.
     pub fn parse(spec: Doc<'_>, namespace: &Namespace) -> Result<IndexSpec> {
-        let _ = (spec, namespace);
-        unimplemented!("next commit")
+        IndexSpec::parse_with(spec, namespace, false)
+    }
+
+    /// As [`IndexSpec::parse`]; with `ignoreUnknownIndexOptions`, unknown options are dropped.
+    pub fn parse_with(
+        spec: Doc<'_>,
+        namespace: &Namespace,
+        ignore_unknown: bool,
+    ) -> Result<IndexSpec> {
+        let spec = check_options(spec, namespace, ignore_unknown)?;
+        let spec = spec.as_doc();
+        let pattern = match spec.get("key") {
+            Value::Doc(key) => key,
+            _ => bail!(
+                Code::FAILED_TO_PARSE,
+                "The 'key' field is a required property of an index specification"
+            ),
+        };
+        let Value::String(name) = spec.get("name") else {
+            bail!(
+                Code::FAILED_TO_PARSE,
+                "The 'name' field is a required property of an index specification"
+            );
+        };
+        let key = parse_pattern(pattern)?;
+        check_name(name, pattern)?;
+        check_version(spec)?;
+        if is_id_pattern(&key) {
+            return parse_id(spec, pattern);
+        }
+        let parsed = IndexSpec {
+            name: name.into(),
+            kind: kind_of(&key, pattern)?,
+            key,
+            key_pattern: pattern.to_buf(),
+            unique: spec.get("unique").is_truthy(),
+            sparse: spec.get("sparse").is_truthy(),
+            hidden: spec.get("hidden").is_truthy(),
+            prepare_unique: spec.get("prepareUnique").is_truthy(),
+            partial: spec.get("partialFilterExpression").as_doc().map(|doc| doc.to_buf()),
+            expire_after_seconds: expire_after(spec, pattern)?,
+            doc: spec.to_buf(),
+        };
+        parsed.check_combination(spec)?;
+        Ok(parsed)
+    }
+
+    fn check_combination(&self, spec: Doc<'_>) -> Result<()> {
+        if self.partial.is_some() && self.sparse {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "cannot mix \"partialFilterExpression\" and \"sparse\" options"
+            );
+        }
+        if self.kind == IndexKind::Hashed && self.unique {
+            bail!(
+                Code::Location(16764),
+                "Currently hashed indexes cannot guarantee uniqueness. Use a regular index."
+            );
+        }
+        if let Value::Doc(engine) = spec.get("storageEngine")
+            && engine.is_empty()
+        {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "Empty \"storageEngine\" options are invalid. Please remove the field or include \
+                 valid options."
+            );
+        }
+        if !spec.get("collation").is_missing() && !is_simple_collation(spec.get("collation")) {
+            bail!(
+                Code::COMMAND_NOT_SUPPORTED,
+                "collation of an index is not supported yet: {}",
+                spec.get("collation")
+            );
+        }
+        for only in ["wildcardProjection", "weights"] {
+            if !spec.get(only).is_missing() {
+                bail!(
+                    Code::CANNOT_CREATE_INDEX,
+                    "The field '{only}' is only allowed in an index of another kind: {}",
+                    doc_text(spec)
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Whether this is the index on `_id`.
     pub fn is_id(&self) -> bool {
-        self.key.len() == 1 && &*self.key[0].path == "_id" && !self.key[0].hashed
+        is_id_pattern(&self.key)
     }
+
+    /// Same key pattern, partial filter, uniqueness and sparseness: only one of them may exist.
+    pub(crate) fn same_signature(&self, other: &IndexSpec) -> bool {
+        let names = |spec: &IndexSpec| -> Vec<String> {
+            spec.key_pattern.as_doc().iter().map(|e| e.name().to_owned()).collect()
+        };
+        names(self) == names(other)
+            && self.key == other.key
+            && self.unique == other.unique
+            && self.sparse == other.sparse
+            && self.partial == other.partial
+    }
+
+    /// Same options besides the name and the signature.
+    pub(crate) fn same_options(&self, other: &IndexSpec) -> bool {
+        self.expire_after_seconds == other.expire_after_seconds
+    }
+
+    /// The specification with a changed option; `None` removes it.
+    pub(crate) fn with_option(&self, name: &str, value: Option<Value<'_>>) -> IndexSpec {
+        let mut changed = self.clone();
+        changed.doc = DocBuf::build(|w| {
+            let kept = self.doc.as_doc().iter().filter(|e| e.name() != name);
+            kept.for_each(|e| w.put(e.name(), e.value()));
+            if let Some(value) = value {
+                w.put(name, value);
+            }
+        });
+        let value = value.unwrap_or(Value::Missing);
+        match name {
+            "hidden" => changed.hidden = value.is_truthy(),
+            "unique" => changed.unique = value.is_truthy(),
+            "prepareUnique" => changed.prepare_unique = value.is_truthy(),
+            "expireAfterSeconds" => changed.expire_after_seconds = number::truncate_to_i64(value),
+            _ => {}
+        }
+        changed
+    }
+}
+
+fn is_id_pattern(key: &[KeyPart]) -> bool {
+    matches!(key, [part] if &*part.path == "_id" && !part.hashed && !part.descending)
+}
+
+fn is_simple_collation(collation: Value<'_>) -> bool {
+    collation.as_doc().is_some_and(|doc| doc.get("locale").as_str() == Some("simple"))
+}
+
+/// Checks every option's name and type; gives back `{v, key, name, options...}`.
+fn check_options(spec: Doc<'_>, namespace: &Namespace, ignore_unknown: bool) -> Result<DocBuf> {
+    for element in spec {
+        let (name, value) = (element.name(), element.value());
+        match name {
+            "key" => expect_type(name, value, Shape::Document)?,
+            "name" => expect_type(name, value, Shape::Text)?,
+            "v" => expect_type(name, value, Shape::Number)?,
+            "ns" => check_ns(value, namespace)?,
+            _ => match OPTIONS.binary_search_by_key(&name, |row| row.0) {
+                Ok(at) => expect_type(name, value, OPTIONS[at].1)?,
+                Err(_) if ignore_unknown => {}
+                Err(_) => bail!(
+                    Code::INVALID_INDEX_SPECIFICATION_OPTION,
+                    "The field '{name}' is not valid for an index specification. \
+                     Specification: {}",
+                    doc_text(spec)
+                ),
+            },
+        }
+    }
+    Ok(DocBuf::build(|w| {
+        let version = number::truncate_to_i64(spec.get("v")).unwrap_or(2);
+        w.put("v", i32::try_from(version).unwrap_or(-1));
+        w.put("key", spec.get("key"));
+        w.put("name", spec.get("name"));
+        for element in spec {
+            let Ok(at) = OPTIONS.binary_search_by_key(&element.name(), |row| row.0) else {
+                continue;
+            };
+            match OPTIONS[at].1 {
+                Shape::Ignored => {}
+                Shape::Flag if !element.value().is_truthy() => {}
+                Shape::Flag => w.put(element.name(), true),
+                _ => w.put(element.name(), element.value()),
+            }
+        }
+    }))
+}
+
+fn check_ns(value: Value<'_>, namespace: &Namespace) -> Result<()> {
+    match value {
+        Value::String(ns) if ns.is_empty() || ns == namespace.as_str() => Ok(()),
+        Value::String(ns) => bail!(
+            Code::BAD_VALUE,
+            "The value of the field 'ns' ({ns}) doesn't match the namespace '{namespace}'"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "The field 'ns' must be a string, but got {}",
+            other.kind().name()
+        ),
+    }
+}
+
+fn expect_type(name: &str, value: Value<'_>, shape: Shape) -> Result<()> {
+    let (fits, wanted) = match shape {
+        Shape::Flag => (value.is_number() || value.kind() == Type::Bool, "a bool"),
+        Shape::Number => (value.is_number(), "a number"),
+        Shape::Document => (value.kind() == Type::Object, "an object"),
+        Shape::Text => (value.kind() == Type::String, "a string"),
+        Shape::Ignored => (true, ""),
+    };
+    if fits {
+        return Ok(());
+    }
+    bail!(
+        Code::TYPE_MISMATCH,
+        "The field '{name}' must be {wanted}, but got {}",
+        value.kind().name()
+    )
+}
+
+fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
+    if pattern.is_empty() {
+        bail!(Code::CANNOT_CREATE_INDEX, "Index keys cannot be empty.");
+    }
+    if pattern.count() > FIELD_COUNT_MAX {
+        bail!(Code::Location(13103), "too many compound keys");
+    }
+    let mut parts: Vec<KeyPart> = Vec::new();
+    for element in pattern {
+        let path = element.name();
+        let (descending, hashed) = direction(element.value(), pattern)?;
+        check_path(path)?;
+        if parts.iter().any(|part| &*part.path == path) {
+            bail!(
+                Code::BAD_VALUE,
+                "The field '{path}' appears multiple times in the index key pattern {}",
+                doc_text(pattern)
+            );
+        }
+        parts.push(KeyPart { path: path.into(), descending, hashed });
+    }
+    if parts.iter().filter(|part| part.hashed).count() > 1 {
+        bail!(
+            Code::Location(31303),
+            "A maximum of one index field is allowed to be hashed but found 2 for 'key' {}",
+            doc_text(pattern)
+        );
+    }
+    Ok(parts.into())
+}
+
+/// The value of a key pattern's field: descending, hashed.
+fn direction(value: Value<'_>, pattern: Doc<'_>) -> Result<(bool, bool)> {
+    match value {
+        Value::String("hashed") => Ok((false, true)),
+        Value::String(plugin @ ("text" | "2d" | "2dsphere" | "wildcard")) => bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "Index type '{plugin}' is not supported yet: {}",
+            doc_text(pattern)
+        ),
+        Value::String(plugin) => {
+            bail!(Code::CANNOT_CREATE_INDEX, "Unknown index plugin '{plugin}'")
+        }
+        value if value.is_number() => match number::as_f64(value) {
+            Some(n) if n.is_nan() => {
+                bail!(Code::CANNOT_CREATE_INDEX, "Values in the index key pattern cannot be NaN.")
+            }
+            Some(n) if n != 0.0 => Ok((n < 0.0, false)),
+            _ => bail!(Code::CANNOT_CREATE_INDEX, "Values in the index key pattern cannot be 0."),
+        },
+        other => bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, numbers < 0, \
+             and strings are allowed.",
+            other.kind().name()
+        ),
+    }
+}
+
+fn check_path(path: &str) -> Result<()> {
+    if path.is_empty() {
+        bail!(Code::CANNOT_CREATE_INDEX, "Index keys cannot be an empty field.");
+    }
+    if path == "$**" || path.ends_with(".$**") {
+        bail!(Code::CANNOT_CREATE_INDEX, "Index type 'wildcard' is not supported yet: {path}");
+    }
+    for (at, component) in path.split('.').enumerate() {
+        if component.is_empty() {
+            bail!(Code::CANNOT_CREATE_INDEX, "Index keys cannot contain an empty field.");
+        }
+        // "a.$ref" and its kin are part of a DBRef.
+        let reference = at > 0 && matches!(component, "$ref" | "$id" | "$db");
+        if component.starts_with('$') && !reference {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "Index key contains an illegal field name: field name starts with '$'."
+            );
+        }
+    }
+    Ok(())
+}
+
+fn kind_of(key: &[KeyPart], _pattern: Doc<'_>) -> Result<IndexKind> {
+    Ok(match key.iter().any(|part| part.hashed) {
+        true => IndexKind::Hashed,
+        false => IndexKind::Btree,
+    })
+}
+
+fn check_name(name: &str, pattern: Doc<'_>) -> Result<()> {
+    if name.is_empty() {
+        bail!(Code::CANNOT_CREATE_INDEX, "index name cannot be empty");
+    }
+    if name.contains('\0') {
+        bail!(Code::CANNOT_CREATE_INDEX, "index name cannot contain NUL bytes");
+    }
+    if name == "*" {
+        bail!(Code::BAD_VALUE, "The index name '*' is not valid.");
+    }
+    let id = pattern.count() == 1
+        && number::as_f64(pattern.get("_id")).is_some_and(|direction| direction == 1.0);
+    if name == "_id_" && !id {
+        bail!(
+            Code::BAD_VALUE,
+            "The index name '_id_' is reserved for the _id index, which must have key pattern \
+             {{_id: 1}}, found key: {}",
+            doc_text(pattern)
+        );
+    }
+    if pattern.count() == 1 && pattern.get("_id").is_number() && !id {
+        bail!(
+            Code::BAD_VALUE,
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+            doc_text(pattern)
+        );
+    }
+    Ok(())
+}
+
+fn check_version(spec: Doc<'_>) -> Result<()> {
+    match number::as_f64(spec.get("v")) {
+        Some(1.0 | 2.0) => Ok(()),
+        _ => bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "Invalid index specification {}; cannot create an index with v={}",
+            doc_text(spec),
+            spec.get("v")
+        ),
+    }
+}
+
+/// `{_id: 1}`: what it always is, whatever its name; few options are allowed.
+fn parse_id(spec: Doc<'_>, pattern: Doc<'_>) -> Result<IndexSpec> {
+    for element in spec {
+        let allowed = matches!(element.name(), "v" | "key" | "name" | "collation" | "background");
+        if element.name() == "hidden" {
+            bail!(Code::BAD_VALUE, "can't hide _id index");
+        }
+        if !allowed {
+            bail!(
+                Code::INVALID_INDEX_SPECIFICATION_OPTION,
+                "The field '{}' is not valid for an _id index specification. Specification: {}",
+                element.name(),
+                doc_text(spec)
+            );
+        }
+    }
+    let _ = pattern;
+    Ok(IndexSpec::id())
+}
+
+fn expire_after(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Option<i64>> {
+    let value = spec.get("expireAfterSeconds");
+    let Some(seconds) = number::as_f64(value) else { return Ok(None) };
+    // NaN means: never, as servers since 5.0 read it.
+    let seconds = if seconds.is_nan() { EXPIRE_SECONDS_MAX as f64 } else { seconds };
+    if pattern.count() != 1 {
+        bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "TTL indexes are single-field indexes, compound indexes do not support TTL. Index \
+             spec: {}",
+            doc_text(spec)
+        );
+    }
+    if seconds < 0.0 {
+        bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "TTL index 'expireAfterSeconds' option cannot be less than 0. Index spec: {}",
+            doc_text(spec)
+        );
+    }
+    if seconds > EXPIRE_SECONDS_MAX as f64 {
+        bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a \
+             different value. Index spec: {}",
+            doc_text(spec)
+        );
+    }
+    Ok(Some(seconds as i64))
 }

@@ -1,0 +1,103 @@
+//! Key strings: bytes order as values do, and values come back.
+
+use std::cmp::Ordering;
+
+use nagi_bson::{DocBuf, Value, ValueBuf, compare};
+use nagi_store::keystring::{self, TypeBits};
+
+use crate::random::Random;
+
+fn encode(value: Value<'_>, descending: bool) -> (Vec<u8>, TypeBits) {
+    let (mut key, mut bits) = (Vec::new(), TypeBits::new());
+    keystring::append_typed(value, descending, &mut key, &mut bits);
+    (key, bits)
+}
+
+fn check_order(a: &ValueBuf, b: &ValueBuf) {
+    let (a, b) = (a.value(), b.value());
+    let expected = compare::values(a, b);
+    let ((x, _), (y, _)) = (encode(a, false), encode(b, false));
+    assert_eq!(x.cmp(&y), expected, "{a} and {b}: {x:02x?} {y:02x?}");
+    let ((x, _), (y, _)) = (encode(a, true), encode(b, true));
+    assert_eq!(x.cmp(&y), expected.reverse(), "descending {a} and {b}");
+    if expected != Ordering::Equal {
+        assert!(!x.starts_with(&y) && !y.starts_with(&x), "{a} and {b}: one is a prefix");
+    }
+}
+
+fn check_decode(value: &ValueBuf, descending: bool) {
+    let (key, bits) = encode(value.value(), descending);
+    let decoded = DocBuf::build(|w| {
+        let fields = [("", descending)].into_iter();
+        keystring::decode(&key, bits.as_bytes(), fields, w).unwrap();
+    });
+    let back = decoded.get("");
+    let same = back.same_bytes(&value.value()) || is_nan(back) && is_nan(value.value());
+    assert!(same, "{} came back as {back}", value.value());
+    assert_eq!(keystring::field_len(&key, descending).unwrap(), key.len());
+}
+
+fn is_nan(value: Value<'_>) -> bool {
+    nagi_bson::number::is_nan(value)
+}
+
+#[test]
+fn numbers_order_exactly() {
+    let mut random = Random::new(1);
+    for _ in 0..30_000 {
+        check_order(&random.number(), &random.number());
+    }
+}
+
+#[test]
+fn values_of_all_types_order_as_bson() {
+    let mut random = Random::new(2);
+    for _ in 0..20_000 {
+        check_order(&random.value(2), &random.value(2));
+    }
+}
+
+#[test]
+fn values_come_back() {
+    let mut random = Random::new(3);
+    for _ in 0..20_000 {
+        check_decode(&random.number(), false);
+        check_decode(&random.value(2), random.below(2) == 0);
+    }
+}
+
+#[test]
+fn compound_keys_order_field_by_field() {
+    let mut random = Random::new(4);
+    for _ in 0..20_000 {
+        let directions = [random.below(2) == 0, random.below(2) == 0];
+        let a = [random.value(1), random.value(1)];
+        let other = random.value(1);
+        let b = [random.pick(&[&a[0], &other]).clone(), random.value(1)];
+        let mut keys = [Vec::new(), Vec::new()];
+        let mut expected = Ordering::Equal;
+        for (at, descending) in directions.into_iter().enumerate() {
+            keystring::append(a[at].value(), descending, &mut keys[0]);
+            keystring::append(b[at].value(), descending, &mut keys[1]);
+            let order = compare::values(a[at].value(), b[at].value());
+            expected = expected.then(if descending { order.reverse() } else { order });
+        }
+        assert_eq!(keys[0].cmp(&keys[1]), expected, "{a:?} {b:?} {directions:?}");
+    }
+}
+
+#[test]
+fn a_prefix_is_bounded_by_after() {
+    let mut random = Random::new(5);
+    for _ in 0..10_000 {
+        let descending = random.below(2) == 0;
+        let (first, second) = (random.value(1), random.value(1));
+        let mut prefix = Vec::new();
+        keystring::append(first.value(), random.below(2) == 0, &mut prefix);
+        let mut key = prefix.clone();
+        keystring::append(second.value(), descending, &mut key);
+        let mut after = prefix.clone();
+        after.push(keystring::AFTER);
+        assert!(prefix < key && key < after, "{first:?} {second:?}");
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the store on the memory engine.
+
+mod keys;
+mod random;
