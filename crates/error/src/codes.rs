@@ -156,6 +156,7 @@ codes! {
     PRIMARY_STEPPED_DOWN = 189, "PrimarySteppedDown";
     FAIL_POINT_ENABLED = 192, "FailPointEnabled";
     INVALID_INDEX_SPECIFICATION_OPTION = 197, "InvalidIndexSpecificationOption";
+    CANNOT_BUILD_INDEX_KEYS = 201, "CannotBuildIndexKeys";
     NETWORK_INTERFACE_EXCEEDED_TIME_LIMIT = 202, "NetworkInterfaceExceededTimeLimit";
     TIME_PROOF_MISMATCH = 204, "TimeProofMismatch";
     CLUSTER_TIME_FAILS_RATE_LIMITER = 205, "ClusterTimeFailsRateLimiter";

@@ -1,10 +1,328 @@
 //! Building indexes on existing data while others read and write.
+//!
+//!   publish as "not ready" -> wait for writers who do not know it -> read records in batches, put
+//!   their keys in ordinary transactions -> publish as ready
+//!
+//! From the first step on every writer keeps the index. A batch locks its records before it reads
+//! them, so a document that somebody changes meanwhile is either read in its newest state or makes
+//! the batch conflict and begin again. Putting a key that a writer has put already changes nothing.
+//! Memory is bounded by a batch; a crash leaves an index that is not ready, dropped at the next start.
 
-use nagi_error::Result;
+use std::sync::Arc;
+
+use nagi_bson::{Doc, text::doc_text};
+use nagi_error::{Code, Result, bail};
+use nagi_kv::Space;
+
+use crate::{
+    Collection, CreatedIndexes, Index, IndexSelector, IndexSpec, Namespace, RecordId, Store,
+    WriteOptions, WriteTxn,
+    catalog::{self, CollectionOptions, Ddl, Uuid},
+    clock,
+    index::{Multikey, keygen::KeySink},
+
+};
+
+/// Most indexes of a collection.
+const INDEX_COUNT_MAX: usize = 64;
+/// Records in a batch, unless conflicts make it smaller.
+const BATCH_COUNT: usize = 256;
+/// Time between two progress lines.
+const PROGRESS_MS: i64 = 3000;
 
 /// How a build runs.
 #[derive(Clone, Copy, Default)]
 pub struct BuildOptions<'a> {
     /// Asked now and then; an error ends the build and undoes it.
     pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
+    /// Told how many of how many documents are done.
+    pub progress: Option<&'a dyn Fn(i64, i64)>,
+    /// `ignoreUnknownIndexOptions`.
+    pub ignore_unknown: bool,
+}
+
+impl Store {
+    /// Creates the collection if need be, then builds the indexes that do not exist. Returns when
+    /// they are ready; other work, also on this collection, goes on.
+    pub fn create_indexes(
+        &self,
+        namespace: &Namespace,
+        specs: &[Doc<'_>],
+        options: BuildOptions<'_>,
+    ) -> Result<CreatedIndexes> {
+        if specs.is_empty() {
+            bail!(Code::BAD_VALUE, "Must specify at least one index to create");
+        }
+        let parse = |spec: &Doc<'_>| {
+            IndexSpec::parse_with(*spec, namespace, options.ignore_unknown).and_then(checked)
+        };
+        let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
+        let (result, started) = self.start(namespace, specs)?;
+        let Some(collection) = started else { return Ok(result) };
+        let built = self.fill_indexes(&collection, options).and_then(|()| {
+            self.set_ready(&collection)
+        });
+        if let Err(error) = built {
+            log::info!(target: "INDEX", id = 20649, namespace = namespace.as_str(),
+                error:% = error; "Index build: failed");
+            self.give_up(&collection)?;
+            return Err(error);
+        }
+        for index in unready(&collection) {
+            log::info!(target: "INDEX", id = 20345, namespace = namespace.as_str(),
+                index = index.name(); "Index build: done building");
+        }
+        Ok(result)
+    }
+
+    /// Publishes the new indexes as not ready; none if all exist.
+    fn start(
+        &self,
+        namespace: &Namespace,
+        specs: Vec<IndexSpec>,
+    ) -> Result<(CreatedIndexes, Option<Arc<Collection>>)> {
+        let mut ddl = Ddl::begin(self)?;
+        let existing = ddl.collection(namespace);
+        let created_collection = existing.is_none();
+        let collection = match existing {
+            Some(collection) => collection,
+            None => {
+                catalog::create(&mut ddl, namespace, CollectionOptions::default(), Uuid::random())?
+            }
+        };
+        catalog::refuse_view(&collection)?;
+        let mut indexes = collection.indexes.to_vec();
+        let before = indexes.len();
+        for spec in specs {
+            if exists(&indexes[..before], &spec)? {
+                continue;
+            }
+            refuse_twice(&indexes[before..], &spec)?;
+            if indexes.len() >= INDEX_COUNT_MAX {
+                bail!(
+                    Code::CANNOT_CREATE_INDEX,
+                    "add index fails, too many indexes for {namespace} key:{}",
+                    doc_text(spec.key_pattern.as_doc())
+                );
+            }
+            if spec.expire_after_seconds.is_some() && collection.options.capped {
+                bail!(Code::CANNOT_CREATE_INDEX, "Cannot create TTL index on a capped collection");
+            }
+            log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
+                index = &*spec.name; "Index build: registering");
+            let multikey = Arc::new(Multikey::new(spec.key.len()));
+            indexes.push(Arc::new(Index::new(spec, false, ddl.ident()?, multikey)?));
+        }
+        let result = CreatedIndexes { before, after: indexes.len(), created_collection };
+        if indexes.len() == before {
+            if created_collection {
+                ddl.finish()?;
+            }
+            return Ok((result, None));
+        }
+        let collection = ddl.put(collection.with_indexes(indexes))?;
+        ddl.finish()?;
+        Ok((result, Some(collection)))
+    }
+
+    /// Puts the keys of all records into the indexes that are not ready.
+    fn fill_indexes(&self, collection: &Arc<Collection>, options: BuildOptions<'_>) -> Result<()> {
+        let indexes = unready(collection);
+        let total = collection.count();
+        if total > 0 {
+            log::info!(target: "INDEX", id = 20384, namespace = collection.namespace.as_str(),
+                count = indexes.len(); "Index build: starting");
+        }
+        let mut scan = self.latest().scan(collection, true)?;
+        let mut ids = Vec::with_capacity(BATCH_COUNT);
+        let (mut done, mut last, mut batch_count) = (0i64, RecordId(0), BATCH_COUNT);
+        let mut reported_ms = clock::now_ms();
+        loop {
+            if let Some(interrupt) = options.interrupt {
+                interrupt()?;
+            }
+            ids.clear();
+            scan.resume_after(last);
+            while ids.len() < batch_count && scan.advance()? {
+                ids.push(scan.id());
+            }
+            let Some(newest) = ids.last().copied() else { break };
+            let conflicts = std::cell::Cell::new(0);
+            self.write(WriteOptions { interrupt: options.interrupt, ..Default::default() }, &mut |txn| {
+                conflicts.set(conflicts.get() + 1);
+                put_batch(txn, collection, &indexes, &ids)
+            })?;
+            // Shorter batches where many write, longer ones again where nobody does.
+            batch_count = match conflicts.get() {
+                1 => (batch_count * 2).min(BATCH_COUNT),
+                _ => (batch_count / 2).max(1),
+            };
+            done += ids.len() as i64;
+            last = newest;
+            if let Some(progress) = options.progress {
+                progress(done, total.max(done));
+            }
+            let now_ms = clock::now_ms();
+            if now_ms - reported_ms >= PROGRESS_MS {
+                reported_ms = now_ms;
+                log::info!(target: "-", id = 51773, name = "Index Build: scanning collection",
+                    done = done, total = total.max(done),
+                    percent = done * 100 / total.max(done).max(1); "progress meter");
+            }
+            scan = self.latest().scan(collection, true)?;
+        }
+        if total > 0 {
+            log::info!(target: "INDEX", id = 20391, namespace = collection.namespace.as_str(),
+                totalRecords = done; "Index build: collection scan done");
+        }
+        Ok(())
+    }
+
+    fn set_ready(&self, built: &Collection) -> Result<()> {
+        let mut ddl = Ddl::begin(self)?;
+        let Some(current) = self.newest(built) else {
+            bail!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", built.uuid);
+        };
+        let mut indexes = current.indexes.to_vec();
+        for index in unready(built) {
+            let Some(at) = indexes.iter().position(|i| i.ident == index.ident) else {
+                bail!(
+                    Code::INDEX_BUILD_ABORTED,
+                    "Index build: index '{}' was dropped while it was being built",
+                    index.name()
+                );
+            };
+            let spec = indexes[at].spec.clone();
+            let ready = Index::new(spec, true, index.ident, Arc::clone(&index.multikey))?;
+            indexes[at] = Arc::new(ready);
+        }
+        ddl.put(current.with_indexes(indexes))?;
+        ddl.finish()
+    }
+
+    /// Takes out what a failed build has published.
+    fn give_up(&self, built: &Collection) -> Result<()> {
+        let Some(current) = self.newest(built) else { return Ok(()) };
+        let mine = unready(built);
+        let is_mine = |index: &&Arc<Index>| mine.iter().any(|own| own.ident == index.ident);
+        let names: Vec<&str> =
+            current.indexes.iter().filter(is_mine).map(|index| index.name()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        self.drop_indexes(&current.namespace, IndexSelector::Names(names)).map(drop)
+    }
+}
+
+/// What a specification needs to be right besides its own syntax: a partial filter that parses.
+fn checked(spec: IndexSpec) -> Result<IndexSpec> {
+    if let Some(partial) = &spec.partial {
+        crate::condition::Condition::partial(partial.as_doc())?;
+    }
+    Ok(spec)
+}
+
+fn unready(collection: &Collection) -> Vec<Arc<Index>> {
+    collection.indexes.iter().filter(|index| !index.ready).cloned().collect()
+}
+
+/// Puts the keys of these records, in their newest state; those that are gone are left out.
+fn put_batch(
+    txn: &mut WriteTxn<'_>,
+    collection: &Collection,
+    indexes: &[Arc<Index>],
+    ids: &[RecordId],
+) -> Result<()> {
+    let mut sink = KeySink::default();
+    let mut buf = Vec::new();
+    for id in ids {
+        txn.lock(collection, *id)?;
+        let key = collection.ident.record_key(*id);
+        let found = txn.txn().get(Space::Records, &key, &mut buf);
+        let Some(value) = found.map_err(crate::engine_error::engine)? else { continue };
+        let doc = crate::record::decode(value)?.to_buf();
+        for index in indexes {
+            txn.fill(index, doc.as_doc(), &mut sink)?;
+            for (key, bits) in sink.iter() {
+                txn.put_key(collection, index, key, bits, *id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the index is there already; 85 or 86 if it clashes with another one.
+fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
+    if spec.is_id() {
+        return Ok(true);
+    }
+    if let Some(index) = indexes.iter().find(|index| index.spec.name == spec.name) {
+        let texts = (doc_text(spec.doc.as_doc()), doc_text(index.spec.doc.as_doc()));
+        if !index.spec.same_signature(spec) {
+            bail!(
+                Code::INDEX_KEY_SPECS_CONFLICT,
+                "An existing index has the same name as the requested index. When index names are \
+                 not specified, they are auto generated and can cause conflicts. Please refer to \
+                 our documentation. Requested index: {}, existing index: {}",
+                texts.0,
+                texts.1
+            );
+        }
+        if !index.spec.same_options(spec) {
+            bail!(
+                Code::INDEX_OPTIONS_CONFLICT,
+                "An equivalent index already exists with the same name but different options. \
+                 Requested index: {}, existing index: {}",
+                texts.0,
+                texts.1
+            );
+        }
+        if !index.ready {
+            bail!(
+                Code::INDEX_BUILD_ALREADY_IN_PROGRESS,
+                "Index build already in progress: {}",
+                texts.1
+            );
+        }
+        return Ok(true);
+    }
+    match indexes.iter().find(|index| index.spec.same_signature(spec)) {
+        None => Ok(false),
+        Some(index) if index.spec.same_options(spec) => bail!(
+            Code::INDEX_OPTIONS_CONFLICT,
+            "Index already exists with a different name: {}",
+            index.spec.name
+        ),
+        Some(index) => bail!(
+            Code::INDEX_OPTIONS_CONFLICT,
+            "An equivalent index already exists with a different name and options. Requested \
+             index: {}, existing index: {}",
+            doc_text(spec.doc.as_doc()),
+            doc_text(index.spec.doc.as_doc())
+        ),
+    }
+}
+
+/// Two equal indexes in one request.
+fn refuse_twice(requested: &[Arc<Index>], spec: &IndexSpec) -> Result<()> {
+    let Some(index) = requested.iter().find(|index| {
+        index.spec.name == spec.name || index.spec.same_signature(spec)
+    }) else {
+        return Ok(());
+    };
+    if index.spec.name != spec.name {
+        bail!(
+            Code::INDEX_ALREADY_EXISTS,
+            "index already exists with different name: {}",
+            index.spec.name
+        );
+    }
+    if index.spec.same_signature(spec) && index.spec.same_options(spec) {
+        bail!(Code::INDEX_ALREADY_EXISTS, "Identical index already exists: {}", spec.name);
+    }
+    let code = match index.spec.same_signature(spec) {
+        true => Code::INDEX_OPTIONS_CONFLICT,
+        false => Code::INDEX_KEY_SPECS_CONFLICT,
+    };
+    bail!(code, "Index with name: {} already exists with different options", spec.name)
 }

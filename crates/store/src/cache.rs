@@ -1,1 +1,226 @@
-//! Whole documents by `_id`, above the engine.
+//! The record cache: whole documents by `_id`, above the engine.
+//!
+//! A hit costs a hash, a lock and a copy; a read through the engine ten times that. Shards by hash;
+//! each is bounded in bytes and evicts by second chance.
+//!
+//! Never stale: a write takes the documents it changes out before it commits, and marks their slots
+//! as pending until the commit is over. Nobody fills a pending slot, nor one that was pending since
+//! the reader began (the slot's epoch tells). So a filled document is the newest committed one.
+//!
+//! Does not know about: collections that are dropped (their idents are never used again; what is
+//! left of them is evicted in time).
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use parking_lot::Mutex;
+
+use crate::{ident::Ident, record::RecordId};
+
+const SHARD_COUNT: usize = 64;
+const SLOT_COUNT: usize = 256;
+/// What an entry costs besides its bytes.
+const ENTRY_BYTES: usize = 120;
+
+/// Documents by collection and `_id` key string.
+pub(crate) struct Cache {
+    shards: Box<[Mutex<Shard>]>,
+    shard_bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Shard {
+    entries: HashMap<u64, Entry, FixedState>,
+    queue: VecDeque<u64>,
+    bytes: usize,
+    slots: Vec<Slot>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Slot {
+    pending: u32,
+    epoch: u32,
+}
+
+struct Entry {
+    ident: Ident,
+    id: RecordId,
+    used: bool,
+    /// Key string of `_id`, then the document.
+    bytes: Box<[u8]>,
+    key_len: u32,
+}
+
+/// Permission to fill, good until the slot is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Fill {
+    hash: u64,
+    epoch: u32,
+}
+
+impl Cache {
+    /// A cache of about `bytes_max`; none if that is too small to be of use.
+    pub(crate) fn new(bytes_max: usize) -> Option<Cache> {
+        let shard_bytes_max = bytes_max / SHARD_COUNT;
+        if shard_bytes_max < 4096 {
+            return None;
+        }
+        let shard = || Shard { slots: vec![Slot::default(); SLOT_COUNT], ..Shard::default() };
+        let shards = (0..SHARD_COUNT).map(|_| Mutex::new(shard())).collect();
+        Some(Cache { shards, shard_bytes_max })
+    }
+
+    /// What stands for (collection, key) in the other calls.
+    pub(crate) fn hash(ident: Ident, key: &[u8]) -> u64 {
+        use std::hash::BuildHasher;
+        FixedState::default().hash_one((ident.0, key))
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[(hash >> 58) as usize]
+    }
+
+    /// Appends the document to `out` if it is there, else says how it may be filled.
+    pub(crate) fn get(
+        &self,
+        hash: u64,
+        ident: Ident,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<RecordId, Option<Fill>> {
+        let mut shard = self.shard(hash).lock();
+        if let Some(entry) = shard.entries.get_mut(&hash)
+            && entry.ident == ident
+            && entry.bytes[..entry.key_len as usize] == *key
+        {
+            entry.used = true;
+            out.extend_from_slice(&entry.bytes[entry.key_len as usize..]);
+            return Ok(entry.id);
+        }
+        let slot = shard.slots[slot_of(hash)];
+        Err((slot.pending == 0).then_some(Fill { hash, epoch: slot.epoch }))
+    }
+
+    /// Adds a document that was read after `fill` was given, unless a write came in between.
+    pub(crate) fn fill(&self, fill: Fill, ident: Ident, key: &[u8], id: RecordId, doc: &[u8]) {
+        let size = key.len() + doc.len() + ENTRY_BYTES;
+        if size > self.shard_bytes_max / 4 {
+            return;
+        }
+        let bytes = [key, doc].concat().into_boxed_slice();
+        let entry = Entry { ident, id, used: false, bytes, key_len: key.len() as u32 };
+        let mut shard = self.shard(fill.hash).lock();
+        let slot = shard.slots[slot_of(fill.hash)];
+        if slot.pending > 0 || slot.epoch != fill.epoch {
+            return;
+        }
+        shard.evict(self.shard_bytes_max.saturating_sub(size));
+        shard.bytes += size;
+        match shard.entries.insert(fill.hash, entry) {
+            Some(old) => shard.bytes -= old.size(),
+            None => shard.queue.push_back(fill.hash),
+        }
+        if shard.queue.len() > 2 * shard.entries.len() + 64 {
+            // Documents taken out by writes leave their places behind.
+            shard.queue = shard.entries.keys().copied().collect();
+        }
+    }
+
+    /// Before the commit of a write that changes the document: takes it out, forbids to fill it.
+    pub(crate) fn begin_write(&self, hash: u64) {
+        let mut shard = self.shard(hash).lock();
+        if let Some(old) = shard.entries.remove(&hash) {
+            shard.bytes -= old.size();
+        }
+        let slot = &mut shard.slots[slot_of(hash)];
+        slot.pending += 1;
+        slot.epoch = slot.epoch.wrapping_add(1);
+    }
+
+    /// After the commit, whether it succeeded or not.
+    pub(crate) fn end_write(&self, hash: u64) {
+        self.shard(hash).lock().slots[slot_of(hash)].pending -= 1;
+    }
+}
+
+fn slot_of(hash: u64) -> usize {
+    (hash >> 40) as usize % SLOT_COUNT
+}
+
+impl Entry {
+    fn size(&self) -> usize {
+        self.bytes.len() + ENTRY_BYTES
+    }
+}
+
+impl Shard {
+    /// Evicts until at most `bytes_max` are left: oldest first, but one who was used goes round again.
+    fn evict(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max {
+            let Some(hash) = self.queue.pop_front() else { return };
+            match self.entries.get_mut(&hash) {
+                Some(entry) if entry.used => {
+                    entry.used = false;
+                    self.queue.push_back(hash);
+                }
+                Some(_) => {
+                    self.bytes -= self.entries.remove(&hash).map_or(0, |entry| entry.size());
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDENT: Ident = Ident(7);
+
+    fn read(cache: &Cache, key: &[u8]) -> Result<Vec<u8>, Option<Fill>> {
+        let mut out = Vec::new();
+        cache.get(Cache::hash(IDENT, key), IDENT, key, &mut out).map(|_| out)
+    }
+
+    fn put(cache: &Cache, key: &[u8], doc: &[u8]) {
+        let fill = read(cache, key).unwrap_err().unwrap();
+        cache.fill(fill, IDENT, key, RecordId(1), doc);
+    }
+
+    #[test]
+    fn a_write_takes_out_and_forbids_to_fill_until_it_is_over() {
+        let cache = Cache::new(1 << 20).unwrap();
+        put(&cache, b"k", b"old");
+        assert_eq!(read(&cache, b"k").ok().unwrap(), b"old");
+        let hash = Cache::hash(IDENT, b"k");
+        cache.begin_write(hash);
+        assert!(read(&cache, b"k").err().unwrap().is_none());
+        cache.end_write(hash);
+        put(&cache, b"k", b"new");
+        assert_eq!(read(&cache, b"k").ok().unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_fill_begun_before_a_write_is_refused() {
+        let cache = Cache::new(1 << 20).unwrap();
+        let fill = read(&cache, b"k").err().unwrap().unwrap();
+        let hash = Cache::hash(IDENT, b"k");
+        cache.begin_write(hash);
+        cache.end_write(hash);
+        cache.fill(fill, IDENT, b"k", RecordId(1), b"old");
+        assert!(read(&cache, b"k").is_err());
+    }
+
+    #[test]
+    fn it_stays_within_its_bytes() {
+        let cache = Cache::new(1 << 20).unwrap();
+        for key in 0..10_000u32 {
+            put(&cache, &key.to_be_bytes(), &[0; 1000]);
+        }
+        let total: usize = cache.shards.iter().map(|shard| shard.lock().bytes).sum();
+        assert!(total <= 1 << 20 && total > 1 << 19, "{total}");
+        let queued: usize = cache.shards.iter().map(|shard| shard.lock().queue.len()).sum();
+        assert!(queued < 2000);
+    }
+}

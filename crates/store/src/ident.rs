@@ -54,14 +54,3 @@ impl Ident {
         [kind as u8, a, b, c, d]
     }
 }
-
-impl RecordId {
-    /// Eight bytes that order as the number does.
-    pub(crate) fn bytes(self) -> [u8; 8] {
-        ((self.0 as u64) ^ (1 << 63)).to_be_bytes()
-    }
-
-    pub(crate) fn from_bytes(bytes: [u8; 8]) -> RecordId {
-        RecordId((u64::from_be_bytes(bytes) ^ (1 << 63)) as i64)
-    }
-}

@@ -15,12 +15,17 @@
 mod build;
 mod cache;
 mod catalog;
+mod clock;
+mod condition;
 mod engine_error;
+mod gate;
 mod ident;
 mod index;
+mod insert;
 pub mod keystring;
 mod namespace;
 mod reader;
+mod record;
 mod store;
 mod txn;
 mod upkeep;
@@ -29,12 +34,13 @@ mod validate;
 pub use build::BuildOptions;
 pub use catalog::{
     Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
-    IndexSelector, Uuid, ViewOptions,
+    IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
 pub use index::{Index, IndexKind, IndexSpec, KeyPart};
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
-pub use reader::{IndexCursor, Reader, RecordCursor, RecordId, Snapshot};
+pub use reader::{IndexCursor, Reader, RecordCursor, Snapshot};
+pub use record::RecordId;
 pub use store::{Store, StoreOptions, WriteOptions};
 pub use txn::WriteTxn;
 pub use validate::ValidateReport;

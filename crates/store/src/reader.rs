@@ -1,16 +1,22 @@
 //! Reading records and index entries from one state of the store.
+//!
+//! A `Reader` is a view, made for nothing; cursors opened through it own what keeps them alive. A
+//! cursor that is to be kept across requests is dropped and its position (record id, or key and
+//! record id) kept instead: see `resume_after`.
 
 use std::sync::Arc;
 
 use nagi_bson::{Doc, Value};
-use nagi_error::Result;
-use nagi_kv::{Cursor, Read};
+use nagi_error::{Error, Result};
+use nagi_kv::{Cursor, Read, Space};
 
-use crate::{Collection, Index};
-
-/// A record's place in its collection: ascending in the order of insertion.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct RecordId(pub i64);
+use crate::{
+    Collection, Index,
+    engine_error::engine,
+    ident::Ident,
+    keystring,
+    record::{self, RecordId},
+};
 
 /// One state of the store for many reads; shareable between threads. Keep it for seconds at most.
 #[derive(Clone)]
@@ -42,20 +48,28 @@ impl<'r> Reader<'r> {
     where
         'r: 'b,
     {
-        let _ = (collection, id, buf, self.read);
-        unimplemented!("next commit")
+        let key = collection.ident.record_key(id);
+        let found = self.read.get(Space::Records, &key, buf).map_err(engine)?;
+        found.map(record::decode).transpose()
     }
 
-    /// The record id of the document with this `_id`. One get.
+    /// The record id of the document with this `_id`. One get, no allocation after warm-up.
     pub fn find_id(&self, collection: &Collection, id: Value<'_>) -> Result<Option<RecordId>> {
-        let _ = (collection, id);
-        unimplemented!("next commit")
+        let Some(index) = collection.id_index() else { return Ok(None) };
+        record::with_scratch(|key, value| {
+            key.extend_from_slice(&index.ident.bytes());
+            keystring::append(id, false, key);
+            let found = self.read.get(Space::Index, key, value).map_err(engine)?;
+            found.map(unique_record_id).transpose()
+        })
     }
 
     /// A cursor over all records, in the order of insertion or against it.
     pub fn scan(&self, collection: &Collection, forward: bool) -> Result<RecordCursor> {
-        let _ = (collection, forward);
-        unimplemented!("next commit")
+        let ident = collection.ident;
+        let cursor = self.read.cursor(Space::Records, &ident.bytes(), &ident.end());
+        let cursor = cursor.map_err(engine)?;
+        Ok(RecordCursor { cursor, ident, forward, next: Next::First })
     }
 
     /// A cursor over the index keys in `[start, end)`, both key strings; an empty `end` means to the
@@ -67,79 +81,143 @@ impl<'r> Reader<'r> {
         start: &[u8],
         end: &[u8],
     ) -> Result<IndexCursor> {
-        let _ = (index, forward, start, end);
-        unimplemented!("next commit")
+        let ident = index.ident;
+        let first = [&ident.bytes(), start].concat();
+        let last = match end {
+            [] => ident.end().to_vec(),
+            _ => [&ident.bytes(), end].concat(),
+        };
+        let cursor = self.read.cursor(Space::Index, &first, &last).map_err(engine)?;
+        let unique = index.spec.unique;
+        Ok(IndexCursor { cursor, ident, unique, forward, first, last, next: Next::First })
     }
+}
+
+/// What the next `advance` does.
+enum Next<T> {
+    First,
+    Step,
+    /// Seeks.
+    To(T),
 }
 
 /// A walk over records. Not positioned until the first `advance`.
 pub struct RecordCursor {
     cursor: Box<dyn Cursor>,
+    ident: Ident,
+    forward: bool,
+    next: Next<RecordId>,
 }
 
 impl RecordCursor {
-    /// Goes to the next record; false at the end.
+    /// Goes to the next record; false at the end, and then for ever.
     pub fn advance(&mut self) -> Result<bool> {
-        unimplemented!("next commit")
+        let next = std::mem::replace(&mut self.next, Next::Step);
+        let moved = match (next, self.forward) {
+            (Next::Step, true) => self.cursor.next(),
+            (Next::Step, false) => self.cursor.prev(),
+            (Next::First, true) => self.cursor.seek(&self.ident.bytes()),
+            (Next::First, false) => self.cursor.seek_back(&self.ident.end()),
+            (Next::To(id), true) => {
+                self.cursor.seek(&self.ident.record_key(RecordId(id.0.saturating_add(1))))
+            }
+            (Next::To(id), false) => self.cursor.seek_back(&self.ident.record_key(id)),
+        };
+        moved.map_err(engine)
     }
 
     /// Places the cursor so that the next `advance` goes to the first record after `id` in the
     /// direction of the walk.
     pub fn resume_after(&mut self, id: RecordId) {
-        let _ = id;
-        unimplemented!("next commit")
+        self.next = Next::To(id);
     }
 
     /// The current record's id.
     pub fn id(&self) -> RecordId {
-        unimplemented!("next commit")
+        let key = self.cursor.key();
+        key.last_chunk().map_or(RecordId(0), |bytes| RecordId::from_bytes(*bytes))
     }
 
     /// The current record.
     pub fn doc(&self) -> Doc<'_> {
-        let _ = self.cursor.value();
-        unimplemented!("next commit")
+        record::decode(self.cursor.value()).unwrap_or(Doc::EMPTY)
     }
 }
 
 /// A walk over index keys. Not positioned until the first `advance`.
 pub struct IndexCursor {
     cursor: Box<dyn Cursor>,
+    ident: Ident,
+    unique: bool,
+    forward: bool,
+    first: Vec<u8>,
+    last: Vec<u8>,
+    next: Next<Vec<u8>>,
 }
 
 impl IndexCursor {
     /// Goes to the next entry within the bounds; false at the end.
     pub fn advance(&mut self) -> Result<bool> {
-        unimplemented!("next commit")
+        let moved = match (&self.next, self.forward) {
+            (Next::Step, true) => self.cursor.next(),
+            (Next::Step, false) => self.cursor.prev(),
+            (Next::First, true) => self.cursor.seek(&self.first),
+            (Next::First, false) => self.cursor.seek_back(&self.last),
+            (Next::To(key), true) => self.cursor.seek(key.max(&self.first)),
+            (Next::To(key), false) => self.cursor.seek_back(key.min(&self.last)),
+        };
+        self.next = match std::mem::replace(&mut self.next, Next::Step) {
+            Next::To(key) if moved.is_err() => Next::To(key),
+            _ => Next::Step,
+        };
+        moved.map_err(engine)
     }
 
     /// Places the cursor so that the next `advance` goes, forward, to the first entry whose key is
     /// `key` or greater, backward, to the last entry whose key is less than `key`. For skipping.
     pub fn seek(&mut self, key: &[u8]) {
-        let _ = key;
-        unimplemented!("next commit")
+        self.next = Next::To([&self.ident.bytes(), key].concat());
     }
 
     /// Places the cursor so that the next `advance` goes to the entry after (key, id) in the direction
     /// of the walk: what `save` and `restore` need.
     pub fn resume_after(&mut self, key: &[u8], id: RecordId) {
-        let _ = (key, id);
-        unimplemented!("next commit")
+        let mut full = [&self.ident.bytes(), key].concat();
+        if !self.unique {
+            full.extend_from_slice(&id.bytes());
+        }
+        if self.forward {
+            // The least key after this one.
+            full.push(0);
+        }
+        self.next = Next::To(full);
     }
 
     /// The current key string, without the record id.
     pub fn key(&self) -> &[u8] {
-        unimplemented!("next commit")
+        let key = self.cursor.key();
+        let tail = if self.unique { 0 } else { 8 };
+        key.get(4..key.len().saturating_sub(tail)).unwrap_or(&[])
     }
 
     /// What `keystring::decode` needs besides the key.
     pub fn type_bits(&self) -> &[u8] {
-        let _ = self.cursor.value();
-        unimplemented!("next commit")
+        let value = self.cursor.value();
+        if self.unique { value.get(8..).unwrap_or(&[]) } else { value }
     }
 
     /// The record the current entry points to.
     pub fn record_id(&self) -> RecordId {
-        unimplemented!("next commit")
+        let bytes = match self.unique {
+            true => self.cursor.value().first_chunk(),
+            false => self.cursor.key().last_chunk(),
+        };
+        bytes.map_or(RecordId(0), |bytes| RecordId::from_bytes(*bytes))
     }
+}
+
+/// The record id in the value of a unique index's entry.
+pub(crate) fn unique_record_id(value: &[u8]) -> Result<RecordId> {
+    let bytes = value.first_chunk().ok_or_else(|| Error::bug("an index entry has no record id"))?;
+    Ok(RecordId::from_bytes(*bytes))
 }

@@ -1,15 +1,23 @@
 //! The store: one engine, one catalog, one write loop.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use nagi_bson::{Doc, DocBuf, Value};
-use nagi_error::Result;
-use nagi_kv::{Durability, Engine};
+use nagi_bson::{Doc, Value, oid::Generator};
+use nagi_error::{Code, Result};
+use nagi_kv::{CommitStamp, Durability, Engine, Space};
+use parking_lot::Mutex;
 
 use crate::{
-    BuildOptions, Catalog, CollMod, Collection, CollectionStats, CreatedIndexes, IndexSelector,
-    Namespace, Reader, Snapshot, ValidateReport, WriteTxn, engine_error::engine,
+    Catalog, Collection, CollectionStats, Namespace, Reader, Snapshot, WriteTxn,
+    cache::Cache,
+    catalog::{self, DdlState},
+    clock,
+    engine_error::engine,
+    ident::Ident,
+    keystring,
+    reader::unique_record_id,
+    record,
 };
 
 /// How the store runs.
@@ -26,32 +34,47 @@ impl Default for StoreOptions {
 }
 
 /// How a write is done.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct WriteOptions<'a> {
     /// When it counts as done.
     pub durability: Durability,
     /// Asked before each retry after a conflict; an error ends the write (killOp, deadline).
     pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
-}
-
-impl Default for WriteOptions<'_> {
-    fn default() -> Self {
-        WriteOptions { durability: Durability::Buffered, interrupt: None }
-    }
+    /// `bypassDocumentValidation`.
+    pub bypass_validation: bool,
 }
 
 /// Everything stored. Shared by all threads.
 pub struct Store {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) catalog: ArcSwap<Catalog>,
+    pub(crate) ddl: Mutex<DdlState>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) ids: Generator,
 }
 
 impl Store {
     /// Reads the catalog, finishes what a crash left half done.
     pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
-        let _ = options;
-        let catalog = ArcSwap::from_pointee(Catalog::default());
-        Ok(Arc::new(Store { engine, catalog }))
+        let loaded = catalog::load(&*engine)?;
+        let random = clock::random().to_be_bytes();
+        let store = Store {
+            engine,
+            catalog: ArcSwap::from_pointee(loaded.catalog),
+            ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
+            cache: Cache::new(options.record_cache_bytes),
+            ids: Generator::new(
+                [random[0], random[1], random[2], random[3], random[4]],
+                u32::from_be_bytes([0, random[5], random[6], random[7]]),
+            ),
+        };
+        store.finish_drops(&loaded.dropped)?;
+        for (namespace, index) in loaded.unfinished {
+            log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
+                index = &*index; "Index build: dropping an index whose build was interrupted");
+            store.drop_indexes(&namespace, crate::IndexSelector::Name(&index))?;
+        }
+        Ok(Arc::new(store))
     }
 
     /// The engine, for flush, checkpoint and statistics.
@@ -69,6 +92,18 @@ impl Store {
         self.catalog.load().collection(namespace).cloned()
     }
 
+    /// Whether this version of a collection is still the newest; false too once it is dropped.
+    /// What a parked cursor asks before it goes on.
+    pub fn is_current(&self, collection: &Collection) -> bool {
+        let current = collection.state.current.load();
+        current.as_ref().is_some_and(|newest| std::ptr::eq(&**newest, collection))
+    }
+
+    /// The newest version of a collection that the caller holds; none once it is dropped.
+    pub fn newest(&self, collection: &Collection) -> Option<Arc<Collection>> {
+        collection.state.current.load_full()
+    }
+
     /// Reads the newest commits; each call may see later ones. For one or two reads.
     pub fn latest(&self) -> Reader<'_> {
         Reader { read: self.engine.latest() }
@@ -79,16 +114,41 @@ impl Store {
         Ok(Snapshot { inner: self.engine.snapshot().map_err(engine)? })
     }
 
-    /// The document with this `_id`, newest commit, copied into `buf`. From the record cache, or two
-    /// gets. No allocation after warm-up.
+    /// The document with this `_id`, newest commit, in `buf` or lent by the engine. From the record
+    /// cache, or two gets. No allocation after warm-up, but where the cache is filled.
     pub fn find_by_id<'b>(
-        &self,
+        &'b self,
         collection: &Collection,
         id: Value<'_>,
         buf: &'b mut Vec<u8>,
     ) -> Result<Option<Doc<'b>>> {
-        let _ = (collection, id, buf);
-        unimplemented!("next commit")
+        let Some(index) = collection.id_index() else { return Ok(None) };
+        let read = self.engine.latest();
+        record::with_scratch(|key, value| {
+            key.extend_from_slice(&index.ident.bytes());
+            keystring::append(id, false, key);
+            let id_key = &key[4..];
+            let mut fill = None;
+            if let Some(cache) = &self.cache {
+                let hash = Cache::hash(collection.ident, id_key);
+                buf.clear();
+                match cache.get(hash, collection.ident, id_key, buf) {
+                    Ok(_) => return Ok(Some(Doc::trusted(&buf[..]))),
+                    Err(permit) => fill = permit,
+                }
+            }
+            let Some(entry) = read.get(Space::Index, key, value).map_err(engine)? else {
+                return Ok(None);
+            };
+            let id = unique_record_id(entry)?;
+            let record_key = collection.ident.record_key(id);
+            let found = read.get(Space::Records, &record_key, buf).map_err(engine)?;
+            let doc = found.map(record::decode).transpose()?;
+            if let (Some(doc), Some(fill), Some(cache)) = (doc, fill, &self.cache) {
+                cache.fill(fill, collection.ident, &key[4..], id, doc.as_bytes());
+            }
+            Ok(doc)
+        })
     }
 
     /// Runs `f` in a transaction and commits. After a conflict it all begins again: `f` must start
@@ -98,84 +158,65 @@ impl Store {
         options: WriteOptions<'_>,
         f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
     ) -> Result<T> {
-        let _ = (options, f);
-        unimplemented!("next commit")
+        self.write_stamped(options, f).map(|(value, _)| value)
     }
 
-    /// `create`: same options as an existing one: that one; other options: 48.
-    pub fn create_collection(
+    /// As [`Store::write`]; also gives back the commit's place in the order of all commits.
+    pub fn write_stamped<T>(
         &self,
-        namespace: &Namespace,
-        options: Doc<'_>,
-    ) -> Result<Arc<Collection>> {
-        let _ = (namespace, options);
-        unimplemented!("next commit")
-    }
-
-    /// The collection, created if need be: what a first insert does.
-    pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
-        match self.collection(namespace) {
-            Some(collection) => Ok(collection),
-            None => self.create_collection(namespace, Doc::EMPTY),
+        options: WriteOptions<'_>,
+        f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
+    ) -> Result<(T, CommitStamp)> {
+        let mut attempt = 0;
+        loop {
+            let mut txn = WriteTxn::begin(self, options.bypass_validation)?;
+            let result = match f(&mut txn) {
+                Ok(value) => txn.commit(options.durability).map(|stamp| (value, stamp)),
+                Err(error) => {
+                    drop(txn);
+                    Err(error)
+                }
+            };
+            match result {
+                Err(error) if error.code() == Code::WRITE_CONFLICT => {
+                    if let Some(interrupt) = options.interrupt {
+                        interrupt()?;
+                    }
+                    back_off(attempt);
+                    attempt += 1;
+                }
+                other => return other,
+            }
         }
-    }
-
-    /// Drops a collection or view; gives back what it was, none if it did not exist.
-    pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
-        let _ = namespace;
-        unimplemented!("next commit")
-    }
-
-    /// Drops every collection of a database; false if there was none.
-    pub fn drop_database(&self, database: &str) -> Result<bool> {
-        let _ = database;
-        unimplemented!("next commit")
-    }
-
-    /// Renames within a database, copies across. Codes 26, 48, 73, 166.
-    pub fn rename_collection(
-        &self,
-        from: &Namespace,
-        to: &Namespace,
-        drop_target: bool,
-    ) -> Result<()> {
-        let _ = (from, to, drop_target);
-        unimplemented!("next commit")
-    }
-
-    /// Creates the collection if need be, then builds the indexes that do not exist. Returns when
-    /// they are ready; other work, also on this collection, goes on.
-    pub fn create_indexes(
-        &self,
-        namespace: &Namespace,
-        specs: &[Doc<'_>],
-        options: BuildOptions<'_>,
-    ) -> Result<CreatedIndexes> {
-        let _ = (namespace, specs, options);
-        unimplemented!("next commit")
-    }
-
-    /// Drops indexes; gives back how many there were. Codes 26, 27, 72, 181.
-    pub fn drop_indexes(&self, namespace: &Namespace, which: IndexSelector<'_>) -> Result<usize> {
-        let _ = (namespace, which);
-        unimplemented!("next commit")
-    }
-
-    /// `collMod`; gives back the fields of the reply (`*_old`, `*_new`).
-    pub fn coll_mod(&self, namespace: &Namespace, changes: CollMod<'_>) -> Result<DocBuf> {
-        let _ = (namespace, changes);
-        unimplemented!("next commit")
     }
 
     /// Figures of a collection.
     pub fn stats(&self, collection: &Collection) -> Result<CollectionStats> {
-        let _ = collection;
-        unimplemented!("next commit")
+        let size = |space, ident: Ident| -> Result<i64> {
+            let bytes = self.engine.approximate_size(space, &ident.bytes(), &ident.end());
+            Ok(i64::try_from(bytes.map_err(engine)?).unwrap_or(i64::MAX))
+        };
+        let mut stats = CollectionStats {
+            count: collection.count(),
+            data_bytes: collection.data_bytes(),
+            storage_bytes: size(Space::Records, collection.ident)?,
+            index_bytes: Vec::new(),
+        };
+        for index in &collection.indexes {
+            let bytes = size(Space::Index, index.ident)?;
+            stats.index_bytes.push((index.spec.name.clone(), bytes));
+        }
+        Ok(stats)
     }
+}
 
-    /// Reads everything and compares records, index keys and counters.
-    pub fn validate(&self, collection: &Collection) -> Result<ValidateReport> {
-        let _ = collection;
-        unimplemented!("next commit")
+/// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading.
+fn back_off(attempt: u32) {
+    match attempt {
+        0..4 => std::thread::yield_now(),
+        _ => {
+            let longest_us = 50u64 << attempt.min(10);
+            std::thread::sleep(Duration::from_micros(1 + clock::random() % longest_us));
+        }
     }
 }

@@ -1,20 +1,88 @@
 //! A write transaction: records, index keys and counters change together.
+//!
+//! Each collection that is written is entered through its gate once, in its newest version; the
+//! index list used is that version's, whatever version the caller holds. Counters are summed up here
+//! and added once, at commit. Buffers live in the thread and are reused: an insert allocates what
+//! the engine allocates.
 
-use std::sync::Arc;
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::Ordering::{AcqRel, Acquire, Relaxed},
+    },
+};
 
-use nagi_bson::Doc;
-use nagi_error::Result;
-use nagi_kv::Txn;
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Error, Result, bail};
+use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
-use crate::{Collection, Namespace, Reader, RecordId, Store};
+use crate::{
+    Collection, Index, Namespace, Reader, RecordId, Store,
+    cache::Cache,
+    engine_error::engine,
+    gate::Pass,
+    ident::CatalogKey,
+    index::{
+        IndexKind,
+        keygen::{self, KeySink},
+    },
+    insert, keystring, record,
+};
 
 /// One attempt of [`Store::write`].
 pub struct WriteTxn<'s> {
-    pub(crate) store: &'s Store,
-    pub(crate) txn: Box<dyn Txn>,
+    store: &'s Store,
+    /// Taken by the commit.
+    txn: Option<Box<dyn Txn>>,
+    touched: Vec<Touched>,
+    /// Indexes that became multikey on more paths.
+    multikey: Vec<(Arc<Index>, Vec<u64>)>,
+    /// Cache entries that the commit makes stale.
+    changed: Vec<u64>,
+    scratch: Box<Scratch>,
+    /// After a conflict nothing but a new transaction helps.
+    conflict: bool,
+    bypass_validation: bool,
+}
+
+/// A collection this transaction writes.
+struct Touched {
+    collection: Arc<Collection>,
+    count: i64,
+    bytes: i64,
+    _pass: Pass,
+}
+
+/// Buffers that outlive the transaction.
+#[derive(Default)]
+struct Scratch {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    old_keys: KeySink,
+    new_keys: KeySink,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) };
 }
 
 impl<'s> WriteTxn<'s> {
+    pub(crate) fn begin(store: &'s Store, bypass_validation: bool) -> Result<WriteTxn<'s>> {
+        let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
+        let scratch = SCRATCH.take().unwrap_or_default();
+        Ok(WriteTxn {
+            store,
+            txn: Some(txn),
+            touched: Vec::new(),
+            multikey: Vec::new(),
+            changed: Vec::new(),
+            scratch,
+            conflict: false,
+            bypass_validation,
+        })
+    }
+
     pub fn store(&self) -> &'s Store {
         self.store
     }
@@ -26,16 +94,82 @@ impl<'s> WriteTxn<'s> {
 
     /// Reads through the transaction: one state, with its own writes. Make a new one after a write.
     pub fn reader(&self) -> Reader<'_> {
-        Reader { read: &*self.txn }
+        Reader { read: &**self.txn.as_ref().expect("taken by the commit only") }
     }
 
-    /// Stores a document. `_id` is moved to the front or generated. Codes 2, 121, 11000, 171, ...
+    pub(crate) fn txn(&mut self) -> &mut dyn Txn {
+        &mut **self.txn.as_mut().expect("taken by the commit only")
+    }
+
+    /// Enters the collection; gives back its place in `touched`.
+    fn touch(&mut self, collection: &Collection) -> Result<usize> {
+        let same = |touched: &Touched| touched.collection.ident == collection.ident;
+        if let Some(at) = self.touched.iter().position(same) {
+            return Ok(at);
+        }
+        let pass = collection.state.gate.enter();
+        let Some(current) = collection.state.current.load_full() else {
+            bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
+        };
+        if current.is_view() {
+            bail!(
+                Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "Namespace {} is a view, not a collection",
+                current.namespace
+            );
+        }
+        self.touched.push(Touched { collection: current, count: 0, bytes: 0, _pass: pass });
+        Ok(self.touched.len() - 1)
+    }
+
+    /// Stores a document. `_id` is moved to the front or generated; an empty timestamp at the top
+    /// becomes now. Codes 2, 15, 52, 121, 11000, 171 and those of index keys.
     pub fn insert(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
-        let _ = (collection, doc);
-        unimplemented!("next commit")
+        let mut rewritten = Vec::new();
+        let doc = insert::prepare(doc, &self.store.ids, &mut rewritten)?;
+        let at = self.touch(collection)?;
+        let collection = Arc::clone(&self.touched[at].collection);
+        if !self.bypass_validation {
+            collection.check_valid(doc)?;
+        }
+        let id = self.next_record_id(&collection)?;
+        self.put_record(&collection, id, doc)?;
+        for index in &collection.indexes {
+            self.insert_keys(&collection, index, id, doc)?;
+        }
+        self.touched[at].count += 1;
+        self.touched[at].bytes += doc.len() as i64;
+        if collection.options.capped {
+            self.trim_capped(&collection, at)?;
+        }
+        Ok(id)
     }
 
-    /// Replaces the record `id`, which is `old` as this transaction read it.
+    fn put_record(&mut self, collection: &Collection, id: RecordId, doc: Doc<'_>) -> Result<()> {
+        let mut value = std::mem::take(&mut self.scratch.value);
+        value.clear();
+        record::encode(doc, &mut value);
+        let key = collection.ident.record_key(id);
+        let done = self.txn().put(Space::Records, &key, &value);
+        self.scratch.value = value;
+        done.map_err(engine)
+    }
+
+    fn next_record_id(&mut self, collection: &Collection) -> Result<RecordId> {
+        let state = &collection.state;
+        if state.next_record.load(Acquire) == 0 {
+            let _one = state.next_record_lock.lock();
+            if state.next_record.load(Acquire) == 0 {
+                let mut last = self.store.latest().scan(collection, false)?;
+                let next = if last.advance()? { last.id().0 + 1 } else { 1 };
+                state.next_record.store(next, std::sync::atomic::Ordering::Release);
+            }
+        }
+        Ok(RecordId(state.next_record.fetch_add(1, AcqRel)))
+    }
+
+    /// Replaces the record `id`, which is `old` as this transaction read it. The `_id` must not
+    /// change (66).
     pub fn update(
         &mut self,
         collection: &Collection,
@@ -43,26 +177,373 @@ impl<'s> WriteTxn<'s> {
         old: Doc<'_>,
         new: Doc<'_>,
     ) -> Result<()> {
-        let _ = (collection, id, old, new);
-        unimplemented!("next commit")
+        let at = self.touch(collection)?;
+        let collection = Arc::clone(&self.touched[at].collection);
+        insert::check_update(new)?;
+        if !self.bypass_validation {
+            collection.check_valid_update(old, new)?;
+        }
+        let (old_id, new_id) = (old.get("_id"), new.get("_id"));
+        if !nagi_bson::compare::equal(old_id, new_id) {
+            bail!(
+                Code::IMMUTABLE_FIELD,
+                "Performing an update on the path '_id' would modify the immutable field '_id'"
+            );
+        }
+        self.forget(&collection, old_id);
+        self.put_record(&collection, id, new)?;
+        for index in &collection.indexes {
+            if insert::keys_may_differ(&index.spec, old, new) {
+                self.update_keys(&collection, index, id, old, new)?;
+            }
+        }
+        self.touched[at].bytes += new.len() as i64 - old.len() as i64;
+        Ok(())
     }
 
     /// Removes the record `id`, which is `old` as this transaction read it.
     pub fn delete(&mut self, collection: &Collection, id: RecordId, old: Doc<'_>) -> Result<()> {
-        let _ = (collection, id, old);
-        unimplemented!("next commit")
+        let at = self.touch(collection)?;
+        let collection = Arc::clone(&self.touched[at].collection);
+        self.forget(&collection, old.get("_id"));
+        let key = collection.ident.record_key(id);
+        self.txn().delete(Space::Records, &key).map_err(engine)?;
+        for index in &collection.indexes {
+            self.delete_keys(index, id, old)?;
+        }
+        self.touched[at].count -= 1;
+        self.touched[at].bytes -= old.len() as i64;
+        Ok(())
     }
 
-    /// Makes this transaction conflict with whoever writes the record, as if it wrote it itself.
+    /// Makes this transaction conflict with whoever writes the record, as if it wrote it itself. A
+    /// lock before the first read waits for others a while instead of failing.
     pub fn lock(&mut self, collection: &Collection, id: RecordId) -> Result<()> {
-        let _ = (collection, id);
-        unimplemented!("next commit")
+        let at = self.touch(collection)?;
+        let key = self.touched[at].collection.ident.record_key(id);
+        self.txn().lock(Space::Records, &key).map_err(engine)
     }
 
     /// Runs `f`; if it fails, its writes are undone and the transaction goes on. For the statements
-    /// of a batch that may fail one by one.
+    /// of a batch that may fail one by one. A conflict ends the transaction all the same.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let savepoint = self.txn.savepoint();
-        f(self).inspect_err(|_| self.txn.rollback_to(savepoint))
+        let savepoint = self.txn().savepoint();
+        let sums: Vec<(i64, i64)> = self.touched.iter().map(|t| (t.count, t.bytes)).collect();
+        let result = f(self);
+        if let Err(error) = &result {
+            if error.code() == Code::WRITE_CONFLICT {
+                self.conflict = true;
+                return result;
+            }
+            self.txn().rollback_to(savepoint);
+            for (at, touched) in self.touched.iter_mut().enumerate() {
+                (touched.count, touched.bytes) = sums.get(at).copied().unwrap_or((0, 0));
+            }
+        }
+        result
     }
+
+    /// The cached copy of this document is stale once this commits.
+    fn forget(&mut self, collection: &Collection, id: Value<'_>) {
+        if self.store.cache.is_some() {
+            self.scratch.key.clear();
+            keystring::append(id, false, &mut self.scratch.key);
+            self.changed.push(Cache::hash(collection.ident, &self.scratch.key));
+        }
+    }
+
+    /// Takes the oldest documents out of a capped collection until it is within its limits. Writers
+    /// of one capped collection follow one another: each locks its counters.
+    fn trim_capped(&mut self, collection: &Arc<Collection>, at: usize) -> Result<()> {
+        let mut guard = collection.ident.record_key(RecordId(i64::MIN));
+        self.txn().lock(Space::Records, &guard).map_err(engine)?;
+        guard = collection.ident.record_key(RecordId(0));
+        let options = &collection.options;
+        let count_max = options.count_max.unwrap_or(i64::MAX);
+        let bytes_max = options.size_bytes_max.unwrap_or(i64::MAX);
+        let mut cursor = None;
+        loop {
+            let touched = &self.touched[at];
+            let count = collection.count() + touched.count;
+            let bytes = collection.data_bytes() + touched.bytes;
+            if (count <= count_max && bytes <= bytes_max) || count <= 1 {
+                return Ok(());
+            }
+            if cursor.is_none() {
+                let end = collection.ident.end();
+                let opened = self.txn().cursor(Space::Records, &guard, &end).map_err(engine)?;
+                cursor = Some(opened);
+            }
+            let Some(walk) = cursor.as_mut() else { return Ok(()) };
+            if !walk.seek(&guard).map_err(engine)? {
+                return Ok(());
+            }
+            let id = walk.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
+            let old = record::decode(walk.value())?.to_buf();
+            guard = collection.ident.record_key(RecordId(id.0 + 1));
+            self.delete(collection, id, old.as_doc())?;
+        }
+    }
+
+    /// Commits; on success the counters in memory follow.
+    pub(crate) fn commit(mut self, durability: Durability) -> Result<CommitStamp> {
+        if self.conflict {
+            return Err(engine(nagi_kv::Error::Conflict));
+        }
+        let mut txn = self.txn.take().expect("taken here only");
+        for touched in &self.touched {
+            if touched.count != 0 || touched.bytes != 0 {
+                let key = touched.collection.ident.bytes();
+                txn.add(Space::Counters, &key, &[touched.count, touched.bytes]).map_err(engine)?;
+            }
+        }
+        if let Some(cache) = &self.store.cache {
+            self.changed.iter().for_each(|hash| cache.begin_write(*hash));
+        }
+        let result = txn.commit(durability);
+        if let Some(cache) = &self.store.cache {
+            self.changed.iter().for_each(|hash| cache.end_write(*hash));
+        }
+        let stamp = result.map_err(engine)?;
+        for touched in &self.touched {
+            let state = &touched.collection.state;
+            state.count.fetch_add(touched.count, Relaxed);
+            state.data_bytes.fetch_add(touched.bytes, Relaxed);
+        }
+        for (index, bits) in &self.multikey {
+            for (durable, bits) in index.multikey.durable.iter().zip(bits) {
+                durable.fetch_or(*bits, AcqRel);
+            }
+        }
+        Ok(stamp)
+    }
+}
+
+impl Drop for WriteTxn<'_> {
+    fn drop(&mut self) {
+        SCRATCH.set(Some(std::mem::take(&mut self.scratch)));
+    }
+}
+
+/// Index keys.
+impl WriteTxn<'_> {
+    fn insert_keys(
+        &mut self,
+        collection: &Collection,
+        index: &Arc<Index>,
+        id: RecordId,
+        doc: Doc<'_>,
+    ) -> Result<()> {
+        let mut sink = std::mem::take(&mut self.scratch.new_keys);
+        let done = self.fill(index, doc, &mut sink).and_then(|()| {
+            sink.iter().try_for_each(|(key, bits)| self.put_key(collection, index, key, bits, id))
+        });
+        self.scratch.new_keys = sink;
+        done
+    }
+
+    fn delete_keys(&mut self, index: &Arc<Index>, id: RecordId, doc: Doc<'_>) -> Result<()> {
+        let mut sink = std::mem::take(&mut self.scratch.old_keys);
+        let done = fill_sink(index, doc, &mut sink)
+            .and_then(|()| sink.iter().try_for_each(|(key, _)| self.delete_key(index, key, id)));
+        self.scratch.old_keys = sink;
+        done
+    }
+
+    fn update_keys(
+        &mut self,
+        collection: &Collection,
+        index: &Arc<Index>,
+        id: RecordId,
+        old: Doc<'_>,
+        new: Doc<'_>,
+    ) -> Result<()> {
+        let mut olds = std::mem::take(&mut self.scratch.old_keys);
+        let mut news = std::mem::take(&mut self.scratch.new_keys);
+        let done = fill_sink(index, old, &mut olds)
+            .and_then(|()| self.fill(index, new, &mut news))
+            .and_then(|()| self.change_keys(collection, index, id, &olds, &news));
+        self.scratch.old_keys = olds;
+        self.scratch.new_keys = news;
+        done
+    }
+
+    /// Both sinks are sorted: takes out what is only old, puts what is only new or has other bits.
+    fn change_keys(
+        &mut self,
+        collection: &Collection,
+        index: &Arc<Index>,
+        id: RecordId,
+        olds: &KeySink,
+        news: &KeySink,
+    ) -> Result<()> {
+        let mut at = 0;
+        for (key, _) in olds.iter() {
+            while at < news.len() && news.key(at).0 < key {
+                at += 1;
+            }
+            if at == news.len() || news.key(at).0 != key {
+                self.delete_key(index, key, id)?;
+            }
+        }
+        at = 0;
+        for (key, bits) in news.iter() {
+            while at < olds.len() && olds.key(at).0 < key {
+                at += 1;
+            }
+            // While the index is being built, an old key may not be there yet.
+            if !index.ready || at == olds.len() || olds.key(at) != (key, bits) {
+                self.put_key(collection, index, key, bits, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the sink with the keys of a document that is to be stored, and notes new arrays.
+    pub(crate) fn fill(&mut self, index: &Arc<Index>, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
+        fill_sink(index, doc, sink)?;
+        if sink.is_multikey() && sink.len() > 0 {
+            self.note_multikey(index, &sink.multikey)?;
+        }
+        Ok(())
+    }
+
+    fn note_multikey(&mut self, index: &Arc<Index>, bits: &[u64]) -> Result<()> {
+        let multikey = &index.multikey;
+        let known = |(durable, bits): (&std::sync::atomic::AtomicU64, &u64)| {
+            durable.load(Acquire) & bits == *bits
+        };
+        if multikey.durable.iter().zip(bits).all(known) {
+            return Ok(());
+        }
+        for (seen, bits) in multikey.seen.iter().zip(bits) {
+            seen.fetch_or(*bits, AcqRel);
+        }
+        let key = index.ident.catalog_key(CatalogKey::Multikey);
+        self.txn().put(Space::Catalog, &key, &multikey.to_bytes()).map_err(engine)?;
+        self.multikey.push((Arc::clone(index), bits.to_vec()));
+        Ok(())
+    }
+
+    /// Adds one key. A unique index refuses one that another record has (11000).
+    pub(crate) fn put_key(
+        &mut self,
+        collection: &Collection,
+        index: &Index,
+        key: &[u8],
+        bits: &[u8],
+        id: RecordId,
+    ) -> Result<()> {
+        let mut full = std::mem::take(&mut self.scratch.key);
+        full.clear();
+        full.extend_from_slice(&index.ident.bytes());
+        full.extend_from_slice(key);
+        let done = if index.spec.unique {
+            self.put_unique(collection, index, &full, bits, id)
+        } else {
+            full.extend_from_slice(&id.bytes());
+            self.txn().put(Space::Index, &full, bits).map_err(engine)
+        };
+        self.scratch.key = full;
+        done
+    }
+
+    fn put_unique(
+        &mut self,
+        collection: &Collection,
+        index: &Index,
+        full: &[u8],
+        bits: &[u8],
+        id: RecordId,
+    ) -> Result<()> {
+        let mut value = std::mem::take(&mut self.scratch.value);
+        let taken = match self.txn().get(Space::Index, full, &mut value) {
+            Ok(Some(entry)) => entry[..8] != id.bytes(),
+            Ok(None) => false,
+            Err(error) => return Err(engine(error)),
+        };
+        value.clear();
+        value.extend_from_slice(&id.bytes());
+        value.extend_from_slice(bits);
+        let done = match taken {
+            true => Err(duplicate_key(collection, index, &full[4..], bits)),
+            false => self.txn().put(Space::Index, full, &value).map_err(engine),
+        };
+        self.scratch.value = value;
+        done
+    }
+
+    fn delete_key(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+        let mut full = std::mem::take(&mut self.scratch.key);
+        full.clear();
+        full.extend_from_slice(&index.ident.bytes());
+        full.extend_from_slice(key);
+        if !index.spec.unique {
+            full.extend_from_slice(&id.bytes());
+        }
+        let done = if index.spec.unique && !index.ready {
+            self.delete_own(&full, id)
+        } else {
+            self.txn().delete(Space::Index, &full).map_err(engine)
+        };
+        self.scratch.key = full;
+        done
+    }
+
+    /// While a unique index is being built, the entry may be another record's.
+    fn delete_own(&mut self, full: &[u8], id: RecordId) -> Result<()> {
+        let mut value = std::mem::take(&mut self.scratch.value);
+        let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
+        let own = found.is_some_and(|entry| entry[..8] == id.bytes());
+        self.scratch.value = value;
+        match own {
+            true => self.txn().delete(Space::Index, full).map_err(engine),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The keys of a document in an index; none if a partial index leaves it out. The `_id` index, which
+/// every write keeps, is as fast as any plain path.
+pub(crate) fn fill_sink(index: &Index, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
+    debug_assert!(matches!(index.spec.kind, IndexKind::Btree | IndexKind::Hashed));
+    if !index.covers(doc)? {
+        sink.reset(0);
+        return Ok(());
+    }
+    keygen::keys(&index.spec, doc, sink)
+}
+
+/// Code 11000 with the text, `keyPattern` and `keyValue` that clients look at.
+#[cold]
+pub(crate) fn duplicate_key(
+    collection: &Collection,
+    index: &Index,
+    key: &[u8],
+    bits: &[u8],
+) -> Error {
+    let fields = index.spec.key.iter().map(|part| (&*part.path, part.descending));
+    let values = nagi_bson::DocBuf::build(|w| {
+        // An entry's key is well-formed: it has just been made.
+        let _ = keystring::decode(key, bits, fields, w);
+    });
+    let values = nagi_bson::DocBuf::build(|w| {
+        for part in &index.spec.key {
+            match values.get(&part.path) {
+                Value::Missing => w.put(&part.path, Value::Null),
+                value => w.put(&part.path, value),
+            }
+        }
+    });
+    let message = format!(
+        "E11000 duplicate key error collection: {} index: {} dup key: {}",
+        collection.namespace,
+        index.spec.name,
+        nagi_bson::text::doc_text(values.as_doc())
+    );
+    let info = nagi_bson::doc! {
+        "keyPattern": &index.spec.key_pattern,
+        "keyValue": &values,
+    };
+    Error::new(Code::DUPLICATE_KEY, message).with_info(info)
 }

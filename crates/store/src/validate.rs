@@ -1,4 +1,23 @@
 //! The full check of a collection: records against index keys against counters.
+//!
+//! One snapshot. First every record is read: each of its keys must be in its index. Then every index
+//! entry is counted: if there are as many as the records have keys, none is left over. Reads
+//! everything once and each index once more by key.
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_kv::Space;
+
+use crate::{
+    Collection, Index, RecordId, Snapshot, Store,
+    engine_error::engine,
+    index::keygen::KeySink,
+    record,
+    txn::fill_sink,
+};
+
+/// Errors listed at most.
+const ERROR_COUNT_MAX: usize = 100;
 
 /// What `validate` found.
 #[derive(Clone, Debug, Default)]
@@ -7,6 +26,119 @@ pub struct ValidateReport {
     pub data_bytes: i64,
     /// Name and number of keys.
     pub index_keys: Vec<(Box<str>, i64)>,
+    /// Records that are no valid BSON.
+    pub invalid_count: i64,
     /// What is wrong; empty if the collection is valid.
     pub errors: Vec<String>,
+}
+
+impl ValidateReport {
+    fn error(&mut self, text: String) {
+        if self.errors.len() < ERROR_COUNT_MAX {
+            self.errors.push(text);
+        }
+    }
+}
+
+impl Store {
+    /// Reads everything and compares records, index keys and counters. Takes as long as that takes;
+    /// others go on. Counters are only compared if nobody wrote meanwhile.
+    pub fn validate(&self, collection: &Collection) -> Result<ValidateReport> {
+        let snapshot = self.snapshot()?;
+        let mut report = ValidateReport::default();
+        let mut expected = vec![0i64; collection.indexes.len()];
+        self.check_records(collection, &snapshot, &mut expected, &mut report)?;
+        for (index, expected) in collection.indexes.iter().zip(expected) {
+            let mut cursor = snapshot.reader().index_cursor(index, true, &[], &[])?;
+            let mut count = 0;
+            while cursor.advance()? {
+                count += 1;
+            }
+            if index.ready && count != expected {
+                report.error(format!(
+                    "index '{}' has {count} entries, the records have {expected} keys",
+                    index.name()
+                ));
+            }
+            report.index_keys.push((index.name().into(), count));
+        }
+        let mut buf = Vec::new();
+        let stored = snapshot.inner.get(Space::Counters, &collection.ident.bytes(), &mut buf);
+        let stored = stored.map_err(engine)?.unwrap_or(&[]).as_chunks().0;
+        let counter = |at: usize| stored.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
+        let (count, bytes) = (counter(0), counter(1));
+        if (count, bytes) != (report.record_count, report.data_bytes) {
+            report.error(format!(
+                "counters say {count} records of {bytes} bytes, there are {} of {} bytes",
+                report.record_count, report.data_bytes
+            ));
+        }
+        Ok(report)
+    }
+
+    fn check_records(
+        &self,
+        collection: &Collection,
+        snapshot: &Snapshot,
+        expected: &mut [i64],
+        report: &mut ValidateReport,
+    ) -> Result<()> {
+        let ident = collection.ident;
+        let cursor = snapshot.inner.cursor(Space::Records, &ident.bytes(), &ident.end());
+        let mut cursor = cursor.map_err(engine)?;
+        let mut found = cursor.seek(&ident.bytes()).map_err(engine)?;
+        let mut sink = KeySink::default();
+        while found {
+            let id = cursor.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
+            let bytes = cursor.value().get(1..).unwrap_or(&[]);
+            report.record_count += 1;
+            report.data_bytes += bytes.len() as i64;
+            if let Err(error) = Doc::parse(bytes) {
+                report.invalid_count += 1;
+                report.error(format!("record {} is no valid BSON: {error}", id.0));
+            } else {
+                let doc = record::decode(cursor.value())?;
+                for (index, expected) in collection.indexes.iter().zip(expected.iter_mut()) {
+                    check_keys(index, snapshot, id, doc, &mut sink, report)?;
+                    *expected += sink.len() as i64;
+                }
+            }
+            found = cursor.next().map_err(engine)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_keys(
+    index: &Index,
+    snapshot: &Snapshot,
+    id: RecordId,
+    doc: Doc<'_>,
+    sink: &mut KeySink,
+    report: &mut ValidateReport,
+) -> Result<()> {
+    fill_sink(index, doc, sink)?;
+    let mut buf = Vec::new();
+    let mut value = Vec::new();
+    for (key, bits) in sink.iter() {
+        let mut full = [&index.ident.bytes(), key].concat();
+        value.clear();
+        match index.spec.unique {
+            true => value.extend_from_slice(&id.bytes()),
+            false => full.extend_from_slice(&id.bytes()),
+        }
+        value.extend_from_slice(bits);
+        match snapshot.inner.get(Space::Index, &full, &mut buf).map_err(engine)? {
+            Some(entry) if *entry == value => {}
+            Some(_) => report.error(format!(
+                "index '{}': the entry of record {} has another record or type",
+                index.name(),
+                id.0
+            )),
+            None if !index.ready => {}
+            None => report
+                .error(format!("index '{}': record {} has no entry", index.name(), id.0)),
+        }
+    }
+    Ok(())
 }

@@ -1,5 +1,11 @@
 //! What exists: databases, collections, indexes. Immutable; a request holds one version.
 
+mod collmod;
+mod ddl;
+mod options;
+mod persist;
+mod rename;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -9,10 +15,15 @@ use std::{
     },
 };
 
-use nagi_bson::{Doc, DocBuf};
-use nagi_error::Result;
+use arc_swap::ArcSwapOption;
+use nagi_bson::Doc;
+use parking_lot::Mutex;
 
-use crate::{Index, Namespace, ident::Ident};
+pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
+pub(crate) use ddl::{Ddl, DdlState, create, refuse_view};
+pub(crate) use persist::load;
+
+use crate::{Index, Namespace, condition::Condition, gate::Gate, ident::Ident};
 
 /// A collection's identity; subtype 4 binary on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +74,7 @@ pub struct Collection {
     pub indexes: Box<[Arc<Index>]>,
     pub(crate) ident: Ident,
     pub(crate) state: Arc<CollectionState>,
+    pub(crate) validator: Option<Condition>,
 }
 
 /// What lives on while versions of a collection come and go.
@@ -70,6 +82,12 @@ pub struct Collection {
 pub(crate) struct CollectionState {
     pub(crate) count: AtomicI64,
     pub(crate) data_bytes: AtomicI64,
+    /// The next record id; 0 until the first insert has looked for the last one in use.
+    pub(crate) next_record: AtomicI64,
+    pub(crate) next_record_lock: Mutex<()>,
+    /// The newest version; none once dropped.
+    pub(crate) current: ArcSwapOption<Collection>,
+    pub(crate) gate: Arc<Gate>,
 }
 
 impl Collection {
@@ -99,36 +117,6 @@ impl Collection {
     /// Sum of the documents' sizes in bytes. Costs nothing.
     pub fn data_bytes(&self) -> i64 {
         self.state.data_bytes.load(Ordering::Relaxed)
-    }
-}
-
-/// What a view reads.
-#[derive(Clone, Debug)]
-pub struct ViewOptions {
-    pub on: Namespace,
-    /// An array of stages.
-    pub pipeline: nagi_bson::ArrayBuf,
-}
-
-/// Options of `create`.
-#[derive(Clone, Debug, Default)]
-pub struct CollectionOptions {
-    /// As given, for `listCollections`.
-    pub doc: DocBuf,
-    pub capped: bool,
-    /// Of a capped collection.
-    pub size_bytes_max: Option<i64>,
-    /// Of a capped collection.
-    pub count_max: Option<i64>,
-    pub view: Option<ViewOptions>,
-    pub validator: Option<DocBuf>,
-}
-
-impl CollectionOptions {
-    /// Checks the options of `create` (without the `create` field and generic arguments).
-    pub fn parse(options: Doc<'_>, namespace: &Namespace) -> Result<CollectionOptions> {
-        let _ = (options, namespace);
-        unimplemented!("next commit")
     }
 }
 
@@ -186,5 +174,17 @@ impl fmt::Display for Uuid {
 impl fmt::Debug for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl Uuid {
+    /// A new random one (version 4).
+    pub(crate) fn random() -> Uuid {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&crate::clock::random().to_be_bytes());
+        bytes[8..].copy_from_slice(&crate::clock::random().to_be_bytes());
+        bytes[6] = (bytes[6] & 0x0F) | 0x40;
+        bytes[8] = (bytes[8] & 0x3F) | 0x80;
+        Uuid(bytes)
     }
 }

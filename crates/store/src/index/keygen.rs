@@ -50,7 +50,7 @@ impl KeySink {
         self.multikey.iter().any(|components| *components != 0)
     }
 
-    fn reset(&mut self, field_count: usize) {
+    pub(crate) fn reset(&mut self, field_count: usize) {
         self.bytes.clear();
         self.keys.clear();
         self.multikey.clear();
@@ -60,7 +60,7 @@ impl KeySink {
     fn push(&mut self, spec: &IndexSpec, values: &[Value<'_>]) -> Result<()> {
         if self.keys.len() == KEY_COUNT_MAX {
             bail!(
-                Code::Location(201),
+                Code::CANNOT_BUILD_INDEX_KEYS,
                 "Index keys cannot exceed {KEY_COUNT_MAX} for a single document"
             );
         }

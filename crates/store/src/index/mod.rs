@@ -4,11 +4,16 @@ mod hashed;
 pub(crate) mod keygen;
 mod spec;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use nagi_error::Result;
 
 pub use spec::{IndexKind, IndexSpec, KeyPart};
 
-use crate::ident::Ident;
+use crate::{condition::Condition, ident::Ident};
 
 /// One index of a collection. Never changes, but for the multikey paths, which only grow.
 #[derive(Debug)]
@@ -19,24 +24,41 @@ pub struct Index {
     pub ready: bool,
     pub(crate) ident: Ident,
     pub(crate) multikey: Arc<Multikey>,
+    pub(crate) partial: Option<Condition>,
 }
 
 /// For each field of the key pattern a bit set of the path components that are arrays in some
 /// document: bit 0 is the first component. Bits are only ever set.
 #[derive(Debug)]
-pub(crate) struct Multikey(pub(crate) Box<[std::sync::atomic::AtomicU64]>);
+pub(crate) struct Multikey {
+    /// Set before the write that needs them commits.
+    pub(crate) seen: Box<[AtomicU64]>,
+    /// Known to be stored; a write stores what it needs beyond them.
+    pub(crate) durable: Box<[AtomicU64]>,
+}
 
 impl Index {
+    /// An index as the catalog holds it.
+    pub(crate) fn new(
+        spec: IndexSpec,
+        ready: bool,
+        ident: Ident,
+        multikey: Arc<Multikey>,
+    ) -> Result<Index> {
+        let partial = spec.partial.as_ref().map(|doc| Condition::partial(doc.as_doc()));
+        Ok(Index { partial: partial.transpose()?, spec, ready, ident, multikey })
+    }
+
     /// Whether some document has more than one key, or might have had.
     ///
     /// Ask after the reader was taken: a bit is set before the commit that needs it becomes visible.
     pub fn is_multikey(&self) -> bool {
-        (0..self.multikey.0.len()).any(|field| self.multikey_components(field) != 0)
+        (0..self.multikey.seen.len()).any(|field| self.multikey_components(field) != 0)
     }
 
     /// The components of field `field`'s path that are arrays in some document; bit 0 is the first.
     pub fn multikey_components(&self, field: usize) -> u64 {
-        self.multikey.0[field].load(std::sync::atomic::Ordering::Acquire)
+        self.multikey.seen[field].load(Ordering::Acquire)
     }
 
     /// Name, as in `listIndexes`.

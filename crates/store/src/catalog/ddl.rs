@@ -1,0 +1,348 @@
+//! Creating and dropping collections and indexes.
+//!
+//! One DDL statement at a time works on the catalog (index builds do not hold the lock while they
+//! build). Each makes new versions, stores them durably, publishes them, then waits until no writer
+//! uses the old ones; only then may keys be dropped.
+//!
+//!   lock -> check -> commit catalog keys (synced) -> publish -> gate -> drop ranges -> forget
+//!
+//! A crash between commit and drop leaves `Dropped` keys behind; the next start goes on with them.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, Value, compare, text::doc_text};
+use nagi_error::{Code, Result, bail};
+use nagi_kv::{Durability, Space, Txn, TxnOptions};
+use parking_lot::MutexGuard;
+
+use super::{Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid};
+use crate::{
+    Index, IndexSpec, Namespace, Store,
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+    index::Multikey,
+};
+
+/// What only the one who does DDL may use.
+pub(crate) struct DdlState {
+    pub(crate) next_ident: u32,
+}
+
+/// A DDL statement under way: catalog keys are staged here, then committed and published.
+pub(crate) struct Ddl<'s> {
+    pub(crate) store: &'s Store,
+    state: MutexGuard<'s, DdlState>,
+    txn: Box<dyn Txn>,
+    catalog: Catalog,
+    /// Old versions that are no longer current once this is published.
+    replaced: Vec<Arc<Collection>>,
+    published: Vec<Arc<Collection>>,
+    dropped: Vec<(Space, Ident)>,
+}
+
+impl<'s> Ddl<'s> {
+    pub(crate) fn begin(store: &'s Store) -> Result<Ddl<'s>> {
+        let state = store.ddl.lock();
+        let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
+        let catalog = Catalog { collections: store.catalog.load().collections.clone() };
+        let (replaced, published, dropped) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped })
+    }
+
+    pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        self.catalog.collection(namespace).cloned()
+    }
+
+    pub(crate) fn ident(&mut self) -> Result<Ident> {
+        let ident = Ident(self.state.next_ident);
+        self.state.next_ident += 1;
+        let key = Ident(0).catalog_key(CatalogKey::NextIdent);
+        let next = self.state.next_ident.to_le_bytes();
+        self.txn.put(Space::Catalog, &key, &next).map_err(engine)?;
+        Ok(ident)
+    }
+
+    /// Stores a new collection, or a new version of one.
+    pub(crate) fn put(&mut self, collection: Collection) -> Result<Arc<Collection>> {
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        let doc = collection.to_doc();
+        self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        let ident = collection.ident;
+        let old = self.catalog.collections.values().find(|c| c.ident == ident).cloned();
+        if let Some(old) = old {
+            self.catalog.collections.remove(&old.namespace);
+            self.replaced.push(old);
+        }
+        let collection = Arc::new(collection);
+        self.catalog.collections.insert(collection.namespace.clone(), Arc::clone(&collection));
+        self.published.push(Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// Takes a collection out, with all that belongs to it.
+    pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        self.txn.delete(Space::Catalog, &key).map_err(engine)?;
+        if !collection.is_view() {
+            self.drop_range(Space::Records, collection.ident)?;
+            for index in &collection.indexes {
+                self.remove_index(index)?;
+            }
+        }
+        self.catalog.collections.remove(&collection.namespace);
+        self.replaced.push(Arc::clone(collection));
+        Ok(())
+    }
+
+    /// Takes an index's keys out; the collection's new version is the caller's.
+    pub(crate) fn remove_index(&mut self, index: &Index) -> Result<()> {
+        let key = index.ident.catalog_key(CatalogKey::Multikey);
+        self.txn.delete(Space::Catalog, &key).map_err(engine)?;
+        self.drop_range(Space::Index, index.ident)
+    }
+
+    fn drop_range(&mut self, space: Space, ident: Ident) -> Result<()> {
+        let key = ident.catalog_key(CatalogKey::Dropped);
+        self.txn.put(Space::Catalog, &key, &[space as u8]).map_err(engine)?;
+        self.dropped.push((space, ident));
+        Ok(())
+    }
+
+    /// Commits, publishes, waits for writers of old versions, drops what is to be dropped.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.txn.commit(Durability::Synced).map_err(engine)?;
+        for old in &self.replaced {
+            old.state.current.store(None);
+        }
+        for new in &self.published {
+            new.state.current.store(Some(Arc::clone(new)));
+        }
+        self.store.catalog.store(Arc::new(self.catalog));
+        drop(self.state);
+        for old in &self.replaced {
+            old.state.gate.wait_for_earlier();
+        }
+        self.store.finish_drops(&self.dropped)
+    }
+}
+
+impl Store {
+    /// Drops ranges nobody uses any more, then forgets that they were to be dropped.
+    pub(crate) fn finish_drops(&self, dropped: &[(Space, Ident)]) -> Result<()> {
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        for (space, ident) in dropped {
+            self.engine.drop_range(*space, &ident.bytes(), &ident.end()).map_err(engine)?;
+        }
+        let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
+        for (space, ident) in dropped {
+            let key = ident.catalog_key(CatalogKey::Dropped);
+            txn.delete(Space::Catalog, &key).map_err(engine)?;
+            if *space == Space::Records {
+                txn.delete(Space::Counters, &ident.bytes()).map_err(engine)?;
+            }
+        }
+        txn.commit(Durability::Buffered).map_err(engine)?;
+        Ok(())
+    }
+
+    /// `create`: same options as an existing one: that one; other options: 48.
+    pub fn create_collection(
+        &self,
+        namespace: &Namespace,
+        options: Doc<'_>,
+    ) -> Result<Arc<Collection>> {
+        let options = CollectionOptions::parse(options, namespace)?;
+        let mut ddl = Ddl::begin(self)?;
+        if let Some(existing) = ddl.collection(namespace) {
+            if existing.options.same(&options) {
+                return Ok(existing);
+            }
+            let kind = if existing.is_view() { "View" } else { "Collection" };
+            bail!(Code::NAMESPACE_EXISTS, "{kind} {namespace} already exists.");
+        }
+        let collection = create(&mut ddl, namespace, options, Uuid::random())?;
+        ddl.finish()?;
+        log::info!(target: "STORAGE", id = 20320, namespace = namespace.as_str(),
+            uuid:% = collection.uuid; "createCollection");
+        Ok(collection)
+    }
+
+    /// The collection, created if need be: what a first insert does.
+    pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
+        match self.collection(namespace) {
+            Some(collection) => Ok(collection),
+            None => self.create_collection(namespace, Doc::EMPTY).or_else(|error| {
+                // Somebody else was faster, with options of his own.
+                self.collection(namespace).ok_or(error)
+            }),
+        }
+    }
+
+    /// Drops a collection or view; gives back what it was, none if it did not exist. Milliseconds,
+    /// whatever its size.
+    pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
+        let mut ddl = Ddl::begin(self)?;
+        let Some(collection) = ddl.collection(namespace) else { return Ok(None) };
+        ddl.remove(&collection)?;
+        ddl.finish()?;
+        log::info!(target: "STORAGE", id = 20318, namespace = namespace.as_str(),
+            uuid:% = collection.uuid; "Finishing collection drop");
+        Ok(Some(collection))
+    }
+
+    /// Drops every collection of a database; false if there was none.
+    pub fn drop_database(&self, database: &str) -> Result<bool> {
+        let mut ddl = Ddl::begin(self)?;
+        let all: Vec<_> = ddl.catalog.database(database).cloned().collect();
+        for collection in &all {
+            ddl.remove(collection)?;
+        }
+        if all.is_empty() {
+            return Ok(false);
+        }
+        ddl.finish()?;
+        log::info!(target: "COMMAND", id = 20336, db = database; "dropDatabase");
+        Ok(true)
+    }
+
+    /// Drops indexes; gives back how many there were. Codes 26, 27, 72, 166, 181.
+    pub fn drop_indexes(&self, namespace: &Namespace, which: IndexSelector<'_>) -> Result<usize> {
+        let mut ddl = Ddl::begin(self)?;
+        let Some(collection) = ddl.collection(namespace) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "ns not found {namespace}");
+        };
+        refuse_view(&collection)?;
+        let dropped = select_indexes(&collection, &which)?;
+        let before = collection.indexes.len();
+        if dropped.is_empty() {
+            return Ok(before);
+        }
+        let is_dropped = |index: &Arc<Index>| dropped.iter().any(|d| d.ident == index.ident);
+        let kept = collection.indexes.iter().filter(|index| !is_dropped(index)).cloned().collect();
+        for index in &dropped {
+            ddl.remove_index(index)?;
+        }
+        ddl.put(collection.with_indexes(kept))?;
+        ddl.finish()?;
+        for index in &dropped {
+            log::info!(target: "INDEX", id = 4715601, namespace = namespace.as_str(),
+                index = index.name(); "Index dropped");
+        }
+        Ok(before)
+    }
+}
+
+/// Stages a new collection with its `_id` index.
+pub(crate) fn create(
+    ddl: &mut Ddl<'_>,
+    namespace: &Namespace,
+    options: CollectionOptions,
+    uuid: Uuid,
+) -> Result<Arc<Collection>> {
+    let database = namespace.database();
+    let clash = |other: &&str| *other != database && other.eq_ignore_ascii_case(database);
+    if let Some(other) = ddl.catalog.databases().find(clash) {
+        bail!(
+            Code::Location(13297),
+            "db already exists with different case already have: [{other}] trying to create \
+             [{database}]"
+        );
+    }
+    let ident = ddl.ident()?;
+    let mut indexes = Vec::new();
+    if options.view.is_none() {
+        let index = Index::new(IndexSpec::id(), true, ddl.ident()?, Multikey::new(1).into())?;
+        indexes.push(Arc::new(index));
+    }
+    ddl.put(Collection {
+        uuid,
+        namespace: namespace.clone(),
+        validator: options.condition()?,
+        options,
+        indexes: indexes.into(),
+        ident,
+        state: Arc::new(CollectionState::default()),
+    })
+}
+
+impl Collection {
+    /// The next version, with other indexes.
+    pub(crate) fn with_indexes(&self, indexes: Vec<Arc<Index>>) -> Collection {
+        Collection {
+            uuid: self.uuid,
+            namespace: self.namespace.clone(),
+            options: self.options.clone(),
+            indexes: indexes.into(),
+            ident: self.ident,
+            state: Arc::clone(&self.state),
+            validator: self.validator.clone(),
+        }
+    }
+}
+
+pub(crate) fn refuse_view(collection: &Collection) -> Result<()> {
+    if collection.is_view() {
+        bail!(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {} is a view, not a collection",
+            collection.namespace
+        );
+    }
+    Ok(())
+}
+
+fn select_indexes(
+    collection: &Collection,
+    which: &IndexSelector<'_>,
+) -> Result<Vec<Arc<Index>>> {
+    let by_name = |name: &str| -> Result<Vec<Arc<Index>>> {
+        match collection.index(name) {
+            Some(index) => Ok(vec![Arc::clone(index)]),
+            None => bail!(Code::INDEX_NOT_FOUND, "index not found with name [{name}]"),
+        }
+    };
+    let selected = match which {
+        IndexSelector::All => {
+            return Ok(collection.indexes.iter().filter(|i| !i.spec.is_id()).cloned().collect());
+        }
+        IndexSelector::Name(name) => by_name(name)?,
+        IndexSelector::Names(names) => {
+            let mut all = Vec::new();
+            for name in names {
+                all.extend(by_name(name)?);
+            }
+            all
+        }
+        IndexSelector::Key(key) => vec![find_by_key(collection, *key)?],
+    };
+    if selected.iter().any(|index| index.spec.is_id()) {
+        bail!(Code::INVALID_OPTIONS, "cannot drop _id index");
+    }
+    Ok(selected)
+}
+
+/// The one index with this key pattern. Codes 27, 181.
+pub(crate) fn find_by_key(collection: &Collection, key: Doc<'_>) -> Result<Arc<Index>> {
+    let same = |index: &&Arc<Index>| {
+        let pattern = index.spec.key_pattern.as_doc();
+        compare::equal(Value::Doc(pattern), Value::Doc(key))
+    };
+    let found: Vec<_> = collection.indexes.iter().filter(same).collect();
+    match found.as_slice() {
+        [] => bail!(Code::INDEX_NOT_FOUND, "can't find index with key: {}", doc_text(key)),
+        [one] => Ok(Arc::clone(one)),
+        several => {
+            let specs: Vec<_> =
+                several.iter().map(|index| doc_text(index.spec.doc.as_doc())).collect();
+            bail!(
+                Code::AMBIGUOUS_INDEX_KEY_PATTERN,
+                "{} indexes found for key: {}, identify by name instead. Conflicting indexes: {}",
+                several.len(),
+                doc_text(key),
+                specs.join(", ")
+            )
+        }
+    }
+}

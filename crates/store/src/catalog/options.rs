@@ -1,0 +1,286 @@
+//! Options of `create`, checked in MongoDB's words.
+
+use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, Value, compare, number, text::doc_text};
+use nagi_error::{Code, Result, bail};
+
+use crate::{Namespace, condition::Condition};
+
+/// Largest capped collection: one petabyte.
+const CAPPED_BYTES_MAX: i64 = 1 << 50;
+
+/// What a view reads.
+#[derive(Clone, Debug)]
+pub struct ViewOptions {
+    pub on: Namespace,
+    /// An array of stages.
+    pub pipeline: ArrayBuf,
+}
+
+/// Which writes a validator looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ValidationLevel {
+    Off,
+    #[default]
+    Strict,
+    /// Updates of documents that are valid already.
+    Moderate,
+}
+
+/// What becomes of a write that fails validation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ValidationAction {
+    #[default]
+    Error,
+    /// Logged, and done.
+    Warn,
+}
+
+/// Options of `create`.
+#[derive(Clone, Debug, Default)]
+pub struct CollectionOptions {
+    /// As given, for `listCollections`.
+    pub doc: DocBuf,
+    pub capped: bool,
+    /// Of a capped collection.
+    pub size_bytes_max: Option<i64>,
+    /// Of a capped collection.
+    pub count_max: Option<i64>,
+    pub view: Option<ViewOptions>,
+    pub validator: Option<DocBuf>,
+    pub validation_level: ValidationLevel,
+    pub validation_action: ValidationAction,
+}
+
+impl CollectionOptions {
+    /// Checks the options of `create` (without the `create` field and generic arguments).
+    pub fn parse(options: Doc<'_>, namespace: &Namespace) -> Result<CollectionOptions> {
+        let mut parsed = CollectionOptions::default();
+        for element in options {
+            parsed.field(element.name(), element.value(), options)?;
+        }
+        parsed.check_capped(options)?;
+        parsed.view = view(options, namespace)?;
+        parsed.doc = DocBuf::build(|w| {
+            for element in options {
+                match element.name() {
+                    // Defaults and what is kept elsewhere are not listed.
+                    "autoIndexId" | "idIndex" => {}
+                    "capped" if !element.value().is_truthy() => {}
+                    "size" if parsed.capped => w.put("size", parsed.size_bytes_max.unwrap_or(0)),
+                    name => w.put(name, element.value()),
+                }
+            }
+        });
+        Ok(parsed)
+    }
+
+    /// The validator, parsed.
+    pub(crate) fn condition(&self) -> Result<Option<Condition>> {
+        self.validator.as_ref().map(|doc| Condition::validator(doc.as_doc())).transpose()
+    }
+
+    /// Whether `create` with these options may meet a collection that has `self`.
+    pub(crate) fn same(&self, other: &CollectionOptions) -> bool {
+        let sorted = |options: &CollectionOptions| {
+            let mut fields: Vec<(String, nagi_bson::ValueBuf)> = options
+                .doc
+                .as_doc()
+                .iter()
+                .map(|e| (e.name().to_owned(), e.value().into()))
+                .collect();
+            fields.sort_by(|a, b| a.0.cmp(&b.0));
+            fields
+        };
+        let (a, b) = (sorted(self), sorted(other));
+        a.len() == b.len()
+            && a.iter()
+                .zip(&b)
+                .all(|(a, b)| a.0 == b.0 && compare::equal(a.1.value(), b.1.value()))
+    }
+
+    fn field(&mut self, name: &str, value: Value<'_>, options: Doc<'_>) -> Result<()> {
+        match name {
+            "capped" => {
+                if !matches!(value, Value::Bool(_)) && !value.is_number() {
+                    bail!(Code::TYPE_MISMATCH, "'capped' has to be a bool.");
+                }
+                self.capped = value.is_truthy();
+            }
+            "size" | "max" => check_number(name, value)?,
+            "validator" => match value {
+                Value::Doc(filter) => self.validator = (!filter.is_empty()).then(|| filter.to_buf()),
+                _ => bail!(Code::BAD_VALUE, "'validator' has to be a document."),
+            },
+            "validationLevel" => self.validation_level = validation_level(value)?,
+            "validationAction" => self.validation_action = validation_action(value)?,
+            "storageEngine" => check_engine(value)?,
+            "indexOptionDefaults" => check_index_defaults(value)?,
+            "idIndex" => check_id_index(value)?,
+            "autoIndexId" if !value.is_truthy() => bail!(
+                Code::Location(50001),
+                "autoIndexId:false is not allowed for collections outside the local database"
+            ),
+            "collation" => check_collation(value)?,
+            "autoIndexId" | "viewOn" | "pipeline" | "changeStreamPreAndPostImages"
+            | "recordIdsReplicated" | "encryptedFields" | "flags" | "temp" => {}
+            "timeseries" | "clusteredIndex" | "expireAfterSeconds" => bail!(
+                Code::COMMAND_NOT_SUPPORTED,
+                "collection option '{name}' is not supported yet"
+            ),
+            _ => bail!(
+                Code::INVALID_OPTIONS,
+                "The field '{name}' is not a valid collection option. Options: {}",
+                doc_text(options)
+            ),
+        }
+        Ok(())
+    }
+
+    fn check_capped(&mut self, options: Doc<'_>) -> Result<()> {
+        let whole = |name| number::truncate_to_i64(options.get(name));
+        if !self.capped {
+            return Ok(());
+        }
+        match whole("size") {
+            None | Some(0) => bail!(
+                Code::INVALID_OPTIONS,
+                "the 'size' field is required when 'capped' is true"
+            ),
+            Some(size) => {
+                // Rounded up to a multiple of 256, as clients see in collStats.
+                let size = size.clamp(4096, CAPPED_BYTES_MAX);
+                self.size_bytes_max = Some((size + 255) & !255);
+            }
+        }
+        self.count_max = whole("max").filter(|max| *max > 0 && *max < i64::from(i32::MAX));
+        Ok(())
+    }
+}
+
+fn check_number(name: &str, value: Value<'_>) -> Result<()> {
+    let Some(n) = number::as_f64(value) else {
+        bail!(Code::TYPE_MISMATCH, "'{name}' has to be a number.");
+    };
+    if name == "size" && n < 0.0 {
+        bail!(Code::BAD_VALUE, "size has to be >= 0");
+    }
+    if name == "size" && n > CAPPED_BYTES_MAX as f64 {
+        bail!(Code::BAD_VALUE, "size cannot exceed 1 PB");
+    }
+    Ok(())
+}
+
+/// The `validationLevel` of `create` and `collMod`.
+pub(crate) fn validation_level(value: Value<'_>) -> Result<ValidationLevel> {
+    Ok(match value.as_str() {
+        Some("off") => ValidationLevel::Off,
+        Some("" | "strict") => ValidationLevel::Strict,
+        Some("moderate") => ValidationLevel::Moderate,
+        Some(other) => bail!(Code::BAD_VALUE, "invalid validation level: {other}"),
+        None => bail!(Code::BAD_VALUE, "'validationLevel' has to be a string."),
+    })
+}
+
+/// The `validationAction` of `create` and `collMod`.
+pub(crate) fn validation_action(value: Value<'_>) -> Result<ValidationAction> {
+    Ok(match value.as_str() {
+        Some("" | "error") => ValidationAction::Error,
+        Some("warn") => ValidationAction::Warn,
+        Some(other) => bail!(Code::BAD_VALUE, "invalid validation action: {other}"),
+        None => bail!(Code::BAD_VALUE, "'validationAction' has to be a string."),
+    })
+}
+
+fn check_engine(value: Value<'_>) -> Result<()> {
+    let Value::Doc(engines) = value else {
+        bail!(Code::BAD_VALUE, "'storageEngine' has to be a document.");
+    };
+    if engines.is_empty() {
+        bail!(
+            Code::BAD_VALUE,
+            "Empty 'storageEngine' options are invalid. Please remove the field or include valid \
+             options."
+        );
+    }
+    for element in engines {
+        if element.value().as_doc().is_none() {
+            bail!(
+                Code::BAD_VALUE,
+                "'storageEngine.{}' has to be an embedded document.",
+                element.name()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_index_defaults(value: Value<'_>) -> Result<()> {
+    let Value::Doc(defaults) = value else {
+        bail!(Code::TYPE_MISMATCH, "'indexOptionDefaults' has to be a document.");
+    };
+    match defaults.iter().find(|element| element.name() != "storageEngine") {
+        Some(element) => bail!(
+            Code::INVALID_OPTIONS,
+            "indexOptionDefaults.{} is not a supported option.",
+            element.name()
+        ),
+        None => Ok(()),
+    }
+}
+
+fn check_id_index(value: Value<'_>) -> Result<()> {
+    let Value::Doc(spec) = value else {
+        bail!(Code::TYPE_MISMATCH, "'idIndex' has to be a document: idIndex: {value}");
+    };
+    let Value::Doc(key) = spec.get("key") else {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "The 'key' field is a required property of an index specification"
+        );
+    };
+    if key.count() != 1 || number::as_f64(key.get("_id")) != Some(1.0) {
+        bail!(
+            Code::BAD_VALUE,
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+            doc_text(key)
+        );
+    }
+    Ok(())
+}
+
+fn check_collation(value: Value<'_>) -> Result<()> {
+    let Value::Doc(collation) = value else {
+        bail!(Code::BAD_VALUE, "'collation' has to be a document.");
+    };
+    if collation.is_empty() {
+        bail!(Code::BAD_VALUE, "'collation' cannot be an empty document.");
+    }
+    match collation.get("locale") {
+        Value::String("simple") => Ok(()),
+        Value::Missing => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'collation.locale' is missing but a required field"
+        ),
+        _ => bail!(Code::COMMAND_NOT_SUPPORTED, "collation of a collection is not supported yet"),
+    }
+}
+
+fn view(options: Doc<'_>, namespace: &Namespace) -> Result<Option<ViewOptions>> {
+    let pipeline = match options.get("pipeline") {
+        Value::Array(pipeline) => Some(pipeline),
+        Value::Missing => None,
+        _ => bail!(Code::BAD_VALUE, "'pipeline' has to be an array."),
+    };
+    let on = match options.get("viewOn") {
+        Value::String("") => bail!(Code::BAD_VALUE, "'viewOn' cannot be empty.'"),
+        Value::String(on) => on,
+        Value::Missing if pipeline.is_some() => {
+            bail!(Code::BAD_VALUE, "'pipeline' cannot be specified without 'viewOn'")
+        }
+        Value::Missing => return Ok(None),
+        _ => bail!(Code::BAD_VALUE, "'viewOn' has to be a string."),
+    };
+    let on = Namespace::new(namespace.database(), on)?;
+    let pipeline = pipeline.unwrap_or(Array::EMPTY).to_buf();
+    Ok(Some(ViewOptions { on, pipeline }))
+}

@@ -1,0 +1,190 @@
+//! The catalog as stored: one document a collection, read at start.
+//!
+//!   {ns, uuid, options, indexes: [{spec, ident, ready}]}      under its ident
+//!
+//! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
+//! change with ordinary writes.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use nagi_bson::{Binary, Doc, DocBuf, Value, number};
+use nagi_error::{Code, Error, Result, bail};
+use nagi_kv::{Engine, Read, Space};
+
+use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
+use crate::{
+    Index, IndexSpec, Namespace,
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+    index::Multikey,
+};
+
+/// Version of everything in docs/format.md.
+const FORMAT: u32 = 1;
+
+/// What was found at start.
+pub(crate) struct Loaded {
+    pub(crate) catalog: Catalog,
+    pub(crate) next_ident: u32,
+    /// Ranges that a crash left half dropped.
+    pub(crate) dropped: Vec<(Space, Ident)>,
+    /// Indexes whose build a crash ended, with their collections.
+    pub(crate) unfinished: Vec<(Namespace, Box<str>)>,
+}
+
+/// Reads the whole catalog. Linear in the number of collections.
+pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
+    check_format(from)?;
+    let read = from.latest();
+    let mut loaded = Loaded {
+        catalog: Catalog { collections: BTreeMap::new() },
+        next_ident: 1,
+        dropped: Vec::new(),
+        unfinished: Vec::new(),
+    };
+    let mut cursor = read.cursor(Space::Catalog, &[], &[]).map_err(engine)?;
+    let mut found = cursor.seek(&[]).map_err(engine)?;
+    while found {
+        match *cursor.key() {
+            [kind, a, b, c, d] if kind == CatalogKey::Collection as u8 => {
+                let ident = Ident(u32::from_be_bytes([a, b, c, d]));
+                load_collection(read, ident, Doc::parse(cursor.value())?, &mut loaded)?;
+            }
+            [kind, a, b, c, d] if kind == CatalogKey::Dropped as u8 => {
+                let space = match cursor.value() {
+                    [n] if *n == Space::Records as u8 => Space::Records,
+                    _ => Space::Index,
+                };
+                loaded.dropped.push((space, Ident(u32::from_be_bytes([a, b, c, d]))));
+            }
+            [kind, ..] if kind == CatalogKey::NextIdent as u8 => {
+                let bytes = cursor.value().first_chunk().ok_or_else(corrupt)?;
+                loaded.next_ident = u32::from_le_bytes(*bytes);
+            }
+            _ => {}
+        }
+        found = cursor.next().map_err(engine)?;
+    }
+    Ok(loaded)
+}
+
+#[cold]
+fn corrupt() -> Error {
+    Error::bug("the stored catalog is not what was written")
+}
+
+/// Refuses a data folder of another format; marks a new one.
+fn check_format(on: &dyn Engine) -> Result<()> {
+    let key = Ident(0).catalog_key(CatalogKey::Format);
+    let mut buf = Vec::new();
+    match on.latest().get(Space::Catalog, &key, &mut buf).map_err(engine)? {
+        Some(found) if *found == FORMAT.to_le_bytes() => return Ok(()),
+        Some(found) => bail!(
+            Code::UNSUPPORTED_FORMAT,
+            "The data files have format {found:?}, this server reads format {FORMAT}"
+        ),
+        None => {}
+    }
+    let mut txn = on.begin(nagi_kv::TxnOptions::default()).map_err(engine)?;
+    txn.put(Space::Catalog, &key, &FORMAT.to_le_bytes()).map_err(engine)?;
+    txn.commit(nagi_kv::Durability::Synced).map_err(engine)?;
+    Ok(())
+}
+
+fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loaded) -> Result<()> {
+    let namespace = Namespace::parse(doc.get("ns").as_str().ok_or_else(corrupt)?)?;
+    let Value::Binary(uuid) = doc.get("uuid") else { return Err(corrupt()) };
+    let options = doc.get("options").as_doc().ok_or_else(corrupt)?;
+    let options = CollectionOptions::parse(options, &namespace)?;
+    let mut indexes = Vec::new();
+    for index in doc.get("indexes").as_array().ok_or_else(corrupt)?.iter() {
+        let index = index.as_doc().ok_or_else(corrupt)?;
+        let spec = index.get("spec").as_doc().ok_or_else(corrupt)?;
+        let number = number::truncate_to_i64(index.get("ident"));
+        let ident = Ident(number.and_then(|n| u32::try_from(n).ok()).ok_or_else(corrupt)?);
+        let spec = IndexSpec::parse_with(spec, &namespace, true)?;
+        let multikey = load_multikey(read, ident, spec.key.len())?;
+        let ready = index.get("ready").is_truthy();
+        if !ready {
+            into.unfinished.push((namespace.clone(), spec.name.clone()));
+        }
+        indexes.push(Arc::new(Index::new(spec, ready, ident, Arc::new(multikey))?));
+    }
+    let state = load_counters(read, ident)?;
+    let uuid = Uuid({ uuid.bytes }.try_into().map_err(|_| corrupt())?);
+    let collection = Arc::new(Collection {
+        uuid,
+        namespace: namespace.clone(),
+        validator: options.condition()?,
+        options,
+        indexes: indexes.into(),
+        ident,
+        state: Arc::new(state),
+    });
+    collection.state.current.store(Some(Arc::clone(&collection)));
+    into.catalog.collections.insert(namespace, collection);
+    Ok(())
+}
+
+fn load_multikey(read: &dyn Read, ident: Ident, field_count: usize) -> Result<Multikey> {
+    let mut buf = Vec::new();
+    let key = ident.catalog_key(CatalogKey::Multikey);
+    let stored = read.get(Space::Catalog, &key, &mut buf).map_err(engine)?.unwrap_or(&[]);
+    let multikey = Multikey::new(field_count);
+    for (chunk, (seen, durable)) in
+        stored.as_chunks().0.iter().zip(multikey.seen.iter().zip(&multikey.durable))
+    {
+        seen.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+        durable.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+    }
+    Ok(multikey)
+}
+
+fn load_counters(read: &dyn Read, ident: Ident) -> Result<CollectionState> {
+    let mut buf = Vec::new();
+    let stored = read.get(Space::Counters, &ident.bytes(), &mut buf).map_err(engine)?;
+    let counters = stored.unwrap_or(&[]).as_chunks().0;
+    let at = |at: usize| counters.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
+    let state = CollectionState::default();
+    state.count.store(at(0), Ordering::Relaxed);
+    state.data_bytes.store(at(1), Ordering::Relaxed);
+    Ok(state)
+}
+
+impl Collection {
+    /// The document under which it is stored.
+    pub(crate) fn to_doc(&self) -> DocBuf {
+        DocBuf::build(|w| {
+            w.put("ns", self.namespace.as_str());
+            w.put("uuid", Value::Binary(Binary { subtype: 4, bytes: &self.uuid.0 }));
+            w.put("options", Value::from(&self.options.doc));
+            w.array("indexes", |w| {
+                for index in &self.indexes {
+                    w.doc(|w| {
+                        w.put("spec", Value::from(&index.spec.doc));
+                        w.put("ident", i64::from(index.ident.0));
+                        w.put("ready", index.ready);
+                    });
+                }
+            });
+        })
+    }
+}
+
+impl Multikey {
+    pub(crate) fn new(field_count: usize) -> Multikey {
+        let zeros = || (0..field_count).map(|_| AtomicU64::new(0)).collect();
+        Multikey { seen: zeros(), durable: zeros() }
+    }
+
+    /// What is stored: all that was seen.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.seen.iter().flat_map(|bits| bits.load(Ordering::Acquire).to_le_bytes()).collect()
+    }
+}

@@ -1,0 +1,108 @@
+//! `renameCollection`: a new name within a database, a copy across databases.
+
+use std::sync::Arc;
+
+use nagi_bson::Doc;
+use nagi_error::{Code, Result, bail};
+
+use super::{Collection, Uuid, ddl::{self, Ddl}};
+use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
+
+/// Documents a transaction copies at most.
+const COPY_BATCH_COUNT: usize = 500;
+/// Bytes a transaction copies, about.
+const COPY_BATCH_BYTES: usize = 4 << 20;
+
+impl Store {
+    /// Renames within a database, copies across. Codes 20, 26, 48, 166.
+    pub fn rename_collection(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        drop_target: bool,
+    ) -> Result<()> {
+        let Some(source) = self.collection(from) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
+        };
+        if source.is_view() {
+            bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot rename view: {from}");
+        }
+        if from == to {
+            bail!(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself");
+        }
+        if from.database() == to.database() {
+            return self.rename_within(from, to, drop_target);
+        }
+        if !drop_target && self.collection(to).is_some() {
+            bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
+        }
+        let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
+        let temporary = Namespace::new(to.database(), &name)?;
+        let copied = self.copy(&source, &temporary);
+        let renamed = copied.and_then(|()| self.rename_within(&temporary, to, drop_target));
+        if let Err(error) = renamed {
+            self.drop_collection(&temporary)?;
+            return Err(error);
+        }
+        self.drop_collection(from).map(drop)
+    }
+
+    fn rename_within(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
+        let mut ddl = Ddl::begin(self)?;
+        let Some(source) = ddl.collection(from) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
+        };
+        if let Some(target) = ddl.collection(to) {
+            if !drop_target {
+                bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
+            }
+            if target.is_view() {
+                bail!(Code::NAMESPACE_EXISTS, "a view already exists with that name: {to}");
+            }
+            ddl.remove(&target)?;
+        }
+        let mut renamed = source.with_indexes(source.indexes.to_vec());
+        renamed.namespace = to.clone();
+        ddl.put(renamed)?;
+        ddl.finish()?;
+        log::info!(target: "COMMAND", id = 20319, fromName = from.as_str(),
+            toName = to.as_str(); "renameCollection");
+        Ok(())
+    }
+
+    /// Copies options, indexes and documents; keeps the order of the documents.
+    fn copy(&self, source: &Arc<Collection>, to: &Namespace) -> Result<()> {
+        let mut ddl = Ddl::begin(self)?;
+        let target = ddl::create(&mut ddl, to, source.options.clone(), Uuid::random())?;
+        ddl.finish()?;
+        let specs: Vec<Doc<'_>> = source
+            .ready_indexes()
+            .filter(|index| !index.spec.is_id())
+            .map(|index| index.spec.doc.as_doc())
+            .collect();
+        if !specs.is_empty() {
+            self.create_indexes(to, &specs, BuildOptions::default())?;
+        }
+        let snapshot = self.snapshot()?;
+        let mut cursor = snapshot.reader().scan(source, true)?;
+        let mut last = RecordId(0);
+        let options = WriteOptions { bypass_validation: true, ..WriteOptions::default() };
+        loop {
+            let copied = self.write(options, &mut |txn| {
+                let (mut count, mut bytes, mut id) = (0, 0, last);
+                cursor.resume_after(last);
+                while count < COPY_BATCH_COUNT && bytes < COPY_BATCH_BYTES && cursor.advance()? {
+                    txn.insert(&target, cursor.doc())?;
+                    count += 1;
+                    bytes += cursor.doc().len();
+                    id = cursor.id();
+                }
+                Ok(id)
+            })?;
+            if copied == last {
+                return Ok(());
+            }
+            last = copied;
+        }
+    }
+}

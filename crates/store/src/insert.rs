@@ -1,0 +1,146 @@
+//! What a document must be to be stored, and what makes it so.
+
+use nagi_bson::{Doc, DocWriter, Type, Value, oid::Generator};
+use nagi_error::{Code, Result, bail};
+
+use crate::{IndexSpec, clock};
+
+/// Largest document, in bytes.
+const DOC_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX;
+/// Deepest nesting of a stored document.
+const DEPTH_MAX: usize = 180;
+/// Least bytes that one level of nesting takes: type, empty name, length, terminator.
+const LEVEL_BYTES_MIN: usize = 7;
+
+/// Checks a document that is to be inserted. Gives it back as it is if `_id` comes first and no
+/// timestamp is empty, else rewritten into `rewritten`.
+pub(crate) fn prepare<'d>(
+    doc: Doc<'d>,
+    ids: &Generator,
+    rewritten: &'d mut Vec<u8>,
+) -> Result<Doc<'d>> {
+    let mut first = true;
+    let mut as_it_is = true;
+    let mut id = Value::Missing;
+    for element in doc {
+        if element.name() == "_id" {
+            if !id.is_missing() {
+                bail!(Code::BAD_VALUE, "can't have multiple _id fields in one document");
+            }
+            id = element.value();
+            check_id(id)?;
+            as_it_is &= first;
+        } else if element.kind() == Type::Timestamp
+            && matches!(element.value(), Value::Timestamp(0))
+        {
+            as_it_is = false;
+        }
+        first = false;
+    }
+    as_it_is &= !id.is_missing();
+    let doc = if as_it_is { doc } else { rewrite(doc, id, ids, rewritten) };
+    if doc.len() > DOC_BYTES_MAX {
+        bail!(
+            Code::BAD_VALUE,
+            "object to insert too large. size in bytes: {}, max size: {DOC_BYTES_MAX}",
+            doc.len()
+        );
+    }
+    check_depth(doc)?;
+    Ok(doc)
+}
+
+/// Checks what an update made: the size is the update's own check, the depth is ours.
+pub(crate) fn check_update(doc: Doc<'_>) -> Result<()> {
+    if doc.len() > DOC_BYTES_MAX {
+        bail!(
+            Code::Location(17419),
+            "Resulting document after update is larger than {DOC_BYTES_MAX}"
+        );
+    }
+    check_depth(doc)
+}
+
+fn rewrite<'d>(
+    doc: Doc<'_>,
+    id: Value<'_>,
+    ids: &Generator,
+    rewritten: &'d mut Vec<u8>,
+) -> Doc<'d> {
+    let now_ms = clock::now_ms();
+    let seconds = (now_ms / 1000) as u32;
+    let mut writer = DocWriter::new(rewritten);
+    match id {
+        Value::Missing => writer.put("_id", &ids.next(seconds)),
+        id => writer.put("_id", id),
+    }
+    let mut increment = 0;
+    for element in doc.iter().filter(|element| element.name() != "_id") {
+        match element.value() {
+            Value::Timestamp(0) => {
+                increment += 1;
+                let stamp = (u64::from(seconds) << 32) | increment;
+                writer.put(element.name(), Value::Timestamp(stamp));
+            }
+            value => writer.put(element.name(), value),
+        }
+    }
+    writer.finish();
+    Doc::trusted(rewritten)
+}
+
+fn check_id(id: Value<'_>) -> Result<()> {
+    match id {
+        Value::Array(_) => bail!(Code::BAD_VALUE, "can't use an array for _id"),
+        Value::Regex(_) => bail!(Code::BAD_VALUE, "can't use a regex for _id"),
+        Value::Undefined => bail!(Code::BAD_VALUE, "can't use a undefined for _id"),
+        Value::Doc(doc) => match doc.iter().find(|element| element.name().starts_with('$')) {
+            Some(element) => bail!(
+                Code::DOLLAR_PREFIXED_FIELD_NAME,
+                "_id fields may not contain '$'-prefixed fields: {} is not valid for storage.",
+                element.name()
+            ),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn check_depth(doc: Doc<'_>) -> Result<()> {
+    if doc.len() > DEPTH_MAX * LEVEL_BYTES_MIN && deeper_than(doc, DEPTH_MAX) {
+        bail!(
+            Code::OVERFLOW,
+            "cannot insert document because it exceeds {DEPTH_MAX} levels of nesting"
+        );
+    }
+    Ok(())
+}
+
+/// Whether the document nests more than `levels` deep, itself counted.
+fn deeper_than(doc: Doc<'_>, levels: usize) -> bool {
+    if levels == 0 {
+        return true;
+    }
+    doc.iter().any(|element| match element.value() {
+        Value::Doc(inner) => deeper_than(inner, levels - 1),
+        Value::Array(inner) => deeper_than(Doc::trusted(inner.as_bytes()), levels - 1),
+        Value::CodeWithScope(code) => deeper_than(code.scope(), levels - 1),
+        _ => false,
+    })
+}
+
+/// Whether the keys of two versions of a document may differ in an index: false only if every
+/// top-level field that the index looks at has the same bytes in both.
+pub(crate) fn keys_may_differ(spec: &IndexSpec, old: Doc<'_>, new: Doc<'_>) -> bool {
+    spec.partial.is_some()
+        || spec.key.iter().any(|part| {
+            let top = part.path.split('.').next().unwrap_or("");
+            match (old.element(top), new.element(top)) {
+                (Some(a), Some(b)) => {
+                    a.kind_byte() != b.kind_byte() || a.value_bytes() != b.value_bytes()
+                }
+                (None, None) => false,
+                _ => true,
+            }
+        })
+}
