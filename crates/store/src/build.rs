@@ -20,7 +20,6 @@ use crate::{
     catalog::{self, CollectionOptions, Ddl, Uuid},
     clock,
     index::{Multikey, keygen::KeySink},
-
 };
 
 /// Most indexes of a collection.
@@ -59,9 +58,8 @@ impl Store {
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
         let (result, started) = self.start(namespace, specs)?;
         let Some(collection) = started else { return Ok(result) };
-        let built = self.fill_indexes(&collection, options).and_then(|()| {
-            self.set_ready(&collection)
-        });
+        let built =
+            self.fill_indexes(&collection, options).and_then(|()| self.set_ready(&collection));
         if let Err(error) = built {
             log::info!(target: "INDEX", id = 20649, namespace = namespace.as_str(),
                 error:% = error; "Index build: failed");
@@ -148,10 +146,13 @@ impl Store {
             }
             let Some(newest) = ids.last().copied() else { break };
             let conflicts = std::cell::Cell::new(0);
-            self.write(WriteOptions { interrupt: options.interrupt, ..Default::default() }, &mut |txn| {
-                conflicts.set(conflicts.get() + 1);
-                put_batch(txn, collection, &indexes, &ids)
-            })?;
+            self.write(
+                WriteOptions { interrupt: options.interrupt, ..Default::default() },
+                &mut |txn| {
+                    conflicts.set(conflicts.get() + 1);
+                    put_batch(txn, collection, &indexes, &ids)
+                },
+            )?;
             // Shorter batches where many write, longer ones again where nobody does.
             batch_count = match conflicts.get() {
                 1 => (batch_count * 2).min(BATCH_COUNT),
@@ -305,9 +306,10 @@ fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
 
 /// Two equal indexes in one request.
 fn refuse_twice(requested: &[Arc<Index>], spec: &IndexSpec) -> Result<()> {
-    let Some(index) = requested.iter().find(|index| {
-        index.spec.name == spec.name || index.spec.same_signature(spec)
-    }) else {
+    let Some(index) = requested
+        .iter()
+        .find(|index| index.spec.name == spec.name || index.spec.same_signature(spec))
+    else {
         return Ok(());
     };
     if index.spec.name != spec.name {

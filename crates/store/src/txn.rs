@@ -261,11 +261,12 @@ impl<'s> WriteTxn<'s> {
         let options = &collection.options;
         let count_max = options.count_max.unwrap_or(i64::MAX);
         let bytes_max = options.size_bytes_max.unwrap_or(i64::MAX);
+        let committed = self.committed_counters(collection)?;
         let mut cursor = None;
         loop {
             let touched = &self.touched[at];
-            let count = collection.count() + touched.count;
-            let bytes = collection.data_bytes() + touched.bytes;
+            let count = committed.0 + touched.count;
+            let bytes = committed.1 + touched.bytes;
             if (count <= count_max && bytes <= bytes_max) || count <= 1 {
                 return Ok(());
             }
@@ -283,6 +284,16 @@ impl<'s> WriteTxn<'s> {
             guard = collection.ident.record_key(RecordId(id.0 + 1));
             self.delete(collection, id, old.as_doc())?;
         }
+    }
+
+    /// Count and bytes as this transaction's state has them.
+    fn committed_counters(&mut self, collection: &Collection) -> Result<(i64, i64)> {
+        let mut buf = Vec::new();
+        let key = collection.ident.bytes();
+        let stored = self.txn().get(Space::Counters, &key, &mut buf).map_err(engine)?;
+        let counters = stored.unwrap_or(&[]).as_chunks().0;
+        let at = |at: usize| counters.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
+        Ok((at(0), at(1)))
     }
 
     /// Commits; on success the counters in memory follow.
@@ -400,7 +411,12 @@ impl WriteTxn<'_> {
     }
 
     /// Fills the sink with the keys of a document that is to be stored, and notes new arrays.
-    pub(crate) fn fill(&mut self, index: &Arc<Index>, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
+    pub(crate) fn fill(
+        &mut self,
+        index: &Arc<Index>,
+        doc: Doc<'_>,
+        sink: &mut KeySink,
+    ) -> Result<()> {
         fill_sink(index, doc, sink)?;
         if sink.is_multikey() && sink.len() > 0 {
             self.note_multikey(index, &sink.multikey)?;
@@ -458,7 +474,7 @@ impl WriteTxn<'_> {
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let taken = match self.txn().get(Space::Index, full, &mut value) {
-            Ok(Some(entry)) => entry[..8] != id.bytes(),
+            Ok(Some(entry)) => entry.first_chunk() != Some(&id.bytes()),
             Ok(None) => false,
             Err(error) => return Err(engine(error)),
         };
@@ -494,7 +510,7 @@ impl WriteTxn<'_> {
     fn delete_own(&mut self, full: &[u8], id: RecordId) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
-        let own = found.is_some_and(|entry| entry[..8] == id.bytes());
+        let own = found.is_some_and(|entry| entry.first_chunk() == Some(&id.bytes()));
         self.scratch.value = value;
         match own {
             true => self.txn().delete(Space::Index, full).map_err(engine),

@@ -9,11 +9,8 @@ use nagi_error::Result;
 use nagi_kv::Space;
 
 use crate::{
-    Collection, Index, RecordId, Snapshot, Store,
-    engine_error::engine,
-    index::keygen::KeySink,
-    record,
-    txn::fill_sink,
+    Collection, Index, RecordId, Snapshot, Store, engine_error::engine, index::keygen::KeySink,
+    record, txn::fill_sink,
 };
 
 /// Errors listed at most.
@@ -136,8 +133,7 @@ fn check_keys(
                 id.0
             )),
             None if !index.ready => {}
-            None => report
-                .error(format!("index '{}': record {} has no entry", index.name(), id.0)),
+            None => report.error(format!("index '{}': record {} has no entry", index.name(), id.0)),
         }
     }
     Ok(())

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, number};
 use nagi_error::{Code, Result, bail};
 
-use super::{CollMod, Collection, CollectionOptions, ddl::{Ddl, find_by_key}};
+use super::{
+    CollMod, Collection, CollectionOptions,
+    ddl::{Ddl, find_by_key},
+};
 use crate::{Index, Namespace, Store};
 
 impl Store {
@@ -57,7 +60,8 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
     ];
     let doc = DocBuf::build(|w| {
         for element in collection.options.doc.as_doc() {
-            let changed = new.iter().any(|(name, value)| *name == element.name() && value.is_some());
+            let changed =
+                new.iter().any(|(name, value)| *name == element.name() && value.is_some());
             if !changed {
                 w.put(element.name(), element.value());
             }

@@ -293,10 +293,7 @@ pub(crate) fn refuse_view(collection: &Collection) -> Result<()> {
     Ok(())
 }
 
-fn select_indexes(
-    collection: &Collection,
-    which: &IndexSelector<'_>,
-) -> Result<Vec<Arc<Index>>> {
+fn select_indexes(collection: &Collection, which: &IndexSelector<'_>) -> Result<Vec<Arc<Index>>> {
     let by_name = |name: &str| -> Result<Vec<Arc<Index>>> {
         match collection.index(name) {
             Some(index) => Ok(vec![Arc::clone(index)]),

@@ -19,8 +19,8 @@ use arc_swap::ArcSwapOption;
 use nagi_bson::Doc;
 use parking_lot::Mutex;
 
-pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use ddl::{Ddl, DdlState, create, refuse_view};
+pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use persist::load;
 
 use crate::{Index, Namespace, condition::Condition, gate::Gate, ident::Ident};

@@ -93,9 +93,7 @@ impl CollectionOptions {
         };
         let (a, b) = (sorted(self), sorted(other));
         a.len() == b.len()
-            && a.iter()
-                .zip(&b)
-                .all(|(a, b)| a.0 == b.0 && compare::equal(a.1.value(), b.1.value()))
+            && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && compare::equal(a.1.value(), b.1.value()))
     }
 
     fn field(&mut self, name: &str, value: Value<'_>, options: Doc<'_>) -> Result<()> {
@@ -108,7 +106,9 @@ impl CollectionOptions {
             }
             "size" | "max" => check_number(name, value)?,
             "validator" => match value {
-                Value::Doc(filter) => self.validator = (!filter.is_empty()).then(|| filter.to_buf()),
+                Value::Doc(filter) => {
+                    self.validator = (!filter.is_empty()).then(|| filter.to_buf())
+                }
                 _ => bail!(Code::BAD_VALUE, "'validator' has to be a document."),
             },
             "validationLevel" => self.validation_level = validation_level(value)?,
@@ -121,8 +121,14 @@ impl CollectionOptions {
                 "autoIndexId:false is not allowed for collections outside the local database"
             ),
             "collation" => check_collation(value)?,
-            "autoIndexId" | "viewOn" | "pipeline" | "changeStreamPreAndPostImages"
-            | "recordIdsReplicated" | "encryptedFields" | "flags" | "temp" => {}
+            "autoIndexId"
+            | "viewOn"
+            | "pipeline"
+            | "changeStreamPreAndPostImages"
+            | "recordIdsReplicated"
+            | "encryptedFields"
+            | "flags"
+            | "temp" => {}
             "timeseries" | "clusteredIndex" | "expireAfterSeconds" => bail!(
                 Code::COMMAND_NOT_SUPPORTED,
                 "collection option '{name}' is not supported yet"
@@ -142,10 +148,9 @@ impl CollectionOptions {
             return Ok(());
         }
         match whole("size") {
-            None | Some(0) => bail!(
-                Code::INVALID_OPTIONS,
-                "the 'size' field is required when 'capped' is true"
-            ),
+            None | Some(0) => {
+                bail!(Code::INVALID_OPTIONS, "the 'size' field is required when 'capped' is true")
+            }
             Some(size) => {
                 // Rounded up to a multiple of 256, as clients see in collStats.
                 let size = size.clamp(4096, CAPPED_BYTES_MAX);

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 
-use super::{Collection, Uuid, ddl::{self, Ddl}};
+use super::{
+    Collection, Uuid,
+    ddl::{self, Ddl},
+};
 use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
 
 /// Documents a transaction copies at most.

@@ -199,7 +199,7 @@ fn short_fraction(coefficient: u128, exponent: i32) -> Option<Magnitude> {
         return None;
     }
     let fraction = ((rest << FRACTION_BITS) / scale) as u64;
-    let exact = (rest << FRACTION_BITS) % scale == 0;
+    let exact = (rest << FRACTION_BITS).is_multiple_of(scale);
     let tail = (!exact).then(|| tail(coefficient, exponent));
     Some(Magnitude { fraction, tail, ..whole(integer) })
 }

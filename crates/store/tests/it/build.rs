@@ -1,0 +1,92 @@
+//! Indexes are built while others write.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nagi_store::{BuildOptions, WriteOptions};
+
+use crate::{
+    random::Random,
+    support::{Fixture, error, parse},
+};
+
+#[test]
+fn a_unique_build_over_duplicates_leaves_nothing_behind() {
+    let mut f = Fixture::new();
+    (0..600).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {}}}", id % 500)).unwrap()));
+    let failed = error(f.index("{key: {a: 1}, name: 'a_1', unique: true}"));
+    assert_eq!(
+        failed,
+        "11000: E11000 duplicate key error collection: d.c index: a_1 dup key: { a: 0 }"
+    );
+    assert_eq!(f.collection().indexes.len(), 1);
+    f.reopen();
+    assert_eq!(f.collection().indexes.len(), 1);
+    f.index("{key: {a: 1}, name: 'a_1'}").unwrap();
+    f.check_valid();
+}
+
+#[test]
+fn an_interrupted_build_is_undone() {
+    let f = Fixture::new();
+    (0..1000).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap()));
+    let stop = || nagi_error::bail!(nagi_error::Code::INTERRUPTED, "operation was interrupted");
+    let spec = parse("{key: {a: 1}, name: 'a_1'}");
+    let options = BuildOptions { interrupt: Some(&stop), ..BuildOptions::default() };
+    let failed = f.store.create_indexes(&f.namespace, &[spec.as_doc()], options);
+    assert_eq!(error(failed), "11601: operation was interrupted");
+    assert_eq!(f.collection().indexes.len(), 1);
+    f.check_valid();
+}
+
+/// Three writers insert, update and delete while two indexes are built; then all must agree.
+#[test]
+fn writers_go_on_during_a_build() {
+    for seed in 0..4 {
+        let f = Fixture::new();
+        for id in 0..2000 {
+            f.insert(&format!("{{_id: {id}, a: {}, t: ['x', {id}]}}", id % 7)).unwrap();
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 0..3 {
+                let (f, done) = (&f, &done);
+                scope.spawn(move || {
+                    let mut random = Random::new(seed * 10 + writer);
+                    while !done.load(Ordering::Relaxed) {
+                        write_one(f, &mut random);
+                    }
+                });
+            }
+            let specs = [
+                parse("{key: {a: 1, _id: -1}, name: 'a', unique: true}"),
+                parse("{key: {t: 1}, name: 't'}"),
+            ];
+            let specs = [specs[0].as_doc(), specs[1].as_doc()];
+            let built = f.store.create_indexes(&f.namespace, &specs, BuildOptions::default());
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(built.unwrap().after, 3);
+        });
+        assert!(f.collection().index("t").unwrap().is_multikey());
+        f.check_valid();
+    }
+}
+
+fn write_one(f: &Fixture, random: &mut Random) {
+    let id = random.below(3000) as i32;
+    let action = random.below(3);
+    let new = parse(&format!("{{_id: {id}, a: {}, t: [1, {}]}}", random.below(9), id % 5));
+    f.store
+        .write(WriteOptions::default(), &mut |txn| {
+            let collection = txn.collection(&f.namespace).unwrap();
+            let Some(record) = txn.reader().find_id(&collection, id.into())? else {
+                return txn.insert(&collection, new.as_doc()).map(drop);
+            };
+            let mut buf = Vec::new();
+            let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
+            match action {
+                0 => txn.delete(&collection, record, old.as_doc()),
+                _ => txn.update(&collection, record, old.as_doc(), new.as_doc()),
+            }
+        })
+        .unwrap();
+}

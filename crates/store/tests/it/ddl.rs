@@ -1,0 +1,230 @@
+//! Collections and indexes come, change and go; what is wrong is refused in MongoDB's words.
+
+use nagi_bson::Doc;
+use nagi_store::{CollMod, IndexSelector, Namespace, WriteOptions};
+
+use crate::support::{Fixture, error, parse};
+
+fn namespace(text: &str) -> Namespace {
+    Namespace::parse(text).unwrap()
+}
+
+#[test]
+fn the_catalog_survives() {
+    let mut f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a_1', unique: true}").unwrap();
+    f.index("{key: {b: -1, 'c.d': 1}, name: 'bc', sparse: true}").unwrap();
+    f.insert("{_id: 1, a: 1, b: [1, 2]}").unwrap();
+    let uuid = f.collection().uuid;
+    f.reopen();
+    assert_eq!(f.collection().uuid, uuid);
+    assert_eq!(f.collection().indexes.len(), 3);
+    assert!(f.collection().index("bc").unwrap().is_multikey());
+    assert!(!f.collection().index("a_1").unwrap().is_multikey());
+    assert_eq!((f.collection().count(), f.docs().as_str()), (1, "{ _id: 1, a: 1, b: [ 1, 2 ] }"));
+    f.insert("{_id: 2, a: 2}").unwrap();
+    assert_eq!(f.docs(), "{ _id: 1, a: 1, b: [ 1, 2 ] } { _id: 2, a: 2 }");
+    f.check_valid();
+}
+
+#[test]
+fn duplicate_keys_are_refused() {
+    let f = Fixture::new();
+    f.index("{key: {a: 1, b: -1}, name: 'ab', unique: true}").unwrap();
+    f.insert("{_id: 1, a: 'x'}").unwrap();
+    let failed = f.insert("{_id: 2, a: 'x', b: null}").unwrap_err();
+    assert_eq!(
+        failed.message(),
+        "E11000 duplicate key error collection: d.c index: ab dup key: { a: \"x\", b: null }"
+    );
+    assert_eq!(
+        failed.info().unwrap().as_doc().to_string(),
+        "{ keyPattern: { a: 1, b: -1 }, keyValue: { a: \"x\", b: null } }"
+    );
+    let failed = error(f.insert("{_id: 1.0, a: 3}"));
+    assert_eq!(
+        failed,
+        "11000: E11000 duplicate key error collection: d.c index: _id_ dup key: { _id: 1.0 }"
+    );
+    assert_eq!(f.collection().count(), 1);
+    f.check_valid();
+}
+
+#[test]
+fn documents_are_checked() {
+    let f = Fixture::new();
+    let refused = |text: &str| error(f.insert(text));
+    assert_eq!(refused("{_id: [1]}"), "2: can't use an array for _id");
+    assert_eq!(refused("{_id: /x/}"), "2: can't use a regex for _id");
+    assert_eq!(refused("{_id: undefined}"), "2: can't use a undefined for _id");
+    let deep = "{a: ".repeat(180) + "1" + &"}".repeat(180);
+    assert_eq!(refused(&deep), "ok");
+    let deep = "{a: ".repeat(181) + "1" + &"}".repeat(181);
+    assert!(refused(&deep).starts_with("15: "));
+    let f = Fixture::new();
+    f.insert("{a: 1, _id: 5}").unwrap();
+    assert_eq!(f.docs(), "{ _id: 5, a: 1 }");
+    f.insert("{b: 1}").unwrap();
+    assert!(f.docs().contains("{ _id: ObjectId('"));
+}
+
+#[test]
+fn indexes_clash() {
+    let f = Fixture::new();
+    let index = |spec: &str| error(f.index(spec)).chars().take(70).collect::<String>();
+    assert_eq!(index("{key: {a: 1}, name: 'a_1'}"), "ok");
+    assert_eq!(index("{key: {a: 1}, name: 'a_1'}"), "ok");
+    assert_eq!(
+        index("{key: {a: 1.0}, name: 'b'}"),
+        "85: Index already exists with a different name: a_1"
+    );
+    assert_eq!(
+        index("{key: {b: 1}, name: 'a_1'}"),
+        "86: An existing index has the same name as the requested index. When i"
+    );
+    assert_eq!(
+        index("{key: {a: 1}, name: 'a_1', unique: true}"),
+        "86: An existing index has the same name as the requested index. When i"
+    );
+    assert_eq!(
+        index("{key: {a: 1}, name: 'a_1', expireAfterSeconds: 5}"),
+        "85: An equivalent index already exists with the same name but differen"
+    );
+    assert_eq!(
+        index("{key: {a: 0}, name: 'x'}"),
+        "67: Values in the index key pattern cannot be 0."
+    );
+    assert_eq!(index("{key: {a: 'foo'}, name: 'x'}"), "67: Unknown index plugin 'foo'");
+    assert_eq!(
+        index("{key: {a: 1}, name: 'x', foo: 1}"),
+        "197: The field 'foo' is not valid for an index specification. Specific"
+    );
+    assert_eq!(index("{key: {_id: 1}, name: 'other'}"), "ok");
+    assert_eq!(
+        index("{key: {_id: -1}, name: 'x'}"),
+        "2: The field 'key' for an _id index must be {_id: 1}, but got { _id: -"
+    );
+    assert_eq!(f.collection().indexes.len(), 2);
+    assert_eq!(
+        f.collection().index("a_1").unwrap().spec.doc.as_doc().to_string(),
+        "{ v: 2, key: { a: 1 }, name: \"a_1\" }"
+    );
+}
+
+#[test]
+fn indexes_are_dropped() {
+    let f = Fixture::new();
+    f.insert("{_id: 1, a: 1}").unwrap();
+    f.index("{key: {a: 1}, name: 'a_1'}").unwrap();
+    f.index("{key: {b: 1}, name: 'b_1'}").unwrap();
+    f.index("{key: {c: 1}, name: 'c_1'}").unwrap();
+    let drop = |which| f.store.drop_indexes(&f.namespace, which);
+    assert_eq!(error(drop(IndexSelector::Name("x"))), "27: index not found with name [x]");
+    assert_eq!(error(drop(IndexSelector::Name("_id_"))), "72: cannot drop _id index");
+    let key = parse("{b: 1}");
+    assert_eq!(drop(IndexSelector::Key(key.as_doc())).unwrap(), 4);
+    assert_eq!(
+        error(drop(IndexSelector::Key(key.as_doc()))),
+        "27: can't find index with key: { b: 1 }"
+    );
+    assert_eq!(drop(IndexSelector::All).unwrap(), 3);
+    assert_eq!(f.collection().indexes.len(), 1);
+    f.insert("{_id: 2, a: 1}").unwrap();
+    f.check_valid();
+}
+
+#[test]
+fn a_dropped_collection_is_gone_and_its_name_free() {
+    let mut f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a_1', unique: true}").unwrap();
+    f.insert("{_id: 1, a: 1}").unwrap();
+    let old = f.collection();
+    assert_eq!(f.store.drop_collection(&f.namespace).unwrap().unwrap().indexes.len(), 2);
+    assert!(f.store.drop_collection(&f.namespace).unwrap().is_none());
+    assert!(f.store.collection(&f.namespace).is_none());
+    let doc = parse("{_id: 1}");
+    let late = f.store.write(WriteOptions::default(), &mut |t| t.insert(&old, doc.as_doc()));
+    assert!(error(late).starts_with("175: collection dropped"));
+    f.store.create_collection(&f.namespace, Doc::EMPTY).unwrap();
+    assert_eq!(f.collection().count(), 0);
+    f.insert("{_id: 1, a: 1}").unwrap();
+    f.reopen();
+    assert_eq!(f.docs(), "{ _id: 1, a: 1 }");
+    assert!(f.store.drop_database("d").unwrap());
+    assert!(!f.store.drop_database("d").unwrap());
+    assert_eq!(f.store.catalog().iter().count(), 0);
+}
+
+#[test]
+fn collections_are_renamed() {
+    let mut f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a_1'}").unwrap();
+    (1..=3).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {}}}", -id)).unwrap()));
+    let uuid = f.collection().uuid;
+    let rename = |f: &Fixture, from: &str, to: &str, drop| {
+        error(f.store.rename_collection(&namespace(from), &namespace(to), drop))
+    };
+    assert_eq!(rename(&f, "d.none", "d.x", false), "26: Source collection d.none does not exist");
+    assert_eq!(rename(&f, "d.c", "d.x", false), "ok");
+    assert_eq!(rename(&f, "d.x", "e.c", false), "ok");
+    f.namespace = namespace("e.c");
+    assert_ne!(f.collection().uuid, uuid);
+    assert_eq!(f.ids("a_1"), "3 2 1");
+    f.check_valid();
+    f.store.create_collection(&namespace("e.other"), Doc::EMPTY).unwrap();
+    assert_eq!(rename(&f, "e.c", "e.other", false), "48: target namespace exists");
+    assert_eq!(rename(&f, "e.c", "e.other", true), "ok");
+    f.reopen();
+    assert_eq!(f.store.catalog().iter().count(), 1);
+    f.namespace = namespace("e.other");
+    assert_eq!(f.collection().count(), 3);
+}
+
+#[test]
+fn sparse_and_partial_indexes_leave_documents_out() {
+    let f = Fixture::new();
+    f.insert("{_id: 1, a: 1, b: 5}").unwrap();
+    f.index("{key: {a: 1}, name: 's', sparse: true}").unwrap();
+    f.index("{key: {a: 1}, name: 'p', partialFilterExpression: {b: {$gt: 3}}}").unwrap();
+    f.insert("{_id: 2, b: 1}").unwrap();
+    f.insert("{_id: 3, a: 0, b: 1}").unwrap();
+    f.insert("{_id: 4, a: null, b: 9}").unwrap();
+    assert_eq!((f.ids("s"), f.ids("p")), ("4 3 1".into(), "4 1".into()));
+    let refused = f.index("{key: {a: 1}, name: 'q', partialFilterExpression: {b: {$ne: 3}}}");
+    assert!(error(refused).starts_with("67: unsupported expression in partial index"));
+    f.check_valid();
+}
+
+#[test]
+fn collmod_changes_indexes_and_validators() {
+    let mut f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a_1', expireAfterSeconds: 5}").unwrap();
+    let change = parse("{name: 'a_1', expireAfterSeconds: 9, hidden: true}");
+    let changes = CollMod { index: Some(change.as_doc()), ..CollMod::default() };
+    let reply = f.store.coll_mod(&f.namespace, changes).unwrap();
+    assert_eq!(
+        reply.as_doc().to_string(),
+        "{ expireAfterSeconds_old: 5, expireAfterSeconds_new: 9, hidden_old: false, \
+         hidden_new: true }"
+    );
+    let validator = parse("{a: {$gt: 0}}");
+    let changes = CollMod { validator: Some(validator.as_doc()), ..CollMod::default() };
+    f.store.coll_mod(&f.namespace, changes).unwrap();
+    f.reopen();
+    assert!(f.collection().index("a_1").unwrap().spec.hidden);
+    assert_eq!(error(f.insert("{_id: 1, a: 0}")), "121: Document failed validation");
+    f.insert("{_id: 1, a: 1}").unwrap();
+}
+
+#[test]
+fn capped_collections_keep_their_size() {
+    let mut f = Fixture::new();
+    f.namespace = namespace("d.capped");
+    let options = parse("{capped: true, size: 100000, max: 3}");
+    f.store.create_collection(&f.namespace, options.as_doc()).unwrap();
+    (1..=10).for_each(|id| drop(f.insert(&format!("{{_id: {id}}}")).unwrap()));
+    assert_eq!(f.docs(), "{ _id: 8 } { _id: 9 } { _id: 10 }");
+    f.check_valid();
+    let refused = f.store.create_collection(&namespace("d.x"), parse("{capped: true}").as_doc());
+    assert_eq!(error(refused), "72: the 'size' field is required when 'capped' is true");
+}

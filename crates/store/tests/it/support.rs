@@ -1,0 +1,91 @@
+//! What the tests share: a store, documents from text, checks of the whole.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, DocBuf, json, text::doc_text};
+use nagi_error::Result;
+use nagi_kv::{Engine, Memory};
+use nagi_store::{
+    BuildOptions, Collection, CreatedIndexes, Namespace, RecordId, Store, StoreOptions,
+    WriteOptions,
+};
+
+pub(crate) struct Fixture {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) namespace: Namespace,
+}
+
+pub(crate) fn parse(text: &str) -> DocBuf {
+    json::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+impl Fixture {
+    /// An empty store with an empty collection `d.c`.
+    pub(crate) fn new() -> Fixture {
+        let engine: Arc<dyn Engine> = Arc::new(Memory::new());
+        let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
+        let namespace = Namespace::parse("d.c").unwrap();
+        store.create_collection(&namespace, Doc::EMPTY).unwrap();
+        Fixture { engine, store, namespace }
+    }
+
+    /// The same data, opened again.
+    pub(crate) fn reopen(&mut self) {
+        self.store = Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap();
+    }
+
+    pub(crate) fn collection(&self) -> Arc<Collection> {
+        self.store.collection(&self.namespace).unwrap()
+    }
+
+    pub(crate) fn insert(&self, text: &str) -> Result<RecordId> {
+        let (collection, doc) = (self.collection(), parse(text));
+        self.store.write(WriteOptions::default(), &mut |txn| txn.insert(&collection, doc.as_doc()))
+    }
+
+    pub(crate) fn index(&self, spec: &str) -> Result<CreatedIndexes> {
+        let spec = parse(spec);
+        self.store.create_indexes(&self.namespace, &[spec.as_doc()], BuildOptions::default())
+    }
+
+    /// `_id`s of the records an index points to, in its order.
+    pub(crate) fn ids(&self, index: &str) -> String {
+        let collection = self.collection();
+        let snapshot = self.store.snapshot().unwrap();
+        let reader = snapshot.reader();
+        let index = collection.index(index).unwrap();
+        let mut cursor = reader.index_cursor(index, true, &[], &[]).unwrap();
+        let (mut ids, mut buf) = (Vec::new(), Vec::new());
+        while cursor.advance().unwrap() {
+            let doc = reader.record(&collection, cursor.record_id(), &mut buf).unwrap().unwrap();
+            ids.push(doc.get("_id").to_string());
+        }
+        ids.join(" ")
+    }
+
+    /// All documents in the order of insertion.
+    pub(crate) fn docs(&self) -> String {
+        let mut cursor = self.store.latest().scan(&self.collection(), true).unwrap();
+        let mut docs = Vec::new();
+        while cursor.advance().unwrap() {
+            docs.push(doc_text(cursor.doc()));
+        }
+        docs.join(" ")
+    }
+
+    pub(crate) fn check_valid(&self) {
+        let report = self.store.validate(&self.collection()).unwrap();
+        assert!(report.errors.is_empty(), "{:?}", report.errors);
+        assert_eq!(report.record_count, self.collection().count());
+        assert_eq!(report.data_bytes, self.collection().data_bytes());
+    }
+}
+
+/// Code and message of an error.
+pub(crate) fn error<T>(result: Result<T>) -> String {
+    match result {
+        Ok(_) => "ok".to_owned(),
+        Err(error) => format!("{}: {}", error.code().0, error.message()),
+    }
+}
