@@ -166,7 +166,7 @@ fn with_txn<T>(
     f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
 ) -> Result<T> {
     let check = || env.interrupt().check();
-    store.write(WriteOptions { durability, interrupt: Some(&check) }, f)
+    store.write(WriteOptions { durability, interrupt: Some(&check), ..Default::default() }, f)
 }
 
 /// What a change did to one record.
