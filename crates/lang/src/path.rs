@@ -245,10 +245,7 @@ where
         let found = match value {
             value if at + 1 == path.len() => test(value, outer)?,
             Value::Doc(inner) => walk(inner, path, at + 1, leaf, outer, test)?,
-            // Positions below a position: the inner array is looked into by position only.
-            Value::Array(inner) => {
-                walk(Doc::trusted(inner.as_bytes()), path, at + 1, leaf, outer, test)?
-            }
+            Value::Array(inner) => enter(inner, path, at + 1, leaf, outer, test)?,
             _ => false,
         };
         if found {

@@ -65,6 +65,11 @@ impl Bits {
             Value::Binary(data) => self.run(|at| {
                 data.bytes.get(at as usize / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
             }),
+            // Decimals are rounded; those that do not fit read as the least int64, as MongoDB does.
+            Value::Decimal128(d) => {
+                let n = d.round(0).to_i64().unwrap_or(i64::MIN);
+                self.run(|at| n >> at.min(63) & 1 == 1)
+            }
             value if value.is_number() => match number::as_i64_exact(value) {
                 Some(n) => self.run(|at| n >> at.min(63) & 1 == 1),
                 None => false,

@@ -95,9 +95,10 @@ impl Filter {
                 }
                 Ok(true)
             }
+            // As in MongoDB, a branch that matched does not tell its position.
             Filter::Or(any) => {
                 for part in any {
-                    if part.test(doc, cx, position)? {
+                    if part.test(doc, cx, &mut Position::Ignored)? {
                         return Ok(true);
                     }
                 }

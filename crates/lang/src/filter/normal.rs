@@ -2,7 +2,8 @@
 //!
 //! Nested conjunctions and disjunctions of the same kind are flattened, constants are folded, a list
 //! of one stands for itself, `$in` of one value becomes `$eq`, and the parts of a conjunction are
-//! ordered by kind and path, so that filters that differ in order only are the same.
+//! ordered by kind and path, so that filters that differ in order only are mostly the same. The order
+//! of several conditions on one path stays: the last one decides what a positional `$` means.
 
 use std::cmp::Ordering;
 
@@ -104,7 +105,7 @@ fn single(list: InList) -> Pred {
     }
 }
 
-/// By kind of node, then by path, then by operand.
+/// By kind of node, then by path.
 fn order(a: &Filter, b: &Filter) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(|| match (a, b) {
         (Filter::Field { path: pa, pred: a }, Filter::Field { path: pb, pred: b }) => {
@@ -128,9 +129,6 @@ fn lists(a: &[Filter], b: &[Filter]) -> Ordering {
 
 fn operands(a: &Pred, b: &Pred) -> Ordering {
     match (a, b) {
-        (Pred::Compare { value: a, .. }, Pred::Compare { value: b, .. }) => {
-            nagi_bson::compare::values(a.value(), b.value())
-        }
         (Pred::ElemMatchObject(a), Pred::ElemMatchObject(b))
         | (Pred::ElemMatchValue(a), Pred::ElemMatchValue(b)) => order(a, b),
         _ => Ordering::Equal,

@@ -16,6 +16,8 @@ pub type Equality<'f> = (&'f str, Value<'f>);
 /// The equalities of a filter, by path.
 #[derive(Debug, Default)]
 pub struct Seed<'f> {
+    /// Whether only `_id` and what is below it count.
+    only_id: bool,
     equalities: BTreeMap<&'f str, &'f ValueBuf>,
 }
 
@@ -35,14 +37,14 @@ impl<'f> Seed<'f> {
     /// # Errors
     /// 54 when `_id` is fixed twice, 111 when only a field below `_id` is fixed.
     pub fn of_id(filter: &'f Filter) -> Result<Seed<'f>> {
-        let mut all = Seed::of(filter)?;
+        let mut all = Seed { only_id: true, ..Seed::default() };
+        all.collect(filter)?;
         if let Some(path) = all.equalities.keys().find(|path| path.starts_with("_id.")) {
             bail!(
                 Code::NOT_EXACT_VALUE_FIELD,
                 "field at '_id' must be exactly specified, field at sub-path '{path}'found"
             );
         }
-        all.equalities.retain(|path, _| *path == "_id");
         Ok(all)
     }
 
@@ -68,6 +70,9 @@ impl<'f> Seed<'f> {
     }
 
     fn add(&mut self, path: &'f str, value: &'f ValueBuf) -> Result<()> {
+        if self.only_id && path != "_id" && !below(path, "_id") {
+            return Ok(());
+        }
         for other in self.equalities.keys() {
             if *other == path {
                 bail!(

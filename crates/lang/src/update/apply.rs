@@ -10,7 +10,6 @@ use super::ops::{At, Viability};
 use super::tree::{Node, name_order};
 use super::{Operators, UpdateCx, check};
 use crate::filter::MatchInfo;
-use crate::path::array_index;
 
 /// Nulls that one update may add in front of a new array element.
 const BACKFILL_MAX: usize = 1_500_000;
@@ -240,13 +239,17 @@ impl<'a> Walk<'a> {
     ) -> Result<()> {
         let mut wanted: Vec<(usize, Child<'a>)> = Vec::new();
         for child in self.children(nodes)? {
-            match array_index(child.name) {
-                Some(at) => wanted.push((at as usize, child)),
+            match position_named(child.name) {
+                Some(at) if wanted.iter().any(|(other, _)| *other == at) => {
+                    return self.below(child.name, |walk| walk.conflict());
+                }
+                Some(at) => wanted.push((at, child)),
                 None => {
                     self.below(child.name, |walk| walk.blocked(&child, name, Value::Array(old)))?;
                 }
             }
         }
+        wanted.sort_by_key(|(at, _)| *at);
         let mut wanted = wanted.into_iter().peekable();
         let mut count = 0;
         for (at, value) in old.iter().enumerate() {
@@ -353,6 +356,12 @@ impl<'a> Walk<'a> {
     fn at(&self) -> At<'_, 'a> {
         At { path: &self.path, root: self.root, cx: &self.cx, inserting: self.inserting }
     }
+}
+
+/// An array position as updates read it: digits, leading zeros allowed.
+fn position_named(name: &str) -> Option<usize> {
+    let digits = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+    if digits { name.parse().ok() } else { None }
 }
 
 fn merge<'a>(children: &mut Vec<Child<'a>>, name: &'a str, node: &'a Node) {

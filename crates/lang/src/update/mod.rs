@@ -121,6 +121,11 @@ impl Update {
         matches!(&self.kind, Kind::Operators(operators) if operators.positional)
     }
 
+    /// A replacement without `_id` counts as a change even if it changes nothing, as in MongoDB.
+    fn always_counts(&self) -> bool {
+        matches!(&self.kind, Kind::Replacement(replacement) if replacement.id().is_missing())
+    }
+
     /// Writes the updated form of `doc` behind what is in `out`. Nothing is written when nothing
     /// changes.
     ///
@@ -141,7 +146,7 @@ impl Update {
             Kind::Pipeline(pipeline) => pipeline.apply(doc, cx, out),
         };
         let outcome = outcome.and_then(|()| check::size(out.len() - start));
-        if outcome.is_err() || out[start..] == *doc.as_bytes() {
+        if outcome.is_err() || (out[start..] == *doc.as_bytes() && !self.always_counts()) {
             out.truncate(start);
             return outcome.map(|()| Applied::NoOp);
         }

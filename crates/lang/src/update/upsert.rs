@@ -10,7 +10,7 @@ use nagi_error::{Code, Result, bail};
 use super::replace::{altered, no_array};
 use super::{Kind, Update, UpdateCx, check, pipeline};
 use crate::filter::{Filter, MatchInfo, Seed};
-use crate::path::FieldPath;
+use crate::path::{FieldPath, lookup};
 
 impl Update {
     /// Writes the document to insert; `new_id` becomes its `_id` if neither filter nor update gives
@@ -59,7 +59,9 @@ impl Update {
                 let seed = seed_of(filter, cx)?;
                 let mut made = Vec::new();
                 operators.run(seed, MatchInfo::default(), true, cx, &mut made)?;
-                finish(Doc::trusted(&made), new_id, out)
+                let made = Doc::trusted(&made);
+                check_names(filter, made)?;
+                finish(made, new_id, out)
             }
             Kind::Pipeline(stages) => {
                 let seed = seed_of(filter, cx)?;
@@ -85,8 +87,10 @@ fn seed_of<'a>(filter: &Filter, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
     let seed = Seed::of(filter)?;
     let mut root = Level::default();
     for (path, value) in seed.iter() {
+        if path.is_empty() {
+            bail!(Code::ILLEGAL_OPERATION, "Cannot call setValue on the root object");
+        }
         let path = FieldPath::new(path);
-        check_path(&path)?;
         root.put(&path, 0, value);
     }
     let mut bytes = Vec::new();
@@ -96,12 +100,16 @@ fn seed_of<'a>(filter: &Filter, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
     Ok(Doc::trusted(cx.arena.alloc_slice_copy(&bytes)))
 }
 
-fn check_path(path: &FieldPath) -> Result<()> {
-    if path.as_str().is_empty() {
-        bail!(Code::ILLEGAL_OPERATION, "Cannot call setValue on the root object");
-    }
-    for part in path.parts() {
-        if part.starts_with('$') && !matches!(part, "$id" | "$ref" | "$db") {
+/// Names with `$` may come from the filter, but not stay.
+fn check_names(filter: &Filter, made: Doc<'_>) -> Result<()> {
+    for (path, _) in Seed::of(filter)?.iter() {
+        let path = FieldPath::new(path);
+        let dollar = path
+            .parts()
+            .find(|part| part.starts_with('$') && !matches!(*part, "$id" | "$ref" | "$db"));
+        if let Some(part) = dollar
+            && !lookup(made, &path).is_missing()
+        {
             bail!(
                 Code::DOLLAR_PREFIXED_FIELD_NAME,
                 "The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage."

@@ -169,8 +169,10 @@ fn run_update(mut docs: Vec<DocBuf>, request: Doc<'_>) -> Outcome {
                 modified += b;
             }
             Err(error) => {
-                code = Some(error.code().0);
-                break;
+                code = code.or(Some(error.code().0));
+                if !matches!(request.get("ordered"), Value::Bool(false)) {
+                    break;
+                }
             }
         }
     }

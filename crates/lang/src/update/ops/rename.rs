@@ -53,14 +53,16 @@ fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
 /// What the source holds, `Missing` if nothing.
 ///
 /// # Errors
-/// 2 when an array is on the way, 28 when a scalar is.
+/// 2 when an array element is on the way, 28 when a value without fields is.
 fn source<'a>(path: &FieldPath, at: &At<'_, 'a>) -> Result<Value<'a>> {
     let mut value = Value::Doc(at.root);
     for component in 0..path.len() {
         value = match value {
             Value::Doc(doc) => doc.get(path.part(component)),
             Value::Missing => return Ok(Value::Missing),
-            Value::Array(_) => return Err(in_array("source", path.as_str(), at, component)),
+            Value::Array(_) if path.index(component).is_some() => {
+                return Err(in_array("source", path.as_str(), at, component));
+            }
             scalar => {
                 let field = path.part(component - 1);
                 bail!(
