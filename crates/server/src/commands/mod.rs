@@ -23,6 +23,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &session::ABORT_TRANSACTION,
     &crud::AGGREGATE,
     &diagnose::BUILD_INFO,
+    &crud::BULK_WRITE,
     &collection::COLL_MOD,
     &diagnose::COLL_STATS,
     &session::COMMIT_TRANSACTION,
