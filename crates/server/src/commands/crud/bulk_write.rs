@@ -5,7 +5,7 @@
 
 use nagi_store::{Durability, Namespace};
 
-use super::insert::{durability, insert_all};
+use super::insert::{How, durability, insert_all};
 use super::outcome::{check_batch, ends_command};
 use super::update::{end_durability, update_one};
 use super::{delete, update};
@@ -201,7 +201,8 @@ fn run_all(
         let ns = &namespaces[statements[at].ns_index];
         let run_len = insert_run(&statements[at..]);
         if run_len > 0 {
-            run_inserts(cx, ns, &statements[at..at + run_len], at, ordered, concern, report)?;
+            let how = How { durability: durability(concern), bypass: args.bypass == Some(true) };
+            run_inserts(cx, ns, &statements[at..at + run_len], at, ordered, how, report)?;
             at += run_len;
             continue;
         }
@@ -225,7 +226,7 @@ fn run_inserts(
     statements: &[Statement<'_>],
     at: usize,
     ordered: bool,
-    concern: &WriteConcern<'_>,
+    how: How,
     report: &mut Report,
 ) -> Result<()> {
     let docs = statements.iter().filter_map(|s| match s.op {
@@ -233,7 +234,7 @@ fn run_inserts(
         _ => None,
     });
     let docs = docs.collect::<Vec<_>>();
-    let outcome = insert_all(cx, ns, &docs, ordered, durability(concern))?;
+    let outcome = insert_all(cx, ns, &docs, ordered, how)?;
     report.totals.inserted += outcome.count;
     let mut errors = outcome.errors.iter().peekable();
     for index in 0..docs.len() {

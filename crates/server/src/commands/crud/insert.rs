@@ -44,11 +44,20 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_batch(docs.len())?;
     cx.server.fsync.wait(&|| cx.check())?;
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
-    let outcome = insert_all(cx, &ns, &docs, args.ordered != Some(false), durability(&concern))?;
+    let how = How { durability: durability(&concern), bypass: args.bypass == Some(true) };
+    let outcome = insert_all(cx, &ns, &docs, args.ordered != Some(false), how)?;
     cx.done.inserted = Some(outcome.count);
     outcome.write(req, out);
     cx.connection.keep_namespace(ns);
     Ok(())
+}
+
+/// How inserts are committed.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub(super) durability: Durability,
+    /// `bypassDocumentValidation`.
+    pub(super) bypass: bool,
 }
 
 /// Inserts a batch, chunk by chunk. With `ordered` it ends at the first error.
@@ -57,13 +66,13 @@ pub(super) fn insert_all(
     ns: &Namespace,
     docs: &[Doc<'_>],
     ordered: bool,
-    durability: Durability,
+    how: How,
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut at = 0;
     while at < docs.len() && !(ordered && !outcome.errors.is_empty()) {
         let end = at + chunk_count(&docs[at..]);
-        insert_chunk(cx, ns, &docs[at..end], at, ordered, durability, &mut outcome)?;
+        insert_chunk(cx, ns, &docs[at..end], at, ordered, how, &mut outcome)?;
         at = end;
     }
     cx.server.metrics.ops.insert.add(docs.len() as u64);
@@ -87,11 +96,15 @@ fn insert_chunk(
     docs: &[Doc<'_>],
     at: usize,
     ordered: bool,
-    durability: Durability,
+    how: How,
     outcome: &mut Outcome,
 ) -> Result<()> {
     let check = || cx.check();
-    let options = WriteOptions { durability, interrupt: Some(&check) };
+    let options = WriteOptions {
+        durability: how.durability,
+        interrupt: Some(&check),
+        bypass_validation: how.bypass,
+    };
     loop {
         let written =
             cx.store().write(options, &mut |txn| attempt_chunk(txn, ns, docs, at, ordered));
