@@ -1,6 +1,7 @@
 //! Tests of the store on the memory engine.
 
 mod build;
+mod cost;
 mod ddl;
 mod keys;
 mod model;
