@@ -3,6 +3,7 @@
 mod build;
 mod cost;
 mod ddl;
+mod golden;
 mod keys;
 mod model;
 mod random;
