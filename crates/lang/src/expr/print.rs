@@ -8,7 +8,7 @@ pub(crate) fn double(n: f64) -> String {
     if n.is_infinite() {
         return if n > 0.0 { "Infinity".into() } else { "-Infinity".into() };
     }
-    general(n, 15)
+    general(n, 16)
 }
 
 /// C's `%.<digits>g`.

@@ -62,7 +62,10 @@ pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
         let at = text.len() - rest.len();
         let next = part(rest, &mut found);
         rest = next.ok_or_else(|| {
-            failure(text, format!("{at}: Unexpected character '{}'", &rest[..1.min(rest.len())]))
+            failure(
+                text,
+                format!("{at}: Unexpected character '{}'", rest.chars().next().unwrap_or(' ')),
+            )
         })?;
     }
     if let Some(moment) = found.moment {
