@@ -188,7 +188,10 @@ fn to_integer(value: Value<'_>, kind: Type, min: i64, max: i64) -> Result<i64> {
         Value::Int64(n) => n,
         Value::Double(n) => {
             check_finite(n)?;
-            // Cut toward zero first: 2147483647.9 fits an int.
+            // The number itself must be in range: 2147483647.5 is no int, 2.5 is 2.
+            if n < min as f64 || n > max as f64 {
+                return Err(overflow(value));
+            }
             number::f64_as_i64_exact(n.trunc()).ok_or_else(|| overflow(value))?
         }
         Value::Decimal128(n) => {
@@ -302,10 +305,7 @@ fn base64(bytes: &[u8]) -> String {
 fn binary_text(data: Binary<'_>, format: Option<&str>) -> Result<String> {
     let bad = |format: &str| failure(format_args!("Failed to convert binData to {format}"));
     match format {
-        None => Err(Error::new(
-            Code::Location(4341115),
-            "Conversion from binData to string requires a 'format'".to_owned(),
-        )),
+        None => Err(unsupported(Value::Binary(data), Type::String)),
         Some("auto") if data.subtype == 4 => uuid_text(data.bytes).ok_or_else(|| bad("uuid")),
         Some("auto" | "base64") => Ok(base64(data.bytes)),
         Some("base64url") => {

@@ -24,7 +24,7 @@ use super::{Eval, Expr, ParseCx, parse};
 
 /// One operator with named arguments.
 #[derive(Debug)]
-pub struct Named {
+pub(super) struct Named {
     pub(super) name: &'static str,
     /// Names, with the code of the error if an argument is required and absent.
     pub(super) params: &'static [(&'static str, Option<i32>)],
