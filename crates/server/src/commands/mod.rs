@@ -53,7 +53,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &legacy::GET_LAST_ERROR,
     &diagnose::GET_LOG,
     &crud::GET_MORE,
-    &legacy::GET_NONCE,
+    &legacy::GETNONCE,
     &admin::GET_PARAMETER,
     &legacy::GET_PREV_ERROR,
     &handshake::HELLO,
