@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value, json};
-use nagi_server::{
-    Connection, Log, LogDestination, Outcome, Peer, Server, ServerConfig,
-};
+use nagi_server::{Connection, Log, LogDestination, Outcome, Peer, Server, ServerConfig};
 use nagi_store::{Store, StoreOptions};
 
 /// A server on the memory engine, test commands allowed.

@@ -9,36 +9,46 @@ use crate::client::{Client, server};
 
 /// Fields whose value differs from run to run, at any depth.
 const VOLATILE: &[&str] = &[
-    "uuid", "localTime", "processId", "connectionId", "lsid", "currentTime", "localUpdateWallClockTime",
-    "nonce", "oidMachine",
+    "uuid",
+    "localTime",
+    "processId",
+    "connectionId",
+    "lsid",
+    "currentTime",
+    "localUpdateWallClockTime",
+    "nonce",
+    "oidMachine",
 ];
 
 #[test]
 fn commands() {
     let mut client = Client::new(&server());
     let mut cursor = 0;
-    nagi_testkit::golden::run_files(&nagi_testkit::golden::dir("commands"), &mut |_, verb, input| {
-        if verb == "begin" {
-            client = Client::new(&server());
-            return String::new();
-        }
-        let text = input.replace("$CURSOR", &format!("NumberLong(\"{cursor}\")"));
-        let body = match json::parse(&text) {
-            Ok(body) => body,
-            Err(error) => return format!("bad input: {error}"),
-        };
-        let db = if verb == "admin" { "admin" } else { "test" };
-        let reply = client.run(db, body.as_doc());
-        if let Some(Value::Int64(id)) = reply.get("cursor").as_doc().map(|c| c.get("id"))
-            && id != 0
-        {
-            cursor = id;
-        }
-        match verb {
-            "shape" => shape(reply.as_doc()),
-            _ => print(&reply),
-        }
-    });
+    nagi_testkit::golden::run_files(
+        &nagi_testkit::golden::dir("commands"),
+        &mut |_, verb, input| {
+            if verb == "begin" {
+                client = Client::new(&server());
+                return String::new();
+            }
+            let text = input.replace("$CURSOR", &format!("NumberLong(\"{cursor}\")"));
+            let body = match json::parse(&text) {
+                Ok(body) => body,
+                Err(error) => return format!("bad input: {error}"),
+            };
+            let db = if verb == "admin" { "admin" } else { "test" };
+            let reply = client.run(db, body.as_doc());
+            if let Some(Value::Int64(id)) = reply.get("cursor").as_doc().map(|c| c.get("id"))
+                && id != 0
+            {
+                cursor = id;
+            }
+            match verb {
+                "shape" => shape(reply.as_doc()),
+                _ => print(&reply),
+            }
+        },
+    );
 }
 
 fn print(reply: &DocBuf) -> String {

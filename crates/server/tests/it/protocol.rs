@@ -65,11 +65,9 @@ fn a_cursor_streams_when_asked() {
 #[test]
 fn a_compressed_request_gets_a_compressed_reply() {
     let mut client = Client::new(&server());
-    for compressor in [
-        nagi_wire::Compressor::Snappy,
-        nagi_wire::Compressor::Zlib,
-        nagi_wire::Compressor::Zstd,
-    ] {
+    for compressor in
+        [nagi_wire::Compressor::Snappy, nagi_wire::Compressor::Zlib, nagi_wire::Compressor::Zstd]
+    {
         let text = "text ".repeat(100);
         client.message("test", 0, doc! { "ping": 1, "comment": &text }.as_doc());
         nagi_wire::compress(&mut client.frame, 0, compressor, &mut Vec::new());
