@@ -2,7 +2,7 @@
 
 use crate::command::prelude::*;
 
-pub(in crate::commands) static SET_DEFAULT_RWCONCERN: Command = Command {
+pub(in crate::commands) static SET_DEFAULT_RW_CONCERN: Command = Command {
     name: "setDefaultRWConcern",
     help: "Sets the default read and write concern of a replica set.",
     admin_only: true,

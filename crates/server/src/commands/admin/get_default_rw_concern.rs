@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::command::prelude::*;
 
-pub(in crate::commands) static GET_DEFAULT_RWCONCERN: Command = Command {
+pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
     name: "getDefaultRWConcern",
     help: "Default read and write concern.",
     admin_only: true,
