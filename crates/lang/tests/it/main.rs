@@ -4,4 +4,5 @@ mod golden_docs;
 mod golden_expr;
 mod known;
 mod pipeline;
+mod properties;
 mod recorded;
