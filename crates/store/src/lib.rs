@@ -27,6 +27,7 @@ mod namespace;
 mod reader;
 mod record;
 mod store;
+mod ttl;
 mod txn;
 mod upkeep;
 mod validate;
@@ -36,7 +37,7 @@ pub use catalog::{
     Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
     IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
-pub use index::{Index, IndexKind, IndexSpec, KeyPart};
+pub use index::{Index, IndexKind, IndexSpec, KeyPart, hash_value};
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
 pub use reader::{IndexCursor, Reader, RecordCursor, Snapshot};
