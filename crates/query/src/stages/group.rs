@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 use nagi_bson::{ValueBuf, compare};
 use nagi_error::Error;
 use nagi_lang::{
-    accum::{AccumSpec, Accumulator},
+    accum::{AccumSpec, Accumulator, parse_group_key},
     expr::{Deps, Expr},
 };
 
@@ -43,7 +43,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             if id.is_some() {
                 bail!(Code::Location(15948), "a group's _id may only be specified once");
             }
-            id = Some(group_id(element.value(), cx)?);
+            id = Some(parse_group_key(element.value(), &mut cx.lang())?);
             continue;
         }
         if name == "$doingMerge" {
@@ -57,18 +57,6 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     };
     let grouping = Grouping { id, fields, allow_disk_use: cx.allow_disk_use };
     Ok(Box::new(Group { grouping: Arc::new(grouping), text: doc.to_buf() }))
-}
-
-/// An object is an expression if its first field is an operator, else a document of expressions.
-fn group_id(value: Value<'_>, cx: &PipelineCx<'_>) -> Result<Expr> {
-    if let Value::Doc(doc) = value
-        && doc.count() > 1
-        && doc.first().is_some_and(|e| !e.name().starts_with('$'))
-        && doc.iter().any(|e| e.name().starts_with('$'))
-    {
-        bail!(Code::Location(17390), "$group does not support inclusion-style expressions");
-    }
-    Expr::parse(value, &mut cx.lang())
 }
 
 impl Stage for Group {
