@@ -2,6 +2,7 @@
 
 mod golden_docs;
 mod golden_expr;
+mod hostile;
 mod known;
 mod pipeline;
 mod properties;
