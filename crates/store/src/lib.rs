@@ -27,7 +27,6 @@ mod namespace;
 mod reader;
 mod record;
 mod store;
-mod ttl;
 mod txn;
 mod upkeep;
 mod validate;

@@ -60,9 +60,7 @@ impl Accumulator for Spread {
         else {
             return Ok(());
         };
-        if self.count == 0 {
-            (self.count, self.mean, self.squares) = (count, mean, squares);
-        } else if count > 0 {
+        if count > 0 {
             let (ours, theirs) = (self.count as f64, count as f64);
             let delta = mean - self.mean;
             let total = ours + theirs;

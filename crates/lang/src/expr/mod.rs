@@ -23,7 +23,6 @@ mod deps;
 mod eval;
 mod fold;
 mod forms;
-mod named;
 mod names;
 mod ops;
 mod parse;
@@ -34,7 +33,7 @@ pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;
 pub use eval::{Eval, Metadata, Vars};
-pub use names::{check_field_name, parse_field_path};
+pub use names::{check_field_name, check_variable_write, parse_field_path};
 pub use path::ExprPath;
 
 use nagi_bson::{Value, ValueBuf};

@@ -69,7 +69,7 @@ pub(crate) fn check_variable_read(name: &str) -> Result<()> {
 }
 
 /// Checks a variable's name where it is bound by a user.
-pub(crate) fn check_variable_write(name: &str) -> Result<()> {
+pub fn check_variable_write(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         bail!(Code::Location(16866), "empty variable names are not allowed");
     };
