@@ -7,14 +7,17 @@ use std::sync::Arc;
 
 use nagi_bson::{Array, ArrayBuf, Doc, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::expr::{Deps, LetVars, Vars};
+use nagi_lang::{
+    expr::{Deps, LetVars, Vars},
+    filter::Filter,
+};
 use nagi_store::{Catalog, Collection, Namespace, Store};
 
 use crate::{
     execution::{Execution, Parts, Purpose},
     find::{FindRequest, reads, summary},
     plan::{self, FindSpec, Hint, Plan},
-    source::{Cx, Env, Source},
+    source::{Cx, Env},
     stages::{Pipeline, PipelineCx, Step, Within},
 };
 
@@ -29,6 +32,8 @@ pub struct AggregateRequest<'a> {
     pub let_vars: Doc<'a>,
     pub hint: Option<Hint<'a>>,
     pub allow_disk_use: bool,
+    /// This server's name, as some stages print it.
+    pub host: &'a str,
 }
 
 impl<'a> AggregateRequest<'a> {
@@ -39,6 +44,7 @@ impl<'a> AggregateRequest<'a> {
             let_vars: Doc::EMPTY,
             hint: None,
             allow_disk_use: true,
+            host: "",
         }
     }
 }
@@ -116,11 +122,20 @@ pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option
 pub(crate) fn assemble(
     collection: Option<Arc<Collection>>,
     pipeline: &Pipeline,
+    extra: Option<Filter>,
     hint: Option<Hint<'_>>,
     allow_disk_use: bool,
     cx: &mut Cx<'_>,
 ) -> Result<Assembled> {
     let head = pipeline.head();
+    if begins(pipeline) {
+        return Ok(Assembled { plan: plan::nothing(), planned: 0, collection: None });
+    }
+    let filter = match (extra, &*head.filter) {
+        (None, _) => head.filter,
+        (Some(extra), Filter::AlwaysTrue) => Arc::new(extra),
+        (Some(extra), own) => Arc::new(Filter::And(vec![extra, own.clone()]).normalize()),
+    };
     let spec = FindSpec {
         sort: head.sort,
         skip: head.skip,
@@ -128,7 +143,7 @@ pub(crate) fn assemble(
         hint,
         allow_disk_use,
         needed: needed(pipeline, head.stages),
-        ..FindSpec::new(collection.clone(), head.filter)
+        ..FindSpec::new(collection.clone(), filter)
     };
     let plan = plan::plan(&spec, cx)?;
     Ok(Assembled { plan, planned: head.stages, collection })
@@ -141,23 +156,14 @@ fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
     (stage.needs(&mut deps) && !deps.whole).then_some(deps.paths)
 }
 
-/// Opens a pipeline over a collection: the plan and the stages above it.
-pub(crate) fn open_pipeline(
-    collection: Option<Arc<Collection>>,
-    pipeline: &Pipeline,
-    cx: &mut Cx<'_>,
-) -> Result<Box<dyn Source>> {
-    let assembled = assemble(collection, pipeline, None, true, cx)?;
-    Ok(pipeline.open(assembled.planned, plan::open(&assembled.plan.root, &plan::Opener::default())))
-}
-
 pub(crate) fn parse(
     request: &AggregateRequest<'_>,
     pipeline: Array<'_>,
     lets: &LetVars,
 ) -> Result<Pipeline> {
     let mut cx = PipelineCx {
-        db: request.namespace.database(),
+        namespace: request.namespace,
+        host: request.host,
         lets: lets.names(),
         depth: 0,
         allow_disk_use: request.allow_disk_use,
@@ -182,7 +188,8 @@ pub fn aggregate(
     let values = lets.values();
     let vars = Vars::new(&values);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
-    let assembled = assemble(collection, &pipeline, request.hint, request.allow_disk_use, &mut cx)?;
+    let assembled =
+        assemble(collection, &pipeline, None, request.hint, request.allow_disk_use, &mut cx)?;
     let root = plan::open(&assembled.plan.root, &plan::Opener::default());
     let root = pipeline.open(assembled.planned, root);
     let reads = reads(assembled.collection, &assembled.plan);
@@ -209,5 +216,5 @@ pub fn writes(pipeline: Array<'_>) -> bool {
 
 /// Whether the stage begins a pipeline with documents of its own.
 pub(crate) fn begins(pipeline: &Pipeline) -> bool {
-    pipeline.stages.first().is_some_and(|stage| matches!(stage.step(), Step::Begins(_)))
+    pipeline.stages.first().is_some_and(|stage| matches!(stage.step(), Step::Begins))
 }

@@ -111,7 +111,7 @@ pub(crate) fn parse(request: &FindRequest<'_>, now_ms: i64) -> Result<Parsed> {
     let mut cx = ParseCx::with_let(lets.names());
     let filter = Filter::parse(request.filter, &mut cx)?.normalize();
     let sort = parse_sort(request.sort)?;
-    let projection = Projection::parse(request.projection, &mut cx)?.map(Arc::new);
+    let projection = Projection::parse(request.projection, &filter, &mut cx)?.map(Arc::new);
     Ok(Parsed { filter: Arc::new(filter), sort, projection, lets })
 }
 

@@ -1,30 +1,40 @@
-//! The projection of a `find`: an aggregation projection, and what only `find` knows (`a.$`,
-//! `$slice`, `$elemMatch`).
+//! The projection of a `find` with what a plan needs to know of it.
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_bson::{Doc, DocBuf, DocWriter};
 use nagi_error::Result;
 use nagi_lang::{
-    expr::{Deps, Eval, ParseCx},
-    filter::MatchInfo,
-    project::{Action, AggProjection, Mode, Node},
+    expr::{Eval, ParseCx},
+    filter::{Filter, MatchInfo},
+    project,
 };
 
-/// A parsed projection.
+/// A parsed projection that does something.
 pub(crate) struct Projection {
-    shape: AggProjection,
+    shape: project::Projection,
     text: DocBuf,
+    simple: bool,
 }
 
 impl Projection {
-    /// Parses the `projection` argument; `{}` is none.
-    pub(crate) fn parse(spec: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Option<Projection>> {
+    /// Parses the `projection` argument; what leaves every document as it is is none.
+    pub(crate) fn parse(
+        spec: Doc<'_>,
+        filter: &Filter,
+        cx: &mut ParseCx<'_>,
+    ) -> Result<Option<Projection>> {
         if spec.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Projection {
-            shape: AggProjection::parse(Value::Doc(spec), cx)?,
-            text: spec.to_buf(),
-        }))
+        let shape = project::Projection::parse_find(spec, Some(filter), cx)?;
+        if shape.is_identity() {
+            return Ok(None);
+        }
+        let simple = spec.iter().all(|field| {
+            let value = field.value();
+            (value.is_number() || matches!(value, nagi_bson::Value::Bool(_)))
+                && !field.name().contains('.')
+        });
+        Ok(Some(Projection { shape, text: spec.to_buf(), simple }))
     }
 
     /// As it was given, for explain.
@@ -34,40 +44,25 @@ impl Projection {
 
     /// Whether `apply` needs to know how the document matched.
     pub(crate) fn needs_match(&self) -> bool {
-        false
+        self.shape.needs_position()
     }
 
     /// Whether it only keeps or drops whole top-level fields.
     pub(crate) fn is_simple(&self) -> bool {
-        let fields = self.shape.root().fields();
-        fields.iter().all(|(_, action)| matches!(action, Action::Include | Action::Exclude))
+        self.simple
     }
 
     /// The paths it includes, if it does nothing but include: what an index must hold to cover it.
     pub(crate) fn included(&self) -> Option<Vec<String>> {
-        let root = self.shape.root();
-        if root.mode() != Mode::Include || computes(root) {
-            return None;
-        }
-        let mut deps = Deps::default();
-        self.shape.deps(&mut deps);
-        (!deps.whole).then_some(deps.paths)
+        self.shape.included_paths()
     }
 
     pub(crate) fn apply<'a>(
         &'a self,
         cx: &Eval<'a>,
-        _: Option<MatchInfo>,
+        info: Option<MatchInfo>,
         out: &mut DocWriter<'_>,
     ) -> Result<()> {
-        self.shape.apply(cx, out)
+        self.shape.apply(cx.root, info.unwrap_or_default(), cx, out)
     }
-}
-
-fn computes(node: &Node) -> bool {
-    node.fields().iter().any(|(_, action)| match action {
-        Action::Compute(_) => true,
-        Action::Nested(inner) => computes(inner),
-        _ => false,
-    })
 }

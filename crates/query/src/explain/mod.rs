@@ -115,7 +115,8 @@ pub fn explain(
         }
         other => {
             let subject = run.subject(other)?;
-            run.write(&subject, out)
+            run.write(&subject, out);
+            Ok(())
         }
     }
 }
@@ -217,11 +218,11 @@ impl Run<'_> {
     }
 
     /// Writes `queryPlanner` and `executionStats` of one plan.
-    fn write(&self, subject: &Subject<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    fn write(&self, subject: &Subject<'_>, out: &mut DocWriter<'_>) {
         let filter = &subject.filter;
         query_planner(subject.namespace, filter, &subject.plan, subject.top, out);
         if self.verbosity == Verbosity::QueryPlanner {
-            return Ok(());
+            return;
         }
         let mut source = plan::open(&subject.plan.root, &Opener { counted: true });
         let started = (self.clock_ms)();
@@ -233,7 +234,6 @@ impl Run<'_> {
         let outcome = self.plan_with(&subject.lets, |cx| drain(&mut *source, limit, cx));
         let ran = Ran { outcome, time_ms: (self.clock_ms)() - started };
         execution_stats(subject, &mut *source, &ran, self.verbosity, out);
-        Ok(())
     }
 
     fn aggregate(&self, request: &AggregateRequest<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -246,7 +246,7 @@ impl Run<'_> {
         let filter = pipeline.head().filter;
         let assembled = self.plan_with(&lets, |cx| {
             let disk = request.allow_disk_use;
-            aggregate::assemble(collection, &pipeline, request.hint, disk, cx)
+            aggregate::assemble(collection, &pipeline, None, request.hint, disk, cx)
         })?;
         let subject = Subject {
             namespace: request.namespace,
@@ -256,9 +256,11 @@ impl Run<'_> {
             lets,
         };
         if assembled.planned == pipeline.stages.len() {
-            return self.write(&subject, out);
+            self.write(&subject, out);
+        } else {
+            self.stages(&subject, &pipeline, assembled.planned, out);
         }
-        self.stages(&subject, &pipeline, assembled.planned, out)
+        Ok(())
     }
 
     /// Writes `stages`: the plan as `$cursor`, then each stage above it.
@@ -268,10 +270,10 @@ impl Run<'_> {
         pipeline: &Pipeline,
         planned: usize,
         out: &mut DocWriter<'_>,
-    ) -> Result<()> {
+    ) {
         let begins = aggregate::begins(pipeline);
         let cursor = DocBuf::build(|out| {
-            out.doc("$cursor", |out| self.write(subject, out).err());
+            out.doc("$cursor", |out| self.write(subject, out));
         });
         out.array("stages", |out| {
             if !begins {
@@ -281,7 +283,6 @@ impl Run<'_> {
                 out.doc(|out| stage.explain(out));
             }
         });
-        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 //! every key inside belongs to a document that matches; then the predicate need not be tested again,
 //! and its negation is the complement.
 
-use nagi_bson::{Array, Binary, Doc, Regex, Type, Value, ValueBuf};
+use nagi_bson::{Array, Binary, Doc, Regex, Type, Value};
 use nagi_lang::{
     filter::{CompareOp, Pred},
     regex::Pattern,
@@ -247,9 +247,4 @@ fn is_nan(value: Value<'_>) -> bool {
         Value::Decimal128(d) => d.is_nan(),
         _ => false,
     }
-}
-
-/// One value as the only bound.
-pub(crate) fn point(value: &ValueBuf) -> Intervals {
-    Intervals::point(value.value())
 }

@@ -89,6 +89,11 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     choose::choose(candidates, spec, cx)
 }
 
+/// The plan that reads nothing.
+pub(crate) fn nothing() -> Plan {
+    single(Node::Eof)
+}
+
 fn single(root: Node) -> Plan {
     Plan { root: Arc::new(root), rejected: Vec::new() }
 }

@@ -23,7 +23,7 @@ mod open;
 mod order;
 mod usable;
 
-pub(crate) use build::{FindSpec, distinct_scan, plan};
+pub(crate) use build::{FindSpec, distinct_scan, nothing, plan};
 pub use hint::Hint;
 pub(crate) use interval::{Interval, Intervals};
 pub(crate) use node::{IndexAccess, Node, Plan};

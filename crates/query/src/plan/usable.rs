@@ -5,10 +5,7 @@
 //! values (see `bounds`).
 
 use nagi_bson::Value;
-use nagi_lang::{
-    expr::ParseCx,
-    filter::{Filter, Pred},
-};
+use nagi_lang::filter::{Filter, Pred};
 use nagi_store::{Collection, Index};
 
 use super::{
@@ -40,9 +37,7 @@ fn in_sparse(index: &Index, items: &[Item<'_>]) -> bool {
 }
 
 fn in_partial(index: &Index, items: &[Item<'_>], filter: &Filter) -> bool {
-    let Some(partial) = &index.spec.partial else { return true };
-    let Ok(partial) = Filter::parse(partial.as_doc(), &mut ParseCx::new()) else { return false };
-    implies(filter, items, &partial)
+    index.partial_filter().is_none_or(|partial| implies(filter, items, partial))
 }
 
 /// Whether every document that `filter` (with its `items`) matches is matched by `needed`.

@@ -12,7 +12,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::{IndexCursor, RecordId, keystring};
+use nagi_store::{IndexCursor, KeyPart, RecordId, keystring};
 
 use super::{Cx, Source, SourceStats};
 use crate::plan::{IndexAccess, Interval, Intervals};
@@ -58,10 +58,14 @@ enum Position {
 }
 
 impl Range {
-    fn new(interval: &Interval, descending: bool) -> Range {
+    fn new(interval: &Interval, part: &KeyPart, all: bool) -> Range {
+        let descending = part.descending;
         let encode = |value: &nagi_bson::ValueBuf| {
             let mut out = Vec::new();
-            keystring::append(value.value(), descending, &mut out);
+            let value = value.value();
+            // A hashed field has single values as bounds, or none.
+            let value = if part.hashed && !all { nagi_store::hash_value(value) } else { value };
+            keystring::append(value, descending, &mut out);
             out
         };
         let low = (encode(&interval.low), interval.low_included);
@@ -75,24 +79,24 @@ impl Range {
     }
 }
 
-fn field(set: &Intervals, descending: bool) -> Field {
+fn field(set: &Intervals, part: &KeyPart) -> Field {
+    let all = set.is_all();
     let mut ranges: Vec<Range> =
-        set.0.iter().map(|interval| Range::new(interval, descending)).collect();
-    if descending {
+        set.0.iter().map(|interval| Range::new(interval, part, all)).collect();
+    if part.hashed {
+        ranges.sort_by(|a, b| a.start.cmp(&b.start));
+        ranges.dedup_by(|a, b| a.start == b.start);
+    } else if part.descending {
         ranges.reverse();
     }
-    Field { descending, ranges }
+    Field { descending: part.descending, ranges }
 }
 
 impl IndexScan {
     pub(crate) fn new(access: &Arc<IndexAccess>) -> IndexScan {
         let key = &access.index.spec.key;
-        let fields: Box<[Field]> = access
-            .bounds
-            .iter()
-            .zip(key.iter())
-            .map(|(set, part)| field(set, part.descending))
-            .collect();
+        let fields: Box<[Field]> =
+            access.bounds.iter().zip(key.iter()).map(|(set, part)| field(set, part)).collect();
         let mut scan = IndexScan {
             access: access.clone(),
             start: Vec::new(),

@@ -8,13 +8,13 @@ use nagi_error::Result;
 use super::{Cx, Source};
 
 /// Yields documents that lie in memory.
-pub struct Documents {
+pub(crate) struct Documents {
     docs: Arc<Vec<DocBuf>>,
     next: usize,
 }
 
 impl Documents {
-    pub fn new(docs: Arc<Vec<DocBuf>>) -> Documents {
+    pub(crate) fn new(docs: Arc<Vec<DocBuf>>) -> Documents {
         Documents { docs, next: 0 }
     }
 }
@@ -31,34 +31,6 @@ impl Source for Documents {
 
     fn doc(&self) -> Doc<'_> {
         self.docs[self.next - 1].as_doc()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        &mut []
-    }
-}
-
-/// Yields one document, which may be exchanged and yielded again: the input of `$facet`'s result
-/// and of collectionless pipelines.
-pub struct Singleton {
-    doc: DocBuf,
-    done: bool,
-}
-
-impl Singleton {
-    pub fn new(doc: DocBuf) -> Singleton {
-        Singleton { doc, done: false }
-    }
-}
-
-impl Source for Singleton {
-    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        cx.tick()?;
-        Ok(!std::mem::replace(&mut self.done, true))
-    }
-
-    fn doc(&self) -> Doc<'_> {
-        self.doc.as_doc()
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

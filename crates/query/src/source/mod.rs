@@ -33,13 +33,13 @@ pub(crate) use fetch::{Fetch, SortMerge, Union};
 pub(crate) use filter::Filtered;
 pub(crate) use index_scan::IndexScan;
 pub(crate) use limit::{Limit, Skip};
-pub(crate) use memory::{Documents, Singleton};
+pub(crate) use memory::Documents;
 pub(crate) use scan::{CollScan, Eof, IdLookup};
 pub(crate) use shape::{FromKey, Project, RecordIds};
 pub(crate) use sort::{Sort, SortLimits};
 
 /// Anything that yields documents.
-pub trait Source: Send {
+pub(crate) trait Source: Send {
     /// Goes to the next document. False at the end.
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool>;
 
@@ -87,7 +87,7 @@ pub trait Source: Send {
 
 /// What a source did, beyond the documents it returned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SourceStats {
+pub(crate) struct SourceStats {
     /// Calls of `advance` (counted around the source).
     pub works: u64,
     /// Documents returned (counted around the source).

@@ -47,10 +47,6 @@ impl Stage for AddFields {
         Mapped::boxed(input, self.fields.clone())
     }
 
-    fn traits(&self) -> Traits {
-        Traits::MAP
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put(self.name, self.text.value());
     }

@@ -42,10 +42,6 @@ impl Stage for Count {
         Box::new(Running { input, field: self.field.clone(), out: DocBuf::new(), done: false })
     }
 
-    fn traits(&self) -> Traits {
-        Traits::BLOCKING
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$count", &*self.field);
     }

@@ -24,10 +24,6 @@ impl Stage for Limit {
         Box::new(source::Limit::new(input, self.count))
     }
 
-    fn traits(&self) -> Traits {
-        Traits::FILTER
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$limit", self.count as i64);
     }

@@ -28,10 +28,6 @@ impl Stage for Match {
         Box::new(Filtered::new(input, self.filter.clone()))
     }
 
-    fn traits(&self) -> Traits {
-        Traits::FILTER
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$match", &self.text);
     }

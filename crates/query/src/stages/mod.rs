@@ -4,24 +4,32 @@
 //! over a source. One file a stage; the row in [`STAGES`] is the only place that knows its name.
 
 mod add_fields;
+mod coll_stats;
 mod count;
+mod facet;
 mod group;
+mod index_stats;
+mod inner;
 mod limit;
+mod lookup;
 mod map;
 mod match_;
 mod numbers;
+mod paths;
 mod pipeline;
 mod prelude;
 mod project;
 mod refused;
 mod replace_root;
+mod sample;
 mod skip;
 mod sort;
 mod sort_by_count;
+mod union_with;
 mod unset;
 mod unwind;
 
-use nagi_bson::{DocWriter, Value};
+use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::Result;
 use nagi_lang::expr::{Deps, ParseCx};
 use nagi_store::Namespace;
@@ -37,9 +45,6 @@ pub(crate) trait Stage: Send + Sync {
     /// A running instance that reads from `input`.
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source>;
 
-    /// What the optimiser may know.
-    fn traits(&self) -> Traits;
-
     /// Writes `{$name: specification}` as one field.
     fn explain(&self, out: &mut DocWriter<'_>);
 
@@ -52,29 +57,6 @@ pub(crate) trait Stage: Send + Sync {
     fn needs(&self, _deps: &mut Deps) -> bool {
         false
     }
-
-    /// Collections other than the pipeline's own that are read.
-    fn foreign(&self, _visit: &mut dyn FnMut(&Namespace)) {}
-}
-
-/// What is true of a stage for all inputs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Traits {
-    /// Documents leave in the order in which they came.
-    pub(crate) keeps_order: bool,
-    /// Documents leave as they came, or not at all.
-    pub(crate) keeps_documents: bool,
-    /// Reads all its input before it yields anything.
-    pub(crate) blocking: bool,
-}
-
-impl Traits {
-    pub(crate) const FILTER: Traits =
-        Traits { keeps_order: true, keeps_documents: true, blocking: false };
-    pub(crate) const MAP: Traits =
-        Traits { keeps_order: true, keeps_documents: false, blocking: false };
-    pub(crate) const BLOCKING: Traits =
-        Traits { keeps_order: false, keeps_documents: false, blocking: true };
 }
 
 /// A stage the planner can take over.
@@ -84,18 +66,10 @@ pub(crate) enum Step<'s> {
     Limit(u64),
     Skip(u64),
     /// Yields documents of its own instead of reading its input ($indexStats, $documents).
-    Begins(Begins),
+    Begins,
     /// Writes to a collection: `$out`, `$merge`.
     Writes,
     Other,
-}
-
-/// What a first stage reads instead of the collection's documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begins {
-    IndexStats,
-    CollStats,
-    Documents,
 }
 
 /// Where a stage may stand.
@@ -121,19 +95,25 @@ pub(crate) struct StageSpec {
 pub(crate) static STAGES: &[&StageSpec] = &[
     &add_fields::ADD_FIELDS,
     &refused::CHANGE_STREAM,
+    &coll_stats::COLL_STATS,
     &count::COUNT,
+    &facet::FACET,
     &group::GROUP,
+    &index_stats::INDEX_STATS,
     &limit::LIMIT,
+    &lookup::LOOKUP,
     &match_::MATCH,
     &project::PROJECT,
     &replace_root::REPLACE_ROOT,
     &replace_root::REPLACE_WITH,
+    &sample::SAMPLE,
     &refused::SEARCH,
     &refused::SEARCH_META,
     &add_fields::SET,
     &skip::SKIP,
     &sort::SORT,
     &sort_by_count::SORT_BY_COUNT,
+    &union_with::UNION_WITH,
     &unset::UNSET,
     &unwind::UNWIND,
     &refused::VECTOR_SEARCH,
@@ -152,8 +132,10 @@ pub fn stage_names() -> impl Iterator<Item = &'static str> {
 
 /// What parsing a pipeline knows.
 pub(crate) struct PipelineCx<'p> {
-    /// The database of the pipeline's collection.
-    pub(crate) db: &'p str,
+    /// The collection of the pipeline.
+    pub(crate) namespace: &'p Namespace,
+    /// This server's name in replies.
+    pub(crate) host: &'p str,
     /// Names of the variables in scope.
     pub(crate) lets: &'p [Box<str>],
     /// Pipelines around this one (`$lookup`, `$unionWith`, `$facet`).
@@ -178,4 +160,9 @@ impl<'p> PipelineCx<'p> {
     pub(crate) fn lang(&self) -> ParseCx<'p> {
         ParseCx::with_let(self.lets)
     }
+}
+
+/// An empty specification, as `$indexStats: {}` needs.
+fn is_empty_object(spec: Value<'_>) -> bool {
+    spec.as_doc().is_some_and(|doc: Doc<'_>| doc.is_empty())
 }

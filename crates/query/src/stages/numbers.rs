@@ -12,15 +12,3 @@ pub(super) fn whole(value: Value<'_>) -> Option<i64> {
         _ => None,
     }
 }
-
-/// Whether it is a number with a fraction, NaN or infinite.
-pub(super) fn is_fractional(value: Value<'_>) -> bool {
-    match value {
-        Value::Double(n) => n.fract() != 0.0 || !n.is_finite(),
-        Value::Decimal128(d) => {
-            let n = d.to_f64();
-            n.fract() != 0.0 || !n.is_finite()
-        }
-        _ => false,
-    }
-}

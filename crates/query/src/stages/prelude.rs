@@ -6,5 +6,5 @@ pub(super) use bumpalo::Bump;
 pub(super) use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 pub(super) use nagi_error::{Code, Result, bail};
 
-pub(super) use super::{PipelineCx, Place, Stage, StageSpec, Step, Traits};
+pub(super) use super::{PipelineCx, Place, Stage, StageSpec, Step};
 pub(super) use crate::source::{Cx, Source};

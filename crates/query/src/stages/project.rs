@@ -42,10 +42,6 @@ impl Stage for Project {
         Mapped::boxed(input, self.shape.clone())
     }
 
-    fn traits(&self) -> Traits {
-        Traits::MAP
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put(self.name, self.text.value());
     }

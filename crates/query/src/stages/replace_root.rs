@@ -49,10 +49,6 @@ impl Stage for ReplaceRoot {
         Mapped::boxed(input, self.root.clone())
     }
 
-    fn traits(&self) -> Traits {
-        Traits::MAP
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put(self.name, self.text.value());
     }

@@ -28,10 +28,6 @@ impl Stage for Skip {
         Box::new(source::Skip::new(input, self.count))
     }
 
-    fn traits(&self) -> Traits {
-        Traits::FILTER
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$skip", self.count as i64);
     }

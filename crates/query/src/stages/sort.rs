@@ -87,10 +87,6 @@ impl Stage for Sort {
         self.open_limited(input, None)
     }
 
-    fn traits(&self) -> Traits {
-        Traits { keeps_order: false, keeps_documents: true, blocking: true }
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.doc("$sort", |out| out.put("sortKey", &self.text));
     }

@@ -56,10 +56,6 @@ impl Stage for SortByCount {
         self.sort.open(self.group.open(input))
     }
 
-    fn traits(&self) -> Traits {
-        Traits::BLOCKING
-    }
-
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$sortByCount", self.text.value());
     }

@@ -108,7 +108,7 @@ pub fn find_and_modify(
     request.check()?;
     let prepared = prepare(&request.statement(), env)?;
     let mut cx = ParseCx::with_let(prepared.selection.lets.names());
-    let projection = Projection::parse(request.fields, &mut cx)?;
+    let projection = Projection::parse(request.fields, &prepared.selection.filter, &mut cx)?;
     let mut collection = target(store, request.namespace)?;
     if collection.is_none() && request.upsert {
         collection = Some(store.collection_or_create(request.namespace)?);

@@ -75,7 +75,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-pub(super) fn delete_one(
+fn delete_one(
     cx: &Context<'_>,
     ns: &Namespace,
     statement: &Statement<'_>,

@@ -1,7 +1,6 @@
 //! Documents: reading and writing them, and cursors.
 
 mod aggregate;
-mod bulk_write;
 mod count;
 mod delete;
 mod distinct;
@@ -15,7 +14,6 @@ mod outcome;
 mod update;
 
 pub(super) use aggregate::AGGREGATE;
-pub(super) use bulk_write::BULK_WRITE;
 pub(super) use count::COUNT;
 pub(super) use delete::DELETE;
 pub(super) use distinct::DISTINCT;

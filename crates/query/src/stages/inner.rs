@@ -1,0 +1,80 @@
+//! Pipelines inside stages: the other collection of `$lookup` and `$unionWith`, and their stages.
+
+use nagi_bson::{Array, ArrayBuf};
+use nagi_lang::filter::Filter;
+use nagi_store::Namespace;
+
+use super::{Pipeline, Within, prelude::*};
+use crate::{
+    aggregate,
+    plan::{self, Opener},
+    source::Filtered,
+};
+
+/// A pipeline over a collection of its own.
+pub(super) struct Inner {
+    pub(super) namespace: Namespace,
+    /// Names of the variables in scope in it.
+    lets: Box<[Box<str>]>,
+    pipeline: Pipeline,
+    depth: u32,
+    allow_disk_use: bool,
+}
+
+impl Inner {
+    /// Parses the stages; `names` are the variables that the surrounding stage adds.
+    pub(super) fn parse(
+        namespace: Namespace,
+        stages: Array<'_>,
+        names: &[Box<str>],
+        within: Within,
+        cx: &PipelineCx<'_>,
+    ) -> Result<Inner> {
+        let lets: Box<[Box<str>]> = cx.lets.iter().chain(names).cloned().collect();
+        let mut inner = PipelineCx {
+            namespace: &namespace,
+            host: cx.host,
+            lets: &lets,
+            depth: cx.depth + 1,
+            allow_disk_use: cx.allow_disk_use,
+            within,
+        };
+        let pipeline = Pipeline::parse(stages, &mut inner)?;
+        let depth = cx.depth + 1;
+        let allow_disk_use = cx.allow_disk_use;
+        Ok(Inner { namespace, lets, pipeline, depth, allow_disk_use })
+    }
+
+    /// Opens it, with `extra` as a condition on the collection's documents. `cx` has the values of the
+    /// variables in scope.
+    pub(super) fn open(&self, extra: Option<Filter>, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
+        let catalog = cx.store.catalog();
+        let collection = catalog.collection(&self.namespace).cloned();
+        let opener = Opener::default();
+        if collection.as_ref().is_some_and(|c| c.is_view()) {
+            let (collection, stages) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
+            let view = self.parse_view(&stages)?;
+            let below = aggregate::assemble(collection, &view, None, None, true, cx)?;
+            let mut source = view.open(below.planned, plan::open(&below.plan.root, &opener));
+            if let Some(filter) = extra {
+                source = Box::new(Filtered::new(source, std::sync::Arc::new(filter)));
+            }
+            return Ok(self.pipeline.open(0, source));
+        }
+        let disk = self.allow_disk_use;
+        let own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
+        Ok(self.pipeline.open(own.planned, plan::open(&own.plan.root, &opener)))
+    }
+
+    fn parse_view(&self, stages: &ArrayBuf) -> Result<Pipeline> {
+        let mut cx = PipelineCx {
+            namespace: &self.namespace,
+            host: "",
+            lets: &self.lets,
+            depth: self.depth,
+            allow_disk_use: self.allow_disk_use,
+            within: Within::Top,
+        };
+        Pipeline::parse(stages.as_array(), &mut cx)
+    }
+}

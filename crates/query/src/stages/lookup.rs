@@ -1,0 +1,260 @@
+//! `$lookup`: an array of the documents of another collection that belong to each document.
+//!
+//! By equality (`localField`, `foreignField`), by a pipeline with variables (`let`), or both. For each
+//! input document the other collection is planned anew with the local values as a filter, so an index
+//! on the foreign field is used.
+
+use std::sync::Arc;
+
+use nagi_bson::{Array, ArrayBuf, ArrayWriter, ValueBuf};
+use nagi_lang::{
+    expr::{Expr, Vars, check_variable_write},
+    filter::{CompareOp, Filter, InList, Pred},
+    path::{self, FieldPath, Leaf},
+};
+use nagi_store::Namespace;
+
+use super::{
+    Within,
+    inner::Inner,
+    paths::{components, write_replaced},
+    prelude::*,
+};
+
+pub(super) static LOOKUP: StageSpec = StageSpec { name: "$lookup", place: Place::Anywhere, parse };
+
+struct Lookup {
+    inner: Inner,
+    to: Box<[Box<str>]>,
+    /// Local and foreign path.
+    equality: Option<(FieldPath, FieldPath)>,
+    lets: Vec<Expr>,
+    text: DocBuf,
+}
+
+/// The options as they are given.
+#[derive(Default)]
+struct Options<'a> {
+    from: Option<&'a str>,
+    to: Option<&'a str>,
+    local: Option<&'a str>,
+    foreign: Option<&'a str>,
+    lets: Option<Doc<'a>>,
+    pipeline: Option<Array<'a>>,
+}
+
+fn options(doc: Doc<'_>) -> Result<Options<'_>> {
+    let mut out = Options::default();
+    for element in doc {
+        let (name, value) = (element.name(), element.value());
+        match name {
+            "pipeline" => {
+                let Value::Array(stages) = value else {
+                    bail!(Code::TYPE_MISMATCH, "'pipeline' option must be specified as an array");
+                };
+                out.pipeline = Some(stages);
+                continue;
+            }
+            "let" => {
+                let Value::Doc(lets) = value else {
+                    bail!(
+                        Code::FAILED_TO_PARSE,
+                        "$lookup argument 'let: {value}' must be an object, is type {}",
+                        value.kind().name()
+                    );
+                };
+                out.lets = Some(lets);
+                continue;
+            }
+            _ => {}
+        }
+        let Value::String(text) = value else {
+            if name == "from" {
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "'from' option to $lookup must be a string, but was type {}",
+                    value.kind().name()
+                );
+            }
+            bail!(
+                Code::FAILED_TO_PARSE,
+                "$lookup argument '{name}: {value}' must be a string, is type {}",
+                value.kind().name()
+            );
+        };
+        match name {
+            "from" => out.from = Some(text),
+            "as" => out.to = Some(text),
+            "localField" => out.local = Some(text),
+            "foreignField" => out.foreign = Some(text),
+            _ => bail!(Code::FAILED_TO_PARSE, "unknown argument to $lookup: {name}"),
+        }
+    }
+    Ok(out)
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Value::Doc(doc) = spec else {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "the $lookup specification must be an Object, but found {}",
+            spec.kind().name()
+        );
+    };
+    let options = options(doc)?;
+    let Some(from) = options.from else {
+        bail!(Code::FAILED_TO_PARSE, "must specify 'from' field for a $lookup");
+    };
+    let Some(to) = options.to.filter(|to| !to.is_empty()) else {
+        bail!(Code::FAILED_TO_PARSE, "must specify 'as' field for a $lookup");
+    };
+    let Ok(namespace) = Namespace::new(cx.namespace.database(), from) else {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "invalid $lookup namespace: {}.{from}",
+            cx.namespace.database()
+        );
+    };
+    let filled = |text: Option<&'_ str>| text.is_some_and(|text| !text.is_empty());
+    let by_fields = filled(options.local) && filled(options.foreign);
+    if options.lets.is_some() && options.pipeline.is_none() {
+        bail!(Code::FAILED_TO_PARSE, "$lookup with a 'let' argument must also specify 'pipeline'");
+    }
+    if !by_fields && (options.pipeline.is_none() || options.local.or(options.foreign).is_some()) {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be \
+             specified"
+        );
+    }
+    let mut names = Vec::new();
+    let mut lets = Vec::new();
+    for element in options.lets.unwrap_or(Doc::EMPTY) {
+        check_variable_write(element.name())?;
+        lets.push(Expr::parse(element.value(), &mut cx.lang())?);
+        names.push(element.name().into());
+    }
+    let equality = match (options.local, options.foreign) {
+        (Some(local), Some(foreign)) => {
+            components(local)?;
+            components(foreign)?;
+            Some((FieldPath::new(local), FieldPath::new(foreign)))
+        }
+        _ => None,
+    };
+    let stages = options.pipeline.unwrap_or(Array::EMPTY);
+    let inner = Inner::parse(namespace, stages, &names, Within::Lookup, cx)?;
+    Ok(Box::new(Shared(Arc::new(Lookup {
+        inner,
+        to: components(to)?,
+        equality,
+        lets,
+        text: doc.to_buf(),
+    }))))
+}
+
+struct Shared(Arc<Lookup>);
+
+impl Stage for Shared {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Running { input, lookup: self.0.clone(), out: Vec::new(), arena: Bump::new() })
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$lookup", &self.0.text);
+    }
+}
+
+struct Running {
+    input: Box<dyn Source>,
+    lookup: Arc<Lookup>,
+    out: Vec<u8>,
+    arena: Bump,
+}
+
+/// The condition that a local document puts on foreign ones: equal to one of its values.
+fn equality(doc: Doc<'_>, local: &FieldPath, foreign: &FieldPath) -> Result<Filter> {
+    let mut values = Vec::new();
+    let mut is_array = false;
+    path::any(doc, local, Leaf::Whole, &mut |value, _| {
+        match value {
+            Value::Array(array) => {
+                is_array = true;
+                values.extend(array.iter().map(ValueBuf::new));
+            }
+            Value::Missing => {}
+            value => values.push(ValueBuf::new(value)),
+        }
+        Ok(false)
+    })?;
+    if values.is_empty() && !is_array {
+        values.push(ValueBuf::new(Value::Null));
+    }
+    for value in &mut values {
+        // Undefined equals nothing but what null equals here.
+        if matches!(value.value(), Value::Undefined) {
+            *value = ValueBuf::new(Value::Null);
+        }
+    }
+    let pred = match values.len() {
+        1 => Pred::Compare { op: CompareOp::Eq, value: values.remove(0) },
+        _ => Pred::In(InList::new(values, Vec::new())),
+    };
+    Ok(Filter::Field { path: foreign.clone(), pred })
+}
+
+impl Running {
+    fn found(&self, cx: &mut Cx<'_>) -> Result<ArrayBuf> {
+        let lookup = &*self.lookup;
+        let doc = self.input.doc();
+        let extra = match &lookup.equality {
+            Some((local, foreign)) => Some(equality(doc, local, foreign)?),
+            None => None,
+        };
+        let mut values: Vec<Value<'_>> = cx.vars.lets.to_vec();
+        let eval = cx.eval(doc, &self.arena);
+        for expr in &lookup.lets {
+            values.push(expr.eval(&eval)?);
+        }
+        let vars = Vars { lets: &values, ..cx.vars.clone() };
+        let mut inner_cx = Cx { store: cx.store, reader: cx.reader, vars: &vars, env: cx.env };
+        let mut source = lookup.inner.open(extra, &mut inner_cx)?;
+        let mut bytes = Vec::new();
+        let mut array = ArrayWriter::new(&mut bytes);
+        while source.advance(&mut inner_cx)? {
+            array.push_doc(source.doc());
+            if array.len() > crate::limits::SORT_MEMORY_BYTES_MAX {
+                bail!(
+                    Code::Location(4568),
+                    "Total size of documents in {} matching pipeline's $lookup stage exceeds \
+                     maximum document size",
+                    lookup.inner.namespace.collection()
+                );
+            }
+        }
+        array.finish();
+        Ok(Array::trusted(&bytes).to_buf())
+    }
+}
+
+impl Source for Running {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if !self.input.advance(cx)? {
+            return Ok(false);
+        }
+        let found = self.found(cx)?;
+        self.arena.reset();
+        self.out.clear();
+        let mut out = DocWriter::new(&mut self.out);
+        write_replaced(&mut out, self.input.doc(), &self.lookup.to, Value::Array(found.as_array()));
+        Ok(true)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.out)
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}

@@ -1,0 +1,306 @@
+//! Whatever plan is forced, the answer is that of a collection scan with filter and sort.
+//!
+//! Collections, indexes and queries are generated from a seed; on a failure the message has all three.
+
+use std::collections::BTreeMap;
+
+use nagi_bson::{Doc, DocBuf};
+use nagi_lang::sort::SortSpec;
+use nagi_query::{CountRequest, Env, FindRequest, Hint, count, find};
+use nagi_store::Namespace;
+
+use crate::fixture::{Fixture, NOW_MS, doc, drain};
+
+const COLLECTIONS: u64 = 100;
+const QUERIES_EACH: u64 = 20;
+
+/// xorshift64*: the same cases in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % end
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+}
+
+const SCALARS: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "3",
+    "4.5",
+    "NumberLong(2)",
+    "-1",
+    "null",
+    "'x'",
+    "'xy'",
+    "'y'",
+    "true",
+    "{x: 1}",
+    "{x: 1, y: 2}",
+    "[]",
+    "NaN",
+    "ISODate('2020-01-01T00:00:00Z')",
+    "ObjectId('000000000000000000000001')",
+];
+const PATHS: &[&str] = &["a", "b", "c", "a.x", "a.y", "b.x", "a.0", "a.0.x"];
+const INDEXES: &[&str] = &[
+    "{key: {a: 1}, name: 'a_1'}",
+    "{key: {a: -1}, name: 'a_-1'}",
+    "{key: {b: 1}, name: 'b_1'}",
+    "{key: {a: 1, b: 1}, name: 'a_1_b_1'}",
+    "{key: {b: -1, a: 1}, name: 'b_-1_a_1'}",
+    "{key: {a: 1, b: -1, c: 1}, name: 'a_1_b_-1_c_1'}",
+    "{key: {c: 1, _id: -1}, name: 'c_1__id_-1'}",
+    "{key: {'a.x': 1}, name: 'a.x_1'}",
+    "{key: {'a.x': 1, 'a.y': -1}, name: 'a.x_1_a.y_-1'}",
+    "{key: {'a.0': 1}, name: 'a.0_1'}",
+    "{key: {'b.x': 1, c: 1}, name: 'b.x_1_c_1'}",
+    "{key: {a: 1}, name: 'a_sparse', sparse: true}",
+    "{key: {b: 1, c: 1}, name: 'b_c_sparse', sparse: true}",
+    "{key: {c: 1}, name: 'c_partial', partialFilterExpression: {a: {$gt: 1}}}",
+    "{key: {b: 1}, name: 'b_partial', partialFilterExpression: {b: {$exists: true}}}",
+    "{key: {a: 'hashed'}, name: 'a_hashed'}",
+];
+
+fn value(random: &mut Random) -> String {
+    match random.below(10) {
+        0 | 1 => {
+            let items: Vec<String> = (0..random.below(4)).map(|_| item(random)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        _ => random.one(SCALARS).to_owned(),
+    }
+}
+
+fn item(random: &mut Random) -> String {
+    match random.below(6) {
+        0 => format!("{{x: {}, y: {}}}", random.one(SCALARS), random.one(SCALARS)),
+        1 => format!("{{x: {}}}", random.one(SCALARS)),
+        2 => format!("[{}]", random.one(SCALARS)),
+        _ => random.one(SCALARS).to_owned(),
+    }
+}
+
+fn document(random: &mut Random, id: u64) -> String {
+    let mut fields = vec![format!("_id: {id}")];
+    for name in ["a", "b", "c"] {
+        if random.chance(85) {
+            fields.push(format!("{name}: {}", value(random)));
+        }
+    }
+    format!("{{{}}}", fields.join(", "))
+}
+
+fn operator(random: &mut Random) -> String {
+    let v = value(random);
+    match random.below(16) {
+        0 => format!("{{$gt: {v}}}"),
+        1 => format!("{{$gte: {v}}}"),
+        2 => format!("{{$lt: {v}}}"),
+        3 => format!("{{$lte: {v}}}"),
+        4 => format!("{{$gt: {}, $lt: {}}}", random.one(SCALARS), random.one(SCALARS)),
+        5 => format!("{{$in: [{v}, {}, {}]}}", random.one(SCALARS), random.one(SCALARS)),
+        6 => format!("{{$nin: [{v}, {}]}}", random.one(SCALARS)),
+        7 => format!("{{$ne: {v}}}"),
+        8 => format!("{{$not: {{$gt: {v}}}}}"),
+        9 => format!("{{$exists: {}}}", random.one(&["true", "false"])),
+        10 => format!(
+            "{{$type: {}}}",
+            random.one(&[
+                "'number'",
+                "'string'",
+                "'array'",
+                "'null'",
+                "'object'",
+                "['int', 'bool']"
+            ])
+        ),
+        11 => format!("{{$elemMatch: {{$gt: {}, $lt: {}}}}}", random.below(3), random.below(5)),
+        12 => format!("{{$elemMatch: {{x: {}, y: {v}}}}}", random.one(SCALARS)),
+        13 => random.one(&["/^x/", "/y/", "/^x.*y/", "{$mod: [2, 1]}", "{$size: 2}"]).to_owned(),
+        14 => format!("{{$not: {{$in: [{v}]}}}}"),
+        _ => v,
+    }
+}
+
+fn condition(random: &mut Random) -> String {
+    let path = random.one(PATHS);
+    format!("'{path}': {}", operator(random))
+}
+
+fn filter(random: &mut Random) -> String {
+    let mut parts: Vec<String> =
+        (0..random.below(3)).map(|_| format!("{{{}}}", condition(random))).collect();
+    if random.chance(20) {
+        let branches: Vec<String> =
+            (0..1 + random.below(3)).map(|_| format!("{{{}}}", condition(random))).collect();
+        parts.push(format!("{{$or: [{}]}}", branches.join(", ")));
+    }
+    if random.chance(5) {
+        parts.push(format!("{{$nor: [{{{}}}]}}", condition(random)));
+    }
+    match parts.len() {
+        0 => format!("{{{}}}", condition(random)),
+        1 => parts.remove(0),
+        _ => format!("{{$and: [{}]}}", parts.join(", ")),
+    }
+}
+
+fn sort(random: &mut Random) -> String {
+    if random.chance(50) {
+        return "{}".to_owned();
+    }
+    let mut fields = BTreeMap::new();
+    for _ in 0..1 + random.below(2) {
+        fields.insert(random.one(&["a", "b", "c", "a.x", "_id"]), random.one(&["1", "-1"]));
+    }
+    let fields: Vec<String> = fields.iter().map(|(k, v)| format!("'{k}': {v}")).collect();
+    format!("{{{}}}", fields.join(", "))
+}
+
+const PROJECTIONS: &[&str] =
+    &["{}", "{}", "{a: 1, _id: 0}", "{b: 1, a: 1, _id: 0}", "{'a.x': 1, _id: 0}", "{c: 1}"];
+
+struct Case<'c> {
+    fixture: &'c Fixture,
+    filter: DocBuf,
+    sort: DocBuf,
+    projection: DocBuf,
+    limit: Option<u64>,
+}
+
+impl Case<'_> {
+    fn request<'r>(&'r self, hint: Option<Hint<'r>>) -> FindRequest<'r> {
+        FindRequest {
+            filter: self.filter.as_doc(),
+            sort: self.sort.as_doc(),
+            projection: self.projection.as_doc(),
+            limit: self.limit,
+            hint,
+            ..FindRequest::new(&self.fixture.ns)
+        }
+    }
+
+    fn run(&self, hint: Option<Hint<'_>>, batch: usize) -> Option<Vec<DocBuf>> {
+        let env = Env::new(&(), NOW_MS);
+        let execution = find(&self.fixture.store, &self.request(hint), &env).ok()?;
+        drain(execution, batch).ok()
+    }
+}
+
+fn sorted(docs: &[DocBuf]) -> Vec<String> {
+    let mut out: Vec<String> = docs.iter().map(|doc| format!("{doc:?}")).collect();
+    out.sort();
+    out
+}
+
+fn keys(docs: &[DocBuf], sort: &SortSpec) -> Vec<Vec<u8>> {
+    docs.iter()
+        .map(|doc| {
+            let mut key = Vec::new();
+            sort.key(doc.as_doc(), &mut key).unwrap();
+            key
+        })
+        .collect()
+}
+
+fn check(case: &Case<'_>, hint: Option<Hint<'_>>, batch: usize, expected: &[DocBuf], seed: u64) {
+    let plan = case.fixture.plan(&case.request(hint));
+    let context = format!(
+        "seed {seed} hint {hint:?} batch {batch}\n filter {:?}\n sort {:?} projection {:?} \
+         limit {:?}\n plan {plan}",
+        case.filter, case.sort, case.projection, case.limit
+    );
+    let found = case.run(hint, batch).unwrap_or_else(|| panic!("failed: {context}"));
+    if case.limit.is_none() {
+        assert_eq!(sorted(&found), sorted(expected), "{context}");
+    }
+    assert_eq!(found.len(), expected.len(), "{context}");
+    if case.projection.as_doc().is_empty() {
+        let spec = SortSpec::parse(case.sort.as_doc()).unwrap();
+        let (found, expected) = (keys(&found, &spec), keys(expected, &spec));
+        for (a, b) in found.iter().zip(&expected) {
+            assert!(spec.compare(a, b).is_eq(), "order: {context}");
+        }
+    }
+}
+
+fn one_collection(seed: u64) {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let fixture = Fixture::new();
+    let mut hints: Vec<String> = Vec::new();
+    for _ in 0..1 + random.below(4) {
+        let text = random.one(INDEXES);
+        let spec = doc(text);
+        let name = spec.get("name").as_str().unwrap().to_owned();
+        if hints.contains(&name) {
+            continue;
+        }
+        fixture.index(text);
+        hints.push(name);
+    }
+    let mut docs = Vec::new();
+    for id in 0..10 + random.below(40) as u64 {
+        let text = document(&mut random, id);
+        // Parallel arrays and arrays in hashed fields are refused.
+        if fixture.insert(&text).is_ok() {
+            docs.push(text);
+        }
+    }
+    for _ in 0..QUERIES_EACH {
+        one_query(&fixture, &hints, &mut random, seed);
+    }
+}
+
+fn one_query(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64) {
+    let text = filter(random);
+    let Ok(filter) = nagi_bson::json::parse(&text) else { panic!("{text}") };
+    let case = Case {
+        fixture,
+        filter,
+        sort: doc(&sort(random)),
+        projection: doc(random.one(PROJECTIONS)),
+        limit: random.chance(20).then(|| 1 + random.below(5) as u64),
+    };
+    let natural = doc("{$natural: 1}");
+    // Sorting by two arrays of one document fails; an index that orders them cannot exist.
+    let Some(expected) = case.run(Some(Hint::Key(natural.as_doc())), usize::MAX) else { return };
+    check(&case, None, usize::MAX, &expected, seed);
+    check(&case, None, 1 + random.below(6), &expected, seed);
+    for name in hints {
+        // A hinted sparse or partial index may know fewer documents.
+        if name.ends_with("sparse") || name.ends_with("partial") || name.ends_with("hashed") {
+            continue;
+        }
+        check(&case, Some(Hint::Name(name)), 1 + random.below(9), &expected, seed);
+    }
+    if case.limit.is_none() {
+        counts(&fixture.ns, &case, expected.len());
+    }
+}
+
+fn counts(ns: &Namespace, case: &Case<'_>, expected: usize) {
+    let filter: Doc<'_> = case.filter.as_doc();
+    let request = CountRequest { namespace: ns, filter, skip: 0, limit: None, hint: None };
+    let counted = count(&case.fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
+    assert_eq!(counted.count as usize, expected, "count {:?}: {}", filter, counted.plan_summary);
+}
+
+#[test]
+fn any_plan_returns_what_a_collection_scan_returns() {
+    for seed in 1..=COLLECTIONS {
+        one_collection(seed);
+    }
+}

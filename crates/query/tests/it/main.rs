@@ -1,0 +1,4 @@
+//! Integration tests of the query crate, on the memory engine.
+
+mod any_plan;
+mod fixture;

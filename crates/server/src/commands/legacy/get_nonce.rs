@@ -1,0 +1,15 @@
+//! `getnonce`: drivers of 2010-2014 ask before anything else; the number is used by nothing.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static GET_NONCE: Command = Command {
+    name: "getnonce",
+    help: "A random number for an authentication mechanism of the past.",
+    before_login: true,
+    run: |_, _, out| {
+        let bytes = crate::server::random_bytes();
+        out.put("nonce", &nagi_bson::text::Hex(&bytes[..8]).to_string());
+        Ok(())
+    },
+    ..Command::ROW
+};
