@@ -1,2 +1,51 @@
-//! The binary `nagi`.
-fn main() {}
+//! The program `nagi`: flags and configuration file, choice of the engine, start and stop.
+//!
+//!   nagi [serve] [mongod's options]      nagi bench ...      nagi version
+//!
+//! Does not know about: commands, documents, frames.
+
+mod build;
+mod engine;
+mod fork;
+mod lock;
+mod options;
+mod serve;
+mod signals;
+
+use std::process::ExitCode;
+
+/// For Rust and C++ alike.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("bench") => ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1)),
+        Some("version") => {
+            build::print_version();
+            ExitCode::SUCCESS
+        }
+        Some("serve") => serve::run(&args[1..]),
+        None => serve::run(&[]),
+        Some(flag) if flag.starts_with('-') => serve::run(&args),
+        Some(other) => {
+            say(&format!("unknown command '{other}'; there are serve, bench and version"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// One line on standard error, for the time before there is a log.
+fn say(text: &str) {
+    use std::io::Write;
+    // Nobody to tell if that fails.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Text on standard output: what was asked for with a flag.
+fn print(text: &str) {
+    use std::io::Write;
+    // A closed pipe is the reader's wish.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

@@ -19,6 +19,9 @@ pub(crate) struct Committer {
     counters: HashMap<Vec<u8>, Vec<u8>, RandomState>,
     /// The name of a counter here: space and key.
     name: Vec<u8>,
+    /// The log could not be written. RocksDB flushes everything to a new log once there is room,
+    /// and takes writes again; to sync the old log meanwhile would make the error final.
+    log_failed: bool,
 }
 
 /// Puts the writes into the batch whose content does not depend on the order of commits; says
@@ -63,10 +66,25 @@ impl Committer {
     /// Writes the batch. If that fails, the sums kept here are no longer the database's.
     pub(crate) fn write(&mut self, db: &Db, batch: &mut Batch) -> Result<()> {
         let result = db.write(batch);
+        self.log_failed = result.is_err();
         if result.is_err() {
             self.forget_all();
         }
         result
+    }
+
+    /// Says whether the log may be synced: not after it failed, until writes succeed again.
+    pub(crate) fn check_log(&mut self, db: &Db) -> Result<()> {
+        if self.log_failed {
+            let mut probe = Batch::new();
+            db.put_batch(&mut probe, Space::Spill, b"probe", b"");
+            self.write(db, &mut probe)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_log_failed(&mut self) {
+        self.log_failed = true;
     }
 
     pub(crate) fn forget_all(&mut self) {

@@ -83,7 +83,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
-        reclaim::start(&core.reclaim, Arc::downgrade(&core.db))?,
+        reclaim::start(&core.reclaim, Arc::downgrade(&core.db), options.cache_bytes)?,
     ];
     core.empty_spill()?;
     Ok(Arc::new(Rocks { core, threads }))
@@ -108,7 +108,7 @@ impl Drop for Rocks {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        if let Err(error) = self.core.db.sync_log() {
+        if let Err(error) = self.core.sync_log() {
             log::error!(target: "STORAGE", error:% = error; "The journal cannot be written at close");
         }
     }
@@ -178,7 +178,7 @@ impl Core {
         }
         self.db.delete_range(space, start, end)?;
         drop(committer);
-        self.db.sync_log()?;
+        self.sync_log()?;
         self.db.delete_files(space, start, end)?;
         self.reclaim.push(space, start, end);
         Ok(())
@@ -227,7 +227,12 @@ impl Log for Core {
     }
 
     fn sync_log(&self) -> Result<()> {
-        self.db.sync_log()
+        self.commit.lock().check_log(&self.db)?;
+        let result = self.db.sync_log();
+        if result.is_err() {
+            self.commit.lock().set_log_failed();
+        }
+        result
     }
 }
 
@@ -347,9 +352,7 @@ impl Engine for Rocks {
             if piece.is_small() {
                 let mut batch = core.batch();
                 piece.stage(&core.db, &mut batch, space);
-                let committer = core.commit.lock();
-                core.db.write(&mut batch)?;
-                drop(committer);
+                core.commit.lock().write(&core.db, &mut batch)?;
                 core.give_back(batch);
             } else {
                 piece.ingest(&core.db, space, &core.piece_path())?;
@@ -360,7 +363,7 @@ impl Engine for Rocks {
         }
         match space {
             Space::Spill => Ok(()),
-            _ => core.db.sync_log(),
+            _ => core.sync_log(),
         }
     }
 
@@ -369,12 +372,12 @@ impl Engine for Rocks {
     }
 
     fn flush(&self) -> Result<()> {
-        self.core.db.sync_log()
+        self.core.sync_log()
     }
 
     fn checkpoint(&self, dir: &Path) -> Result<()> {
         fs::create_dir(dir)?;
-        self.core.db.sync_log()?;
+        self.core.sync_log()?;
         self.core.db.checkpoint(&dir.join(marker::ENGINE))?;
         marker::write(dir)
     }

@@ -1,4 +1,4 @@
-//! The thread that writes the log to disk: each commit interval, and at once when a commit waits.
+//! The thread that syncs the log to disk: each commit interval, and at once when a commit waits.
 //!
 //! Whoever needs a durable commit tells the newest stamp it waits for and sleeps; one sync serves
 //! all who came before it began.
@@ -19,9 +19,9 @@ use parking_lot::{Condvar, Mutex};
 
 /// What the thread syncs.
 pub(crate) trait Log: Send + Sync + 'static {
-    /// The newest stamp whose writes are in the log's buffer.
+    /// The newest stamp whose writes are in the log.
     fn newest(&self) -> u64;
-    /// Writes and syncs the log's buffer.
+    /// Syncs the log.
     fn sync_log(&self) -> Result<()>;
 }
 

@@ -5,10 +5,11 @@
 //! commit order without any ordering work of their own. Counters are written as sums, not as
 //! merges: the sum is known under that lock, and a read never has to fold operands.
 //!
-//!   commit --> engine.rs: batch --(commit lock)--> RocksDB: log buffer + memtable --> published
+//!   commit --> engine.rs: batch --(commit lock)--> RocksDB: log + memtable --> published
 //!                                                     |
-//!   journal.rs: a thread, each commit interval -------+--> log file, fsync --> waiters of `Synced`
-//!   reclaim.rs: a thread that rewrites dropped ranges, so that their space comes back
+//!   journal.rs: a thread, each commit interval -------+--> fsync --> waiters of `Synced`
+//!   reclaim.rs: a thread that rewrites dropped ranges, so that their space comes back,
+//!      and decides what goes to the cache unasked
 //!   load.rs: bulk loads as table files, past log and memtables
 //!   room/: refuses writes while the disk still has room for what is already accepted
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types

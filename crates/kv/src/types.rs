@@ -47,7 +47,8 @@ impl Space {
 /// not at all; they differ in how much of the newest past a crash may lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// In the log's buffer; on disk within the engine's commit interval.
+    /// In the log; on disk within the engine's commit interval. Survives the process, not the
+    /// machine.
     #[default]
     Buffered,
     /// On disk. Many waiting commits share one sync.

@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{Doc, DocWriter, Type, Value, compare, number};
+use nagi_bson::{Array, Doc, DocWriter, Type, Value, compare, number};
 use nagi_error::{Code, Result, bail};
 
 use crate::path::FieldPath;
@@ -183,18 +183,18 @@ impl Best<'_> {
         mut todo: Vec<Option<usize>>,
     ) -> Result<()> {
         let spec = self.spec;
-        let mut array: Option<nagi_bson::Array<'a>> = None;
+        let mut array: Option<Array<'a>> = None;
         for (at, part) in spec.parts.iter().enumerate() {
             let Some(from) = todo[at] else { continue };
             match advance(doc, &part.path, from) {
-                (Value::Array(found), from) => {
+                Step::Array(found, from) => {
                     if array.is_some_and(|a| a.as_bytes().as_ptr() != found.as_bytes().as_ptr()) {
                         bail!(Code::BAD_VALUE, "cannot sort with keys that are parallel arrays");
                     }
                     array = Some(found);
                     todo[at] = Some(from);
                 }
-                (value, _) => {
+                Step::Value(value) => {
                     fixed[at] = if value.is_missing() { Value::Null } else { value };
                     todo[at] = None;
                 }
@@ -210,7 +210,7 @@ impl Best<'_> {
     /// Goes on below each element of the array at which the open parts stopped.
     fn expand_array<'a>(
         &mut self,
-        array: nagi_bson::Array<'a>,
+        array: Array<'a>,
         fixed: Vec<Value<'a>>,
         todo: Vec<Option<usize>>,
     ) -> Result<()> {
@@ -250,21 +250,35 @@ impl Best<'_> {
     }
 }
 
-/// Walks from component `from` until the path ends or an array is met; a component that is a position
-/// of the array steps into it. Gives the value and the component to go on with.
-fn advance<'a>(doc: Doc<'a>, path: &FieldPath, from: usize) -> (Value<'a>, usize) {
+/// Where a walk ended.
+enum Step<'a> {
+    Value(Value<'a>),
+    /// At an array, with the component to go on with below its elements.
+    Array(Array<'a>, usize),
+}
+
+/// Walks from component `from` until the path ends or an array is met. A component that is a position
+/// of the array steps into it; an array found so at the end of the path counts as a whole.
+fn advance<'a>(doc: Doc<'a>, path: &FieldPath, from: usize) -> Step<'a> {
     let mut value = Value::Doc(doc);
+    let mut stepped = false;
     for at in from..path.len() {
-        value = match value {
-            Value::Doc(doc) => doc.get(path.part(at)),
-            Value::Array(array) => match path.index(at) {
-                Some(index) if !array.get(index as usize).is_missing() => array.get(index as usize),
-                _ => return (value, at),
-            },
-            _ => return (Value::Missing, path.len()),
+        (value, stepped) = match value {
+            Value::Doc(doc) => (doc.get(path.part(at)), false),
+            Value::Array(array) => {
+                let element = path.index(at).map(|index| array.get(index as usize));
+                match element.filter(|element| !element.is_missing()) {
+                    Some(element) => (element, true),
+                    None => return Step::Array(array, at),
+                }
+            }
+            _ => return Step::Value(Value::Missing),
         };
     }
-    (value, path.len())
+    match value {
+        Value::Array(array) if !stepped => Step::Array(array, path.len()),
+        value => Step::Value(value),
+    }
 }
 
 fn check_name(name: &str) -> Result<()> {

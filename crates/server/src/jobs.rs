@@ -1,6 +1,7 @@
-//! Background work: cursors and sessions that nobody uses any more.
+//! Background work: cursors and sessions that nobody uses any more, documents that have expired.
 //!
-//! One thread a server. It holds the server only while it works, so a server that is dropped ends it.
+//! Two threads a server. They hold the server only while they work, so a server that is dropped ends
+//! them.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,6 +26,11 @@ impl Signal {
         self.changed.notify_all();
     }
 
+    /// Whether the threads shall end.
+    fn is_over(&self) -> bool {
+        *self.over.lock()
+    }
+
     /// Waits; whether the threads shall end.
     fn wait(&self, time: Duration) -> bool {
         let mut over = self.over.lock();
@@ -37,6 +43,7 @@ impl Signal {
 
 /// Starts the background threads of a server.
 pub(crate) fn spawn(server: &Arc<Server>) {
+    spawn_ttl_monitor(server);
     let reaper = Weak::clone(&Arc::downgrade(server));
     let signal = server.signal.clone();
     let spawned = std::thread::Builder::new()
@@ -55,6 +62,50 @@ pub(crate) fn spawn(server: &Arc<Server>) {
     if let Err(error) = spawned {
         log::warn!(target: "CONTROL", id = 9_000_010, error = error.to_string();
             "Cannot start a background thread");
+    }
+}
+
+/// Starts the thread that deletes expired documents.
+fn spawn_ttl_monitor(server: &Arc<Server>) {
+    let weak = Arc::downgrade(server);
+    let signal = server.signal.clone();
+    let pause = |server: &Server| {
+        Duration::from_secs(server.params.int("ttlMonitorSleepSecs").max(1) as u64)
+    };
+    let mut sleep = pause(server);
+    let spawned = std::thread::Builder::new().name("TTLMonitor".into()).stack_size(1 << 20).spawn(
+        move || {
+            set_log_context("TTLMonitor");
+            while !signal.wait(sleep) {
+                let Some(server) = weak.upgrade() else { return };
+                sleep = pause(&server);
+                if server.params.bool("ttlMonitorEnabled") {
+                    expire(&server);
+                }
+            }
+        },
+    );
+    if let Err(error) = spawned {
+        log::warn!(target: "CONTROL", id = 9_000_010, error = error.to_string();
+            "Cannot start a background thread");
+    }
+}
+
+/// One pass over the TTL indexes.
+fn expire(server: &Server) {
+    let signal = &server.signal;
+    let stop = || match signal.is_over() {
+        true => {
+            nagi_error::bail!(nagi_error::Code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown")
+        }
+        false => Ok(()),
+    };
+    server.metrics.ttl_passes.add(1);
+    match server.store.expire(clock::wall_ms(), &stop) {
+        Ok(deleted) => server.metrics.ttl_deleted.add(deleted),
+        Err(error) => {
+            log::warn!(target: "INDEX", id = 22540, error:% = error; "Error in TTL pass");
+        }
     }
 }
 

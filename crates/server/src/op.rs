@@ -127,6 +127,13 @@ impl Op {
         text.plan_summary.push_str(summary);
     }
 
+    /// What long work is doing.
+    pub(crate) fn set_message(&self, message: &str) {
+        let mut text = self.text.lock();
+        text.message.clear();
+        text.message.push_str(message);
+    }
+
     pub(crate) fn namespace(&self) -> String {
         self.text.lock().namespace.clone()
     }

@@ -186,6 +186,16 @@ impl Server {
             "Connection ended");
     }
 
+    /// Start values for the slow operation line, where they were chosen.
+    pub fn set_slow_operations(&self, threshold_ms: Option<i64>, sample_rate: Option<f64>) {
+        if let Some(ms) = threshold_ms {
+            self.profile.set_slow_ms(ms);
+        }
+        if let Some(rate) = sample_rate {
+            self.profile.set_sample_rate(rate);
+        }
+    }
+
     /// Asks the process to end: [`Server::wait_for_shutdown`] returns.
     pub fn request_shutdown(&self) {
         *self.shutdown.wanted.lock() = true;

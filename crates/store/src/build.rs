@@ -131,6 +131,10 @@ impl Store {
             log::info!(target: "INDEX", id = 20384, namespace = collection.namespace.as_str(),
                 count = indexes.len(); "Index build: starting");
         }
+        // Later records have their keys from their writers.
+        let mut newest = self.latest().scan(collection, false)?;
+        let end = if newest.advance()? { newest.id() } else { RecordId(0) };
+        drop(newest);
         let mut scan = self.latest().scan(collection, true)?;
         let mut ids = Vec::with_capacity(BATCH_COUNT);
         let (mut done, mut last, mut batch_count) = (0i64, RecordId(0), BATCH_COUNT);
@@ -141,7 +145,7 @@ impl Store {
             }
             ids.clear();
             scan.resume_after(last);
-            while ids.len() < batch_count && scan.advance()? {
+            while ids.len() < batch_count && scan.advance()? && scan.id() <= end {
                 ids.push(scan.id());
             }
             let Some(newest) = ids.last().copied() else { break };

@@ -27,6 +27,7 @@ mod namespace;
 mod reader;
 mod record;
 mod store;
+mod ttl;
 mod txn;
 mod upkeep;
 mod validate;

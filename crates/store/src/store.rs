@@ -82,6 +82,11 @@ impl Store {
         &*self.engine
     }
 
+    /// A new ObjectId, as an insert without `_id` gets one.
+    pub fn new_object_id(&self) -> [u8; 12] {
+        self.ids.next((clock::now_ms() / 1000) as u32)
+    }
+
     /// The newest version of the catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()

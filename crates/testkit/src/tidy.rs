@@ -109,9 +109,12 @@ pub fn manifest_keys(manifest: &str, table: &str) -> Vec<String> {
 
 /// `findAndModify` -> `find_and_modify`; a leading `$` goes.
 pub fn snake(name: &str) -> String {
+    let chars = name.trim_start_matches('$').chars().collect::<Vec<_>>();
     let mut out = String::new();
-    for c in name.trim_start_matches('$').chars() {
-        if c.is_ascii_uppercase() && !out.is_empty() && !out.ends_with('_') {
+    for (at, c) in chars.iter().enumerate() {
+        let after_word = at > 0 && !chars[at - 1].is_ascii_uppercase();
+        let before_word = chars.get(at + 1).is_some_and(|next| next.is_ascii_lowercase());
+        if c.is_ascii_uppercase() && (after_word || before_word) && !out.is_empty() {
             out.push('_');
         }
         out.push(c.to_ascii_lowercase());
@@ -135,5 +138,6 @@ mod tests {
     fn names_map_to_files() {
         assert_eq!(snake("findAndModify"), "find_and_modify");
         assert_eq!(snake("$dateAdd"), "date_add");
+        assert_eq!(snake("getDefaultRWConcern"), "get_default_rw_concern");
     }
 }

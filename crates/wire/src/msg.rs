@@ -182,6 +182,10 @@ impl<'a> Iterator for Sequences<'a> {
 
     fn next(&mut self) -> Option<Sequence<'a>> {
         loop {
+            // Reading past the end would make an error, which costs two allocations.
+            if self.0.is_empty() {
+                return None;
+            }
             // Everything was checked by `parse_sections`; the bodies are only stepped over.
             if self.0.byte().ok()? == 1 {
                 let size = usize::try_from(self.0.int32().ok()?).ok()?;

@@ -65,6 +65,15 @@ unsafe impl Send for Db {}
 // SAFETY: as above.
 unsafe impl Sync for Db {}
 
+/// Which new blocks go to the cache unasked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Warm {
+    /// Flushed and compacted ones: right while everything fits into the cache.
+    All,
+    /// Flushed ones: what was just written is likely to be read.
+    Flushed,
+}
+
 /// Counters RocksDB keeps.
 #[derive(Clone, Copy)]
 pub(crate) enum Ticker {
@@ -278,10 +287,29 @@ impl Db {
         unsafe { ffi::rocksdb_disable_manual_compaction(self.raw) }
     }
 
-    /// Writes the log's buffer to its file and syncs it.
+    /// Syncs the log.
     pub(crate) fn sync_log(&self) -> Result<()> {
         // SAFETY: the database is open.
         checked(|error| unsafe { ffi::rocksdb_flush_wal(self.raw, 1, error) })
+    }
+
+    /// Sets which new blocks go to the cache unasked.
+    pub(crate) fn set_warm(&self, space: Space, warm: Warm) -> Result<()> {
+        let value = match warm {
+            Warm::All => c"{prepopulate_block_cache=kFlushAndCompaction;}",
+            Warm::Flushed => c"{prepopulate_block_cache=kFlushOnly;}",
+        };
+        // SAFETY: one name and one value, both copied.
+        checked(|error| unsafe {
+            ffi::rocksdb_set_options_cf(
+                self.raw,
+                self.family(space),
+                1,
+                &c"block_based_table_factory".as_ptr(),
+                &value.as_ptr(),
+                error,
+            );
+        })
     }
 
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {

@@ -9,5 +9,5 @@ mod setup;
 mod table;
 
 pub(crate) use cursor::RocksCursor;
-pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker};
+pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker, Warm};
 pub(crate) use table::TableFile;

@@ -3,7 +3,7 @@
 //! A log that cannot be written, or a memtable that cannot be flushed, stops an engine for good.
 //! So the engine stops taking writes earlier: when less is free than a reserve plus what the
 //! memtables hold and will need on disk. Reads go on. Writes that only remove or describe (no new
-//! document) may use half of the reserve, so that an operator can delete and drop.
+//! document) may use most of the reserve, so that an operator can delete and drop.
 //!
 //! Free space is asked for after each few megabytes written and, while it is short, at every write:
 //! it costs about a microsecond.
@@ -39,7 +39,7 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(dir: &Path, reserve: Option<u64>) -> Room {
         let (_, total) = ffi::space(dir).unwrap_or((0, 0));
-        let reserve = reserve.unwrap_or((total / 64).clamp(1 << 20, 128 << 20));
+        let reserve = reserve.unwrap_or((total / 32).clamp(2 << 20, 128 << 20));
         Room {
             dir: dir.to_owned(),
             reserve,
@@ -76,7 +76,7 @@ impl Room {
         }
         let refused = match kind {
             Kind::Grows => short,
-            Kind::Shrinks => free < self.reserve / 2 + need,
+            Kind::Shrinks => free < self.reserve / 4 + bytes * 2,
         };
         if refused { Err(Error::Full) } else { Ok(()) }
     }

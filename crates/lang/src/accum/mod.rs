@@ -18,7 +18,7 @@ mod spread;
 mod sums;
 
 pub use number_sum::NumberSum;
-pub use spec::AccumSpec;
+pub use spec::{AccumSpec, parse_group_key};
 
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;

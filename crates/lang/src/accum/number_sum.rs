@@ -77,8 +77,7 @@ impl NumberSum {
     /// Adds the parts of another sum.
     pub fn merge(&mut self, other: &NumberSum) {
         self.integers += other.integers;
-        self.doubles.add(other.doubles.sum);
-        self.doubles.add(other.doubles.rest);
+        self.doubles.merge(&other.doubles);
         self.decimals = self.decimals.add(other.decimals);
         self.widen(other.widest);
     }
@@ -147,6 +146,13 @@ impl DoubleDouble {
         let (sum, rest) = two_sum(sum, rest + low);
         self.sum = sum;
         self.rest = rest;
+    }
+
+    fn merge(&mut self, other: &DoubleDouble) {
+        let plain = self.plain + other.plain;
+        self.add(other.sum);
+        self.add(if other.rest.is_nan() { 0.0 } else { other.rest });
+        self.plain = plain;
     }
 
     fn value(&self) -> f64 {

@@ -4,7 +4,7 @@ use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
 
 use super::{Accumulator, NewState, Parsed, ROWS};
-use crate::expr::{Deps, Expr, ParseCx};
+use crate::expr::{Args, Deps, Expr, Nulls, Operator, ParseCx};
 
 /// An accumulator with its argument.
 pub struct AccumSpec {
@@ -40,6 +40,9 @@ impl AccumSpec {
         let Value::Doc(doc) = value else {
             bail!(Code::Location(40234), "The field '{field}' must be an accumulator object");
         };
+        if doc.is_empty() {
+            bail!(Code::Location(40234), "The field '{field}' must be an accumulator object");
+        }
         let mut elements = doc.iter();
         let (Some(first), None) = (elements.next(), elements.next()) else {
             bail!(Code::Location(40238), "The field '{field}' must specify one accumulator");
@@ -63,6 +66,41 @@ impl AccumSpec {
 
     pub fn deps(&self, deps: &mut Deps) {
         self.argument.deps(deps);
+    }
+}
+
+/// A group key of one field has null for missing, as a key that is no document has.
+static MISSING_TO_NULL: Operator = Operator {
+    name: "$_internalMissingToNull",
+    args: Args::Exactly(1),
+    nulls: Nulls::Pass,
+    pure: true,
+    eval: |_, args| Ok(if args[0].is_missing() { Value::Null } else { args[0] }),
+};
+
+/// Parses the `_id` of `$group`: an expression, a document of expressions, or a constant.
+///
+/// An array is a constant, and a field of a document may not be a number or a boolean (17390):
+/// `{_id: {a: 1}}` reads as an inclusion and means nothing.
+pub fn parse_group_key(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    match value {
+        Value::Doc(doc) => {
+            let operator = doc.first().is_some_and(|e| e.name().starts_with('$'));
+            let inclusion = |v: Value<'_>| v.is_number() || matches!(v, Value::Bool(_));
+            if !operator && doc.iter().any(|e| inclusion(e.value())) {
+                bail!(Code::Location(17390), "$group does not support inclusion-style expressions");
+            }
+            let mut key = Expr::parse(value, cx)?;
+            if let (Expr::Object(fields), 1) = (&mut key, doc.count()) {
+                for (_, field) in fields.iter_mut() {
+                    let inner = std::mem::replace(field, Expr::constant(Value::Null));
+                    *field = Expr::Call(&MISSING_TO_NULL, Box::new([inner]));
+                }
+            }
+            Ok(key)
+        }
+        Value::String(_) => Expr::parse(value, cx),
+        constant => Ok(Expr::constant(constant)),
     }
 }
 

@@ -60,7 +60,9 @@ impl Accumulator for Spread {
         else {
             return Ok(());
         };
-        if count > 0 {
+        if self.count == 0 {
+            (self.count, self.mean, self.squares) = (count, mean, squares);
+        } else if count > 0 {
             let (ours, theirs) = (self.count as f64, count as f64);
             let delta = mean - self.mean;
             let total = ours + theirs;

@@ -7,6 +7,7 @@ use nagi_bson::Value;
 use nagi_error::Result;
 
 use super::forms::{self, FormRow};
+use super::named::{self, Named};
 use super::{Eval, ops};
 
 /// How an operator takes its arguments.
@@ -46,6 +47,7 @@ pub struct Operator {
 pub(super) enum Row {
     Strict(&'static Operator),
     Form(&'static FormRow),
+    Named(&'static Named),
 }
 
 static BY_NAME: LazyLock<HashMap<&'static str, Row, foldhash::fast::FixedState>> =
@@ -53,6 +55,9 @@ static BY_NAME: LazyLock<HashMap<&'static str, Row, foldhash::fast::FixedState>>
         let mut rows = HashMap::default();
         for operator in ops::FAMILIES.iter().copied().flatten() {
             rows.insert(operator.name, Row::Strict(operator));
+        }
+        for row in named::FAMILIES.iter().copied().flatten() {
+            rows.insert(row.name, Row::Named(row));
         }
         for row in forms::FORMS {
             rows.insert(row.name, Row::Form(row));

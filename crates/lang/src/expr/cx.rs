@@ -16,17 +16,26 @@ pub struct ParseCx<'p> {
     lets: &'p [Box<str>],
     locals: Vec<Box<str>>,
     depth: u32,
+    /// Whether `$$DESCEND`, `$$PRUNE` and `$$KEEP` are known.
+    redacts: bool,
 }
 
 impl<'p> ParseCx<'p> {
     /// No variables but the system's.
     pub fn new() -> ParseCx<'static> {
-        ParseCx { lets: &[], locals: Vec::new(), depth: 0 }
+        ParseCx { lets: &[], locals: Vec::new(), depth: 0, redacts: false }
     }
 
     /// With the variables of `let`, in the order in which [`Vars::lets`] will hold their values.
     pub fn with_let(lets: &'p [Box<str>]) -> ParseCx<'p> {
-        ParseCx { lets, locals: Vec::new(), depth: 0 }
+        ParseCx { lets, locals: Vec::new(), depth: 0, redacts: false }
+    }
+
+    /// The same with the variables that only `$redact` knows.
+    #[must_use]
+    pub fn for_redact(mut self) -> ParseCx<'p> {
+        self.redacts = true;
+        self
     }
 
     /// The names of the `let` variables in scope, for a sub-pipeline that adds its own.
@@ -51,9 +60,9 @@ impl<'p> ParseCx<'p> {
             "CLUSTER_TIME" => Some(Variable::ClusterTime),
             "USER_ROLES" => Some(Variable::UserRoles),
             "SEARCH_META" => Some(Variable::SearchMeta),
-            "DESCEND" => return Ok(Expr::constant(Value::String("descend"))),
-            "PRUNE" => return Ok(Expr::constant(Value::String("prune"))),
-            "KEEP" => return Ok(Expr::constant(Value::String("keep"))),
+            "DESCEND" if self.redacts => return Ok(Expr::constant(Value::String("descend"))),
+            "PRUNE" if self.redacts => return Ok(Expr::constant(Value::String("prune"))),
+            "KEEP" if self.redacts => return Ok(Expr::constant(Value::String("keep"))),
             _ => self.lets.iter().rposition(|n| &**n == name).map(|at| Variable::Let(at as u16)),
         };
         match known {

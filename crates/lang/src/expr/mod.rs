@@ -23,6 +23,7 @@ mod deps;
 mod eval;
 mod fold;
 mod forms;
+mod named;
 mod names;
 mod ops;
 mod parse;

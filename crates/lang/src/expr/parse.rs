@@ -4,6 +4,7 @@ use nagi_bson::{Array, Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 use super::catalogue::{Args, Operator, Row, find};
+use super::named::parse_call;
 use super::names::{check_field_name, parse_field_path};
 use super::{Expr, ParseCx};
 
@@ -77,6 +78,7 @@ pub(super) fn operator(name: &str, argument: Value<'_>, cx: &mut ParseCx<'_>) ->
     match find(name) {
         Some(Row::Strict(row)) => strict(row, argument, cx),
         Some(Row::Form(row)) => (row.parse)(argument, cx),
+        Some(Row::Named(row)) => parse_call(row, argument, cx),
         None => bail!(Code::INVALID_PIPELINE_OPERATOR, "Unrecognized expression '{name}'"),
     }
 }

@@ -8,11 +8,15 @@ pub(crate) fn double(n: f64) -> String {
     if n.is_infinite() {
         return if n > 0.0 { "Infinity".into() } else { "-Infinity".into() };
     }
-    general(n, 15)
+    general(n, 16)
 }
 
-/// C's `%.<digits>g`.
+/// C's `%.<digits>g`, with its `nan` and `inf`.
 pub(crate) fn general(n: f64, digits: usize) -> String {
+    if !n.is_finite() {
+        let text = if n.is_nan() { "nan" } else { "inf" };
+        return if n < 0.0 { format!("-{text}") } else { text.into() };
+    }
     if n == 0.0 {
         return if n.is_sign_negative() { "-0".into() } else { "0".into() };
     }

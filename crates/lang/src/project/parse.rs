@@ -4,7 +4,7 @@ use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
 
 use super::{Action, Node};
-use crate::expr::{Expr, ParseCx, check_field_name, parse_field_path};
+use crate::expr::{Expr, ParseCx, parse_field_path};
 
 /// One leaf of a specification: its dotted path and its value.
 pub(super) struct Leaf<'v> {
@@ -60,9 +60,9 @@ fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v
                 "cannot use dotted field name '{name}' in a sub object: {spec}"
             );
         }
-        parse_field_path(name)?;
-        check_field_name(name)?;
-        walk(format!("{path}.{name}"), element.value(), spec, out)?;
+        let path = format!("{path}.{name}");
+        parse_field_path(&path)?;
+        walk(path, element.value(), spec, out)?;
     }
     Ok(())
 }

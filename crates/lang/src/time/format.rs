@@ -89,7 +89,7 @@ pub fn format(ms: i64, format: &str, zone: &Zone) -> Result<String> {
             'b' => write!(out, "{}", &MONTHS[at.month as usize - 1][..3]),
             'B' => write!(out, "{}", MONTHS[at.month as usize - 1]),
             'z' => offset(&mut out, zone.offset_at(ms)),
-            'Z' => write!(out, "{:+}", zone.offset_at(ms) / 60),
+            'Z' => write!(out, "{}", zone.offset_at(ms) / 60),
             other => write!(out, "{other}"),
         };
     }

@@ -62,7 +62,10 @@ pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
         let at = text.len() - rest.len();
         let next = part(rest, &mut found);
         rest = next.ok_or_else(|| {
-            failure(text, format!("{at}: Unexpected character '{}'", &rest[..1.min(rest.len())]))
+            failure(
+                text,
+                format!("{at}: Unexpected character '{}'", rest.chars().next().unwrap_or(' ')),
+            )
         })?;
     }
     if let Some(moment) = found.moment {
@@ -87,13 +90,15 @@ fn part<'t>(text: &'t str, found: &mut Found) -> Option<&'t str> {
         && let Some((days, rest)) = date(text)
     {
         found.days = Some(days);
-        return Some(match rest.as_bytes() {
-            [b'T' | b't', digit, ..] if digit.is_ascii_digit() => &rest[1..],
-            _ => rest,
-        });
+        return Some(rest);
     }
+    let clock = match text.as_bytes() {
+        [b'T' | b't', digit, ..] if digit.is_ascii_digit() => &text[1..],
+        _ => text,
+    };
+    let behind_t = clock.len() < text.len();
     if found.time_ms.is_none()
-        && let Some((ms, rest)) = time(text, found.days.is_some())
+        && let Some((ms, rest)) = time(clock, found.days.is_some(), behind_t)
     {
         found.time_ms = Some(ms);
         return Some(rest);
@@ -238,8 +243,7 @@ fn month(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `14:01`, `14:01:02.123`, `140102` behind a date, `2:01 PM`, `2pm`.
-fn time(text: &str, behind_date: bool) -> Option<(i64, &str)> {
-    let text = text.strip_prefix(['T', 't']).unwrap_or(text);
+fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(i64, &str)> {
     let (hour, rest) = digits(text, 1, 2)?;
     let compact = behind_date && text.bytes().take_while(u8::is_ascii_digit).count() >= 4;
     let (minute, second, fraction, rest) = if compact {
@@ -262,7 +266,7 @@ fn time(text: &str, behind_date: bool) -> Option<(i64, &str)> {
         }
         (0, 0, 0, rest)
     };
-    let (hour, rest) = half_day(hour, rest)?;
+    let (hour, rest) = if behind_t { (hour, rest) } else { half_day(hour, rest)? };
     let good = hour < 24 && minute < 60 && second < 60 && not_digit(rest);
     good.then(|| (hour * 3_600_000 + minute * 60_000 + second * 1000 + fraction, rest))
 }

@@ -108,13 +108,11 @@ pub fn diff(start: i64, end: i64, unit: Unit, zone: &Zone, first: Weekday) -> Re
         }
         Unit::Day => b.days() - a.days(),
         _ => {
-            // Hours and less are counted in UTC time shifted by the offset of each end.
-            let length = unit.fixed_ms().unwrap_or(1);
-            let (from, to) = (zone.offset_at(start) * 1000, zone.offset_at(end) * 1000);
-            let (from, to) = (start.checked_add(from), end.checked_add(to));
-            let (Some(_), Some(_)) = (from, to) else { return Err(overflow()) };
-            let shift = zone.offset_at(start) * 1000 % length;
-            (end + shift).div_euclid(length) - (start + shift).div_euclid(length)
+            // Hours and less are counted in UTC, shifted by the offset at the start.
+            let length = i128::from(unit.fixed_ms().unwrap_or(1));
+            let shift = i128::from(zone.offset_at(start)) * 1000 % length;
+            let bin = |ms: i64| (i128::from(ms) + shift).div_euclid(length);
+            i64::try_from(bin(end) - bin(start)).map_err(|_| overflow())?
         }
     })
 }

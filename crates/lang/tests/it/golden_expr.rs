@@ -1,4 +1,4 @@
-//! `tests/golden/expr`: one file an operator. Verbs: `doc` sets the document, `eval` evaluates.
+//! `tests/golden/expr`: one file an operator. `eval` evaluates on the document behind a line `on`.
 
 use bumpalo::Bump;
 use nagi_bson::{DocBuf, Value, json};
@@ -7,25 +7,28 @@ use nagi_lang::expr::{Eval, Expr, ParseCx, Vars};
 
 #[test]
 fn golden_cases_of_expressions() {
-    let mut doc = DocBuf::new();
-    nagi_testkit::golden::run_files(&nagi_testkit::golden::dir("expr"), &mut |_, verb, input| {
-        match verb {
-            "begin" => doc = DocBuf::new(),
-            "doc" => match json::parse(input) {
-                Ok(parsed) => doc = parsed,
-                Err(error) => return format!("unreadable: {error}"),
-            },
-            "eval" => return eval(input, &doc),
-            _ => return format!("unknown verb {verb}"),
-        }
-        "ok".into()
+    let dir = nagi_testkit::golden::dir("expr");
+    nagi_testkit::golden::run(&dir, &mut |verb, input| match verb {
+        "eval" => eval(input),
+        _ => format!("unknown verb {verb}"),
     });
 }
 
-fn eval(input: &str, doc: &DocBuf) -> String {
-    let value = match json::parse_value(input) {
-        Ok(value) => value,
-        Err(error) => return format!("unreadable: {error}"),
+#[test]
+fn every_operator_has_a_case_file() {
+    let dir = nagi_testkit::golden::dir("expr");
+    let without: Vec<_> = nagi_lang::expr::operator_names()
+        .into_iter()
+        .filter(|name| !dir.join(&name[1..]).with_extension("txt").exists())
+        .collect();
+    assert!(without.is_empty(), "operators without tests/golden/expr/<name>.txt: {without:?}");
+}
+
+fn eval(input: &str) -> String {
+    let (text, doc) = input.split_once("\non ").unwrap_or((input, "{}"));
+    let (value, doc) = match (json::parse_value(text), json::parse(doc)) {
+        (Ok(value), Ok(doc)) => (value, doc),
+        (Err(error), _) | (_, Err(error)) => return format!("unreadable: {error}"),
     };
     let expr = match Expr::parse(value.value(), &mut ParseCx::new()) {
         Ok(expr) => expr,

@@ -384,5 +384,5 @@ fn known_answers() {
         println!("{group}: {passed} passed, {failed} failed");
     }
     println!("known answers: {passed} passed, {failed} failed");
-    assert!(passed * 100 >= (passed + failed) * 85, "{failed} of the known answers differ");
+    assert!(passed * 100 >= (passed + failed) * 94, "{failed} of the known answers differ");
 }

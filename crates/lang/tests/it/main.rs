@@ -1,6 +1,9 @@
 //! Integration tests of the document language: golden text cases, and recorded answers.
 
+mod golden_docs;
 mod golden_expr;
+mod hostile;
 mod known;
 mod pipeline;
+mod properties;
 mod recorded;

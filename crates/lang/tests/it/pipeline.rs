@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf, compare};
 use nagi_error::{Error, Result};
-use nagi_lang::accum::{AccumSpec, Accumulator};
+use nagi_lang::accum::{AccumSpec, Accumulator, parse_group_key};
 use nagi_lang::expr::{Eval, Expr, ParseCx, Vars};
 use nagi_lang::project::{AddFields, AggProjection, ReplaceRoot};
 
@@ -89,7 +89,7 @@ fn group(spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Stage> {
     let mut fields = Vec::new();
     for element in spec.as_doc().unwrap_or(Doc::EMPTY) {
         if element.name() == "_id" {
-            id = Some(Expr::parse(element.value(), cx)?);
+            id = Some(parse_group_key(element.value(), cx)?);
         } else {
             let field = AccumSpec::parse_field(element.name(), element.value(), cx)?;
             fields.push((element.name().to_owned(), field));

@@ -10,7 +10,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 use nagi_store::{IndexCursor, KeyPart, RecordId, keystring};
 
@@ -64,7 +64,10 @@ impl Range {
             let mut out = Vec::new();
             let value = value.value();
             // A hashed field has single values as bounds, or none.
-            let value = if part.hashed && !all { nagi_store::hash_value(value) } else { value };
+            let value = match part.hashed && !all {
+                true => Value::Int64(nagi_store::hash_value(value)),
+                false => value,
+            };
             keystring::append(value, descending, &mut out);
             out
         };

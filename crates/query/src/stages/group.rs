@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 use nagi_bson::{ValueBuf, compare};
 use nagi_error::Error;
 use nagi_lang::{
-    accum::{AccumSpec, Accumulator},
+    accum::{AccumSpec, Accumulator, parse_group_key},
     expr::{Deps, Expr},
 };
 
@@ -43,7 +43,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             if id.is_some() {
                 bail!(Code::Location(15948), "a group's _id may only be specified once");
             }
-            id = Some(Expr::parse(element.value(), &mut cx.lang())?);
+            id = Some(parse_group_key(element.value(), &mut cx.lang())?);
             continue;
         }
         if name == "$doingMerge" {

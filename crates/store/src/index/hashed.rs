@@ -7,7 +7,12 @@ use nagi_bson::Value;
 use crate::keystring;
 
 /// The hash, as the value that is indexed.
-pub fn value(value: Value<'_>) -> Value<'static> {
+pub(crate) fn value(value: Value<'_>) -> Value<'static> {
+    Value::Int64(hash_value(value))
+}
+
+/// What a hashed index holds for a value. Equal values hash alike; a missing one as null.
+pub fn hash_value(value: Value<'_>) -> i64 {
     let mut bytes = Vec::with_capacity(32);
     keystring::append(value, false, &mut bytes);
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
@@ -15,5 +20,5 @@ pub fn value(value: Value<'_>) -> Value<'static> {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
     }
     hash = (hash ^ (hash >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    Value::Int64((hash ^ (hash >> 32)) as i64)
+    (hash ^ (hash >> 32)) as i64
 }

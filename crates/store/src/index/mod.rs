@@ -11,7 +11,7 @@ use std::sync::{
 
 use nagi_error::Result;
 
-pub use hashed::value as hash_value;
+pub use hashed::hash_value;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
 
 use crate::{condition::Condition, ident::Ident};

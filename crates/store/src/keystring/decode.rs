@@ -30,16 +30,6 @@ pub fn decode<'n>(
     Ok(())
 }
 
-/// The length of the first field's encoding in `key`.
-pub fn field_len(key: &[u8], descending: bool) -> Result<usize> {
-    let mut scratch = Vec::new();
-    let mut writer = DocWriter::new(&mut scratch);
-    let mask = if descending { 0xFF } else { 0 };
-    let mut reader = KeyReader { bytes: key, at: 0, mask };
-    value(&mut reader, &mut BitReader::new(&[]), writer.slot(""))?;
-    Ok(reader.at)
-}
-
 #[cold]
 fn corrupt() -> Error {
     Error::bug("an index key is not what was written")

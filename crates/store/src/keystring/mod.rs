@@ -18,11 +18,13 @@
 mod big;
 mod decode;
 mod number;
+mod skip;
 mod typebits;
 
 use nagi_bson::{Array, Doc, Value};
 
-pub use decode::{decode, field_len};
+pub use decode::decode;
+pub use skip::field_len;
 pub use typebits::TypeBits;
 
 /// Appended to a prefix of whole fields: a bound after all keys that begin with the prefix.

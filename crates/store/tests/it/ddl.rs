@@ -228,3 +228,21 @@ fn capped_collections_keep_their_size() {
     let refused = f.store.create_collection(&namespace("d.x"), parse("{capped: true}").as_doc());
     assert_eq!(error(refused), "72: the 'size' field is required when 'capped' is true");
 }
+
+#[test]
+fn expired_documents_are_deleted() {
+    for key in ["{t: 1}", "{t: -1}"] {
+        let f = Fixture::new();
+        f.index(&format!("{{key: {key}, name: 't', expireAfterSeconds: 10}}")).unwrap();
+        let second = |s: i64| format!("{{$date: {{$numberLong: '{}'}}}}", s * 1000);
+        for (id, t) in [second(1), second(89), second(90), second(91)].iter().enumerate() {
+            f.insert(&format!("{{_id: {id}, t: {t}}}")).unwrap();
+        }
+        f.insert(&format!("{{_id: 4, t: [{}, {}]}}", second(200), second(5))).unwrap();
+        f.insert("{_id: 5, t: 'x'}").unwrap();
+        f.insert("{_id: 6}").unwrap();
+        assert_eq!(f.store.expire(100_000, &|| Ok(())).unwrap(), 4);
+        assert_eq!(f.docs(), "{ _id: 3, t: new Date(91000) } { _id: 5, t: \"x\" } { _id: 6 }");
+        f.check_valid();
+    }
+}

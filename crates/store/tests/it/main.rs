@@ -1,7 +1,9 @@
 //! Tests of the store on the memory engine.
 
 mod build;
+mod cost;
 mod ddl;
+mod golden;
 mod keys;
 mod model;
 mod random;

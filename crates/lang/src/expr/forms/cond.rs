@@ -1,6 +1,6 @@
 //! `$cond`: one of two operands, by a condition; as array or with names.
 
-use super::named::{Codes, missing, params};
+use super::params::{Codes, missing, params};
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};
 use nagi_bson::Value;

@@ -1,6 +1,6 @@
 //! `$filter`: the elements of an array for which a condition holds.
 
-use super::named::{Codes, missing, params};
+use super::params::{Codes, missing, params};
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};
 use nagi_bson::{Value, number};

@@ -1,6 +1,6 @@
 //! `$let`: binds variables for one expression. They do not see each other.
 
-use super::named::{Codes, missing, params};
+use super::params::{Codes, missing, params};
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};
 use nagi_bson::Value;

@@ -1,6 +1,6 @@
 //! `$map`: an expression over every element of an array.
 
-use super::named::{Codes, missing, params};
+use super::params::{Codes, missing, params};
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};
 use nagi_bson::Value;

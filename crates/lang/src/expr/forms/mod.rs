@@ -10,13 +10,15 @@ mod literal;
 mod logic;
 mod map;
 mod meta;
-mod named;
+mod params;
 mod reduce;
 mod switch;
+mod zip;
 
 use nagi_bson::Value;
 use nagi_error::Result;
 
+use super::named::NamedCall;
 use super::{Eval, Expr, ParseCx};
 
 /// One form and its operands.
@@ -29,9 +31,11 @@ pub enum Form {
     Let(let_vars::Let),
     Map(map::Map),
     Meta(meta::Meta),
+    Named(NamedCall),
     Or(Box<[Expr]>),
     Reduce(reduce::Reduce),
     Switch(switch::Switch),
+    Zip(zip::Zip),
 }
 
 /// How a form is parsed, found by its name.
@@ -53,6 +57,7 @@ pub(super) static FORMS: &[FormRow] = &[
     FormRow { name: "$or", parse: logic::parse_or },
     FormRow { name: "$reduce", parse: reduce::parse },
     FormRow { name: "$switch", parse: switch::parse },
+    FormRow { name: "$zip", parse: zip::parse },
 ];
 
 impl Form {
@@ -67,7 +72,9 @@ impl Form {
             Form::Meta(form) => Ok(form.eval(cx)),
             Form::Or(args) => logic::eval_or(args, cx),
             Form::Reduce(form) => form.eval(cx),
+            Form::Named(call) => call.eval(cx),
             Form::Switch(form) => form.eval(cx),
+            Form::Zip(form) => form.eval(cx),
         }
     }
 
@@ -85,7 +92,9 @@ impl Form {
             Form::Map(form) => form.children().into_iter().for_each(visit),
             Form::Meta(_) => {}
             Form::Reduce(form) => form.children().into_iter().for_each(visit),
+            Form::Named(call) => call.children().for_each(visit),
             Form::Switch(form) => form.children().for_each(visit),
+            Form::Zip(form) => form.children().for_each(visit),
         }
     }
 
@@ -103,7 +112,9 @@ impl Form {
             Form::Map(form) => form.children_mut().into_iter().try_for_each(visit),
             Form::Meta(_) => Ok(()),
             Form::Reduce(form) => form.children_mut().into_iter().try_for_each(visit),
+            Form::Named(call) => call.children_mut().try_for_each(visit),
             Form::Switch(form) => form.children_mut().try_for_each(visit),
+            Form::Zip(form) => form.children_mut().try_for_each(visit),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `$reduce`: folds an array from the left with `$$value` and `$$this`.
 
-use super::named::Codes;
+use super::params::Codes;
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};
 use nagi_bson::Value;
@@ -17,7 +17,7 @@ pub struct Reduce {
 
 pub(super) fn parse(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     let [input, initial, body] =
-        super::named::params(argument, &CODES, ["input", "initialValue", "in"])?;
+        super::params::params(argument, &CODES, ["input", "initialValue", "in"])?;
     for (value, name, code) in
         [(input, "input", 40077), (initial, "initialValue", 40078), (body, "in", 40079)]
     {

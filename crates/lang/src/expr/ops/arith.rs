@@ -41,20 +41,19 @@ fn add<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     if !has_date {
         return Ok(sum.value());
     }
-    match number::truncate_to_i64(sum.value()) {
-        _ if sum.is_decimal() => {}
-        Some(_) if matches!(sum.value(), Value::Double(n) if !fits_i64(n)) => {
-            bail!(Code::OVERFLOW, "date overflow in $add")
-        }
-        _ => {}
+    match rounded(sum.value()) {
+        Some(ms) => Ok(Value::DateTime(ms)),
+        None => bail!(Code::OVERFLOW, "date overflow in $add"),
     }
-    Ok(Value::DateTime(number::truncate_to_i64(sum.value()).unwrap_or(0)))
 }
 
-/// Whether a double lies in the range of int64.
-pub(super) fn fits_i64(n: f64) -> bool {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    (-LIMIT..LIMIT).contains(&n)
+/// As int64: a double is cut, a decimal rounded to even; none beyond the range and for NaN.
+fn rounded(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::Double(n) => number::f64_as_i64_exact(n.trunc()),
+        Value::Decimal128(n) => n.round_integral().to_i64(),
+        other => number::as_i64_exact(other),
+    }
 }
 
 fn subtract<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -75,7 +74,7 @@ fn subtract<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             ),
         },
         (Value::DateTime(a), b) if b.is_number() => {
-            let ms = number::truncate_to_i64(b).unwrap_or(0);
+            let ms = rounded(b).unwrap_or(i64::MIN);
             if ms == i64::MIN {
                 bail!(Code::DURATION_OVERFLOW, "Cannot negate the minimum duration");
             }

@@ -104,8 +104,10 @@ fn to_place<'a>(
         return Ok(Value::Null);
     }
     if !args[0].is_number() {
+        // With one argument $trunc is as old as $ceil.
+        let code = if name == "$trunc" && args.len() == 1 { 28765 } else { 51081 };
         bail!(
-            Code::Location(51081),
+            Code::Location(code),
             "{name} only supports numeric types, not {}",
             type_name(args[0])
         );

@@ -125,7 +125,7 @@ fn intersection<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 
 fn is_subset<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let Value::Array(left) = args[0] else {
-        return Err(operand_not_array("$setIsSubset", "First", 17046, args[0]));
+        return Err(operand_not_array("$setIsSubset", "First", 17310, args[0]));
     };
     let Value::Array(right) = args[1] else {
         return Err(operand_not_array("$setIsSubset", "Second", 17042, args[1]));

@@ -34,7 +34,7 @@ pub(super) fn coerce<'a>(cx: &Eval<'a>, value: Value<'a>) -> Result<&'a str> {
         Value::Int32(_) | Value::Int64(_) | Value::Decimal128(_) => {
             cx.arena.alloc_str(&value.to_string())
         }
-        Value::Double(n) => cx.arena.alloc_str(&crate::expr::print::double(n)),
+        Value::Double(n) => cx.arena.alloc_str(&crate::expr::print::general(n, 16)),
         Value::DateTime(ms) => cx.arena.alloc_str(&crate::time::iso_text(ms)?),
         Value::Timestamp(stamp) => cx.arena.alloc_str(&crate::time::timestamp_text(stamp)),
         other => bail!(

@@ -75,7 +75,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-fn delete_one(
+pub(super) fn delete_one(
     cx: &Context<'_>,
     ns: &Namespace,
     statement: &Statement<'_>,

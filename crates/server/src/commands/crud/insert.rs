@@ -7,7 +7,7 @@ use nagi_store::{Durability, Namespace, WriteOptions, WriteTxn};
 
 use super::outcome::{Outcome, check_batch, ends_command};
 use crate::command::prelude::*;
-use crate::commands::common::{check_writable, refuse_view};
+use crate::commands::common::check_writable;
 use crate::concern::WriteConcern;
 
 pub(in crate::commands) static INSERT: Command = Command {
@@ -40,80 +40,74 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = cx.connection.namespace(req.db, args.collection.0)?;
     check_writable(&ns)?;
-    let count = args.documents.count();
-    check_batch(count)?;
+    let docs = args.documents.iter().collect::<Result<Vec<_>>>()?;
+    check_batch(docs.len())?;
     cx.server.fsync.wait(&|| cx.check())?;
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
-    let outcome =
-        insert_all(cx, &ns, args.documents, count, args.ordered != Some(false), &concern)?;
-    cx.server.metrics.ops.insert.add(count as u64);
-    cx.server.metrics.documents_inserted.add(outcome.count);
+    let how = How { durability: durability(&concern), bypass: args.bypass == Some(true) };
+    let outcome = insert_all(cx, &ns, &docs, args.ordered != Some(false), how)?;
     cx.done.inserted = Some(outcome.count);
     outcome.write(req, out);
     cx.connection.keep_namespace(ns);
     Ok(())
 }
 
-/// Inserts a batch, chunk by chunk.
+/// How inserts are committed.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub(super) durability: Durability,
+    /// `bypassDocumentValidation`.
+    pub(super) bypass: bool,
+}
+
+/// Inserts a batch, chunk by chunk. With `ordered` it ends at the first error.
 pub(super) fn insert_all(
     cx: &Context<'_>,
     ns: &Namespace,
-    documents: Docs<'_>,
-    count: usize,
+    docs: &[Doc<'_>],
     ordered: bool,
-    concern: &WriteConcern<'_>,
+    how: How,
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut at = 0;
-    let mut rest = documents.iter();
-    while at < count {
-        let chunk = Chunk::measure(rest.clone())?;
-        insert_chunk(cx, ns, &rest, &chunk, at, ordered, concern, &mut outcome)?;
-        if ordered && !outcome.errors.is_empty() {
-            break;
-        }
-        at += chunk.count;
-        (0..chunk.count).for_each(|_| drop(rest.next()));
+    while at < docs.len() && !(ordered && !outcome.errors.is_empty()) {
+        let end = at + chunk_count(&docs[at..]);
+        insert_chunk(cx, ns, &docs[at..end], at, ordered, how, &mut outcome)?;
+        at = end;
     }
+    cx.server.metrics.ops.insert.add(docs.len() as u64);
+    cx.server.metrics.documents_inserted.add(outcome.count);
     Ok(outcome)
 }
 
-/// How many documents make one transaction.
-struct Chunk {
-    count: usize,
+/// How many of these documents make one transaction.
+fn chunk_count(docs: &[Doc<'_>]) -> usize {
+    let mut bytes = 0;
+    let full = docs.iter().take(CHUNK_COUNT_MAX).position(|doc| {
+        bytes += doc.len();
+        bytes > CHUNK_BYTES_MAX
+    });
+    full.unwrap_or(docs.len().min(CHUNK_COUNT_MAX)).max(1)
 }
 
-impl Chunk {
-    fn measure<'a>(docs: impl Iterator<Item = Result<Doc<'a>>>) -> Result<Chunk> {
-        let (mut count, mut bytes) = (0, 0);
-        for doc in docs.take(CHUNK_COUNT_MAX) {
-            bytes += doc?.len();
-            if count > 0 && bytes > CHUNK_BYTES_MAX {
-                break;
-            }
-            count += 1;
-        }
-        Ok(Chunk { count })
-    }
-}
-
-#[expect(clippy::too_many_arguments, reason = "the loop body of insert_all")]
 fn insert_chunk(
     cx: &Context<'_>,
     ns: &Namespace,
-    docs: &crate::args::DocsIter<'_>,
-    chunk: &Chunk,
+    docs: &[Doc<'_>],
     at: usize,
     ordered: bool,
-    concern: &WriteConcern<'_>,
+    how: How,
     outcome: &mut Outcome,
 ) -> Result<()> {
     let check = || cx.check();
-    let options = WriteOptions { durability: durability(concern), interrupt: Some(&check) };
+    let options = WriteOptions {
+        durability: how.durability,
+        interrupt: Some(&check),
+        bypass_validation: how.bypass,
+    };
     loop {
-        let written = cx.store().write(options, &mut |txn| {
-            attempt_chunk(txn, ns, docs.clone().take(chunk.count), at, ordered)
-        });
+        let written =
+            cx.store().write(options, &mut |txn| attempt_chunk(txn, ns, docs, at, ordered));
         match written {
             Ok(Some((count, errors))) => {
                 outcome.count += count;
@@ -123,10 +117,9 @@ fn insert_chunk(
             // The collection is not there yet (or was dropped meanwhile).
             Ok(None) => {
                 cx.check()?;
-                refuse_view(cx, ns)?;
                 cx.store().collection_or_create(ns)?;
             }
-            Err(error) if chunk.count == 1 && !ends_command(&error) => {
+            Err(error) if docs.len() == 1 && !ends_command(&error) => {
                 outcome.errors.push((at, error));
                 return Ok(());
             }
@@ -138,10 +131,10 @@ fn insert_chunk(
 type Written = (u64, Vec<(usize, Error)>);
 
 /// One try at a chunk; `None` if there is no such collection.
-fn attempt_chunk<'a>(
+fn attempt_chunk(
     txn: &mut WriteTxn<'_>,
     ns: &Namespace,
-    docs: impl Iterator<Item = Result<Doc<'a>>>,
+    docs: &[Doc<'_>],
     at: usize,
     ordered: bool,
 ) -> Result<Option<Written>> {
@@ -149,10 +142,13 @@ fn attempt_chunk<'a>(
     if collection.is_view() {
         bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
     }
+    if let [doc] = docs {
+        txn.insert(&collection, *doc)?;
+        return Ok(Some((1, Vec::new())));
+    }
     let (mut count, mut errors) = (0, Vec::new());
-    for (offset, doc) in docs.enumerate() {
-        let doc = doc?;
-        match txn.attempt(|txn| txn.insert(&collection, doc)) {
+    for (offset, doc) in docs.iter().enumerate() {
+        match txn.attempt(|txn| txn.insert(&collection, *doc)) {
             Ok(_) => count += 1,
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {

@@ -1,6 +1,7 @@
 //! Documents: reading and writing them, and cursors.
 
 mod aggregate;
+mod bulk_write;
 mod count;
 mod delete;
 mod distinct;
@@ -14,6 +15,7 @@ mod outcome;
 mod update;
 
 pub(super) use aggregate::AGGREGATE;
+pub(super) use bulk_write::BULK_WRITE;
 pub(super) use count::COUNT;
 pub(super) use delete::DELETE;
 pub(super) use distinct::DISTINCT;

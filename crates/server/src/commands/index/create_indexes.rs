@@ -37,13 +37,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     refuse_view(cx, &ns)?;
     cx.server.fsync.wait(&|| cx.check())?;
     let check = || cx.check();
-    let options = BuildOptions { interrupt: Some(&check) };
-    let specs = match args.ignore_unknown {
-        Some(true) => known_options(&specs),
-        _ => specs.iter().map(|spec| spec.to_buf()).collect(),
+    let progress = |done: i64, total: i64| {
+        cx.op.set_message(&format!("Index Build: inserting keys {done}/{total}"));
     };
-    let borrowed = specs.iter().map(|spec| spec.as_doc()).collect::<Vec<_>>();
-    let created = cx.store().create_indexes(&ns, &borrowed, options)?;
+    let options = BuildOptions {
+        interrupt: Some(&check),
+        progress: Some(&progress),
+        ignore_unknown: args.ignore_unknown == Some(true),
+    };
+    let created = cx.store().create_indexes(&ns, &specs, options)?;
     out.put("numIndexesBefore", created.before as i32);
     out.put("numIndexesAfter", created.after as i32);
     if created.created_collection {
@@ -53,43 +55,4 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("note", "all indexes already exist");
     }
     Ok(())
-}
-
-/// The specifications without the options that no server knows.
-fn known_options(specs: &[Doc<'_>]) -> Vec<DocBuf> {
-    const KNOWN: &[&str] = &[
-        "v",
-        "key",
-        "name",
-        "unique",
-        "sparse",
-        "hidden",
-        "background",
-        "expireAfterSeconds",
-        "partialFilterExpression",
-        "collation",
-        "weights",
-        "default_language",
-        "language_override",
-        "textIndexVersion",
-        "2dsphereIndexVersion",
-        "bits",
-        "min",
-        "max",
-        "bucketSize",
-        "wildcardProjection",
-        "storageEngine",
-        "prepareUnique",
-        "clustered",
-        "dropDups",
-        "ns",
-    ];
-    let strip = |spec: &Doc<'_>| {
-        DocBuf::build(|w| {
-            for element in spec.iter().filter(|e| KNOWN.contains(&e.name())) {
-                w.put(element.name(), element.value());
-            }
-        })
-    };
-    specs.iter().map(strip).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::command::prelude::*;
 
-pub(in crate::commands) static GET_NONCE: Command = Command {
+pub(in crate::commands) static GETNONCE: Command = Command {
     name: "getnonce",
     help: "A random number for an authentication mechanism of the past.",
     before_login: true,

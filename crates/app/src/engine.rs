@@ -1,0 +1,52 @@
+//! The one place that names engines.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nagi_kv::Engine;
+
+use crate::options::{EngineKind, Options};
+
+/// Share of the cache that holds whole documents instead of blocks: one in this many parts.
+const RECORD_CACHE_PART: u64 = 4;
+
+/// Opens the storage engine of the options.
+pub(crate) fn open(options: &Options) -> nagi_kv::Result<Arc<dyn Engine>> {
+    match options.engine {
+        EngineKind::Memory => Ok(Arc::new(nagi_kv::Memory::new())),
+        EngineKind::Embedded => {
+            let total = options.cache_bytes.unwrap_or_else(default_cache_bytes);
+            let engine_options = nagi_kv_rocks::Options {
+                cache_bytes: total - total / RECORD_CACHE_PART,
+                commit_interval_ms: options.commit_interval_ms,
+                ..nagi_kv_rocks::Options::default()
+            };
+            let engine = nagi_kv_rocks::open(Path::new(&options.db_path), &engine_options)?;
+            Ok(engine)
+        }
+    }
+}
+
+/// Memory for whole documents.
+pub(crate) fn record_cache_bytes(options: &Options) -> usize {
+    let total = options.cache_bytes.unwrap_or_else(default_cache_bytes);
+    usize::try_from(total / RECORD_CACHE_PART).unwrap_or(usize::MAX)
+}
+
+/// mongod's rule: half of the memory beyond one gigabyte, at least 256 MB.
+fn default_cache_bytes() -> u64 {
+    const GIB: u64 = 1 << 30;
+    (memory_bytes().saturating_sub(GIB) / 2).max(GIB / 4)
+}
+
+/// Memory of this machine or of the container around us, whichever is less.
+fn memory_bytes() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+    });
+    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    machine.unwrap_or(2 << 30).min(container.unwrap_or(u64::MAX))
+}

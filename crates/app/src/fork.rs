@@ -1,0 +1,67 @@
+//! `--fork`: the server in the background.
+//!
+//! The program starts itself once more, in a session of its own, with a pipe as standard output; the
+//! first process waits for one line in it, which the second writes when it accepts connections.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Tells the second process that it is the second.
+const MARK: &str = "NAGI_FORKED";
+const READY: &str = "ready";
+
+/// Whether this is the process that serves.
+pub(crate) fn is_child() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Starts the serving process and waits until it is ready. Returns the exit code of the first.
+pub(crate) fn start(args: &[String]) -> ExitCode {
+    crate::print("about to fork child process, waiting until server is ready for connections.");
+    let spawned = std::env::current_exe().and_then(|program| {
+        Command::new(program)
+            .arg("serve")
+            .args(args)
+            .env(MARK, "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+    });
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            crate::say(&format!("cannot start the child process: {error}"));
+            return ExitCode::from(1);
+        }
+    };
+    crate::print(&format!("forked process: {}", child.id()));
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        // An error reads as an empty line: the child ended.
+        let _ = BufReader::new(out).read_line(&mut line);
+    }
+    if line.trim() == READY {
+        crate::print("child process started successfully, parent exiting");
+        return ExitCode::SUCCESS;
+    }
+    let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
+    crate::say(&format!("ERROR: child process failed, exited with {code}"));
+    crate::say(
+        "To see additional information in this output, start without the \"--fork\" option.",
+    );
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// Leaves the session of the terminal.
+pub(crate) fn detach() {
+    // Fails only for the leader of a process group, which a child is not.
+    let _ = rustix::process::setsid();
+}
+
+/// Says that the server is ready.
+pub(crate) fn ready() {
+    let mut out = std::io::stdout().lock();
+    // The first process may have been interrupted.
+    let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
+}

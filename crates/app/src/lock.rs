@@ -1,0 +1,46 @@
+//! One process for a data folder: `mongod.lock`, locked while the server runs.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// The lock; released when dropped, and by the system when the process dies.
+pub(crate) struct Lock {
+    file: File,
+    /// The file named a process: the last server did not end in order.
+    pub(crate) unclean: bool,
+}
+
+impl Lock {
+    /// Locks the folder and writes our process id into it. `AddrInUse`: somebody else has it.
+    pub(crate) fn take(folder: &Path) -> io::Result<Lock> {
+        let path = folder.join("mongod.lock");
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::ErrorKind::AddrInUse.into()),
+            Err(error) => return Err(error.into()),
+        }
+        let mut before = String::new();
+        file.read_to_string(&mut before)?;
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+        file.sync_all()?;
+        Ok(Lock { file, unclean: !before.trim().is_empty() })
+    }
+
+    /// The end in order: the file is left empty.
+    pub(crate) fn release(self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.sync_all()
+    }
+}
+
+/// The process that a data folder's lock names, for `--shutdown`.
+pub(crate) fn holder(folder: &Path) -> Option<i32> {
+    std::fs::read_to_string(folder.join("mongod.lock")).ok()?.trim().parse().ok()
+}

@@ -1,0 +1,233 @@
+//! Options: mongod's flags and mongod's configuration file, one table for both.
+//!
+//!   command line --\
+//!                   > settings by YAML key --> checked against the table --> `Options`
+//!   -f FILE -------/
+//!
+//! An option that MongoDB has and Nagi does not honour is refused, unless it is set to what Nagi does
+//! anyway. The command line wins over the file.
+
+mod file;
+mod line;
+mod table;
+mod typed;
+
+pub(crate) use typed::{EngineKind, Options};
+
+use std::collections::BTreeMap;
+
+use table::{Honoured, Row, TABLE};
+
+/// Values by YAML key, as text; parameters by name.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Settings {
+    values: BTreeMap<&'static str, String>,
+    parameters: BTreeMap<String, String>,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Serve(Box<Options>),
+    /// `--shutdown`: end the server of this data folder.
+    Shutdown(Box<Options>),
+    Help,
+    Version,
+}
+
+/// Reads the command line and the file that it names. An error is a text for standard error.
+pub(crate) fn read(args: &[String]) -> Result<Request, String> {
+    let mut settings = Settings::default();
+    line::read(args, &mut settings)?;
+    for (key, request) in [("help", Request::Help), ("version", Request::Version)] {
+        if settings.is_on(key) {
+            return Ok(request);
+        }
+    }
+    if let Some(path) = settings.get("config").map(str::to_owned) {
+        let mut from_file = Settings::default();
+        file::read(&path, &mut from_file)?;
+        settings.add_missing(from_file);
+    }
+    settings.refuse_unhonoured()?;
+    let options = Box::new(typed::from_settings(&settings)?);
+    Ok(match settings.is_on("shutdown") {
+        true => Request::Shutdown(options),
+        false => Request::Serve(options),
+    })
+}
+
+/// The text of `--help`: every option that is honoured.
+pub(crate) fn help() -> String {
+    let mut text = String::from("nagi [serve] [options]\n\nOptions (as mongod's):\n");
+    for row in TABLE.iter().filter(|row| row.honoured == Honoured::Yes && !row.flag.is_empty()) {
+        let value = if row.implied.is_some() { "" } else { " arg" };
+        let key = if row.key == row.flag { "" } else { row.key };
+        text.push_str(&format!("  --{}{value:<12}  {key}\n", row.flag));
+    }
+    text
+}
+
+impl Settings {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+
+    fn is_on(&self, key: &str) -> bool {
+        self.get(key) == Some("true")
+    }
+
+    /// Takes over a checked value.
+    fn set(&mut self, row: &'static Row, value: &str) -> Result<(), String> {
+        let value = row.kind.check(value).map_err(|expected| {
+            format!("Error: option {} has the bad value '{value}': {expected}", row.names())
+        })?;
+        self.values.insert(row.key, value);
+        Ok(())
+    }
+
+    fn add_missing(&mut self, other: Settings) {
+        for (key, value) in other.values {
+            self.values.entry(key).or_insert(value);
+        }
+        for (name, value) in other.parameters {
+            self.parameters.entry(name).or_insert(value);
+        }
+    }
+
+    fn refuse_unhonoured(&self) -> Result<(), String> {
+        for row in TABLE {
+            let Some(value) = self.get(row.key) else { continue };
+            match row.honoured {
+                Honoured::Yes => {}
+                Honoured::Only(accepted) if accepted.contains(&value) => {}
+                Honoured::Only(accepted) => {
+                    return Err(format!(
+                        "Error: option {} is known but Nagi does not honour the value '{value}' \
+                         yet (it does: {})",
+                        row.names(),
+                        accepted.join(", ")
+                    ));
+                }
+                Honoured::No => {
+                    return Err(format!(
+                        "Error: option {} is known but not honoured by Nagi yet; remove it to start",
+                        row.names()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(args: &[&str]) -> Result<Box<Options>, String> {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        match read(&args)? {
+            Request::Serve(options) => Ok(options),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn flags_in_all_spellings() {
+        let all = options(&[
+            "--dbpath",
+            "/d",
+            "--port=27018",
+            "--bind_ip",
+            "localhost,::1",
+            "-vv",
+            "--ipv6",
+            "--maxConns",
+            "10",
+            "--setParameter",
+            "a=1",
+            "--setParameter",
+            "b=x=y",
+            "--storageEngine",
+            "inMemory",
+            "--wiredTigerCacheSizeGB",
+            "0.5",
+            "--nounixsocket",
+            "--noauth",
+            "--slowms",
+            "5",
+        ])
+        .unwrap();
+        assert_eq!((all.db_path.as_str(), all.net.port), ("/d", 27018));
+        assert_eq!(all.net.bind_ip, ["localhost", "::1"]);
+        let parameters = [("logLevel", "2"), ("a", "1"), ("b", "x=y")];
+        assert_eq!(all.parameters, parameters.map(|(n, v)| (n.to_owned(), v.to_owned())));
+        assert_eq!(all.cache_bytes, Some(1 << 29));
+        assert_eq!((all.connection_count_max, all.slow_ms), (10, Some(5)));
+        assert!(all.net.unix_socket_dir.is_none() && all.engine == EngineKind::Memory);
+    }
+
+    #[test]
+    fn what_is_not_honoured_is_refused() {
+        for (args, text) in [
+            (&["--foo"][..], "unrecognised option '--foo'"),
+            (&["--port"], "required argument for option '--port' is missing"),
+            (&["--port", "x"], "bad value 'x'"),
+            (&["--port", "70000"], "bad value '70000'"),
+            (&["--auth"], "'security.authorization' (--auth)"),
+            (&["--replSet", "rs"], "not honoured by Nagi yet"),
+            (&["--storageEngine", "mmapv1"], "bad value 'mmapv1'"),
+            (&["--keyFile", "x"], "not honoured"),
+            (&["stray"], "too many positional options"),
+            (&["--fork"], "--fork has to be used with --logpath"),
+        ] {
+            let error = options(args).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_in_both_formats() {
+        let file = |text: &str| {
+            let mut settings = Settings::default();
+            file::parse(text, &mut settings).map(|()| settings)
+        };
+        let yaml = "storage:\n  dbPath: /x\n  journal: {commitIntervalMs: 50}\nnet:\n  port: 1\n\
+                    \x20 unixDomainSocket.enabled: false\nsetParameter:\n  ttlMonitorSleepSecs: 1\n\
+                    security:\n  authorization: disabled\nsystemLog:\n  logAppend: true\n";
+        let settings = file(yaml).unwrap();
+        assert_eq!(settings.get("storage.journal.commitIntervalMs"), Some("50"));
+        assert_eq!(settings.get("net.unixDomainSocket.enabled"), Some("false"));
+        assert_eq!(settings.parameters["ttlMonitorSleepSecs"], "1");
+        settings.refuse_unhonoured().unwrap();
+        assert_eq!(
+            file("dbpath=/y\n# x\nfork = true\n").unwrap().get("storage.dbPath"),
+            Some("/y")
+        );
+        for (text, reason) in [
+            ("net:\n  prot: 1\n", "Unrecognized option: net.prot"),
+            ("net:\n  port: [1]\n", "net.port"),
+            ("net: {port: x}\n", "bad value 'x'"),
+            ("a: [\n", "Error parsing YAML config file"),
+        ] {
+            let error = file(text).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_sorted_and_unambiguous() {
+        for pair in TABLE.windows(2) {
+            assert!(pair[0].key <= pair[1].key, "{}", pair[1].key);
+        }
+        for row in TABLE.iter().filter(|row| !row.flag.is_empty()) {
+            assert_eq!(TABLE.iter().filter(|r| r.flag == row.flag).count(), 1, "{}", row.flag);
+        }
+        for row in TABLE.iter() {
+            if let Honoured::Only(values) = row.honoured {
+                assert!(values.iter().all(|v| row.kind.check(v).is_ok()), "{}", row.key);
+            }
+        }
+    }
+}

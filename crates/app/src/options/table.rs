@@ -1,0 +1,266 @@
+//! One row an option. Sorted by YAML key; options that only the command line has stand under their
+//! flag's name.
+
+/// What values an option takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Bool,
+    Int(i64, i64),
+    Float(f64, f64),
+    Text,
+    OneOf(&'static [&'static str]),
+}
+
+/// What Nagi makes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Honoured {
+    Yes,
+    /// Only these values, because they are what Nagi does.
+    Only(&'static [&'static str]),
+    No,
+}
+
+/// An option.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) key: &'static str,
+    /// Without dashes; empty if there is none.
+    pub(super) flag: &'static str,
+    pub(super) kind: Kind,
+    /// The flag takes no argument and stands for this value.
+    pub(super) implied: Option<&'static str>,
+    pub(super) honoured: Honoured,
+}
+
+impl Kind {
+    /// The value in its canonical text, or what was expected.
+    pub(super) fn check(self, value: &str) -> Result<String, String> {
+        let value = value.trim();
+        match self {
+            Kind::Text => Ok(value.to_owned()),
+            Kind::Bool => match value {
+                "true" | "yes" | "on" | "1" => Ok("true".into()),
+                "false" | "no" | "off" | "0" => Ok("false".into()),
+                _ => Err("expected true or false".into()),
+            },
+            Kind::Int(least, most) => match value.parse::<i64>() {
+                Ok(n) if (least..=most).contains(&n) => Ok(n.to_string()),
+                _ => Err(format!("expected an integer from {least} to {most}")),
+            },
+            Kind::Float(least, most) => match value.parse::<f64>() {
+                Ok(n) if (least..=most).contains(&n) => Ok(n.to_string()),
+                _ => Err(format!("expected a number from {least} to {most}")),
+            },
+            Kind::OneOf(names) => match names.contains(&value) {
+                true => Ok(value.to_owned()),
+                false => Err(format!("expected one of {}", names.join(", "))),
+            },
+        }
+    }
+}
+
+impl Row {
+    /// How messages name it.
+    pub(super) fn names(&self) -> String {
+        match (self.flag, self.in_file()) {
+            ("", _) => format!("'{}'", self.key),
+            (flag, true) => format!("'{}' (--{flag})", self.key),
+            (flag, false) => format!("'--{flag}'"),
+        }
+    }
+
+    /// Whether it may stand in a configuration file.
+    pub(super) fn in_file(&self) -> bool {
+        self.key.contains('.')
+    }
+}
+
+const fn yes(key: &'static str, flag: &'static str, kind: Kind) -> Row {
+    Row { key, flag, kind, implied: None, honoured: Honoured::Yes }
+}
+
+const fn switch(key: &'static str, flag: &'static str, implied: &'static str) -> Row {
+    Row { key, flag, kind: Bool, implied: Some(implied), honoured: Honoured::Yes }
+}
+
+const fn no(key: &'static str, flag: &'static str) -> Row {
+    Row { key, flag, kind: Text, implied: None, honoured: Honoured::No }
+}
+
+const fn no_switch(key: &'static str, flag: &'static str) -> Row {
+    Row { key, flag, kind: Text, implied: Some("true"), honoured: Honoured::No }
+}
+
+const fn only(
+    key: &'static str,
+    flag: &'static str,
+    kind: Kind,
+    values: &'static [&'static str],
+) -> Row {
+    Row { key, flag, kind, implied: None, honoured: Honoured::Only(values) }
+}
+
+const fn only_switch(
+    key: &'static str,
+    flag: &'static str,
+    implied: &'static str,
+    kind: Kind,
+    values: &'static [&'static str],
+) -> Row {
+    Row { key, flag, kind, implied: Some(implied), honoured: Honoured::Only(values) }
+}
+
+use Kind::{Bool, Float, Int, OneOf, Text};
+
+const FALSE: &[&str] = &["false"];
+const TRUE: &[&str] = &["true"];
+const AUTHORIZATION: Kind = OneOf(&["disabled", "enabled"]);
+const COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
+const ENGINES: Kind = OneOf(&["inMemory", "rocks", "wiredTiger"]);
+const TLS_MODES: Kind = OneOf(&[
+    "allowSSL",
+    "allowTLS",
+    "disabled",
+    "preferSSL",
+    "preferTLS",
+    "requireSSL",
+    "requireTLS",
+]);
+
+#[rustfmt::skip]
+pub(super) static TABLE: &[Row] = &[
+    no("auditLog.destination", "auditDestination"),
+    no("auditLog.filter", "auditFilter"),
+    no("auditLog.format", "auditFormat"),
+    no("auditLog.path", "auditPath"),
+    no("auditLog.runtimeConfiguration", ""),
+    only("cloud.monitoring.free.state", "enableFreeMonitoring", OneOf(&["off", "on", "runtime"]), &["off", "runtime"]),
+    no("cloud.monitoring.free.tags", "freeMonitoringTag"),
+    yes("config", "config", Text),
+    only("configExpand", "configExpand", OneOf(&["exec", "none", "rest", "rest,exec"]), &["none"]),
+    no_switch("configsvr", "configsvr"),
+    switch("help", "help", "true"),
+    yes("net.bindIp", "bind_ip", Text),
+    switch("net.bindIpAll", "bind_ip_all", "true"),
+    only("net.compression.compressors", "networkMessageCompressors", Text, &["snappy,zstd,zlib"]),
+    switch("net.ipv6", "ipv6", "true"),
+    yes("net.listenBacklog", "listenBacklog", Int(1, i32::MAX as i64)),
+    yes("net.maxIncomingConnections", "maxConns", Int(1, 1_000_000)),
+    no("net.maxIncomingConnectionsOverride", "maxConnsOverride"),
+    yes("net.port", "port", Int(0, 65535)),
+    only("net.serviceExecutor", "serviceExecutor", OneOf(&["adaptive", "synchronous"]), &["synchronous"]),
+    no("net.ssl.CAFile", "sslCAFile"),
+    no("net.ssl.CRLFile", "sslCRLFile"),
+    no("net.ssl.PEMKeyFile", "sslPEMKeyFile"),
+    no("net.ssl.PEMKeyPassword", "sslPEMKeyPassword"),
+    no("net.ssl.allowConnectionsWithoutCertificates", "sslAllowConnectionsWithoutCertificates"),
+    no("net.ssl.allowInvalidCertificates", "sslAllowInvalidCertificates"),
+    no("net.ssl.allowInvalidHostnames", "sslAllowInvalidHostnames"),
+    no("net.ssl.clusterFile", "sslClusterFile"),
+    no("net.ssl.clusterPassword", "sslClusterPassword"),
+    no("net.ssl.disabledProtocols", "sslDisabledProtocols"),
+    only("net.ssl.mode", "sslMode", TLS_MODES, &["disabled"]),
+    only("net.tls.FIPSMode", "tlsFIPSMode", Bool, FALSE),
+    no("net.tls.CAFile", "tlsCAFile"),
+    no("net.tls.CRLFile", "tlsCRLFile"),
+    no("net.tls.allowConnectionsWithoutCertificates", "tlsAllowConnectionsWithoutCertificates"),
+    no("net.tls.allowInvalidCertificates", "tlsAllowInvalidCertificates"),
+    no("net.tls.allowInvalidHostnames", "tlsAllowInvalidHostnames"),
+    no("net.tls.certificateKeyFile", "tlsCertificateKeyFile"),
+    no("net.tls.certificateKeyFilePassword", "tlsCertificateKeyFilePassword"),
+    no("net.tls.certificateSelector", "tlsCertificateSelector"),
+    no("net.tls.clusterAuthX509.attributes", ""),
+    no("net.tls.clusterAuthX509.extensionValue", ""),
+    no("net.tls.clusterCAFile", "tlsClusterCAFile"),
+    no("net.tls.clusterCertificateSelector", "tlsClusterCertificateSelector"),
+    no("net.tls.clusterFile", "tlsClusterFile"),
+    no("net.tls.clusterPassword", "tlsClusterPassword"),
+    no("net.tls.disabledProtocols", "tlsDisabledProtocols"),
+    no("net.tls.logVersions", "tlsLogVersions"),
+    only("net.tls.mode", "tlsMode", TLS_MODES, &["disabled"]),
+    only("net.transportLayer", "transportLayer", OneOf(&["asio", "legacy"]), &["asio"]),
+    Row { key: "net.unixDomainSocket.enabled", flag: "nounixsocket", kind: Bool, implied: Some("false"), honoured: Honoured::Yes },
+    yes("net.unixDomainSocket.filePermissions", "filePermissions", Text),
+    yes("net.unixDomainSocket.pathPrefix", "unixSocketPrefix", Text),
+    only("net.wireObjectCheck", "objcheck", Bool, TRUE),
+    only_switch("nojournal", "nojournal", "true", Bool, FALSE),
+    no_switch("notablescan", "notablescan"),
+    no("operationProfiling.filter", ""),
+    only("operationProfiling.mode", "profile", OneOf(&["0", "1", "2", "all", "off", "slowOp"]), &["0", "off"]),
+    yes("operationProfiling.slowOpSampleRate", "slowOpSampleRate", Float(0.0, 1.0)),
+    yes("operationProfiling.slowOpThresholdMs", "slowms", Int(0, i32::MAX as i64)),
+    switch("processManagement.fork", "fork", "true"),
+    yes("processManagement.pidFilePath", "pidfilepath", Text),
+    no("processManagement.timeZoneInfo", "timeZoneInfo"),
+    only("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Bool, TRUE),
+    no("replication.oplogSizeMB", "oplogSize"),
+    no("replication.replSet", ""),
+    no("replication.replSetName", "replSet"),
+    no_switch("repair", "repair"),
+    only_switch("security.authorization", "auth", "enabled", AUTHORIZATION, &["disabled"]),
+    only_switch("security.authorization", "noauth", "disabled", AUTHORIZATION, &["disabled"]),
+    no("security.clusterAuthMode", "clusterAuthMode"),
+    no("security.clusterIpSourceAllowlist", "clusterIpSourceAllowlist"),
+    no("security.clusterIpSourceWhitelist", "clusterIpSourceWhitelist"),
+    only("security.enableEncryption", "enableEncryption", Bool, FALSE),
+    no("security.encryptionCipherMode", "encryptionCipherMode"),
+    no("security.encryptionKeyFile", "encryptionKeyFile"),
+    only_switch("security.javascriptEnabled", "noscripting", "false", Bool, FALSE),
+    no("security.keyFile", "keyFile"),
+    no("security.kmip.serverName", "kmipServerName"),
+    no("security.ldap.servers", "ldapServers"),
+    only("security.redactClientLogData", "redactClientLogData", Bool, FALSE),
+    no("security.sasl.hostName", ""),
+    no("security.sasl.saslauthdSocketPath", ""),
+    no("security.sasl.serviceName", ""),
+    only_switch("security.transitionToAuth", "transitionToAuth", "true", Bool, FALSE),
+    yes("setParameter", "setParameter", Text),
+    no("sharding.archiveMovedChunks", "moveParanoia"),
+    no("sharding.clusterRole", ""),
+    no("sharding.configDB", "configdb"),
+    no_switch("shardsvr", "shardsvr"),
+    switch("shutdown", "shutdown", "true"),
+    no("snmp.disabled", ""),
+    no("snmp.master", "snmp-master"),
+    no("snmp.subagent", "snmp-subagent"),
+    yes("storage.dbPath", "dbpath", Text),
+    only_switch("storage.directoryPerDB", "directoryperdb", "true", Bool, FALSE),
+    yes("storage.engine", "storageEngine", ENGINES),
+    no("storage.inMemory.engineConfig.inMemorySizeGB", "inMemorySizeGB"),
+    yes("storage.journal.commitIntervalMs", "journalCommitInterval", Int(1, 500)),
+    only_switch("storage.journal.enabled", "journal", "true", Bool, TRUE),
+    no("storage.mmapv1.smallFiles", "smallfiles"),
+    no("storage.oplogMinRetentionHours", "oplogMinRetentionHours"),
+    no("storage.syncPeriodSecs", "syncdelay"),
+    only("storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor", COMPRESSORS, &["snappy"]),
+    no("storage.wiredTiger.collectionConfig.configString", "wiredTigerCollectionConfigString"),
+    yes("storage.wiredTiger.engineConfig.cacheSizeGB", "wiredTigerCacheSizeGB", Float(0.01, 10_000.0)),
+    no("storage.wiredTiger.engineConfig.cacheSizePct", "wiredTigerCacheSizePct"),
+    no("storage.wiredTiger.engineConfig.configString", "wiredTigerEngineConfigString"),
+    only_switch("storage.wiredTiger.engineConfig.directoryForIndexes", "wiredTigerDirectoryForIndexes", "true", Bool, FALSE),
+    only("storage.wiredTiger.engineConfig.journalCompressor", "wiredTigerJournalCompressor", COMPRESSORS, &["none"]),
+    only("storage.wiredTiger.engineConfig.maxCacheOverflowFileSizeGB", "wiredTigerMaxCacheOverflowFileSizeGB", Float(0.0, 1e6), &["0"]),
+    only("storage.wiredTiger.engineConfig.statisticsLogDelaySecs", "wiredTigerStatisticsLogDelaySecs", Int(0, 100_000), &["0"]),
+    no("storage.wiredTiger.engineConfig.zstdCompressionLevel", "zstdDefaultCompressionLevel"),
+    no("storage.wiredTiger.indexConfig.configString", "wiredTigerIndexConfigString"),
+    only("storage.wiredTiger.indexConfig.prefixCompression", "wiredTigerIndexPrefixCompression", Bool, TRUE),
+    only("systemLog.component.accessControl.verbosity", "", Int(-1, 5), &["-1"]),
+    only("systemLog.component.command.verbosity", "", Int(-1, 5), &["-1"]),
+    only("systemLog.component.control.verbosity", "", Int(-1, 5), &["-1"]),
+    only("systemLog.component.index.verbosity", "", Int(-1, 5), &["-1"]),
+    only("systemLog.component.network.verbosity", "", Int(-1, 5), &["-1"]),
+    only("systemLog.component.query.verbosity", "", Int(-1, 5), &["-1"]),
+    only("systemLog.component.storage.verbosity", "", Int(-1, 5), &["-1"]),
+    only("systemLog.component.write.verbosity", "", Int(-1, 5), &["-1"]),
+    yes("systemLog.destination", "", OneOf(&["file"])),
+    switch("systemLog.logAppend", "logappend", "true"),
+    yes("systemLog.logRotate", "logRotate", OneOf(&["rename", "reopen"])),
+    yes("systemLog.path", "logpath", Text),
+    switch("systemLog.quiet", "quiet", "true"),
+    no("systemLog.syslogFacility", "syslogFacility"),
+    only("systemLog.timeStampFormat", "timeStampFormat", OneOf(&["iso8601-local", "iso8601-utc"]), &["iso8601-local"]),
+    only_switch("systemLog.traceAllExceptions", "traceExceptions", "true", Bool, FALSE),
+    yes("systemLog.verbosity", "verbose", Int(0, 5)),
+    no_switch("upgrade", "upgrade"),
+    switch("version", "version", "true"),
+];

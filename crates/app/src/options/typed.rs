@@ -1,0 +1,150 @@
+//! Settings with their types, ready for use.
+
+use std::path::PathBuf;
+
+use nagi_net::NetConfig;
+use nagi_server::{LogDestination, LogRotate};
+
+use super::Settings;
+
+/// Which engine stores the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EngineKind {
+    /// On disk; also what `wiredTiger` in an old configuration means.
+    Embedded,
+    /// In memory only.
+    Memory,
+}
+
+/// Everything that can be chosen at the start.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) net: NetConfig,
+    pub(crate) db_path: String,
+    pub(crate) engine: EngineKind,
+    pub(crate) cache_bytes: Option<u64>,
+    pub(crate) commit_interval_ms: u32,
+    pub(crate) connection_count_max: i64,
+    pub(crate) log: LogDestination,
+    pub(crate) fork: bool,
+    pub(crate) pid_file: Option<PathBuf>,
+    /// Also those that are options of their own, such as the verbosity.
+    pub(crate) parameters: Vec<(String, String)>,
+    /// Threshold of slow operations, if it was chosen.
+    pub(crate) slow_ms: Option<i64>,
+    pub(crate) slow_sample_rate: Option<f64>,
+    /// All settings by dotted key, for `getCmdLineOpts` and the log.
+    pub(crate) parsed: Vec<(String, String)>,
+}
+
+/// mongod's default.
+const DB_PATH: &str = "/data/db";
+const CONNECTIONS_MAX: i64 = 65_536;
+const COMMIT_INTERVAL_MS: u32 = 100;
+
+pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
+    let number = |key: &str| settings.get(key).and_then(|v| v.parse::<i64>().ok());
+    let real = |key: &str| settings.get(key).and_then(|v| v.parse::<f64>().ok());
+    let fork = settings.is_on("processManagement.fork");
+    let log = log_destination(settings)?;
+    if fork && matches!(log, LogDestination::Stdout) {
+        return Err("BadValue: --fork has to be used with --logpath".into());
+    }
+    let cache = real("storage.wiredTiger.engineConfig.cacheSizeGB");
+    let in_memory = settings.get("storage.engine") == Some("inMemory");
+    let mut parsed: Vec<_> =
+        settings.values.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    for (name, value) in &settings.parameters {
+        parsed.push((format!("setParameter.{name}"), value.clone()));
+    }
+    Ok(Options {
+        net: net(settings)?,
+        db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
+        engine: if in_memory { EngineKind::Memory } else { EngineKind::Embedded },
+        cache_bytes: cache.map(|gigabytes| (gigabytes * f64::from(1 << 30)) as u64),
+        commit_interval_ms: number("storage.journal.commitIntervalMs")
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(COMMIT_INTERVAL_MS),
+        connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
+        log,
+        fork,
+        pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),
+        parameters: parameters(settings),
+        slow_ms: number("operationProfiling.slowOpThresholdMs"),
+        slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
+        parsed,
+    })
+}
+
+/// Parameters, with those options that are parameters under another name.
+fn parameters(settings: &Settings) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for (key, name) in [("systemLog.verbosity", "logLevel"), ("systemLog.quiet", "quiet")] {
+        if let Some(value) = settings.get(key) {
+            all.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    all.extend(settings.parameters.iter().map(|(n, v)| (n.clone(), v.clone())));
+    all
+}
+
+fn log_destination(settings: &Settings) -> Result<LogDestination, String> {
+    let append = settings.is_on("systemLog.logAppend");
+    let rotate = match settings.get("systemLog.logRotate") {
+        Some("reopen") if !append => {
+            return Err("BadValue: logRotate reopen needs logAppend".into());
+        }
+        Some("reopen") => LogRotate::Reopen,
+        _ => LogRotate::Rename,
+    };
+    match (settings.get("systemLog.path"), settings.get("systemLog.destination")) {
+        (Some(path), _) => Ok(LogDestination::File { path: path.into(), append, rotate }),
+        (None, Some(_)) => Err("BadValue: systemLog.path is required if systemLog.destination is \
+                                to a file"
+            .into()),
+        (None, None) => Ok(LogDestination::Stdout),
+    }
+}
+
+fn net(settings: &Settings) -> Result<NetConfig, String> {
+    let mut net = NetConfig::default();
+    if let Some(port) = settings.get("net.port").and_then(|p| p.parse().ok()) {
+        net.port = port;
+    }
+    net.ipv6 = settings.is_on("net.ipv6");
+    let all = settings.is_on("net.bindIpAll");
+    match settings.get("net.bindIp") {
+        Some(_) if all => {
+            return Err("BadValue: Cannot specify both --bind_ip and --bind_ip_all".into());
+        }
+        Some(names) => {
+            let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+            net.bind_ip = names.map(|n| if n == "*" { "0.0.0.0" } else { n }.to_owned()).collect();
+        }
+        None if all => {
+            net.bind_ip = vec!["0.0.0.0".into()];
+            if net.ipv6 {
+                net.bind_ip.push("::".into());
+            }
+        }
+        None => {}
+    }
+    if let Some(backlog) = settings.get("net.listenBacklog").and_then(|n| n.parse().ok()) {
+        net.backlog = backlog;
+    }
+    if let Some(prefix) = settings.get("net.unixDomainSocket.pathPrefix") {
+        net.unix_socket_dir = Some(prefix.into());
+    }
+    if settings.get("net.unixDomainSocket.enabled") == Some("false") {
+        net.unix_socket_dir = None;
+    }
+    if let Some(mode) = settings.get("net.unixDomainSocket.filePermissions") {
+        // Octal with or without a leading zero; YAML may have turned 0700 into 448.
+        let digits = mode.trim_start_matches("0o");
+        net.unix_socket_mode = u32::from_str_radix(digits, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o777)
+            .ok_or_else(|| format!("BadValue: bad value '{mode}' for filePermissions"))?;
+    }
+    Ok(net)
+}

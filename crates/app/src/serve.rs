@@ -1,0 +1,330 @@
+//! From the options to a running server, and to its end.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagi_bson::{DocBuf, DocWriter, doc, json};
+use nagi_server::{Log, Server, ServerConfig};
+use nagi_store::{Store, StoreOptions};
+
+use crate::lock::Lock;
+use crate::options::{self, EngineKind, Options, Request};
+use crate::{build, engine, fork, lock, print, say, signals};
+
+/// mongod's exit codes.
+mod exit {
+    pub(super) const BAD_OPTIONS: u8 = 2;
+    pub(super) const UNRECOVERABLE: u8 = 14;
+    pub(super) const PORT_IN_USE: u8 = 48;
+    pub(super) const DATA_FOLDER: u8 = 100;
+}
+
+/// How long replies under way may take once the server ends.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A start that failed: what to log and the exit code.
+struct Failure {
+    code: u8,
+    id: i64,
+    message: &'static str,
+    error: String,
+}
+
+/// `nagi serve ARGS...`.
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    let options = match options::read(args) {
+        Ok(Request::Serve(options)) => options,
+        Ok(Request::Shutdown(options)) => return shutdown_other(&options),
+        Ok(Request::Help) => {
+            print(&options::help());
+            return ExitCode::SUCCESS;
+        }
+        Ok(Request::Version) => {
+            build::print_version();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            say(&error);
+            return ExitCode::from(exit::BAD_OPTIONS);
+        }
+    };
+    if options.fork && !fork::is_child() {
+        return fork::start(args);
+    }
+    if options.fork {
+        fork::detach();
+    }
+    let log = match Log::open(options.log.clone()) {
+        Ok(log) => log,
+        Err(error) => {
+            say(&format!("Failed to open the log: {error}"));
+            return ExitCode::from(1);
+        }
+    };
+    log.install();
+    nagi_server::set_log_context("initandlisten");
+    let code = match serve(&options, args, &log) {
+        Ok(()) => 0,
+        Err(failure) => {
+            log::error!(target: "CONTROL", id = failure.id, error = failure.error;
+                "{}", failure.message);
+            failure.code
+        }
+    };
+    log::info!(target: "CONTROL", id = 20565; "Now exiting");
+    log::info!(target: "CONTROL", id = 23138, exitCode = code; "Shutting down");
+    log.flush();
+    ExitCode::from(code)
+}
+
+/// Starts, waits for the end, ends.
+fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
+    announce(options, log);
+    let folder_lock = match options.engine {
+        EngineKind::Embedded => Some(take_folder(Path::new(&options.db_path))?),
+        EngineKind::Memory => None,
+    };
+    let engine = engine::open(options).map_err(|error| Failure {
+        code: exit::DATA_FOLDER,
+        id: 28595,
+        message: "Terminating: the storage engine could not be opened",
+        error: error.to_string(),
+    })?;
+    let store_options = StoreOptions { record_cache_bytes: engine::record_cache_bytes(options) };
+    let store = Store::open(engine, store_options).map_err(|error| Failure {
+        code: exit::UNRECOVERABLE,
+        id: 20557,
+        message: "DBException in initAndListen, terminating",
+        error: error.to_string(),
+    })?;
+    let server =
+        Server::new(server_config(options, args, store.clone(), log)).map_err(|error| Failure {
+            code: exit::BAD_OPTIONS,
+            id: 20574,
+            message: "Error during global initialization",
+            error: error.to_string(),
+        })?;
+    server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
+    warn_at_start(options, log);
+    signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
+        code: 1,
+        id: 8_200_002,
+        message: "Signals cannot be watched",
+        error: error.to_string(),
+    })?;
+    let listeners = nagi_net::serve(&server, options.net.clone()).map_err(|error| Failure {
+        code: exit::PORT_IN_USE,
+        id: 20568,
+        message: "Error setting up listener",
+        error: error.to_string(),
+    })?;
+    write_pid_file(options);
+    if options.fork {
+        fork::ready();
+    }
+    server.wait_for_shutdown();
+    stop(&server, listeners, &store, folder_lock)
+}
+
+/// The end in order: no new connections, replies under way go out, everything is on disk.
+fn stop(
+    server: &Arc<Server>,
+    listeners: nagi_net::Listeners,
+    store: &Store,
+    folder_lock: Option<Lock>,
+) -> Result<(), Failure> {
+    log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
+    server.stop();
+    listeners.stop(GRACE);
+    let flushed = store.engine().flush();
+    log::info!(target: "STORAGE", id = 22279; "shutdown: removing fs lock...");
+    let released = folder_lock.map_or(Ok(()), Lock::release);
+    let failed = |error: String| Failure {
+        code: exit::UNRECOVERABLE,
+        id: 8_200_003,
+        message: "The data could not be written at the end",
+        error,
+    };
+    flushed.map_err(|error| failed(error.to_string()))?;
+    released.map_err(|error| failed(error.to_string()))
+}
+
+fn take_folder(folder: &Path) -> Result<Lock, Failure> {
+    let failure = |message: &'static str, error: String| Failure {
+        code: exit::DATA_FOLDER,
+        id: 20557,
+        message,
+        error,
+    };
+    const TERMINATING: &str = "DBException in initAndListen, terminating";
+    if !folder.is_dir() {
+        let error = format!(
+            "NonExistentPath: Data directory {} not found. Create the missing directory or specify \
+             another path using (1) the --dbpath command line option, or (2) by adding the \
+             'storage.dbPath' option in the configuration file.",
+            folder.display()
+        );
+        return Err(failure(TERMINATING, error));
+    }
+    let lock = Lock::take(folder).map_err(|error| {
+        let error = match error.kind() {
+            std::io::ErrorKind::AddrInUse => format!(
+                "DBPathInUse: Unable to lock the lock file: {}/mongod.lock. Another mongod instance \
+                 is already running on the {} directory",
+                folder.display(),
+                folder.display()
+            ),
+            _ => format!("{}: {error}", folder.display()),
+        };
+        failure(TERMINATING, error)
+    })?;
+    if lock.unclean {
+        log::warn!(target: "STORAGE", id = 22271, lockFile = folder.join("mongod.lock").display().to_string();
+            "Detected unclean shutdown - Lock file is not empty");
+    }
+    Ok(lock)
+}
+
+fn server_config(
+    options: &Options,
+    args: &[String],
+    store: Arc<Store>,
+    log: &Arc<Log>,
+) -> ServerConfig {
+    let embedded = options.engine == EngineKind::Embedded;
+    let mut argv = vec!["nagi".to_owned()];
+    argv.extend_from_slice(args);
+    ServerConfig {
+        store,
+        log: log.clone(),
+        storage_engine: if embedded { "wiredTiger" } else { "inMemory" }.to_owned(),
+        persistent: embedded,
+        argv,
+        parsed_options: parsed_options(options),
+        port: options.net.port,
+        connection_count_max: options.connection_count_max,
+        parameters: options.parameters.clone(),
+        nagi_version: build::VERSION,
+        git_version: build::GIT_VERSION,
+        db_path: embedded.then(|| options.db_path.clone().into()),
+    }
+}
+
+/// Dotted keys as nested documents: what `getCmdLineOpts` shows under `parsed`.
+fn parsed_options(options: &Options) -> DocBuf {
+    fn level(out: &mut DocWriter<'_>, pairs: &[(&str, &str)]) {
+        let mut rest = pairs;
+        while let Some((key, value)) = rest.first() {
+            let Some((section, _)) = key.split_once('.') else {
+                put_typed(out, key, value);
+                rest = &rest[1..];
+                continue;
+            };
+            let inside = |key: &str| key.split_once('.').is_some_and(|(s, _)| s == section);
+            let len = rest.iter().take_while(|(key, _)| inside(key)).count();
+            let inner: Vec<_> =
+                rest[..len].iter().map(|(k, v)| (&k[section.len() + 1..], *v)).collect();
+            out.doc(section, |out| level(out, &inner));
+            rest = &rest[len..];
+        }
+    }
+    let mut pairs: Vec<_> = options.parsed.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    pairs.sort_unstable();
+    DocBuf::build(|out| level(out, &pairs))
+}
+
+fn put_typed(out: &mut DocWriter<'_>, key: &str, value: &str) {
+    match (value, value.parse::<i32>(), value.parse::<f64>()) {
+        ("true" | "false", ..) => out.put(key, value == "true"),
+        (_, Ok(n), _) => out.put(key, n),
+        (_, _, Ok(n)) => out.put(key, n),
+        _ => out.put(key, value),
+    }
+}
+
+/// The lines with which a server introduces itself.
+fn announce(options: &Options, log: &Log) {
+    use nagi_server::Severity::Info;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let starting = DocBuf::build(|w| {
+        w.put("pid", i64::from(std::process::id()));
+        w.put("port", i32::from(options.net.port));
+        w.put("dbPath", options.db_path.as_str());
+        w.put("architecture", if cfg!(target_pointer_width = "64") { "64-bit" } else { "32-bit" });
+        w.put("host", host.trim());
+    });
+    log.write(Info, "CONTROL", 4_615_611, "Nagi starting", starting.as_doc());
+    let info = doc! { "buildInfo": {
+        "nagi": (build::VERSION),
+        "gitVersion": (build::GIT_VERSION),
+        "environment": {
+            "distarch": (std::env::consts::ARCH), "target_arch": (std::env::consts::ARCH)
+        }
+    } };
+    log.write(Info, "CONTROL", 23_403, "Build Info", info.as_doc());
+    let parsed = parsed_options(options);
+    let set = DocBuf::build(|w| w.put("options", &parsed));
+    log.write(Info, "CONTROL", 21_951, "Options set by command line", set.as_doc());
+    debug_assert!(!json::to_relaxed(parsed.as_doc()).is_empty());
+}
+
+/// What every shell shows when it connects.
+fn warn_at_start(options: &Options, log: &Log) {
+    log.startup_warning(
+        "CONTROL",
+        22_120,
+        "Access control is not enabled for the database. Read and write access to data and \
+         configuration is unrestricted",
+    );
+    if rustix::process::geteuid().is_root() {
+        log.startup_warning(
+            "CONTROL",
+            22_138,
+            "You are running this process as the root user, which is not recommended",
+        );
+    }
+    let local = |name: &String| {
+        name.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&name.as_str())
+    };
+    if options.net.bind_ip.iter().all(local) {
+        log.startup_warning(
+            "CONTROL",
+            22_140,
+            "This server is bound to localhost. Remote systems will be unable to connect to this \
+             server. Start the server with --bind_ip <address> to specify which IP addresses it \
+             should serve responses from, or with --bind_ip_all to bind to all interfaces. If this \
+             behavior is desired, start the server with --bind_ip 127.0.0.1 to disable this warning",
+        );
+    }
+}
+
+fn write_pid_file(options: &Options) {
+    let Some(path) = &options.pid_file else { return };
+    if let Err(error) = std::fs::write(path, format!("{}\n", std::process::id())) {
+        log::warn!(target: "CONTROL", id = 23_104, file = path.display().to_string(),
+            error = error.to_string(); "Process id file cannot be written");
+    }
+}
+
+/// `--shutdown`: asks the server of a data folder to end.
+fn shutdown_other(options: &Options) -> ExitCode {
+    let folder = Path::new(&options.db_path);
+    let pid = lock::holder(folder).and_then(rustix::process::Pid::from_raw);
+    let Some(pid) = pid else {
+        say(&format!(
+            "There doesn't seem to be a server running with dbpath: {}",
+            folder.display()
+        ));
+        return ExitCode::from(1);
+    };
+    print(&format!("killing process with pid: {}", pid.as_raw_nonzero()));
+    match rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("failed to end the process: {error}"));
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Signals: the end in order, and a new log file.
+
+use std::sync::Arc;
+
+use nagi_server::{Log, Server};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+
+/// Handles signals in a thread of their own until the process ends.
+pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
+    let body = move || {
+        nagi_server::set_log_context("SignalHandler");
+        for signal in signals.forever() {
+            if signal == SIGUSR1 {
+                if let Err(error) = log.rotate() {
+                    log::error!(target: "CONTROL", id = 23168, error = error.to_string();
+                        "Log rotation failed");
+                }
+                continue;
+            }
+            log::info!(target: "CONTROL", id = 23377, signal = signal, error = name(signal);
+                "Received signal");
+            server.request_shutdown();
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(body)?;
+    Ok(())
+}
+
+fn name(signal: i32) -> &'static str {
+    match signal {
+        SIGINT => "Interrupt",
+        SIGTERM => "Terminated",
+        _ => "Hangup",
+    }
+}

@@ -1,0 +1,72 @@
+//! `$firstN`, `$lastN`, `$maxN`, `$minN`: n elements of an array.
+use std::cmp::Ordering;
+
+use super::prelude::*;
+use nagi_bson::{Array, compare};
+
+pub(super) static OPS: &[Named] = &[
+    Named { name: "$firstN", eval: |given| part(given, false), ..N },
+    Named { name: "$lastN", eval: |given| part(given, true), ..N },
+    Named { name: "$maxN", eval: |given| extremes(given, Ordering::Greater), ..N },
+    Named { name: "$minN", eval: |given| extremes(given, Ordering::Less), ..N },
+];
+
+const N: Named = Named {
+    name: "",
+    params: &[("n", Some(5787906)), ("input", Some(5787907))],
+    not_object: 5787900,
+    unknown: 5787901,
+    short: None,
+    eval: |given| part(given, false),
+};
+
+/// `n` and the array; none if the array is null.
+fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(usize, Array<'a>)>> {
+    let (n, input) = (given.value(0)?, given.value(1)?);
+    let items = match input {
+        Value::Array(items) => items,
+        value if value.is_nullish() => return Ok(None),
+        other => {
+            bail!(Code::Location(5788200), "input must be an array, found {}", type_name(other))
+        }
+    };
+    if !n.is_number() {
+        bail!(
+            Code::Location(5787902),
+            "Value for 'n' must be of integral type, but found {}",
+            type_name(n)
+        );
+    }
+    match number::as_i64_exact(n) {
+        Some(n) if n > 0 => Ok(Some((usize::try_from(n).unwrap_or(usize::MAX), items))),
+        Some(n) => bail!(Code::Location(5787908), "'n' must be greater than 0, found {n}"),
+        None => {
+            bail!(Code::Location(5787903), "Value for 'n' must be of integral type, but found {n}")
+        }
+    }
+}
+
+fn part<'a>(given: &Given<'a, '_>, last: bool) -> Result<Value<'a>> {
+    let Some((n, items)) = operands(given)? else {
+        return Ok(Value::Null);
+    };
+    let skip = if last { items.count().saturating_sub(n) } else { 0 };
+    given.cx.array(|out| {
+        items.iter().skip(skip).take(n).for_each(|v| out.push(v));
+        Ok(())
+    })
+}
+
+fn extremes<'a>(given: &Given<'a, '_>, wanted: Ordering) -> Result<Value<'a>> {
+    let Some((n, items)) = operands(given)? else {
+        return Ok(Value::Null);
+    };
+    let present = items.iter().filter(|v| !v.is_nullish());
+    let mut values = bumpalo::collections::Vec::from_iter_in(present, given.cx.arena);
+    values.sort_by(|a, b| {
+        let order = compare::values(*a, *b);
+        if wanted.is_gt() { order.reverse() } else { order }
+    });
+    values.truncate(n);
+    given.cx.array_of(&values)
+}

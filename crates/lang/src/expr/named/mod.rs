@@ -1,0 +1,170 @@
+//! Operators with named arguments: `{$dateAdd: {startDate: ..., unit: ..., amount: ...}}`.
+//!
+//! A row ([`Named`]) declares its arguments and the codes of mistakes in them. Its function asks for
+//! the arguments it wants through [`Given`]; an argument that is not asked for is not evaluated, so
+//! that `onError` costs nothing until something fails.
+
+mod array_n;
+mod convert;
+mod date_math;
+mod date_parts;
+mod date_text;
+mod field;
+mod regex;
+mod replace;
+mod sort_array;
+mod to_date;
+mod trim;
+
+use nagi_bson::Value;
+use nagi_error::{Code, Result, bail};
+
+use super::forms::Form;
+use super::{Eval, Expr, ParseCx, parse};
+
+/// One operator with named arguments.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) name: &'static str,
+    /// Names, with the code of the error if an argument is required and absent.
+    pub(super) params: &'static [(&'static str, Option<i32>)],
+    /// Code when the argument is no object.
+    pub(super) not_object: i32,
+    /// Code for an argument that does not exist.
+    pub(super) unknown: i32,
+    /// Other ways to write the arguments; `None` goes on as an object.
+    pub(super) short: Option<ShortForm>,
+    pub(super) eval: for<'a> fn(&Given<'a, '_>) -> Result<Value<'a>>,
+}
+
+/// Reads an argument that is not the object of named arguments.
+pub(super) type ShortForm = fn(&'static Named, Value<'_>, &mut ParseCx<'_>) -> Result<Option<Args>>;
+
+/// Arguments in the order of the row's parameters.
+pub(super) type Args = Box<[Option<Expr>]>;
+
+/// Families of rows.
+pub(super) static FAMILIES: &[&[Named]] = &[
+    array_n::OPS,
+    convert::OPS,
+    date_math::OPS,
+    date_parts::OPS,
+    date_text::OPS,
+    field::OPS,
+    regex::OPS,
+    replace::OPS,
+    sort_array::OPS,
+    to_date::OPS,
+    trim::OPS,
+];
+
+/// A call of a row.
+#[derive(Debug, Clone)]
+pub struct NamedCall {
+    pub(super) row: &'static Named,
+    pub(super) args: Args,
+}
+
+/// The arguments of one evaluation.
+pub(super) struct Given<'a, 'c> {
+    pub(super) name: &'static str,
+    pub(super) cx: &'c Eval<'a>,
+    args: &'a [Option<Expr>],
+}
+
+impl<'a> Given<'a, '_> {
+    /// Whether the argument was written at all.
+    fn has(&self, index: usize) -> bool {
+        self.args[index].is_some()
+    }
+
+    /// Evaluates an argument; an absent one is missing.
+    fn value(&self, index: usize) -> Result<Value<'a>> {
+        match &self.args[index] {
+            Some(expr) => expr.eval(self.cx),
+            None => Ok(Value::Missing),
+        }
+    }
+
+    /// Evaluates an argument that replaces null: `onNull`; null if it is absent.
+    fn value_or_null(&self, index: usize) -> Result<Value<'a>> {
+        match &self.args[index] {
+            Some(expr) => expr.eval(self.cx),
+            None => Ok(Value::Null),
+        }
+    }
+}
+
+impl NamedCall {
+    pub(super) fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
+        (self.row.eval)(&Given { name: self.row.name, cx, args: &self.args })
+    }
+
+    pub(super) fn children(&self) -> impl Iterator<Item = &Expr> {
+        self.args.iter().flatten()
+    }
+
+    pub(super) fn children_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.args.iter_mut().flatten()
+    }
+}
+
+/// Parses a call of `row`.
+pub(super) fn parse_call(
+    row: &'static Named,
+    argument: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Expr> {
+    let short = match row.short {
+        Some(short) => short(row, argument, cx)?,
+        None => None,
+    };
+    let args = match short {
+        Some(args) => args,
+        None => named_args(row, argument, cx)?,
+    };
+    Ok(Expr::Form(Box::new(Form::Named(NamedCall { row, args }))))
+}
+
+fn named_args(row: &'static Named, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Args> {
+    let Value::Doc(doc) = argument else {
+        bail!(
+            Code::Location(row.not_object),
+            "{} only supports an object as its argument, found: {}",
+            row.name,
+            argument.kind().name()
+        );
+    };
+    let mut args: Vec<Option<Expr>> = vec![None; row.params.len()];
+    for element in doc {
+        match row.params.iter().position(|(name, _)| *name == element.name()) {
+            Some(at) => args[at] = Some(parse::operand(element.value(), cx)?),
+            None => bail!(
+                Code::Location(row.unknown),
+                "Unrecognized argument to {}: {}",
+                row.name,
+                element.name()
+            ),
+        }
+    }
+    for ((name, code), arg) in row.params.iter().zip(&args) {
+        if let (Some(code), None) = (code, arg) {
+            bail!(Code::Location(*code), "Missing '{name}' parameter to {}", row.name);
+        }
+    }
+    Ok(args.into())
+}
+
+/// What every family file uses.
+mod prelude {
+    pub(super) use nagi_bson::{Value, number};
+    pub(super) use nagi_error::{Code, Error, Result, bail, err};
+
+    pub(super) use super::{Args, Given, Named};
+    pub(super) use crate::expr::{Eval, Expr, ParseCx, parse};
+
+    /// The type's name as messages print it.
+    pub(super) fn type_name(value: Value<'_>) -> &'static str {
+        value.kind().name()
+    }
+}

@@ -1,0 +1,170 @@
+//! `tests/golden/{filter,update,project,sort}`: one file an operator.
+//!
+//! Verbs: `doc` and `docs` set documents; `match` prints the ids that match, `position` also the array
+//! position, `normal` the normal form; `where` sets the filter by which an update or a projection was
+//! reached, `filters` the array filters; `update`, `upsert`, `project` print the new document.
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf, json};
+use nagi_error::{Error, Result};
+use nagi_lang::expr::{Eval, ParseCx, Vars};
+use nagi_lang::filter::{Filter, MatchCx, MatchInfo};
+use nagi_lang::project::Projection;
+use nagi_lang::sort::SortSpec;
+use nagi_lang::update::{Applied, Update, UpdateCx};
+use nagi_testkit::golden;
+
+const NOW_MS: i64 = 1_700_000_000_000;
+const NEW_ID: [u8; 12] = *b"twelve bytes";
+
+/// What the verbs of one file have set.
+#[derive(Default)]
+struct State {
+    docs: Vec<DocBuf>,
+    filter: DocBuf,
+    filters: Vec<DocBuf>,
+}
+
+fn check(catalogue: &str) {
+    let mut state = State::default();
+    golden::run_files(&golden::dir(catalogue), &mut |_, verb, input| {
+        if verb == "begin" {
+            state = State::default();
+            return String::new();
+        }
+        let value = match json::parse_value(input) {
+            Ok(value) => value,
+            Err(error) => return format!("unreadable: {error}"),
+        };
+        run(&mut state, verb, &value).unwrap_or_else(|error: Error| format!("error {error}"))
+    });
+}
+
+fn run(state: &mut State, verb: &str, value: &ValueBuf) -> Result<String> {
+    let doc = value.value().as_doc().unwrap_or(Doc::EMPTY);
+    match verb {
+        "doc" => state.docs = vec![doc.to_buf()],
+        "docs" => state.docs = docs_of(value.value()),
+        "where" => state.filter = doc.to_buf(),
+        "filters" => state.filters = docs_of(value.value()),
+        "match" => return matching(&state.docs, doc, false),
+        "position" => return matching(&state.docs, doc, true),
+        "normal" => {
+            let filter = Filter::parse(doc, &mut ParseCx::new())?.normalize();
+            return Ok(filter.to_string());
+        }
+        "update" => return update(state, value.value()),
+        "upsert" => return upsert(doc),
+        "project" => return project(state, doc),
+        "sort" => return sort(&state.docs, doc),
+        _ => return Ok(format!("unknown verb {verb}")),
+    }
+    Ok("ok".into())
+}
+
+fn docs_of(value: Value<'_>) -> Vec<DocBuf> {
+    let list = value.as_array().unwrap_or(nagi_bson::Array::EMPTY);
+    list.iter().filter_map(|v| v.as_doc()).map(|d| d.to_buf()).collect()
+}
+
+fn info(filter: &Filter, doc: &DocBuf) -> Result<Option<MatchInfo>> {
+    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    filter.matches_with_position(doc.as_doc(), &MatchCx::new(&vars, &arena, NOW_MS))
+}
+
+fn matching(docs: &[DocBuf], filter: Doc<'_>, positions: bool) -> Result<String> {
+    let filter = Filter::parse(filter, &mut ParseCx::new())?;
+    let normal = filter.clone().normalize();
+    let mut out = Vec::new();
+    for doc in docs {
+        let found = info(&filter, doc)?;
+        assert_eq!(found.is_some(), info(&normal, doc)?.is_some(), "normal form of {filter}");
+        if let Some(found) = found {
+            let id = doc.get("_id");
+            out.push(match found.position.filter(|_| positions) {
+                Some(position) => format!("{id} at {position}"),
+                None => id.to_string(),
+            });
+        }
+    }
+    Ok(if out.is_empty() { "none".into() } else { out.join(", ") })
+}
+
+fn update(state: &State, spec: Value<'_>) -> Result<String> {
+    let mut cx = ParseCx::new();
+    let filters: Vec<Doc<'_>> = state.filters.iter().map(|f| f.as_doc()).collect();
+    let update = Update::parse(spec, &filters, &mut cx)?;
+    let filter = Filter::parse(state.filter.as_doc(), &mut cx)?;
+    let doc = &state.docs[0];
+    let found = info(&filter, doc)?.unwrap_or_default();
+    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    let cx = UpdateCx { vars: &vars, arena: &arena, now_ms: NOW_MS, timestamp: 7 << 32 };
+    let mut out = Vec::new();
+    match update.apply(doc.as_doc(), found, &cx, &mut out)? {
+        Applied::NoOp => Ok("no change".into()),
+        Applied::Modified => Ok(shown(out)),
+    }
+}
+
+fn shown(bytes: Vec<u8>) -> String {
+    let doc = DocBuf::from_bytes(bytes).expect("what is written is valid BSON");
+    json::to_relaxed(doc.as_doc())
+}
+
+fn upsert(spec: Doc<'_>) -> Result<String> {
+    let mut cx = ParseCx::new();
+    let update = Update::parse(spec.get("u"), &[], &mut cx)?;
+    let filter = Filter::parse(spec.get("q").as_doc().unwrap_or(Doc::EMPTY), &mut cx)?;
+    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    let cx = UpdateCx { vars: &vars, arena: &arena, now_ms: NOW_MS, timestamp: 7 << 32 };
+    let mut out = Vec::new();
+    update.upsert_document(&filter, &NEW_ID, &cx, &mut out)?;
+    Ok(shown(out))
+}
+
+fn project(state: &State, spec: Doc<'_>) -> Result<String> {
+    let mut cx = ParseCx::new();
+    let filter = Filter::parse(state.filter.as_doc(), &mut cx)?;
+    let projection = Projection::parse_find(spec, Some(&filter), &mut cx)?;
+    let doc = &state.docs[0];
+    let found = info(&filter, doc)?.unwrap_or_default();
+    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    let eval = Eval::new(doc.as_doc(), &vars, &arena, NOW_MS);
+    let mut out = Vec::new();
+    let mut writer = DocWriter::new(&mut out);
+    projection.apply(doc.as_doc(), found, &eval, &mut writer)?;
+    writer.finish();
+    Ok(shown(out))
+}
+
+fn sort(docs: &[DocBuf], spec: Doc<'_>) -> Result<String> {
+    let spec = SortSpec::parse(spec)?;
+    let mut keyed = Vec::new();
+    for doc in docs {
+        let mut key = Vec::new();
+        spec.key(doc.as_doc(), &mut key)?;
+        keyed.push((key, doc.get("_id").to_string()));
+    }
+    keyed.sort_by(|a, b| spec.compare(&a.0, &b.0));
+    Ok(keyed.into_iter().map(|(_, id)| id).collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn golden_cases_of_filters() {
+    check("filter");
+}
+
+#[test]
+fn golden_cases_of_updates() {
+    check("update");
+}
+
+#[test]
+fn golden_cases_of_projections() {
+    check("project");
+}
+
+#[test]
+fn golden_cases_of_sorts() {
+    check("sort");
+}

@@ -1,0 +1,159 @@
+//! The life of one connection: read a frame, let the server handle it, write the reply.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nagi_server::{Connection, Outcome, Server};
+
+use crate::NetConfig;
+use crate::buffer::{Buffer, recycle};
+use crate::stream::Stream;
+
+/// Why a connection ends although its peer did not leave.
+pub(crate) enum End {
+    /// The peer left, or the server ends.
+    Closed,
+    /// The server said so.
+    Refused,
+    /// Bytes that are no protocol.
+    Broken(String),
+    /// Silence in the middle of a frame, or a reply that nobody takes.
+    TimedOut(&'static str),
+    Failed(io::Error),
+}
+
+struct Life<'n> {
+    server: &'n Arc<Server>,
+    stream: &'n Stream,
+    config: &'n NetConfig,
+    buffer: Buffer,
+    out: Vec<u8>,
+    /// Whether a silent read ends after a while, to look around; off while the peer rests.
+    watching: bool,
+}
+
+/// How a frame that is not complete comes in.
+struct Pace {
+    began: Instant,
+    /// When the newest byte was seen, and how many there were.
+    moved: Instant,
+    bytes: usize,
+}
+
+/// Runs a connection to its end.
+pub(crate) fn run(
+    server: &Arc<Server>,
+    stream: &Stream,
+    config: &NetConfig,
+    connection: &mut Connection,
+) -> End {
+    let mut life =
+        Life { server, stream, config, buffer: Buffer::new(), out: Vec::new(), watching: false };
+    loop {
+        let len = match life.next_frame(connection) {
+            Ok(len) => len,
+            Err(end) => return end,
+        };
+        if let Err(end) = life.answer(connection, len) {
+            return end;
+        }
+    }
+}
+
+impl Life<'_> {
+    /// Reads until a whole frame is there. Usually one read, and none for pipelined requests.
+    fn next_frame(&mut self, connection: &mut Connection) -> Result<usize, End> {
+        if !self.watching {
+            self.watch()?;
+        }
+        let mut pace: Option<Pace> = None;
+        loop {
+            match self.buffer.complete() {
+                Ok(Some(len)) => return Ok(len),
+                Ok(None) => {}
+                Err(fault) => return Err(End::Broken(fault.error.message().to_owned())),
+            }
+            if !self.buffer.is_empty() {
+                if !self.watching {
+                    self.watch()?;
+                }
+                self.check_pace(&mut pace)?;
+            }
+            match self.stream.read(self.buffer.room()) {
+                Ok(0) => return Err(End::Closed),
+                Ok(len) => self.buffer.filled(len),
+                Err(error) if is_timeout(&error) && self.buffer.is_empty() => {
+                    self.rest(connection)?;
+                }
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Bounds the silence inside a frame and the time that the frame takes altogether.
+    fn check_pace(&self, pace: &mut Option<Pace>) -> Result<(), End> {
+        let now = Instant::now();
+        let bytes = self.buffer.len();
+        let pace = pace.get_or_insert(Pace { began: now, moved: now, bytes });
+        if pace.bytes != bytes {
+            (pace.bytes, pace.moved) = (bytes, now);
+        }
+        let stuck = now - pace.moved >= self.config.frame_gap_max;
+        match stuck || now - pace.began >= self.config.frame_time_max {
+            true => Err(End::TimedOut("reading a message")),
+            false => Ok(()),
+        }
+    }
+
+    /// The peer is silent between frames: give memory back and wait without looking at the clock.
+    fn rest(&mut self, connection: &mut Connection) -> Result<(), End> {
+        self.buffer.shrink();
+        self.out = Vec::new();
+        connection.shrink();
+        self.watching = false;
+        self.stream.set_read_timeout(None).map_err(failed)
+    }
+
+    fn watch(&mut self) -> Result<(), End> {
+        self.watching = true;
+        let tick = self.config.idle_after.min(self.config.frame_gap_max);
+        self.stream.set_read_timeout(Some(tick)).map_err(failed)
+    }
+
+    /// Handles the frame at the front of the buffer.
+    fn answer(&mut self, connection: &mut Connection, len: usize) -> Result<(), End> {
+        recycle(&mut self.out);
+        let frame = self.buffer.frame(len);
+        let mut outcome = self.server.handle(connection, frame, &mut self.out);
+        self.buffer.consume(len);
+        loop {
+            if !self.out.is_empty() {
+                self.stream.write_all(&self.out).map_err(|error| match is_timeout(&error) {
+                    true => End::TimedOut("writing a reply"),
+                    false => failed(error),
+                })?;
+            }
+            match outcome {
+                Outcome::Reply | Outcome::NoReply => return Ok(()),
+                Outcome::Close => return Err(End::Refused),
+                Outcome::Stream => {
+                    recycle(&mut self.out);
+                    outcome = self.server.resume(connection, &mut self.out);
+                }
+            }
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+fn failed(error: io::Error) -> End {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected => End::Closed,
+        _ => End::Failed(error),
+    }
+}

@@ -1,0 +1,125 @@
+//! Opening the addresses that the administrator named.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::NetConfig;
+use crate::stream::Stream;
+
+/// One address that is being listened to.
+#[derive(Debug)]
+pub(crate) enum Door {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+/// Opens every address of the configuration. Returns them with the port (for port 0: the chosen one).
+pub(crate) fn open(config: &NetConfig) -> io::Result<(Vec<Door>, u16)> {
+    let mut doors = Vec::new();
+    let mut port = config.port;
+    for name in config.bind_ip.iter().filter(|name| !name.starts_with('/')) {
+        for address in resolve(name, port, config.ipv6)? {
+            let listener = tcp(address, config.backlog).map_err(|e| said(&e, &address))?;
+            port = listener.local_addr()?.port();
+            doors.push(Door::Tcp(listener));
+        }
+    }
+    let own = config.unix_socket_dir.as_ref().map(|d| d.join(format!("mongodb-{port}.sock")));
+    let named = config.bind_ip.iter().filter(|name| name.starts_with('/')).map(PathBuf::from);
+    for path in named.chain(own) {
+        let listener = unix(&path, config).map_err(|e| said(&e, &path.display()))?;
+        doors.push(Door::Unix(listener, path));
+    }
+    Ok((doors, port))
+}
+
+fn said(error: &io::Error, place: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(error.kind(), format!("{place}: {error}"))
+}
+
+fn resolve(name: &str, port: u16, ipv6: bool) -> io::Result<Vec<SocketAddr>> {
+    let mut found: Vec<SocketAddr> = (name, port)
+        .to_socket_addrs()
+        .map_err(|e| said(&e, &name))?
+        .filter(|address| address.is_ipv4() || ipv6 || name.contains(':'))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    if found.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{name}: no address")));
+    }
+    Ok(found)
+}
+
+fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    Ok(socket.into())
+}
+
+/// A file that nobody answers at is left over from a server that died: it is replaced.
+fn unix(path: &Path, config: &NetConfig) -> io::Result<UnixListener> {
+    if path.exists() {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    let mode = std::fs::Permissions::from_mode(config.unix_socket_mode);
+    std::fs::set_permissions(path, mode)?;
+    SockRef::from(&listener).listen(config.backlog)?;
+    Ok(listener)
+}
+
+impl Door {
+    /// Waits for a connection; with the peer's address as the log prints it.
+    pub(crate) fn accept(&self) -> io::Result<(Stream, String)> {
+        match self {
+            Door::Tcp(listener) => {
+                let (stream, peer) = listener.accept()?;
+                Ok((Stream::Tcp(stream), peer.to_string()))
+            }
+            Door::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                Ok((Stream::Unix(stream), "anonymous unix socket".into()))
+            }
+        }
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self, Door::Unix(..))
+    }
+
+    /// The address for the log.
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Door::Tcp(listener) => {
+                listener.local_addr().map_or_else(|_| "?".into(), |a| a.ip().to_string())
+            }
+            Door::Unix(_, path) => path.display().to_string(),
+        }
+    }
+
+    /// Wakes a waiting [`Door::accept`] and removes the socket's file.
+    pub(crate) fn close(&self) {
+        let socket = match self {
+            Door::Tcp(listener) => SockRef::from(listener),
+            Door::Unix(listener, _) => SockRef::from(listener),
+        };
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+        if let Door::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A connected socket of either family.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A dead peer is noticed after two minutes and nine unanswered probes.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+impl Stream {
+    /// Sends small replies at once, asks a silent peer whether it lives, bounds writes.
+    pub(crate) fn prepare(&self, write_gap_max: Duration) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => {
+                s.set_nodelay(true)?;
+                let keepalive =
+                    TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+                SockRef::from(s).set_tcp_keepalive(&keepalive)?;
+                s.set_write_timeout(Some(write_gap_max))
+            }
+            Stream::Unix(s) => s.set_write_timeout(Some(write_gap_max)),
+        }
+    }
+
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_read_timeout(timeout),
+            Stream::Unix(s) => s.set_read_timeout(timeout),
+        }
+    }
+
+    pub(crate) fn shutdown(&self, how: Shutdown) {
+        // An error says that the peer was faster.
+        let _ = match self {
+            Stream::Tcp(s) => s.shutdown(how),
+            Stream::Unix(s) => s.shutdown(how),
+        };
+    }
+
+    /// Reads what is there into `place`; 0 is the end. Interrupted calls are repeated.
+    pub(crate) fn read(&self, place: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Stream::Tcp(s) => (&*s).read(place),
+                Stream::Unix(s) => (&*s).read(place),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => (&*s).write_all(bytes),
+            Stream::Unix(s) => (&*s).write_all(bytes),
+        }
+    }
+}

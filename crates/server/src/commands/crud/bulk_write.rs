@@ -1,0 +1,328 @@
+//! `bulkWrite`: inserts, updates and deletes on several collections in one command (MongoDB 8.0).
+//!
+//! The reply is a cursor with one row a statement. Inserts that follow one another on one collection
+//! go through the insert command's chunks.
+
+use nagi_store::{Durability, Namespace};
+
+use super::insert::{How, durability, insert_all};
+use super::outcome::{check_batch, ends_command};
+use super::update::{end_durability, update_one};
+use super::{delete, update};
+use crate::batch::{self, FirstBatch};
+use crate::command::prelude::*;
+use crate::commands::common::{CursorOption, check_writable};
+use crate::concern::WriteConcern;
+use crate::producer::Producer;
+
+pub(in crate::commands) static BULK_WRITE: Command = Command {
+    name: "bulkWrite",
+    help: "Runs inserts, updates and deletes on several collections.",
+    admin_only: true,
+    write: true,
+    api_v1: true,
+    latency: LatencyKind::Write,
+    run,
+    ..Command::ROW
+};
+
+args! { "bulkWrite" => Args {
+    one:         Value<'a>        = "bulkWrite",
+    ops:         Docs<'a>         = "ops",
+    ns_info:     Docs<'a>         = "nsInfo",
+    ordered:     Option<bool>     = "ordered",
+    errors_only: Option<bool>     = "errorsOnly",
+    bypass:      Option<bool>     = "bypassDocumentValidation",
+    bypass_ts:   Option<bool>     = "bypassEmptyTsReplacement",
+    let_vars:    Option<Doc<'a>>  = "let",
+    cursor:      Option<Doc<'a>>  = "cursor",
+}}
+
+args! { "bulkWrite.nsInfo" => NsInfo {
+    ns:         &'a str   = "ns",
+    uuid:       Value<'a> = "collectionUUID",
+    encryption: Value<'a> = "encryptionInformation",
+}}
+
+args! { "bulkWrite.ops" => InsertOp {
+    insert:   i64     = "insert",
+    document: Doc<'a> = "document",
+}}
+
+args! { "bulkWrite.ops" => UpdateOp {
+    update:         i64               = "update",
+    filter:         Doc<'a>           = "filter",
+    mods:           Value<'a>         = "updateMods",
+    multi:          Option<bool>      = "multi",
+    upsert:         Option<bool>      = "upsert",
+    upsert_given:   Option<bool>      = "upsertSupplied",
+    array_filters:  Option<Array<'a>> = "arrayFilters",
+    collation:      Option<Doc<'a>>   = "collation",
+    hint:           Value<'a>         = "hint",
+    constants:      Option<Doc<'a>>   = "constants",
+    sort:           Option<Doc<'a>>   = "sort",
+}}
+
+args! { "bulkWrite.ops" => DeleteOp {
+    delete:    i64             = "delete",
+    filter:    Doc<'a>         = "filter",
+    multi:     Option<bool>    = "multi",
+    collation: Option<Doc<'a>> = "collation",
+    hint:      Value<'a>       = "hint",
+}}
+
+enum Op<'a> {
+    Insert(Doc<'a>),
+    Update(Box<update::Statement<'a>>),
+    Delete(Box<delete::Statement<'a>>),
+}
+
+/// A statement and the position of its namespace.
+struct Statement<'a> {
+    ns_index: usize,
+    op: Op<'a>,
+}
+
+#[derive(Default)]
+struct Totals {
+    errors: i32,
+    inserted: u64,
+    matched: u64,
+    modified: u64,
+    upserted: u64,
+    deleted: u64,
+}
+
+/// The rows of the reply and their sums.
+struct Report {
+    rows: Vec<DocBuf>,
+    totals: Totals,
+    errors_only: bool,
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let cursor = CursorOption::parse("bulkWrite", args.cursor)?;
+    let namespaces = args.ns_info.iter().map(|doc| {
+        let ns = Namespace::parse(NsInfo::parse_doc(doc?)?.ns)?;
+        check_writable(&ns).map(|()| ns)
+    });
+    let namespaces = namespaces.collect::<Result<Vec<_>>>()?;
+    check_batch(args.ops.count())?;
+    let statements = args.ops.iter().enumerate().map(|(at, doc)| {
+        let statement = parse(doc?)?;
+        if statement.ns_index >= namespaces.len() {
+            bail!(Code::BAD_VALUE, "BulkWrite ops entry {at} has an invalid nsInfo index.");
+        }
+        Ok(statement)
+    });
+    let statements = statements.collect::<Result<Vec<_>>>()?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    let mut report = Report {
+        rows: Vec::new(),
+        totals: Totals::default(),
+        errors_only: args.errors_only == Some(true),
+    };
+    run_all(cx, &args, &namespaces, &statements, &concern, &mut report)?;
+    if concern.is_synced() && report.totals.errors > 0 {
+        cx.store().flush()?;
+    }
+    let totals = report.totals;
+    let how =
+        FirstBatch { count: Some(cursor.batch_size.unwrap_or(i64::MAX)), ..FirstBatch::DEFAULT };
+    batch::reply_first(cx, req, Producer::list(report.rows), "admin.$cmd.bulkWrite", how, out)?;
+    out.put("nErrors", totals.errors);
+    out.put("nInserted", totals.inserted as i32);
+    out.put("nMatched", totals.matched as i32);
+    out.put("nModified", totals.modified as i32);
+    out.put("nUpserted", totals.upserted as i32);
+    out.put("nDeleted", totals.deleted as i32);
+    Ok(())
+}
+
+fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
+    let index = |n: i64| usize::try_from(n).unwrap_or(usize::MAX);
+    match doc.first().map_or("", |e| e.name()) {
+        "insert" => {
+            let op = InsertOp::parse_doc(doc)?;
+            Ok(Statement { ns_index: index(op.insert), op: Op::Insert(op.document) })
+        }
+        "update" => {
+            let op = UpdateOp::parse_doc(doc)?;
+            let statement = update::Statement {
+                filter: op.filter,
+                update: op.mods,
+                constants: op.constants,
+                array_filters: op.array_filters,
+                hint: op.hint,
+                multi: op.multi,
+                upsert: op.upsert,
+                upsert_given: op.upsert_given,
+                collation: op.collation,
+                sort: op.sort,
+                sample_id: Value::Missing,
+                zero_timestamp: None,
+                source: doc,
+            };
+            Ok(Statement { ns_index: index(op.update), op: Op::Update(Box::new(statement)) })
+        }
+        "delete" => {
+            let op = DeleteOp::parse_doc(doc)?;
+            let statement = delete::Statement {
+                filter: op.filter,
+                limit: i64::from(op.multi != Some(true)),
+                collation: op.collation,
+                hint: op.hint,
+                sample_id: Value::Missing,
+                source: doc,
+            };
+            Ok(Statement { ns_index: index(op.delete), op: Op::Delete(Box::new(statement)) })
+        }
+        other => bail!(
+            Code::FAILED_TO_PARSE,
+            "BulkWriteCRUDOp: unrecognized operation '{other}', expected insert, update or delete"
+        ),
+    }
+}
+
+fn run_all(
+    cx: &Context<'_>,
+    args: &Args<'_>,
+    namespaces: &[Namespace],
+    statements: &[Statement<'_>],
+    concern: &WriteConcern<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    let ordered = args.ordered != Some(false);
+    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
+    let mut at = 0;
+    while at < statements.len() && !(ordered && report.totals.errors > 0) {
+        let ns = &namespaces[statements[at].ns_index];
+        let run_len = insert_run(&statements[at..]);
+        if run_len > 0 {
+            let how = How { durability: durability(concern), bypass: args.bypass == Some(true) };
+            run_inserts(cx, ns, &statements[at..at + run_len], at, ordered, how, report)?;
+            at += run_len;
+            continue;
+        }
+        let last = at + 1 == statements.len();
+        run_one(cx, ns, &statements[at].op, at, let_vars, end_durability(concern, last), report)?;
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Number of inserts at the beginning that go to one collection.
+fn insert_run(statements: &[Statement<'_>]) -> usize {
+    let ns_index = statements[0].ns_index;
+    let same = |s: &&Statement<'_>| matches!(s.op, Op::Insert(_)) && s.ns_index == ns_index;
+    statements.iter().take_while(same).count()
+}
+
+fn run_inserts(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    statements: &[Statement<'_>],
+    at: usize,
+    ordered: bool,
+    how: How,
+    report: &mut Report,
+) -> Result<()> {
+    let docs = statements.iter().filter_map(|s| match s.op {
+        Op::Insert(doc) => Some(doc),
+        _ => None,
+    });
+    let docs = docs.collect::<Vec<_>>();
+    let outcome = insert_all(cx, ns, &docs, ordered, how)?;
+    report.totals.inserted += outcome.count;
+    let mut errors = outcome.errors.iter().peekable();
+    for index in 0..docs.len() {
+        match errors.next_if(|(failed, _)| *failed == index) {
+            Some((_, error)) => {
+                report.fail(at + index, error, false);
+                if ordered {
+                    break;
+                }
+            }
+            None => report.succeed(at + index, 1, None, None),
+        }
+    }
+    Ok(())
+}
+
+fn run_one(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    op: &Op<'_>,
+    at: usize,
+    let_vars: Doc<'_>,
+    durability: Durability,
+    report: &mut Report,
+) -> Result<()> {
+    let result = match op {
+        Op::Insert(_) => return Ok(()),
+        Op::Update(statement) => update_one(cx, ns, statement, let_vars, durability).map(|done| {
+            let upserted = u64::from(done.upserted.is_some());
+            report.totals.matched += done.matched;
+            report.totals.modified += done.modified;
+            report.totals.upserted += upserted;
+            let id = done.upserted.as_ref().map(|id| id.value());
+            report.succeed(at, done.matched + upserted, Some(done.modified), id);
+            cx.server.metrics.ops.update.increment();
+            cx.server.metrics.documents_updated.add(done.modified);
+        }),
+        Op::Delete(statement) => {
+            delete::delete_one(cx, ns, statement, let_vars, durability).map(|count| {
+                report.totals.deleted += count;
+                report.succeed(at, count, None, None);
+                cx.server.metrics.ops.delete.increment();
+                cx.server.metrics.documents_deleted.add(count);
+            })
+        }
+    };
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) if ends_command(&error) => Err(error),
+        Err(error) => {
+            report.fail(at, &error, matches!(op, Op::Update(_)));
+            Ok(())
+        }
+    }
+}
+
+impl Report {
+    fn succeed(&mut self, at: usize, n: u64, modified: Option<u64>, upserted: Option<Value<'_>>) {
+        if self.errors_only {
+            return;
+        }
+        self.rows.push(DocBuf::build(|row| {
+            row.put("ok", 1.0);
+            row.put("idx", at as i32);
+            row.put("n", n as i32);
+            if let Some(modified) = modified {
+                row.put("nModified", modified as i32);
+            }
+            if let Some(id) = upserted {
+                row.doc("upserted", |doc| doc.put("_id", id));
+            }
+        }));
+    }
+
+    fn fail(&mut self, at: usize, error: &Error, is_update: bool) {
+        self.totals.errors += 1;
+        self.rows.push(DocBuf::build(|row| {
+            row.put("ok", 0.0);
+            row.put("idx", at as i32);
+            row.put("code", error.code().0);
+            row.put("errmsg", error.message());
+            if let Some(info) = error.info() {
+                row.extend(info.as_doc());
+            }
+            row.put("n", 0);
+            if is_update {
+                row.put("nModified", 0);
+            }
+        }));
+    }
+}

@@ -1,0 +1,25 @@
+//! A lookup by `_id` allocates nothing once the connection is warm.
+
+use nagi_bson::doc;
+
+use crate::client::{Client, is_ok, server};
+
+#[test]
+fn a_point_read_allocates_nothing() {
+    let mut client = Client::new(&server());
+    let text = "x".repeat(1200);
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1, "text": &text }] };
+    assert!(is_ok(&client.run("test", insert.as_doc())));
+    let find = doc! { "find": "c", "filter": { "_id": 1 } };
+    client.message("test", 0, find.as_doc());
+    for _ in 0..10 {
+        client.send();
+    }
+    assert!(client.out.len() > 1200);
+    let (_, counted) = nagi_testkit::count_allocations(|| {
+        for _ in 0..100 {
+            client.send();
+        }
+    });
+    assert_eq!(counted.calls, 0, "allocations in 100 point reads");
+}

@@ -1,0 +1,87 @@
+//! A client without a socket.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, DocBuf, Value, json};
+use nagi_server::{Connection, Log, LogDestination, Outcome, Peer, Server, ServerConfig};
+use nagi_store::{Store, StoreOptions};
+
+/// A server on the memory engine, test commands allowed.
+pub(crate) fn server() -> Arc<Server> {
+    let engine = Arc::new(nagi_kv::Memory::new());
+    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let log = Log::open(LogDestination::Nowhere).unwrap();
+    Server::new(ServerConfig {
+        store,
+        log,
+        storage_engine: "inMemory".to_owned(),
+        persistent: false,
+        argv: vec!["nagi".to_owned(), "serve".to_owned()],
+        parsed_options: DocBuf::new(),
+        port: 27017,
+        connection_count_max: 100,
+        parameters: vec![("enableTestCommands".to_owned(), "1".to_owned())],
+        nagi_version: "0.1.0",
+        git_version: "unknown",
+    })
+    .unwrap()
+}
+
+/// One connection with its buffers.
+pub(crate) struct Client {
+    pub(crate) server: Arc<Server>,
+    pub(crate) connection: Connection,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) out: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn new(server: &Arc<Server>) -> Client {
+        let peer = Peer { address: "127.0.0.1:50000".to_owned(), unix_socket: false };
+        Client {
+            server: server.clone(),
+            connection: server.connect(peer).unwrap(),
+            frame: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Sends what is in `frame`.
+    pub(crate) fn send(&mut self) -> Outcome {
+        self.out.clear();
+        self.server.handle(&mut self.connection, &self.frame, &mut self.out)
+    }
+
+    /// Puts an OP_MSG into `frame`.
+    pub(crate) fn message(&mut self, db: &str, flags: u32, body: Doc<'_>) {
+        self.frame.clear();
+        let start = nagi_wire::begin_msg(&mut self.frame, 7, 0, flags);
+        let mut writer = nagi_bson::DocWriter::new(&mut self.frame);
+        writer.extend(body);
+        writer.put("$db", db);
+        writer.finish();
+        nagi_wire::finish_msg(&mut self.frame, start);
+    }
+
+    /// Runs a command and gives back its reply.
+    pub(crate) fn run(&mut self, db: &str, body: Doc<'_>) -> DocBuf {
+        self.message(db, 0, body);
+        self.send();
+        self.reply()
+    }
+
+    /// Runs a command written in shell notation on database `test`.
+    pub(crate) fn shell(&mut self, text: &str) -> DocBuf {
+        self.run("test", json::parse(text).unwrap().as_doc())
+    }
+
+    /// The reply document of the OP_MSG in `out`.
+    pub(crate) fn reply(&self) -> DocBuf {
+        Doc::parse(&self.out[21..]).unwrap().to_buf()
+    }
+}
+
+/// Whether the reply says ok.
+pub(crate) fn is_ok(reply: &DocBuf) -> bool {
+    matches!(reply.get("ok"), Value::Double(n) if n == 1.0)
+}

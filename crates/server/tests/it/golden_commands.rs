@@ -1,0 +1,100 @@
+//! Golden cases of the commands, one file a row.
+//!
+//! Verbs: `run` on database test, `admin` on database admin, `wire` on test with nothing added;
+//! `shape` prints names and types instead of values, for replies that change from run to run.
+
+use nagi_bson::{Doc, DocBuf, Value, json};
+
+use crate::client::{Client, server};
+
+/// Fields whose value differs from run to run, at any depth.
+const VOLATILE: &[&str] = &[
+    "uuid",
+    "localTime",
+    "processId",
+    "connectionId",
+    "lsid",
+    "currentTime",
+    "localUpdateWallClockTime",
+    "nonce",
+    "oidMachine",
+];
+
+#[test]
+fn commands() {
+    let mut client = Client::new(&server());
+    let mut cursor = 0;
+    nagi_testkit::golden::run_files(
+        &nagi_testkit::golden::dir("commands"),
+        &mut |_, verb, input| {
+            if verb == "begin" {
+                client = Client::new(&server());
+                return String::new();
+            }
+            let text = input.replace("$CURSOR", &format!("NumberLong(\"{cursor}\")"));
+            let body = match json::parse(&text) {
+                Ok(body) => body,
+                Err(error) => return format!("bad input: {error}"),
+            };
+            let db = if verb == "admin" { "admin" } else { "test" };
+            let reply = client.run(db, body.as_doc());
+            if let Some(Value::Int64(id)) = reply.get("cursor").as_doc().map(|c| c.get("id"))
+                && id != 0
+            {
+                cursor = id;
+            }
+            match verb {
+                "shape" => shape(reply.as_doc()),
+                _ => print(&reply),
+            }
+        },
+    );
+}
+
+fn print(reply: &DocBuf) -> String {
+    if !reply.get("ok").is_truthy() {
+        let extra = DocBuf::build(|w| {
+            for element in reply.as_doc() {
+                if !["ok", "errmsg", "code", "codeName"].contains(&element.name()) {
+                    w.put(element.name(), element.value());
+                }
+            }
+        });
+        let text = |name: &str| reply.get(name).as_str().unwrap_or("").to_owned();
+        let code = reply.get("code");
+        let mut line = format!("error {code} {}: {}", text("codeName"), text("errmsg"));
+        if !extra.as_doc().is_empty() {
+            line.push_str(&format!("\n{}", json::to_relaxed(extra.as_doc())));
+        }
+        return line;
+    }
+    json::to_relaxed(masked(reply.as_doc()).as_doc())
+}
+
+/// The document with changing values replaced.
+fn masked(doc: Doc<'_>) -> DocBuf {
+    DocBuf::build(|w| {
+        for element in doc {
+            let name = element.name();
+            match element.value() {
+                _ if VOLATILE.contains(&name) => w.put(name, "..."),
+                Value::Int64(id) if name == "id" && id != 0 => w.put(name, "..."),
+                Value::Doc(inner) => w.put(name, &masked(inner)),
+                Value::Array(items) => w.array(name, |list| {
+                    for item in items.iter() {
+                        match item {
+                            Value::Doc(inner) => list.push(&masked(inner)),
+                            other => list.push(other),
+                        }
+                    }
+                }),
+                other => w.put(name, other),
+            }
+        }
+    })
+}
+
+fn shape(doc: Doc<'_>) -> String {
+    let field = |e: nagi_bson::Element<'_>| format!("{}: {}", e.name(), e.kind().name());
+    doc.iter().map(field).collect::<Vec<_>>().join(", ")
+}

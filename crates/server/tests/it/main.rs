@@ -1,0 +1,10 @@
+//! The server in process, on the memory engine: frames in, frames out.
+
+mod allocations;
+mod client;
+mod golden_commands;
+mod legacy;
+mod protocol;
+
+#[global_allocator]
+static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;

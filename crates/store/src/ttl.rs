@@ -1,0 +1,110 @@
+//! Documents whose time is up: one pass over the TTL indexes.
+//!
+//! A TTL index is read from the earliest date to the latest that has expired; the documents found are
+//! deleted in small transactions, each looked at again first. Of an array of dates the earliest
+//! counts. What is no date does not expire. Costs as much as there is to delete.
+
+use std::sync::Arc;
+
+use nagi_bson::Value;
+use nagi_error::Result;
+
+use crate::{
+    Collection, Index, Store, WriteOptions, index::keygen::KeySink, keystring, txn::fill_sink,
+};
+
+/// Documents a transaction deletes at most.
+const BATCH_COUNT: usize = 128;
+
+impl Store {
+    /// Deletes what has expired by `now_ms` (milliseconds since 1970); gives back how many documents.
+    /// `interrupt` is asked before each batch; its error ends the pass.
+    pub fn expire(&self, now_ms: i64, interrupt: &dyn Fn() -> Result<()>) -> Result<u64> {
+        let mut deleted = 0;
+        for collection in self.catalog().iter() {
+            for index in collection.ready_indexes() {
+                if let Some(seconds) = index.spec.expire_after_seconds {
+                    let cutoff_ms = now_ms.saturating_sub(seconds.saturating_mul(1000));
+                    deleted += self.expire_index(collection, index, cutoff_ms, interrupt)?;
+                }
+            }
+        }
+        Ok(deleted)
+    }
+
+    fn expire_index(
+        &self,
+        collection: &Arc<Collection>,
+        index: &Index,
+        cutoff_ms: i64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<u64> {
+        let (start, end) = dates_up_to(index, cutoff_ms);
+        let mut deleted = 0;
+        let mut ids = Vec::new();
+        loop {
+            interrupt()?;
+            ids.clear();
+            let mut cursor = self.latest().index_cursor(index, true, &start, &end)?;
+            while ids.len() < BATCH_COUNT && cursor.advance()? {
+                ids.push(cursor.record_id());
+            }
+            drop(cursor);
+            if ids.is_empty() || !self.is_alive(collection, index) {
+                return Ok(deleted);
+            }
+            let options = WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
+            let count = self.write(options, &mut |txn| {
+                let mut count = 0;
+                for id in &ids {
+                    txn.lock(collection, *id)?;
+                    let mut buf = Vec::new();
+                    let found = txn.reader().record(collection, *id, &mut buf)?;
+                    let Some(doc) = found.map(|doc| doc.to_buf()) else { continue };
+                    if has_key_within(index, doc.as_doc(), &start, &end)? {
+                        txn.delete(collection, *id, doc.as_doc())?;
+                        count += 1;
+                    }
+                }
+                Ok(count)
+            })?;
+            deleted += count;
+            if count == 0 {
+                // Somebody else was faster; the next pass sees what is left.
+                return Ok(deleted);
+            }
+        }
+    }
+
+    fn is_alive(&self, collection: &Collection, index: &Index) -> bool {
+        let newest = self.newest(collection);
+        newest.is_some_and(|c| c.indexes.iter().any(|i| i.ident == index.ident && i.ready))
+    }
+}
+
+/// Bounds of the keys that are dates up to the cutoff.
+fn dates_up_to(index: &Index, cutoff_ms: i64) -> (Vec<u8>, Vec<u8>) {
+    let descending = index.spec.key[0].descending;
+    let encode = |ms| {
+        let mut key = Vec::new();
+        keystring::append(Value::DateTime(ms), descending, &mut key);
+        key
+    };
+    let (mut start, mut end) = (encode(i64::MIN), encode(cutoff_ms));
+    if descending {
+        std::mem::swap(&mut start, &mut end);
+    }
+    end.push(keystring::AFTER);
+    (start, end)
+}
+
+fn has_key_within(
+    index: &Index,
+    doc: nagi_bson::Doc<'_>,
+    start: &[u8],
+    end: &[u8],
+) -> Result<bool> {
+    let mut sink = KeySink::default();
+    fill_sink(index, doc, &mut sink)?;
+    Ok(sink.iter().any(|(key, _)| key >= start && key < end))
+}
