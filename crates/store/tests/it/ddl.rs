@@ -246,3 +246,30 @@ fn expired_documents_are_deleted() {
         f.check_valid();
     }
 }
+
+#[test]
+fn runs_are_spilled_and_read_back() {
+    let f = Fixture::new();
+    let mut spill = f.store.spill();
+    for run in 0..3u8 {
+        let mut left = 5u8;
+        let next = &mut |key: &mut Vec<u8>, value: &mut Vec<u8>| {
+            left = left.saturating_sub(1);
+            key.extend_from_slice(&[9 - left]);
+            value.extend_from_slice(&[run]);
+            Ok(left > 0)
+        };
+        spill.write_run(next).unwrap();
+    }
+    let mut cursor = spill.read_run(1).unwrap();
+    let mut seen = Vec::new();
+    while cursor.advance().unwrap() {
+        let (key, value) = cursor.entry().unwrap();
+        seen.push((key[0], value[0]));
+    }
+    assert_eq!(seen, [(5, 1), (6, 1), (7, 1), (8, 1)]);
+    let failed = spill.write_run(&mut |_, _| {
+        nagi_error::bail!(nagi_error::Code::INTERRUPTED, "operation was interrupted")
+    });
+    assert_eq!(error(failed), "11601: operation was interrupted");
+}

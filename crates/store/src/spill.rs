@@ -1,0 +1,140 @@
+//! Sorted runs on disk, for sorts and groups that are larger than their memory.
+//!
+//!   key of `Space::Spill`:   spill (4) | run (4) | position (8)
+//!   value:                   length of key (4, little-endian) | key | value
+//!
+//! A run keeps the order in which it was written; merging runs is the caller's. Nothing here is
+//! logged or durable; what a crash leaves behind is gone at the next start.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use nagi_error::{Error, Result};
+use nagi_kv::{Cursor, Engine, Space};
+
+use crate::{Store, engine_error::engine};
+
+/// Fills the next entry's key and value; false at the end of the run.
+pub type NextEntry<'f> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool> + 'f;
+
+/// The runs of one sort or group. Dropping it gives the space back.
+pub struct Spill {
+    engine: Arc<dyn Engine>,
+    ident: u32,
+    run_count: u32,
+    bytes: u64,
+}
+
+impl Store {
+    /// A place for runs; empty.
+    pub fn spill(&self) -> Spill {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let ident = NEXT.fetch_add(1, Ordering::Relaxed) & 0x7FFF_FFFF;
+        Spill { engine: Arc::clone(&self.engine), ident, run_count: 0, bytes: 0 }
+    }
+}
+
+impl Spill {
+    /// Writes the next run. One pass, bounded memory.
+    ///
+    /// # Errors
+    /// Those of `next`, and the engine's (14031 if the disk is full).
+    pub fn write_run(&mut self, next: &mut NextEntry<'_>) -> Result<()> {
+        let run = self.run_count;
+        self.run_count += 1;
+        let (mut position, mut failed) = (0u64, None);
+        let (mut entry_key, mut entry_value) = (Vec::new(), Vec::new());
+        let bytes = &mut self.bytes;
+        let prefix = run_key(self.ident, run);
+        let done = self.engine.load(Space::Spill, &mut |key, value| {
+            entry_key.clear();
+            entry_value.clear();
+            match next(&mut entry_key, &mut entry_value) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) => {
+                    failed = Some(error);
+                    return Err(nagi_kv::Error::other("the source of a spilled run failed"));
+                }
+            }
+            key.clear();
+            key.extend_from_slice(&prefix);
+            key.extend_from_slice(&position.to_be_bytes());
+            position += 1;
+            value.clear();
+            value.extend_from_slice(&(entry_key.len() as u32).to_le_bytes());
+            value.extend_from_slice(&entry_key);
+            value.extend_from_slice(&entry_value);
+            *bytes += value.len() as u64;
+            Ok(true)
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => done.map_err(engine),
+        }
+    }
+
+    /// Number of runs written.
+    pub fn run_count(&self) -> u32 {
+        self.run_count
+    }
+
+    /// Bytes written, keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads a run from its beginning.
+    pub fn read_run(&self, run: u32) -> Result<SpillCursor> {
+        let (start, end) = (run_key(self.ident, run), run_key(self.ident, run + 1));
+        let cursor = self.engine.latest().cursor(Space::Spill, &start, &end).map_err(engine)?;
+        Ok(SpillCursor { cursor, start, begun: false })
+    }
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        if self.run_count > 0 {
+            let (start, end) = (run_key(self.ident, 0), run_key(self.ident + 1, 0));
+            if let Err(error) = self.engine.drop_range(Space::Spill, &start, &end) {
+                log::warn!(target: "STORAGE", id = 9_000_020, error:% = error;
+                    "Cannot give back the space of a spilled sort or group");
+            }
+        }
+    }
+}
+
+fn run_key(ident: u32, run: u32) -> [u8; 8] {
+    ((u64::from(ident) << 32) | u64::from(run)).to_be_bytes()
+}
+
+/// A walk over a run, in the order in which it was written.
+pub struct SpillCursor {
+    cursor: Box<dyn Cursor>,
+    start: [u8; 8],
+    begun: bool,
+}
+
+impl SpillCursor {
+    /// Goes to the next entry; false at the end.
+    pub fn advance(&mut self) -> Result<bool> {
+        let moved = match self.begun {
+            true => self.cursor.next(),
+            false => self.cursor.seek(&self.start),
+        };
+        self.begun = true;
+        moved.map_err(engine)
+    }
+
+    /// Key and value of the current entry.
+    pub fn entry(&self) -> Result<(&[u8], &[u8])> {
+        let split = self
+            .cursor
+            .value()
+            .split_first_chunk::<4>()
+            .and_then(|(len, rest)| rest.split_at_checked(u32::from_le_bytes(*len) as usize));
+        split.ok_or_else(|| Error::bug("an entry of a spilled run is not what was written"))
+    }
+}
