@@ -117,13 +117,22 @@ pub(super) fn zone(given: &Given<'_, '_>, index: usize) -> Result<Option<Zone>> 
         return Ok(Some(Zone::Utc));
     }
     match given.value(index)? {
-        Value::String(name) => Zone::parse(name).map(Some),
+        Value::String(name) => named_zone(given, index, name).map(Some),
         value if value.is_nullish() => Ok(None),
         other => bail!(
             Code::Location(40517),
             "timezone must evaluate to a string, found {}",
             type_name(other)
         ),
+    }
+}
+
+/// The zone of a name; looked up once if the argument is constant.
+fn named_zone(given: &Given<'_, '_>, index: usize, name: &str) -> Result<Zone> {
+    let make = || Zone::parse(name).map(Prepared::Zone);
+    match given.prepared(given.is_constant(index), make)?.as_ref() {
+        Prepared::Zone(zone) => Ok(zone.clone()),
+        Prepared::Pattern(_) => Zone::parse(name),
     }
 }
 
@@ -137,7 +146,7 @@ fn civil(given: &Given<'_, '_>) -> Result<Option<Civil>> {
         return Ok(Some(Civil::from_ms(ms)));
     }
     match given.value(1)? {
-        Value::String(name) => Ok(Some(Zone::parse(name)?.civil(ms))),
+        Value::String(name) => Ok(Some(named_zone(given, 1, name)?.civil(ms))),
         value if value.is_nullish() => Ok(None),
         other => bail!(
             Code::Location(40533),

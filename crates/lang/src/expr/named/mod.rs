@@ -16,11 +16,16 @@ mod sort_array;
 mod to_date;
 mod trim;
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
 
 use super::forms::Form;
 use super::{Eval, Expr, ParseCx, parse};
+use crate::regex::Pattern;
+use crate::time::Zone;
 
 /// One operator with named arguments.
 #[derive(Debug)]
@@ -63,6 +68,15 @@ pub(super) static FAMILIES: &[&[Named]] = &[
 pub struct NamedCall {
     pub(super) row: &'static Named,
     pub(super) args: Args,
+    /// What a constant argument was made into, once for all documents.
+    prepared: OnceLock<Prepared>,
+}
+
+/// A constant argument in the form that evaluation needs.
+#[derive(Debug, Clone)]
+pub(super) enum Prepared {
+    Zone(Zone),
+    Pattern(Pattern),
 }
 
 /// The arguments of one evaluation.
@@ -70,6 +84,7 @@ pub(super) struct Given<'a, 'c> {
     pub(super) name: &'static str,
     pub(super) cx: &'c Eval<'a>,
     args: &'a [Option<Expr>],
+    prepared: &'a OnceLock<Prepared>,
 }
 
 impl<'a> Given<'a, '_> {
@@ -86,6 +101,27 @@ impl<'a> Given<'a, '_> {
         }
     }
 
+    /// Whether an argument is absent or the same for every document.
+    fn is_constant(&self, index: usize) -> bool {
+        matches!(self.args[index], None | Some(Expr::Const(_)))
+    }
+
+    /// What `make` gives, made once if `constant` says that it never changes.
+    fn prepared(
+        &self,
+        constant: bool,
+        make: impl FnOnce() -> Result<Prepared>,
+    ) -> Result<Cow<'a, Prepared>> {
+        if !constant {
+            return Ok(Cow::Owned(make()?));
+        }
+        if let Some(known) = self.prepared.get() {
+            return Ok(Cow::Borrowed(known));
+        }
+        let made = make()?;
+        Ok(Cow::Borrowed(self.prepared.get_or_init(|| made)))
+    }
+
     /// Evaluates an argument that replaces null: `onNull`; null if it is absent.
     fn value_or_null(&self, index: usize) -> Result<Value<'a>> {
         match &self.args[index] {
@@ -97,7 +133,8 @@ impl<'a> Given<'a, '_> {
 
 impl NamedCall {
     pub(super) fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
-        (self.row.eval)(&Given { name: self.row.name, cx, args: &self.args })
+        let Self { row, args, prepared } = self;
+        (row.eval)(&Given { name: row.name, cx, args, prepared })
     }
 
     pub(super) fn children(&self) -> impl Iterator<Item = &Expr> {
@@ -123,7 +160,7 @@ pub(super) fn parse_call(
         Some(args) => args,
         None => named_args(row, argument, cx)?,
     };
-    Ok(Expr::Form(Box::new(Form::Named(NamedCall { row, args }))))
+    Ok(Expr::Form(Box::new(Form::Named(NamedCall { row, args, prepared: OnceLock::new() }))))
 }
 
 fn named_args(row: &'static Named, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Args> {
@@ -160,7 +197,7 @@ mod prelude {
     pub(super) use nagi_bson::{Value, number};
     pub(super) use nagi_error::{Code, Error, Result, bail, err};
 
-    pub(super) use super::{Args, Given, Named};
+    pub(super) use super::{Args, Given, Named, Prepared};
     pub(super) use crate::expr::{Eval, Expr, ParseCx, parse};
 
     /// The type's name as messages print it.

@@ -1,4 +1,6 @@
 //! `$regexFind`, `$regexFindAll`, `$regexMatch`: positions are counted in code points.
+use std::borrow::Cow;
+
 use super::prelude::*;
 use crate::regex::Pattern;
 use nagi_bson::DocWriter;
@@ -18,8 +20,20 @@ const REGEX: Named = Named {
     eval: find,
 };
 
+/// A pattern, compiled once if it is constant.
+struct Compiled<'a>(Cow<'a, Prepared>);
+
+impl Compiled<'_> {
+    fn get(&self) -> Result<&Pattern> {
+        match self.0.as_ref() {
+            Prepared::Pattern(pattern) => Ok(pattern),
+            Prepared::Zone(_) => Err(Error::bug("a regular expression operator holds a zone")),
+        }
+    }
+}
+
 /// The text and the compiled pattern; none if either is null.
-fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(&'a str, Pattern)>> {
+fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(&'a str, Compiled<'a>)>> {
     let (input, regex, options) = (given.value(0)?, given.value(1)?, given.value(2)?);
     let text = match input {
         Value::String(text) => Some(text),
@@ -63,16 +77,21 @@ fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(&'a str, Pattern)>> {
             given.name
         );
     }
-    let compiled = Pattern::new(pattern, options).map_err(|error| {
+    let compile = || compile(given.name, pattern, options).map(Prepared::Pattern);
+    let constant = given.is_constant(1) && given.is_constant(2);
+    Ok(Some((text, Compiled(given.prepared(constant, compile)?))))
+}
+
+fn compile(name: &str, pattern: &str, options: &str) -> Result<Pattern> {
+    Pattern::new(pattern, options).map_err(|error| {
         let code = if error.code().0 == 51091 { Code::Location(51111) } else { error.code() };
-        Error::new(code, format!("Invalid Regex in {}: {}", given.name, error.message()))
-    })?;
-    Ok(Some((text, compiled)))
+        Error::new(code, format!("Invalid Regex in {name}: {}", error.message()))
+    })
 }
 
 fn is_match<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     match operands(given)? {
-        Some((text, pattern)) => Ok(Value::Bool(pattern.is_match(text)?)),
+        Some((text, pattern)) => Ok(Value::Bool(pattern.get()?.is_match(text)?)),
         None => Ok(Value::Bool(false)),
     }
 }
@@ -81,6 +100,7 @@ fn find<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     let Some((text, pattern)) = operands(given)? else {
         return Ok(Value::Null);
     };
+    let pattern = pattern.get()?;
     let found = pattern.code().captures(text.as_bytes()).map_err(|e| pattern.failed(&e))?;
     match found {
         None => Ok(Value::Null),
@@ -95,6 +115,7 @@ fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     let Some((text, pattern)) = operands(given)? else {
         return given.cx.array_of(&[]);
     };
+    let pattern = pattern.get()?;
     given.cx.array(|out| {
         // Code points are counted on from match to match.
         let (mut at, mut points) = (0, 0);

@@ -1,0 +1,82 @@
+//! `tests/golden/accum`: one file an accumulator. `run` accumulates over the documents behind `over`.
+//!
+//! Each case runs twice: with one state, and with two whose halves are merged; both must agree.
+
+use bumpalo::Bump;
+use nagi_bson::{DocBuf, json};
+use nagi_error::{Error, Result};
+use nagi_lang::accum::{AccumSpec, Accumulator, accumulator_names};
+use nagi_lang::expr::{Eval, ParseCx, Vars};
+
+#[test]
+fn golden_cases_of_accumulators() {
+    let dir = nagi_testkit::golden::dir("accum");
+    nagi_testkit::golden::run(&dir, &mut |verb, input| match verb {
+        "run" => run(input),
+        _ => format!("unknown verb {verb}"),
+    });
+}
+
+#[test]
+fn every_accumulator_has_a_case_file() {
+    let dir = nagi_testkit::golden::dir("accum");
+    let without: Vec<_> = accumulator_names()
+        .filter(|name| !dir.join(&name[1..]).with_extension("txt").exists())
+        .collect();
+    assert!(without.is_empty(), "accumulators without tests/golden/accum/<name>.txt: {without:?}");
+}
+
+fn run(input: &str) -> String {
+    let (spec, docs) = input.split_once("\nover ").unwrap_or((input, "[]"));
+    let (spec, docs) = match (json::parse_value(spec), json::parse_value(docs)) {
+        (Ok(spec), Ok(docs)) => (spec, docs),
+        (Err(error), _) | (_, Err(error)) => return format!("unreadable: {error}"),
+    };
+    let docs: Vec<DocBuf> = match docs.value() {
+        nagi_bson::Value::Array(docs) => {
+            docs.iter().filter_map(|d| d.as_doc()).map(|d| d.to_buf()).collect()
+        }
+        _ => return "unreadable: no array".into(),
+    };
+    let spec = match AccumSpec::parse_field("r", spec.value(), &mut ParseCx::new()) {
+        Ok(spec) => spec,
+        Err(error) => return error_text(&error),
+    };
+    let whole = accumulate(&spec, &docs).map(|mut state| result(&mut *state));
+    let (first, second) = docs.split_at(docs.len() / 2);
+    let merged = merged(&spec, first, second);
+    match (whole, merged) {
+        (Ok(whole), Ok(merged)) if whole == merged => whole,
+        (Ok(whole), Ok(merged)) => format!("{whole} but merged {merged}"),
+        (Err(error), _) | (_, Err(error)) => error_text(&error),
+    }
+}
+
+fn merged(spec: &AccumSpec, first: &[DocBuf], second: &[DocBuf]) -> Result<String> {
+    let mut total = spec.new_state();
+    for part in [first, second] {
+        let state = accumulate(spec, part)?;
+        let partial = DocBuf::build(|out| state.partial(out.slot("")));
+        total.merge(partial.get(""))?;
+    }
+    Ok(result(&mut *total))
+}
+
+fn accumulate(spec: &AccumSpec, docs: &[DocBuf]) -> Result<Box<dyn Accumulator>> {
+    let mut state = spec.new_state();
+    for doc in docs {
+        let (arena, vars) = (Bump::new(), Vars::EMPTY);
+        let cx = Eval::new(doc.as_doc(), &vars, &arena, 0);
+        state.add(spec.argument().eval(&cx)?)?;
+    }
+    Ok(state)
+}
+
+fn result(state: &mut dyn Accumulator) -> String {
+    let doc = DocBuf::build(|out| state.finish(out.slot("r")));
+    json::to_canonical(doc.as_doc())
+}
+
+fn error_text(error: &Error) -> String {
+    format!("error {error}")
+}
