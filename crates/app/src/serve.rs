@@ -208,7 +208,6 @@ fn server_config(
         parameters: options.parameters.clone(),
         nagi_version: build::VERSION,
         git_version: build::GIT_VERSION,
-        db_path: embedded.then(|| options.db_path.clone().into()),
     }
 }
 
@@ -288,7 +287,8 @@ fn warn_at_start(options: &Options, log: &Log) {
     let local = |name: &String| {
         name.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&name.as_str())
     };
-    if options.net.bind_ip.iter().all(local) {
+    let chosen = options.parsed.iter().any(|(key, _)| key == "net.bindIp");
+    if !chosen && options.net.bind_ip.iter().all(local) {
         log.startup_warning(
             "CONTROL",
             22_140,
