@@ -1,6 +1,8 @@
 //! CPU and latency of the engine alone: inserts (1 KB document, index key, counter), point reads.
 //!
-//! cargo run --release -p nagi-kv-rocks --example put_get -- DIR [documents] [threads] [cache MB]
+//! cargo run --release -p nagi-kv-rocks --example put_get -- DIR [documents] [threads] [cache MB] [rounds]
+//!
+//! `rounds`: how often the point reads are repeated, for a profiler.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::{
@@ -38,6 +40,9 @@ fn main() {
     run("get compacted", threads, count, |number| get(engine.latest(), wanted(number)));
     let snapshot = engine.snapshot().expect("a snapshot");
     run("get snapshot", threads, count, |number| get(&*snapshot, wanted(number)));
+    for _ in 0..number(4, 0) {
+        run("get again", threads, count, |number| get(engine.latest(), wanted(number)));
+    }
     run("snapshot", threads, count, |_| drop(engine.snapshot().expect("a snapshot")));
     run("index seek", threads, count, |number| seek(engine.latest(), wanted(number)));
     drop(snapshot);

@@ -31,7 +31,7 @@ impl Mount {
             .output()
             .is_ok_and(|output| output.status.success());
         if !mounted {
-            println!("skipped: this process may not mount a tmpfs");
+            eprintln!("skipped: this process may not mount a tmpfs");
             return None;
         }
         Some(Mount(scratch))

@@ -14,6 +14,8 @@ use nagi_kv::Space;
 use crate::options::{Compression, Options};
 
 const LEVELS: usize = 7;
+/// `BlockSearchType::kAuto`.
+const SEARCH_BY_HINT: c_int = 2;
 
 /// All option objects; freed when dropped. RocksDB copies what it needs at open.
 pub(crate) struct Setup {
@@ -67,6 +69,9 @@ unsafe fn database_options(
         let db = ffi::rocksdb_options_create();
         ffi::rocksdb_options_set_create_if_missing(db, 1);
         ffi::rocksdb_options_set_create_missing_column_families(db, 1);
+        // Of the family `default`, which stays empty. RocksDB wants as much free space as the largest
+        // memtable before it takes writes again after the disk was full.
+        ffi::rocksdb_options_set_write_buffer_size(db, 1 << 20);
         ffi::rocksdb_options_set_max_background_jobs(db, options.background_threads as c_int);
         ffi::rocksdb_options_set_max_open_files(db, -1);
         ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(db, direct_io.into());
@@ -182,12 +187,16 @@ unsafe fn table_options(
         let table = ffi::rocksdb_block_based_options_create();
         ffi::rocksdb_block_based_options_set_block_cache(table, cache);
         ffi::rocksdb_block_based_options_set_block_size(table, block_bytes);
-        ffi::rocksdb_block_based_options_set_format_version(table, 6);
+        ffi::rocksdb_block_based_options_set_format_version(table, 7);
         ffi::rocksdb_block_based_options_set_filter_policy(
             table,
             ffi::rocksdb_filterpolicy_create_bloom_full(10.0),
         );
         ffi::rocksdb_block_based_options_set_optimize_filters_for_memory(table, 1);
+        // Keys in an index block that are evenly spread (record ids are) are found by interpolation:
+        // a quarter of a point read's time was binary search. RocksDB chooses by the block's hint.
+        ffi::rocksdb_block_based_options_set_uniform_cv_threshold(table, 0.3);
+        ffi::rocksdb_block_based_options_set_index_block_search_type(table, SEARCH_BY_HINT);
         ffi::rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
         ffi::rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(
             table, 1,
