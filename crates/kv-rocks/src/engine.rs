@@ -66,6 +66,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let files = dir.join(marker::ENGINE);
     fs::create_dir_all(&files)?;
     remove_pieces(&files)?;
+    let options = &room::fit(options, &files);
     let db = Arc::new(Db::open(&files, options, room::takes_direct_io(&files))?);
     let newest = db.sequence();
     let core = Arc::new(Core {
@@ -73,7 +74,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         commit: Mutex::default(),
         journal: Arc::new(Journal::new(newest)),
         reclaim: Arc::new(Reclaim::default()),
-        room: Room::new(&files, options.reserve_bytes),
+        room: Room::new(&files, options),
         batches: Mutex::default(),
         piece_number: AtomicU64::new(0),
         load_piece_bytes: options.write_buffer() as usize,
@@ -178,7 +179,9 @@ impl Core {
         }
         self.db.delete_range(space, start, end)?;
         drop(committer);
-        self.sync_log()?;
+        if space != Space::Spill {
+            self.sync_log()?;
+        }
         self.db.delete_files(space, start, end)?;
         self.reclaim.push(space, start, end);
         Ok(())

@@ -17,6 +17,8 @@ use std::{
 
 use nagi_kv::{Error, Result};
 
+use crate::options::Options;
+
 const LOOK_EACH_BYTES: u64 = 2 << 20;
 
 /// Whether a file in `dir` can be opened past the page cache.
@@ -37,9 +39,12 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) fn new(dir: &Path, reserve: Option<u64>) -> Room {
+    pub(crate) fn new(dir: &Path, options: &Options) -> Room {
         let (_, total) = ffi::space(dir).unwrap_or((0, 0));
-        let reserve = reserve.unwrap_or((total / 32).clamp(2 << 20, 128 << 20));
+        // A new log file takes the size of a memtable at once.
+        let log = options.write_buffer() * 5 / 4;
+        let share = (total / 32).clamp(2 << 20, 128 << 20);
+        let reserve = options.reserve_bytes.unwrap_or(share + log);
         Room {
             dir: dir.to_owned(),
             reserve,
@@ -85,4 +90,11 @@ impl Room {
     pub(crate) fn space(&self) -> (u64, u64) {
         ffi::space(&self.dir).unwrap_or((0, 0))
     }
+}
+
+/// Memtables, and with them log files, that a small disk has room for.
+pub(crate) fn fit(options: &Options, dir: &Path) -> Options {
+    let (_, total) = ffi::space(dir).unwrap_or((u64::MAX, u64::MAX));
+    let write_buffer = options.write_buffer().min(total / 64);
+    Options { write_buffer_bytes: Some(write_buffer), ..options.clone() }
 }
