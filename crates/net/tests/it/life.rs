@@ -1,0 +1,74 @@
+//! Connections that behave.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::harness::{is_closed, ping, reply, send_pieces, start};
+
+#[test]
+fn frames_in_pieces_and_frames_in_one_go() {
+    let running = start("pieces", 10, |_| ());
+    let mut stream = running.connect();
+    stream.set_nodelay(true).unwrap();
+    send_pieces(&mut stream, &ping(1), 1);
+    assert_eq!(reply(&mut stream), (1, 1.0));
+    let many: Vec<u8> = (0..500).flat_map(ping).collect();
+    stream.write_all(&many).unwrap();
+    for id in 0..500 {
+        assert_eq!(reply(&mut stream), (id, 1.0));
+    }
+    running.stop();
+}
+
+#[test]
+fn the_unix_socket_has_its_mode_and_goes_with_the_server() {
+    let running = start("unix", 10, |_| ());
+    let path = running.folder.join(format!("mongodb-{}.sock", running.listeners.port()));
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(&ping(5)).unwrap();
+    assert_eq!(reply(&mut stream), (5, 1.0));
+    running.server.stop();
+    running.listeners.stop(Duration::from_secs(5));
+    assert!(!path.exists());
+    std::fs::remove_dir_all(running.folder).unwrap();
+}
+
+#[test]
+fn one_too_many_is_closed_and_others_go_on() {
+    let running = start("most", 2, |_| ());
+    let (mut first, mut second) = (running.connect(), running.connect());
+    for stream in [&mut first, &mut second] {
+        stream.write_all(&ping(1)).unwrap();
+        reply(stream);
+    }
+    assert!(is_closed(&mut running.connect()));
+    first.write_all(&ping(2)).unwrap();
+    assert_eq!(reply(&mut first), (2, 1.0));
+    running.stop();
+}
+
+#[test]
+fn an_idle_connection_wakes_up_again() {
+    let running = start("idle", 10, |net| net.idle_after = Duration::from_millis(1));
+    let mut stream = running.connect();
+    for id in 0..20 {
+        stream.write_all(&ping(id)).unwrap();
+        assert_eq!(reply(&mut stream), (id, 1.0));
+        std::thread::yield_now();
+    }
+    running.stop();
+}
+
+#[test]
+fn the_end_reaches_idle_connections() {
+    let running = start("end", 10, |_| ());
+    let mut idle = running.connect();
+    idle.write_all(&ping(1)).unwrap();
+    reply(&mut idle);
+    running.stop();
+    assert!(is_closed(&mut idle));
+}

@@ -1,0 +1,61 @@
+//! Peers that do not speak the protocol, or stop in the middle of it.
+
+use std::io::Write;
+use std::time::Duration;
+
+use crate::harness::{is_closed, ping, reply, start};
+
+#[test]
+fn bytes_that_are_no_protocol_close_the_connection() {
+    let running = start("bytes", 10, |_| ());
+    let mut too_long = vec![0; 16];
+    too_long[..4].copy_from_slice(&48_000_001_i32.to_le_bytes());
+    let mut unknown = ping(1);
+    unknown[12..16].copy_from_slice(&4711_i32.to_le_bytes());
+    for bytes in [too_long, unknown, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), vec![0; 64]] {
+        let mut stream = running.connect();
+        stream.write_all(&bytes).unwrap();
+        assert!(is_closed(&mut stream));
+    }
+    let mut good = running.connect();
+    good.write_all(&ping(3)).unwrap();
+    assert_eq!(reply(&mut good), (3, 1.0));
+    running.stop();
+}
+
+#[test]
+fn half_a_frame_is_not_waited_for_for_ever() {
+    let running = start("half", 10, |net| net.frame_gap_max = Duration::from_millis(50));
+    for len in [1, 15, 16, 40] {
+        let mut stream = running.connect();
+        stream.write_all(&ping(1)[..len]).unwrap();
+        assert!(is_closed(&mut stream), "{len}");
+    }
+    running.stop();
+}
+
+#[test]
+fn a_frame_that_drips_ends_too() {
+    let running = start("drip", 10, |net| {
+        net.frame_gap_max = Duration::from_secs(20);
+        net.frame_time_max = Duration::from_millis(50);
+        net.idle_after = Duration::from_millis(10);
+    });
+    let mut stream = running.connect();
+    stream.set_nodelay(true).unwrap();
+    let mut big = ping(1);
+    big[..4].copy_from_slice(&40_000_000_i32.to_le_bytes());
+    let closed = big.iter().cycle().take(5_000_000).any(|byte| stream.write_all(&[*byte]).is_err());
+    assert!(closed);
+    running.stop();
+}
+
+#[test]
+fn replies_that_nobody_takes_end_the_connection() {
+    let running = start("deaf", 10, |net| net.write_gap_max = Duration::from_millis(50));
+    let mut stream = running.connect();
+    let many: Vec<u8> = (0..1000).flat_map(ping).collect();
+    let closed = (0..10_000).any(|_| stream.write_all(&many).is_err());
+    assert!(closed);
+    running.stop();
+}
