@@ -89,38 +89,22 @@ impl Store {
             }
         };
         catalog::refuse_view(&collection)?;
-        let mut indexes = collection.indexes.to_vec();
-        let before = indexes.len();
-        for spec in specs {
-            if exists(&indexes[..before], &spec)? {
-                continue;
+        let before = collection.indexes.len();
+        let planned = plan(&mut ddl, &collection, specs);
+        let result = CreatedIndexes { before, after: before, created_collection };
+        let (result, started) = match planned {
+            Ok(indexes) if indexes.len() > before => {
+                let result = CreatedIndexes { after: indexes.len(), ..result };
+                (Ok(result), Some(ddl.put(collection.with_indexes(indexes))?))
             }
-            refuse_twice(&indexes[before..], &spec)?;
-            if indexes.len() >= INDEX_COUNT_MAX {
-                bail!(
-                    Code::CANNOT_CREATE_INDEX,
-                    "add index fails, too many indexes for {namespace} key:{}",
-                    doc_text(spec.key_pattern.as_doc())
-                );
-            }
-            if spec.expire_after_seconds.is_some() && collection.options.capped {
-                bail!(Code::CANNOT_CREATE_INDEX, "Cannot create TTL index on a capped collection");
-            }
-            log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
-                index = &*spec.name; "Index build: registering");
-            let multikey = Arc::new(Multikey::new(spec.key.len()));
-            indexes.push(Arc::new(Index::new(spec, false, ddl.ident()?, multikey)?));
+            Ok(_) => (Ok(result), None),
+            Err(error) => (Err(error), None),
+        };
+        // The collection comes into being even if its indexes do not.
+        if started.is_some() || created_collection {
+            ddl.finish()?;
         }
-        let result = CreatedIndexes { before, after: indexes.len(), created_collection };
-        if indexes.len() == before {
-            if created_collection {
-                ddl.finish()?;
-            }
-            return Ok((result, None));
-        }
-        let collection = ddl.put(collection.with_indexes(indexes))?;
-        ddl.finish()?;
-        Ok((result, Some(collection)))
+        Ok((result?, started))
     }
 
     /// Puts the keys of all records into the indexes that are not ready.
@@ -217,6 +201,38 @@ impl Store {
         }
         self.drop_indexes(&current.namespace, IndexSelector::Names(names)).map(drop)
     }
+}
+
+/// The collection's indexes with those that are new.
+fn plan(
+    ddl: &mut Ddl<'_>,
+    collection: &Collection,
+    specs: Vec<IndexSpec>,
+) -> Result<Vec<Arc<Index>>> {
+    let namespace = &collection.namespace;
+    let mut indexes = collection.indexes.to_vec();
+    let before = indexes.len();
+    for spec in specs {
+        if exists(&indexes[..before], &spec)? {
+            continue;
+        }
+        refuse_twice(&indexes[before..], &spec)?;
+        if indexes.len() >= INDEX_COUNT_MAX {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "add index fails, too many indexes for {namespace} key:{}",
+                doc_text(spec.key_pattern.as_doc())
+            );
+        }
+        if spec.expire_after_seconds.is_some() && collection.options.capped {
+            bail!(Code::CANNOT_CREATE_INDEX, "Cannot create TTL index on a capped collection");
+        }
+        log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
+                index = &*spec.name; "Index build: registering");
+        let multikey = Arc::new(Multikey::new(spec.key.len()));
+        indexes.push(Arc::new(Index::new(spec, false, ddl.ident()?, multikey)?));
+    }
+    Ok(indexes)
 }
 
 /// What a specification needs to be right besides its own syntax: a partial filter that parses.

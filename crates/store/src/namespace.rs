@@ -1,6 +1,6 @@
 //! `database.collection`, parsed once and right from then on.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use nagi_error::{Code, Result, bail};
 
@@ -9,10 +9,10 @@ const NAMESPACE_BYTES_MAX: usize = 255;
 /// Longest database name in bytes.
 const DATABASE_BYTES_MAX: usize = 63;
 
-/// A checked full name of a collection. Orders by its text.
+/// A checked full name of a collection. Orders by its text; a clone shares it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Namespace {
-    text: Box<str>,
+    text: Arc<str>,
     dot: u8,
 }
 
@@ -28,7 +28,7 @@ impl Namespace {
                 NAMESPACE_BYTES_MAX
             );
         }
-        let text = format!("{database}.{collection}").into_boxed_str();
+        let text = format!("{database}.{collection}").into();
         Ok(Namespace { text, dot: database.len() as u8 })
     }
 

@@ -112,10 +112,14 @@ impl<'s> Ddl<'s> {
     pub(crate) fn finish(self) -> Result<()> {
         self.txn.commit(Durability::Synced).map_err(engine)?;
         for old in &self.replaced {
-            old.state.current.store(None);
+            // One store for each, so that nobody sees a collection gone that only changes.
+            let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
+            old.state.current.store(newest.cloned());
         }
         for new in &self.published {
-            new.state.current.store(Some(Arc::clone(new)));
+            if new.state.current.load().is_none() {
+                new.state.current.store(Some(Arc::clone(new)));
+            }
         }
         self.store.catalog.store(Arc::new(self.catalog));
         drop(self.state);

@@ -186,15 +186,6 @@ impl IndexSpec {
                 spec.get("collation")
             );
         }
-        for only in ["wildcardProjection", "weights"] {
-            if !spec.get(only).is_missing() {
-                bail!(
-                    Code::CANNOT_CREATE_INDEX,
-                    "The field '{only}' is only allowed in an index of another kind: {}",
-                    doc_text(spec)
-                );
-            }
-        }
         Ok(())
     }
 
@@ -282,6 +273,8 @@ fn check_options(spec: Doc<'_>, namespace: &Namespace, ignore_unknown: bool) -> 
             };
             match OPTIONS[at].1 {
                 Shape::Ignored => {}
+                // The simple collation is none.
+                _ if element.name() == "collation" && is_simple_collation(element.value()) => {}
                 Shape::Flag if !element.value().is_truthy() => {}
                 Shape::Flag => w.put(element.name(), true),
                 _ => w.put(element.name(), element.value()),

@@ -48,11 +48,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let created = cx.store().create_indexes(&ns, &specs, options)?;
     out.put("numIndexesBefore", created.before as i32);
     out.put("numIndexesAfter", created.after as i32);
-    if created.created_collection {
-        out.put("createdCollectionAutomatically", true);
-    }
-    if created.before == created.after {
+    if created.before == created.after && !created.created_collection {
         out.put("note", "all indexes already exist");
+    } else {
+        out.put("createdCollectionAutomatically", created.created_collection);
     }
     Ok(())
 }
