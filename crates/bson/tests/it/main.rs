@@ -1,0 +1,6 @@
+//! Properties of documents, order and text, over generated values of every type.
+
+mod generate;
+mod hostile;
+mod order;
+mod text;
