@@ -4,6 +4,7 @@ mod crash;
 mod folder;
 mod full;
 mod reopen;
+mod scale;
 
 use std::{
     path::{Path, PathBuf},

@@ -149,6 +149,8 @@ unsafe fn space_options(
         // Point reads of a key that is not in a memtable should not search it.
         ffi::rocksdb_options_set_memtable_prefix_bloom_size_ratio(cf, 0.02);
         ffi::rocksdb_options_set_memtable_whole_key_filtering(cf, 1);
+        // Where half of the neighbours are deletions (queues, expiry), scans would wade through them.
+        ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 8192, 4096);
         set_compression(cf, compression);
         let table = table_options(block_bytes, cache);
         ffi::rocksdb_options_set_block_based_table_factory(cf, table);
