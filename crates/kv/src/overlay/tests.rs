@@ -1,3 +1,5 @@
+//! What the overlay promises, on overlays alone.
+
 use super::*;
 
 fn keys(overlay: &Overlay) -> Vec<u8> {
