@@ -436,6 +436,8 @@ impl WriteTxn<'_> {
             seen.fetch_or(*bits, AcqRel);
         }
         let key = index.ident.catalog_key(CatalogKey::Multikey);
+        // Locked before the bits are taken, so that no newer ones are overwritten.
+        self.txn().lock(Space::Catalog, &key).map_err(engine)?;
         self.txn().put(Space::Catalog, &key, &multikey.to_bytes()).map_err(engine)?;
         self.multikey.push((Arc::clone(index), bits.to_vec()));
         Ok(())
