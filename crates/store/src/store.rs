@@ -176,7 +176,7 @@ impl Store {
     ) -> Result<(T, CommitStamp)> {
         let mut attempt = 0;
         loop {
-            let mut txn = WriteTxn::begin(self, options.bypass_validation)?;
+            let mut txn = WriteTxn::begin(self, options.bypass_validation, attempt)?;
             let result = match f(&mut txn) {
                 Ok(value) => txn.commit(options.durability).map(|stamp| (value, stamp)),
                 Err(error) => {

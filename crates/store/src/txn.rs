@@ -44,6 +44,8 @@ pub struct WriteTxn<'s> {
     /// After a conflict nothing but a new transaction helps.
     conflict: bool,
     bypass_validation: bool,
+    /// How often `write` has begun again.
+    attempt: u32,
 }
 
 /// A collection this transaction writes.
@@ -68,7 +70,11 @@ thread_local! {
 }
 
 impl<'s> WriteTxn<'s> {
-    pub(crate) fn begin(store: &'s Store, bypass_validation: bool) -> Result<WriteTxn<'s>> {
+    pub(crate) fn begin(
+        store: &'s Store,
+        bypass_validation: bool,
+        attempt: u32,
+    ) -> Result<WriteTxn<'s>> {
         let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
         let scratch = SCRATCH.take().unwrap_or_default();
         Ok(WriteTxn {
@@ -80,6 +86,7 @@ impl<'s> WriteTxn<'s> {
             scratch,
             conflict: false,
             bypass_validation,
+            attempt,
         })
     }
 
@@ -109,6 +116,10 @@ impl<'s> WriteTxn<'s> {
         }
         let pass = collection.state.gate.enter();
         let Some(current) = collection.state.current.load_full() else {
+            if self.attempt == 0 {
+                // Whoever looks the collection up in the transaction finds the newer one, or none.
+                return Err(engine(nagi_kv::Error::Conflict));
+            }
             bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
         };
         if current.is_view() {

@@ -8,3 +8,4 @@ mod keys;
 mod model;
 mod random;
 mod support;
+mod threads;
