@@ -1,15 +1,17 @@
-//! Background work: cursors and sessions that nobody uses any more, documents that have expired.
+//! Background work: unused cursors and sessions, expired documents.
 //!
-//! Two threads a server. They hold the server only while they work, so a server that is dropped ends
-//! them.
+//! One thread a kind of work. A thread holds the server only while it works, so a server that is
+//! dropped ends it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use nagi_error::Code;
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock;
 use crate::logging::set_log_context;
+use crate::op::interruption;
 use crate::server::Server;
 
 /// Tells background threads that the server is gone.
@@ -26,7 +28,6 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Whether the threads shall end.
     fn is_over(&self) -> bool {
         *self.over.lock()
     }
@@ -41,76 +42,35 @@ impl Signal {
     }
 }
 
+/// One kind of work: does it, and says how long to pause.
+type Work = fn(&Arc<Server>) -> Duration;
+
 /// Starts the background threads of a server.
 pub(crate) fn spawn(server: &Arc<Server>) {
-    spawn_ttl_monitor(server);
-    let reaper = Weak::clone(&Arc::downgrade(server));
+    start(server, "clientcursormon", reap);
+    start(server, "TTLMonitor", expire);
+}
+
+fn start(server: &Arc<Server>, name: &'static str, work: Work) {
+    let weak: Weak<Server> = Arc::downgrade(server);
     let signal = server.signal.clone();
-    let spawned = std::thread::Builder::new()
-        .name("clientcursormon".into())
-        .stack_size(256 << 10)
-        .spawn(move || {
-            set_log_context("clientcursormon");
-            let mut pause = Duration::from_secs(1);
-            while !signal.wait(pause) {
-                let Some(server) = reaper.upgrade() else { return };
-                reap(&server);
-                let seconds = server.params.int("clientCursorMonitorFrequencySecs");
-                pause = Duration::from_secs(seconds.max(1) as u64);
-            }
-        });
-    if let Err(error) = spawned {
-        log::warn!(target: "CONTROL", id = 9_000_010, error = error.to_string();
+    let body = move || {
+        set_log_context(name);
+        let mut pause = Duration::from_secs(1);
+        while !signal.wait(pause) {
+            let Some(server) = weak.upgrade() else { return };
+            pause = work(&server);
+        }
+    };
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
+    if let Err(error) = builder.spawn(body) {
+        log::warn!(target: "CONTROL", id = 9_000_010, thread = name, error = error.to_string();
             "Cannot start a background thread");
     }
 }
 
-/// Starts the thread that deletes expired documents.
-fn spawn_ttl_monitor(server: &Arc<Server>) {
-    let weak = Arc::downgrade(server);
-    let signal = server.signal.clone();
-    let pause = |server: &Server| {
-        Duration::from_secs(server.params.int("ttlMonitorSleepSecs").max(1) as u64)
-    };
-    let mut sleep = pause(server);
-    let spawned = std::thread::Builder::new().name("TTLMonitor".into()).stack_size(1 << 20).spawn(
-        move || {
-            set_log_context("TTLMonitor");
-            while !signal.wait(sleep) {
-                let Some(server) = weak.upgrade() else { return };
-                sleep = pause(&server);
-                if server.params.bool("ttlMonitorEnabled") {
-                    expire(&server);
-                }
-            }
-        },
-    );
-    if let Err(error) = spawned {
-        log::warn!(target: "CONTROL", id = 9_000_010, error = error.to_string();
-            "Cannot start a background thread");
-    }
-}
-
-/// One pass over the TTL indexes.
-fn expire(server: &Server) {
-    let signal = &server.signal;
-    let stop = || match signal.is_over() {
-        true => {
-            nagi_error::bail!(nagi_error::Code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown")
-        }
-        false => Ok(()),
-    };
-    server.metrics.ttl_passes.add(1);
-    match server.store.expire(clock::wall_ms(), &stop) {
-        Ok(deleted) => server.metrics.ttl_deleted.add(deleted),
-        Err(error) => {
-            log::warn!(target: "INDEX", id = 22540, error:% = error; "Error in TTL pass");
-        }
-    }
-}
-
-/// Ends what was not used for too long.
-fn reap(server: &Server) {
+/// Ends cursors and sessions that were not used for too long.
+fn reap(server: &Arc<Server>) -> Duration {
     let now = clock::wall_ms();
     let timeout = server.params.int("cursorTimeoutMillis");
     let ended = server.cursors.expire(now - timeout);
@@ -121,5 +81,35 @@ fn reap(server: &Server) {
     let session_ms = server.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
     for session in server.sessions.expire(now - session_ms) {
         server.cursors.end_session(&session);
+    }
+    Duration::from_secs(server.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
+}
+
+/// Deletes expired documents once `ttlMonitorSleepSecs` have passed since the pass before. Looks every
+/// second, so that a new value of the parameter counts at once.
+fn expire(server: &Arc<Server>) -> Duration {
+    let every_ms = server.params.int("ttlMonitorSleepSecs").max(1) * 1000;
+    let now_ms = clock::wall_ms();
+    let due = now_ms - server.ttl_last_ms.load(std::sync::atomic::Ordering::Relaxed) >= every_ms;
+    if due && server.params.bool("ttlMonitorEnabled") {
+        server.ttl_last_ms.store(now_ms, std::sync::atomic::Ordering::Relaxed);
+        delete_expired(server);
+    }
+    Duration::from_secs(1)
+}
+
+/// One pass over the TTL indexes.
+fn delete_expired(server: &Arc<Server>) {
+    let signal = &server.signal;
+    let stop = || match signal.is_over() {
+        true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
+        false => Ok(()),
+    };
+    server.metrics.ttl_passes.increment();
+    match server.store.expire(clock::wall_ms(), &stop) {
+        Ok(deleted) => server.metrics.ttl_deleted.add(deleted),
+        Err(error) => {
+            log::warn!(target: "INDEX", id = 22_540, error = error.message(); "Error in TTL pass");
+        }
     }
 }

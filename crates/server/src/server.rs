@@ -63,6 +63,8 @@ pub struct Server {
     pub(crate) top: crate::top::Top,
     pub(crate) started: Instant,
     pub(crate) signal: Arc<Signal>,
+    /// When the last TTL pass began.
+    pub(crate) ttl_last_ms: AtomicI64,
     next_connection_id: AtomicI64,
     shutdown: Shutdown,
 }
@@ -151,6 +153,7 @@ impl Server {
             top: crate::top::Top::default(),
             started: clock::now(),
             signal: Arc::new(Signal::default()),
+            ttl_last_ms: AtomicI64::new(clock::wall_ms()),
             next_connection_id: AtomicI64::new(1),
             shutdown: Shutdown::default(),
         });

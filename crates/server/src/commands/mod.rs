@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use foldhash::fast::FixedState;
 
 use crate::command::Command;
+pub(crate) use diagnose::COMPATIBLE_VERSION;
 
 /// Every command, sorted by name.
 pub(crate) static COMMANDS: &[&Command] = &[
@@ -42,6 +43,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &collection::DROP_DATABASE,
     &index::DROP_INDEXES,
     &session::END_SESSIONS,
+    &crud::EXPLAIN,
     &diagnose::FEATURES,
     &crud::FIND,
     &crud::FIND_AND_MODIFY,

@@ -1,11 +1,192 @@
-//! `explain`.
-use super::aggregate::Args;
+//! `explain`: how a command would run, or did.
+
+use nagi_query::{Explained, Verbosity};
+
+use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
+use crate::clock;
 use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_collation};
+use crate::commands::{self, COMPATIBLE_VERSION};
+use crate::request::Generic;
+
+pub(in crate::commands) static EXPLAIN: Command = Command {
+    name: "explain",
+    help: "Explains how a command is run.",
+    read_concern: true,
+    api_v1: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "explain" => Args {
+    explained: Doc<'a>   = "explain",
+    verbosity: Value<'a> = "verbosity",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let verbosity = Verbosity::parse(args.verbosity)?;
+    let Some(first) = args.explained.first() else {
+        bail!(Code::BAD_VALUE, "explain command requires a nested object");
+    };
+    if let Value::String(db) = args.explained.get("$db")
+        && db != req.db
+    {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "Mismatched $db in explain command. Expected {} but got {db}",
+            req.db
+        );
+    }
+    let Some(command) = commands::find(first.name()) else {
+        bail!(
+            Code::COMMAND_NOT_FOUND,
+            "Explain failed due to unknown command: {}",
+            first.name()
+        );
+    };
+    let inner = Request {
+        command,
+        name: first.name(),
+        db: req.db,
+        body: args.explained,
+        sequences: req.sequences,
+        generic: Generic::parse(command, args.explained)?,
+        protocol: req.protocol,
+        exhaust_allowed: false,
+    };
+    explain_inner(cx, &inner, verbosity, out)
+}
+
+/// `aggregate` with `explain: true`: the plan alone.
 pub(super) fn explain_aggregate(
-    _: &mut Context<'_>,
-    _: &Request<'_>,
-    _: &Args<'_>,
-    _: &mut DocWriter<'_>,
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    args: &aggregate::Args<'_>,
+    out: &mut DocWriter<'_>,
 ) -> Result<()> {
-    bail!(Code::NOT_IMPLEMENTED, "explain is not there yet")
+    if req.generic.write_concern.is_some() {
+        bail!(Code::FAILED_TO_PARSE, "Aggregation explain does not support the writeConcern option");
+    }
+    let ns = args.namespace(req.db)?;
+    write(cx, req, &Explained::Aggregate(args.request(&ns)?), Verbosity::QueryPlanner, out)
+}
+
+/// Parses the inner command as that command would, and explains it.
+fn explain_inner(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    match req.command.name {
+        "find" => {
+            let args = find::Args::parse(req)?;
+            refuse_collation(args.collation)?;
+            let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
+            write(cx, req, &Explained::Find(find::to_request(&args, &ns)?), verbosity, out)
+        }
+        "aggregate" => {
+            let args = aggregate::Args::parse(req)?;
+            refuse_collation(args.collation)?;
+            let ns = args.namespace(req.db)?;
+            write(cx, req, &Explained::Aggregate(args.request(&ns)?), verbosity, out)
+        }
+        "count" => {
+            let args = count::Args::parse(req)?;
+            refuse_collation(args.collation)?;
+            let ns = namespace(req.db, args.collection.0)?;
+            write(cx, req, &Explained::Count(count::to_request(&args, &ns)?), verbosity, out)
+        }
+        "distinct" => {
+            let args = distinct::Args::parse(req)?;
+            refuse_collation(args.collation)?;
+            let ns = namespace(req.db, args.collection.0)?;
+            write(cx, req, &Explained::Distinct(distinct::to_request(&args, &ns)?), verbosity, out)
+        }
+        "update" => explain_update(cx, req, verbosity, out),
+        "delete" => explain_delete(cx, req, verbosity, out),
+        "findAndModify" => {
+            let args = find_and_modify::Args::parse(req)?;
+            let ns = namespace(req.db, args.name())?;
+            let filters = update::array_filters(args.array_filters)?;
+            let request = find_and_modify::to_request(&args, &ns, &filters)?;
+            write(cx, req, &Explained::FindAndModify(request), verbosity, out)
+        }
+        other => bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: {other}"),
+    }
+}
+
+fn explain_update(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = update::Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    let statement = update::Statement::parse_doc(only(args.updates)?)?;
+    let filters = update::array_filters(statement.array_filters)?;
+    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
+    update::with_statement(&statement, let_vars, &filters, &mut |update| {
+        write(cx, req, &Explained::Update(&ns, *update), verbosity, out)
+    })
+}
+
+fn explain_delete(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = delete::Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    let statement = delete::Statement::parse_doc(only(args.deletes)?)?;
+    let delete = delete::to_statement(&statement, args.let_vars.unwrap_or(Doc::EMPTY))?;
+    write(cx, req, &Explained::Delete(&ns, delete), verbosity, out)
+}
+
+/// The one statement of a batch that may be explained.
+fn only(statements: Docs<'_>) -> Result<Doc<'_>> {
+    let mut iter = statements.iter();
+    match (iter.next(), iter.next()) {
+        (Some(statement), None) => statement,
+        _ => bail!(Code::INVALID_LENGTH, "explained write batches must be of size 1"),
+    }
+}
+
+/// The reply: plan and figures, then what was explained and where.
+fn write(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    explained: &Explained<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let watch = cx.watch();
+    let started = cx.started;
+    let clock_ms = || (clock::micros_since(started) / 1000) as i64;
+    nagi_query::explain(cx.store(), explained, verbosity, &cx.env(&watch), &clock_ms, out)?;
+    out.doc("command", |doc| {
+        doc.extend(req.body);
+        if req.body.element("$db").is_none() {
+            doc.put("$db", req.db);
+        }
+    });
+    out.doc("serverInfo", |doc| {
+        doc.put("host", cx.server.config.host.as_str());
+        doc.put("port", i32::from(cx.server.config.port));
+        doc.put("version", COMPATIBLE_VERSION);
+        doc.put("gitVersion", cx.server.config.git_version);
+    });
+    out.doc("serverParameters", |doc| {
+        for name in [
+            "internalQueryFacetBufferSizeBytes",
+            "internalDocumentSourceGroupMaxMemoryBytes",
+            "internalQueryMaxBlockingSortMemoryUsageBytes",
+        ] {
+            doc.put(name, cx.server.params.int(name) as i32);
+        }
+    });
+    Ok(())
 }
