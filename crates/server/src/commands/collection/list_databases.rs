@@ -30,15 +30,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         None => None,
     };
     let catalog = cx.store().catalog();
-    let mut names = catalog.databases().collect::<Vec<_>>();
-    // A server has always had an admin database.
-    if !names.contains(&"admin") {
-        names.push("admin");
-        names.sort_unstable();
-    }
     let mut total_bytes = 0;
     out.array("databases", |list| -> Result<()> {
-        for name in names {
+        for name in catalog.databases() {
             let bytes = if name_only { 0 } else { size_on_disk(cx, name)? };
             let doc = DocBuf::build(|w| {
                 w.put("name", name);

@@ -50,6 +50,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.server.fsync.wait(&|| cx.check())?;
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
+    statements.iter().try_for_each(|statement| is_multi(statement).map(drop))?;
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut outcome = Outcome::default();
@@ -93,18 +94,22 @@ pub(super) fn to_statement<'a>(
     let_vars: Doc<'a>,
 ) -> Result<DeleteStatement<'a>> {
     refuse_collation(statement.collation)?;
-    let multi = match statement.limit {
-        0 => true,
-        1 => false,
-        other => bail!(
-            Code::FAILED_TO_PARSE,
-            "The limit field in delete objects must be 0 or 1. Got {other}"
-        ),
-    };
+    let multi = is_multi(statement)?;
     let hint = if statement.hint.is_nullish() { Value::Missing } else { statement.hint };
     Ok(DeleteStatement {
         hint: Hint::parse(hint)?,
         let_vars,
         ..DeleteStatement::new(statement.filter, multi)
     })
+}
+
+fn is_multi(statement: &Statement<'_>) -> Result<bool> {
+    match statement.limit {
+        0 => Ok(true),
+        1 => Ok(false),
+        other => bail!(
+            Code::FAILED_TO_PARSE,
+            "The limit field in delete objects must be 0 or 1. Got {other}"
+        ),
+    }
 }

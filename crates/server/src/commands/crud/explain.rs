@@ -39,11 +39,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     let Some(command) = commands::find(first.name()) else {
-        bail!(
-            Code::COMMAND_NOT_FOUND,
-            "Explain failed due to unknown command: {}",
-            first.name()
-        );
+        bail!(Code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: {}", first.name());
     };
     let inner = Request {
         command,
@@ -66,7 +62,10 @@ pub(super) fn explain_aggregate(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     if req.generic.write_concern.is_some() {
-        bail!(Code::FAILED_TO_PARSE, "Aggregation explain does not support the writeConcern option");
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "Aggregation explain does not support the writeConcern option"
+        );
     }
     let ns = args.namespace(req.db)?;
     write(cx, req, &Explained::Aggregate(args.request(&ns)?), Verbosity::QueryPlanner, out)
