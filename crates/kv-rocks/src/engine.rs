@@ -30,6 +30,8 @@ use crate::{
     stats,
 };
 
+/// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
+const RECLAIM_BYTES_MIN: u64 = 8 << 20;
 const PIECE_SUFFIX: &str = ".piece";
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
@@ -183,7 +185,10 @@ impl Core {
             self.sync_log()?;
         }
         self.db.delete_files(space, start, end)?;
-        self.reclaim.push(space, start, end);
+        // What little is left goes with ordinary compaction; a drop must stay cheap.
+        if self.db.approximate_size(space, start, end)? >= RECLAIM_BYTES_MIN {
+            self.reclaim.push(space, start, end);
+        }
         Ok(())
     }
 }
