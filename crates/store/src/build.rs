@@ -8,7 +8,7 @@
 //! the batch conflict and begin again. Putting a key that a writer has put already changes nothing.
 //! Memory is bounded by a batch; a crash leaves an index that is not ready, dropped at the next start.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use nagi_bson::{Doc, text::doc_text};
 use nagi_error::{Code, Result, bail};
@@ -56,16 +56,26 @@ impl Store {
             IndexSpec::parse_with(*spec, namespace, options.ignore_unknown).and_then(checked)
         };
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
-        let (result, started) = self.start(namespace, specs)?;
+        let (result, started) = loop {
+            match self.start(namespace, &specs) {
+                // The same index is being built for somebody else: wait, then look again.
+                Err(error) if error.code() == Code::INDEX_BUILD_ALREADY_IN_PROGRESS => {
+                    self.wait_for_build(options)?;
+                }
+                other => break other?,
+            }
+        };
         let Some(collection) = started else { return Ok(result) };
         let built =
             self.fill_indexes(&collection, options).and_then(|()| self.set_ready(&collection));
         if let Err(error) = built {
             log::info!(target: "INDEX", id = 20649, namespace = namespace.as_str(),
                 error:% = error; "Index build: failed");
-            self.give_up(&collection)?;
-            return Err(error);
+            let undone = self.give_up(&collection);
+            self.build_ended.notify_all();
+            return undone.and(Err(error));
         }
+        self.build_ended.notify_all();
         for index in unready(&collection) {
             log::info!(target: "INDEX", id = 20345, namespace = namespace.as_str(),
                 index = index.name(); "Index build: done building");
@@ -73,11 +83,21 @@ impl Store {
         Ok(result)
     }
 
+    /// Waits until some build has ended, or a moment.
+    fn wait_for_build(&self, options: BuildOptions<'_>) -> Result<()> {
+        if let Some(interrupt) = options.interrupt {
+            interrupt()?;
+        }
+        let mut builds = self.builds.lock();
+        self.build_ended.wait_for(&mut builds, Duration::from_millis(50));
+        Ok(())
+    }
+
     /// Publishes the new indexes as not ready; none if all exist.
     fn start(
         &self,
         namespace: &Namespace,
-        specs: Vec<IndexSpec>,
+        specs: &[IndexSpec],
     ) -> Result<(CreatedIndexes, Option<Arc<Collection>>)> {
         let mut ddl = Ddl::begin(self)?;
         let existing = ddl.collection(namespace);
@@ -207,16 +227,16 @@ impl Store {
 fn plan(
     ddl: &mut Ddl<'_>,
     collection: &Collection,
-    specs: Vec<IndexSpec>,
+    specs: &[IndexSpec],
 ) -> Result<Vec<Arc<Index>>> {
     let namespace = &collection.namespace;
     let mut indexes = collection.indexes.to_vec();
     let before = indexes.len();
     for spec in specs {
-        if exists(&indexes[..before], &spec)? {
+        if exists(&indexes[..before], spec)? {
             continue;
         }
-        refuse_twice(&indexes[before..], &spec)?;
+        refuse_twice(&indexes[before..], spec)?;
         if indexes.len() >= INDEX_COUNT_MAX {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
@@ -230,7 +250,7 @@ fn plan(
         log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
                 index = &*spec.name; "Index build: registering");
         let multikey = Arc::new(Multikey::new(spec.key.len()));
-        indexes.push(Arc::new(Index::new(spec, false, ddl.ident()?, multikey)?));
+        indexes.push(Arc::new(Index::new(spec.clone(), false, ddl.ident()?, multikey)?));
     }
     Ok(indexes)
 }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_error::{Code, Result};
 use nagi_kv::{CommitStamp, Durability, Engine, Space};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::{
     Catalog, Collection, CollectionStats, Namespace, Reader, Snapshot, WriteTxn,
@@ -51,6 +51,9 @@ pub struct Store {
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,
     pub(crate) ids: Generator,
+    /// For those who wait until an index build has ended.
+    pub(crate) builds: Mutex<()>,
+    pub(crate) build_ended: Condvar,
 }
 
 impl Store {
@@ -63,6 +66,8 @@ impl Store {
             catalog: ArcSwap::from_pointee(loaded.catalog),
             ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
             cache: Cache::new(options.record_cache_bytes),
+            builds: Mutex::default(),
+            build_ended: Condvar::new(),
             ids: Generator::new(
                 [random[0], random[1], random[2], random[3], random[4]],
                 u32::from_be_bytes([0, random[5], random[6], random[7]]),

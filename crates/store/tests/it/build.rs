@@ -90,3 +90,19 @@ fn write_one(f: &Fixture, random: &mut Random) {
         })
         .unwrap();
 }
+
+/// Several applications start at once and each wants its indexes.
+#[test]
+fn the_same_index_is_built_once() {
+    let f = Fixture::new();
+    (0..3000).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap()));
+    std::thread::scope(|scope| {
+        let all: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| f.index("{key: {a: 1}, name: 'a_1'}"))).collect();
+        for one in all {
+            assert_eq!(one.join().unwrap().unwrap().after, 2);
+        }
+    });
+    assert!(f.collection().index("a_1").unwrap().ready);
+    f.check_valid();
+}
