@@ -21,6 +21,8 @@ mod exit {
     pub(super) const DATA_FOLDER: u8 = 100;
 }
 
+const TERMINATING: &str = "DBException in initAndListen, terminating";
+
 /// How long replies under way may take once the server ends.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -79,13 +81,21 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Starts, waits for the end, ends.
+/// Runs a server between taking and giving back the data folder.
 fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     announce(options, log);
-    let folder_lock = match options.engine {
-        EngineKind::Embedded => Some(take_folder(Path::new(&options.db_path))?),
-        EngineKind::Memory => None,
-    };
+    if options.engine == EngineKind::Memory {
+        return serve_data(options, args, log);
+    }
+    let folder_lock = take_folder(Path::new(&options.db_path))?;
+    let served = serve_data(options, args, log);
+    log::info!(target: "STORAGE", id = 22279; "shutdown: removing fs lock...");
+    let released = folder_lock.release().map_err(|error| not_written(&error));
+    served.and(released)
+}
+
+/// Starts, waits for the end, ends.
+fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     let engine = engine::open(options).map_err(|error| Failure {
         code: exit::DATA_FOLDER,
         id: 28595,
@@ -96,16 +106,16 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
     let store = Store::open(engine, store_options).map_err(|error| Failure {
         code: exit::UNRECOVERABLE,
         id: 20557,
-        message: "DBException in initAndListen, terminating",
+        message: TERMINATING,
         error: error.to_string(),
     })?;
-    let server =
-        Server::new(server_config(options, args, store.clone(), log)).map_err(|error| Failure {
-            code: exit::BAD_OPTIONS,
-            id: 20574,
-            message: "Error during global initialization",
-            error: error.to_string(),
-        })?;
+    let config = server_config(options, args, store.clone(), log);
+    let server = Server::new(config).map_err(|error| Failure {
+        code: exit::BAD_OPTIONS,
+        id: 20574,
+        message: "Error during global initialization",
+        error: error.to_string(),
+    })?;
     server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
     warn_at_start(options, log);
     signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
@@ -125,7 +135,7 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
         fork::ready();
     }
     server.wait_for_shutdown();
-    stop(&server, listeners, &store, folder_lock)
+    stop(&server, listeners, &store)
 }
 
 /// The end in order: no new connections, replies under way go out, everything is on disk.
@@ -133,22 +143,20 @@ fn stop(
     server: &Arc<Server>,
     listeners: nagi_net::Listeners,
     store: &Store,
-    folder_lock: Option<Lock>,
 ) -> Result<(), Failure> {
     log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
     server.stop();
     listeners.stop(GRACE);
-    let flushed = store.engine().flush();
-    log::info!(target: "STORAGE", id = 22279; "shutdown: removing fs lock...");
-    let released = folder_lock.map_or(Ok(()), Lock::release);
-    let failed = |error: String| Failure {
+    store.engine().flush().map_err(|error| not_written(&error))
+}
+
+fn not_written(error: &dyn std::fmt::Display) -> Failure {
+    Failure {
         code: exit::UNRECOVERABLE,
         id: 8_200_003,
         message: "The data could not be written at the end",
-        error,
-    };
-    flushed.map_err(|error| failed(error.to_string()))?;
-    released.map_err(|error| failed(error.to_string()))
+        error: error.to_string(),
+    }
 }
 
 fn take_folder(folder: &Path) -> Result<Lock, Failure> {
@@ -158,7 +166,6 @@ fn take_folder(folder: &Path) -> Result<Lock, Failure> {
         message,
         error,
     };
-    const TERMINATING: &str = "DBException in initAndListen, terminating";
     if !folder.is_dir() {
         let error = format!(
             "NonExistentPath: Data directory {} not found. Create the missing directory or specify \

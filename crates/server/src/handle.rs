@@ -56,6 +56,9 @@ impl Server {
 
     /// The next reply of the stream that the last outcome began. May block until there is one.
     pub fn resume(self: &Arc<Server>, connection: &mut Connection, out: &mut Vec<u8>) -> Outcome {
+        if self.is_stopping() {
+            return Outcome::Close;
+        }
         let Some(stream) = connection.stream.take() else { return Outcome::NoReply };
         let start = out.len();
         // The command sees that it continues a stream by this mark.

@@ -63,7 +63,8 @@ pub(crate) fn help() -> String {
     for row in TABLE.iter().filter(|row| row.honoured == Honoured::Yes && !row.flag.is_empty()) {
         let value = if row.implied.is_some() { "" } else { " arg" };
         let key = if row.key == row.flag { "" } else { row.key };
-        text.push_str(&format!("  --{}{value:<12}  {key}\n", row.flag));
+        let flag = format!("--{}{value}", row.flag);
+        text.push_str(&format!("  {flag:<28} {key}\n"));
     }
     text
 }
