@@ -285,7 +285,7 @@ def types(client, db):
         data = struct.pack("<i", len(body) + 4) + body
         raw.insert_one(RawBSONDocument(data))
         check("bytes of " + name, raw.find_one({"_id": 1000 + i}).raw == data)
-    equal("numbers of one kind", db.types.count_documents({"v": {"$type": "number"}}), 12)
+    equal("numbers of one kind", db.types.count_documents({"v": {"$type": "number"}}), 13)  # one of them an element of an array
     order = [d["_id"] for d in db.types.find({"_id": {"$lt": 1000}}, {"_id": 1}).sort("v", 1)]
     check("order begins with MinKey or empty array", order[0] in (list(cases).index("minkey"), list(cases).index("array")))
     equal("order ends with MaxKey", order[-1], list(cases).index("maxkey"))
