@@ -201,9 +201,7 @@ impl Store {
                     index.name()
                 );
             };
-            let spec = indexes[at].spec.clone();
-            let ready = Index::new(spec, true, index.ident, Arc::clone(&index.multikey))?;
-            indexes[at] = Arc::new(ready);
+            indexes[at] = Arc::new(index.changed(indexes[at].spec.clone(), true)?);
         }
         ddl.put(current.with_indexes(indexes))?;
         ddl.finish()

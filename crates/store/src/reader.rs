@@ -88,8 +88,8 @@ impl<'r> Reader<'r> {
             _ => [&ident.bytes(), end].concat(),
         };
         let cursor = self.read.cursor(Space::Index, &first, &last).map_err(engine)?;
-        let unique = index.spec.unique;
-        Ok(IndexCursor { cursor, ident, unique, forward, first, last, next: Next::First })
+        let keyed_alone = index.keyed_alone;
+        Ok(IndexCursor { cursor, ident, keyed_alone, forward, first, last, next: Next::First })
     }
 }
 
@@ -148,7 +148,7 @@ impl RecordCursor {
 pub struct IndexCursor {
     cursor: Box<dyn Cursor>,
     ident: Ident,
-    unique: bool,
+    keyed_alone: bool,
     forward: bool,
     first: Vec<u8>,
     last: Vec<u8>,
@@ -183,7 +183,7 @@ impl IndexCursor {
     /// of the walk: what `save` and `restore` need.
     pub fn resume_after(&mut self, key: &[u8], id: RecordId) {
         let mut full = [&self.ident.bytes(), key].concat();
-        if !self.unique {
+        if !self.keyed_alone {
             full.extend_from_slice(&id.bytes());
         }
         if self.forward {
@@ -196,19 +196,19 @@ impl IndexCursor {
     /// The current key string, without the record id.
     pub fn key(&self) -> &[u8] {
         let key = self.cursor.key();
-        let tail = if self.unique { 0 } else { 8 };
+        let tail = if self.keyed_alone { 0 } else { 8 };
         key.get(4..key.len().saturating_sub(tail)).unwrap_or(&[])
     }
 
     /// What `keystring::decode` needs besides the key.
     pub fn type_bits(&self) -> &[u8] {
         let value = self.cursor.value();
-        if self.unique { value.get(8..).unwrap_or(&[]) } else { value }
+        if self.keyed_alone { value.get(8..).unwrap_or(&[]) } else { value }
     }
 
     /// The record the current entry points to.
     pub fn record_id(&self) -> RecordId {
-        let bytes = match self.unique {
+        let bytes = match self.keyed_alone {
             true => self.cursor.value().first_chunk(),
             false => self.cursor.key().last_chunk(),
         };

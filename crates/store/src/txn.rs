@@ -467,14 +467,41 @@ impl WriteTxn<'_> {
         full.clear();
         full.extend_from_slice(&index.ident.bytes());
         full.extend_from_slice(key);
-        let done = if index.spec.unique {
+        let done = if index.keyed_alone {
             self.put_unique(collection, index, &full, bits, id)
         } else {
+            let free = match index.spec.unique || index.spec.prepare_unique {
+                true => self.check_free(collection, index, &full, bits, id),
+                false => Ok(()),
+            };
             full.extend_from_slice(&id.bytes());
-            self.txn().put(Space::Index, &full, bits).map_err(engine)
+            free.and_then(|()| self.txn().put(Space::Index, &full, bits).map_err(engine))
         };
         self.scratch.key = full;
         done
+    }
+
+    /// Refuses a key that another record has, in an index that was not created unique.
+    fn check_free(
+        &mut self,
+        collection: &Collection,
+        index: &Index,
+        full: &[u8],
+        bits: &[u8],
+        id: RecordId,
+    ) -> Result<()> {
+        // Whoever puts this key locks it first: entries of different records do not meet.
+        self.txn().lock(Space::Index, full).map_err(engine)?;
+        let end = [full, &[keystring::AFTER]].concat();
+        let mut cursor = self.txn().cursor(Space::Index, full, &end).map_err(engine)?;
+        let mut found = cursor.seek(full).map_err(engine)?;
+        while found {
+            if cursor.key().last_chunk() != Some(&id.bytes()) {
+                return Err(duplicate_key(collection, index, &full[4..], bits));
+            }
+            found = cursor.next().map_err(engine)?;
+        }
+        Ok(())
     }
 
     fn put_unique(
@@ -507,10 +534,10 @@ impl WriteTxn<'_> {
         full.clear();
         full.extend_from_slice(&index.ident.bytes());
         full.extend_from_slice(key);
-        if !index.spec.unique {
+        if !index.keyed_alone {
             full.extend_from_slice(&id.bytes());
         }
-        let done = if index.spec.unique && !index.ready {
+        let done = if index.keyed_alone && !index.ready {
             self.delete_own(&full, id)
         } else {
             self.txn().delete(Space::Index, &full).map_err(engine)

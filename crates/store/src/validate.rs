@@ -120,7 +120,7 @@ fn check_keys(
     for (key, bits) in sink.iter() {
         let mut full = [&index.ident.bytes(), key].concat();
         value.clear();
-        match index.spec.unique {
+        match index.keyed_alone {
             true => value.extend_from_slice(&id.bytes()),
             false => full.extend_from_slice(&id.bytes()),
         }

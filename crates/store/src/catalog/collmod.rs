@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value, number};
-use nagi_error::{Code, Result, bail};
+use nagi_bson::{Doc, DocBuf, DocWriter, Element, Value, ValueBuf, number};
+use nagi_error::{Code, Error, Result, bail};
 
 use super::{
     CollMod, Collection, CollectionOptions,
     ddl::{Ddl, find_by_key},
 };
-use crate::{Index, Namespace, Store};
+use crate::{Index, IndexSpec, Namespace, RecordId, Store};
+
+/// Groups of documents with the same key listed at most.
+const VIOLATION_COUNT_MAX: usize = 1000;
 
 impl Store {
     /// `collMod`; gives back the fields of the reply (`*_old`, `*_new`). Codes 26, 27, 72.
@@ -25,7 +28,7 @@ impl Store {
         next.validator = options.condition()?;
         next.options = options;
         if let Some(change) = changes.index {
-            next.indexes = change_index(&collection, change, &mut out)?;
+            next.indexes = change_index(self, &collection, change, &mut out)?;
         }
         out.finish();
         ddl.put(next)?;
@@ -74,6 +77,7 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
 }
 
 fn change_index(
+    store: &Store,
     collection: &Collection,
     change: Doc<'_>,
     out: &mut DocWriter<'_>,
@@ -96,42 +100,10 @@ fn change_index(
     let mut spec = index.spec.clone();
     let mut any = false;
     for element in change {
-        let value = element.value();
-        match element.name() {
-            "name" | "keyPattern" => continue,
-            "expireAfterSeconds" => {
-                let Some(seconds) = number::truncate_to_i64(value) else {
-                    bail!(Code::INVALID_OPTIONS, "expireAfterSeconds field must be a number");
-                };
-                if index.spec.key.len() != 1 || index.spec.is_id() {
-                    bail!(Code::INVALID_OPTIONS, "TTL indexes are single-field indexes");
-                }
-                if let Some(old) = spec.expire_after_seconds {
-                    out.put("expireAfterSeconds_old", old);
-                }
-                out.put("expireAfterSeconds_new", seconds);
-                spec = spec.with_option("expireAfterSeconds", Some(Value::Int64(seconds)));
-            }
-            "hidden" => {
-                if index.spec.is_id() {
-                    bail!(Code::BAD_VALUE, "can't hide _id index");
-                }
-                let hidden = value.is_truthy();
-                if spec.hidden != hidden {
-                    out.put("hidden_old", spec.hidden);
-                    out.put("hidden_new", hidden);
-                }
-                spec = spec.with_option("hidden", hidden.then_some(Value::Bool(true)));
-            }
-            name @ ("unique" | "prepareUnique") => bail!(
-                Code::COMMAND_NOT_SUPPORTED,
-                "collMod: changing '{name}' of an index is not supported yet"
-            ),
-            name => bail!(
-                Code::IDL_UNKNOWN_FIELD,
-                "BSON field 'collMod.index.{name}' is an unknown field."
-            ),
+        if matches!(element.name(), "name" | "keyPattern") {
+            continue;
         }
+        spec = change_option(store, collection, &index, spec, element, out)?;
         any = true;
     }
     if !any {
@@ -140,11 +112,122 @@ fn change_index(
             "no expireAfterSeconds, hidden, unique, or prepareUnique field"
         );
     }
-    let changed = Index::new(spec, index.ready, index.ident, Arc::clone(&index.multikey))?;
-    let changed = Arc::new(changed);
+    let changed = Arc::new(index.changed(spec, index.ready)?);
     let swap = |old: &Arc<Index>| match old.ident == index.ident {
         true => Arc::clone(&changed),
         false => Arc::clone(old),
     };
     Ok(collection.indexes.iter().map(swap).collect())
+}
+
+/// One option of an index; writes its old and its new value.
+fn change_option(
+    store: &Store,
+    collection: &Collection,
+    index: &Index,
+    spec: IndexSpec,
+    option: Element<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<IndexSpec> {
+    let value = option.value();
+    let truthy = value.is_truthy();
+    let flag = truthy.then_some(Value::Bool(true));
+    match option.name() {
+        "expireAfterSeconds" => {
+            let Some(seconds) = number::truncate_to_i64(value) else {
+                bail!(Code::INVALID_OPTIONS, "expireAfterSeconds field must be a number");
+            };
+            if index.spec.key.len() != 1 || index.spec.is_id() {
+                bail!(Code::INVALID_OPTIONS, "TTL indexes are single-field indexes");
+            }
+            if let Some(old) = spec.expire_after_seconds {
+                out.put("expireAfterSeconds_old", old);
+            }
+            out.put("expireAfterSeconds_new", seconds);
+            Ok(spec.with_option("expireAfterSeconds", Some(Value::Int64(seconds))))
+        }
+        "hidden" => {
+            if index.spec.is_id() {
+                bail!(Code::BAD_VALUE, "can't hide _id index");
+            }
+            if spec.hidden != truthy {
+                out.put("hidden_old", spec.hidden);
+                out.put("hidden_new", truthy);
+            }
+            Ok(spec.with_option("hidden", flag))
+        }
+        "prepareUnique" => {
+            if spec.prepare_unique != truthy {
+                out.put("prepareUnique_old", spec.prepare_unique);
+                out.put("prepareUnique_new", truthy);
+            }
+            Ok(spec.with_option("prepareUnique", flag))
+        }
+        "unique" => {
+            if !truthy {
+                bail!(
+                    Code::BAD_VALUE,
+                    "collMod does not support converting an index to non-unique"
+                );
+            }
+            if spec.unique {
+                return Ok(spec);
+            }
+            if !index.spec.prepare_unique {
+                bail!(
+                    Code::INVALID_OPTIONS,
+                    "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it \
+                     first."
+                );
+            }
+            refuse_duplicates(store, collection, index)?;
+            out.put("unique_new", true);
+            Ok(spec.with_option("prepareUnique", None).with_option("unique", flag))
+        }
+        name => {
+            bail!(Code::IDL_UNKNOWN_FIELD, "BSON field 'collMod.index.{name}' is an unknown field.")
+        }
+    }
+}
+
+/// Reads the whole index; 359 with the `_id`s of records that share a key.
+fn refuse_duplicates(store: &Store, collection: &Collection, index: &Index) -> Result<()> {
+    let snapshot = store.snapshot()?;
+    let reader = snapshot.reader();
+    let mut cursor = reader.index_cursor(index, true, &[], &[])?;
+    let mut groups: Vec<Vec<RecordId>> = Vec::new();
+    let (mut key, mut ids) = (Vec::new(), Vec::new());
+    while cursor.advance()? && groups.len() < VIOLATION_COUNT_MAX {
+        if cursor.key() != key {
+            key = cursor.key().to_vec();
+            groups.extend((ids.len() > 1).then(|| std::mem::take(&mut ids)));
+            ids.clear();
+        }
+        ids.push(cursor.record_id());
+    }
+    groups.extend((ids.len() > 1).then_some(ids));
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let mut violations = Vec::new();
+    let mut buf = Vec::new();
+    for group in groups {
+        let mut found = Vec::new();
+        for id in group {
+            if let Some(doc) = reader.record(collection, id, &mut buf)? {
+                found.push(ValueBuf::new(doc.get("_id")));
+            }
+        }
+        violations.push(found);
+    }
+    let info = DocBuf::build(|w| {
+        w.array("violations", |w| {
+            for ids in &violations {
+                w.doc(|w| w.array("ids", |w| ids.iter().for_each(|id| w.push(id.value()))));
+            }
+        });
+    });
+    let message = "Cannot convert the index to unique. Please resolve conflicting documents \
+                   before running collMod again.";
+    Err(Error::new(Code::CANNOT_CONVERT_INDEX_TO_UNIQUE, message).with_info(info))
 }

@@ -1,6 +1,6 @@
 //! The catalog as stored: one document a collection, read at start.
 //!
-//!   {ns, uuid, options, indexes: [{spec, ident, ready}]}      under its ident
+//!   {ns, uuid, options, indexes: [{spec, ident, ready, keyedAlone}]}      under its ident
 //!
 //! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
 //! change with ordinary writes.
@@ -114,7 +114,9 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         if !ready {
             into.unfinished.push((namespace.clone(), spec.name.clone()));
         }
-        indexes.push(Arc::new(Index::new(spec, ready, ident, Arc::new(multikey))?));
+        let mut loaded = Index::new(spec, ready, ident, Arc::new(multikey))?;
+        loaded.keyed_alone = index.get("keyedAlone").is_truthy();
+        indexes.push(Arc::new(loaded));
     }
     let state = load_counters(read, ident)?;
     let uuid = Uuid({ uuid.bytes }.try_into().map_err(|_| corrupt())?);
@@ -170,6 +172,7 @@ impl Collection {
                         w.put("spec", Value::from(&index.spec.doc));
                         w.put("ident", i64::from(index.ident.0));
                         w.put("ready", index.ready);
+                        w.put("keyedAlone", index.keyed_alone);
                     });
                 }
             });

@@ -26,6 +26,9 @@ pub struct Index {
     pub(crate) ident: Ident,
     pub(crate) multikey: Arc<Multikey>,
     pub(crate) partial: Option<Condition>,
+    /// Entries are keyed by the key alone, with the record id in the value. So is every index that
+    /// was created unique; one made unique later keeps the record id in its keys.
+    pub(crate) keyed_alone: bool,
 }
 
 /// For each field of the key pattern a bit set of the path components that are arrays in some
@@ -47,7 +50,15 @@ impl Index {
         multikey: Arc<Multikey>,
     ) -> Result<Index> {
         let partial = spec.partial.as_ref().map(|doc| Condition::partial(doc.as_doc()));
-        Ok(Index { partial: partial.transpose()?, spec, ready, ident, multikey })
+        let keyed_alone = spec.unique;
+        Ok(Index { partial: partial.transpose()?, spec, ready, ident, multikey, keyed_alone })
+    }
+
+    /// The same index with other options, ready or not.
+    pub(crate) fn changed(&self, spec: IndexSpec, ready: bool) -> Result<Index> {
+        let mut changed = Index::new(spec, ready, self.ident, Arc::clone(&self.multikey))?;
+        changed.keyed_alone = self.keyed_alone;
+        Ok(changed)
     }
 
     /// Whether some document has more than one key, or might have had.

@@ -273,3 +273,38 @@ fn runs_are_spilled_and_read_back() {
     });
     assert_eq!(error(failed), "11601: operation was interrupted");
 }
+
+#[test]
+fn an_index_is_made_unique() {
+    let mut f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a_1'}").unwrap();
+    f.insert("{_id: 1, a: 1}").unwrap();
+    f.insert("{_id: 2, a: 1}").unwrap();
+    let change = |f: &Fixture, text: &str| {
+        let change = parse(text);
+        let changes = CollMod { index: Some(change.as_doc()), ..CollMod::default() };
+        f.store.coll_mod(&f.namespace, changes)
+    };
+    assert!(error(change(&f, "{name: 'a_1', unique: true}")).starts_with("72: "));
+    change(&f, "{name: 'a_1', prepareUnique: true}").unwrap();
+    assert!(error(f.insert("{_id: 3, a: 1}")).starts_with("11000: "));
+    let failed = change(&f, "{name: 'a_1', unique: true}").unwrap_err();
+    assert_eq!(
+        (failed.code().0, failed.info().unwrap().as_doc().to_string().as_str()),
+        (359, "{ violations: [ { ids: [ 1, 2 ] } ] }")
+    );
+    let collection = f.collection();
+    let gone = f.store.write(WriteOptions::default(), &mut |txn| {
+        let id = txn.reader().find_id(&collection, 2.into())?.unwrap();
+        txn.delete(&collection, id, parse("{_id: 2, a: 1}").as_doc())
+    });
+    gone.unwrap();
+    let reply = change(&f, "{name: 'a_1', unique: true}").unwrap();
+    assert_eq!(reply.as_doc().to_string(), "{ unique_new: true }");
+    f.reopen();
+    assert!(f.collection().index("a_1").unwrap().spec.unique);
+    assert!(error(f.insert("{_id: 3, a: 1}")).starts_with("11000: "));
+    f.insert("{_id: 3, a: 2}").unwrap();
+    assert_eq!(f.ids("a_1"), "1 3");
+    f.check_valid();
+}
