@@ -12,7 +12,9 @@ use crate::{
 #[test]
 fn a_unique_build_over_duplicates_leaves_nothing_behind() {
     let mut f = Fixture::new();
-    (0..600).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {}}}", id % 500)).unwrap()));
+    (0..600).for_each(|id| {
+        f.insert(&format!("{{_id: {id}, a: {}}}", id % 500)).unwrap();
+    });
     let failed = error(f.index("{key: {a: 1}, name: 'a_1', unique: true}"));
     assert_eq!(
         failed,
@@ -28,7 +30,9 @@ fn a_unique_build_over_duplicates_leaves_nothing_behind() {
 #[test]
 fn an_interrupted_build_is_undone() {
     let f = Fixture::new();
-    (0..1000).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap()));
+    (0..1000).for_each(|id| {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    });
     let stop = || nagi_error::bail!(nagi_error::Code::INTERRUPTED, "operation was interrupted");
     let spec = parse("{key: {a: 1}, name: 'a_1'}");
     let options = BuildOptions { interrupt: Some(&stop), ..BuildOptions::default() };
@@ -95,7 +99,9 @@ fn write_one(f: &Fixture, random: &mut Random) {
 #[test]
 fn the_same_index_is_built_once() {
     let f = Fixture::new();
-    (0..3000).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap()));
+    (0..3000).for_each(|id| {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    });
     std::thread::scope(|scope| {
         let all: Vec<_> =
             (0..4).map(|_| scope.spawn(|| f.index("{key: {a: 1}, name: 'a_1'}"))).collect();

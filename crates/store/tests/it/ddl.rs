@@ -159,7 +159,9 @@ fn a_dropped_collection_is_gone_and_its_name_free() {
 fn collections_are_renamed() {
     let mut f = Fixture::new();
     f.index("{key: {a: 1}, name: 'a_1'}").unwrap();
-    (1..=3).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {}}}", -id)).unwrap()));
+    (1..=3).for_each(|id| {
+        f.insert(&format!("{{_id: {id}, a: {}}}", -id)).unwrap();
+    });
     let uuid = f.collection().uuid;
     let rename = |f: &Fixture, from: &str, to: &str, drop| {
         error(f.store.rename_collection(&namespace(from), &namespace(to), drop))
@@ -222,7 +224,9 @@ fn capped_collections_keep_their_size() {
     f.namespace = namespace("d.capped");
     let options = parse("{capped: true, size: 100000, max: 3}");
     f.store.create_collection(&f.namespace, options.as_doc()).unwrap();
-    (1..=10).for_each(|id| drop(f.insert(&format!("{{_id: {id}}}")).unwrap()));
+    (1..=10).for_each(|id| {
+        f.insert(&format!("{{_id: {id}}}")).unwrap();
+    });
     assert_eq!(f.docs(), "{ _id: 8 } { _id: 9 } { _id: 10 }");
     f.check_valid();
     let refused = f.store.create_collection(&namespace("d.x"), parse("{capped: true}").as_doc());

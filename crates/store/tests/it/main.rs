@@ -1,4 +1,5 @@
 //! Tests of the store on the memory engine.
+#![allow(clippy::unwrap_used)] // helpers of tests may
 
 mod build;
 mod cost;

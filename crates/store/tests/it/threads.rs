@@ -31,7 +31,9 @@ fn increment(f: &Fixture, id: i32) -> Result<i64> {
 fn nothing_is_lost_and_nothing_stale_is_read() {
     let f = Fixture::new();
     f.index("{key: {n: 1}, name: 'n'}").unwrap();
-    (0..DOC_COUNT).for_each(|id| drop(f.insert(&format!("{{_id: {id}, n: 0}}")).unwrap()));
+    (0..DOC_COUNT).for_each(|id| {
+        f.insert(&format!("{{_id: {id}, n: 0}}")).unwrap();
+    });
     let acknowledged: [AtomicI64; DOC_COUNT] = Default::default();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
