@@ -110,7 +110,8 @@ impl Store {
         };
         catalog::refuse_view(&collection)?;
         let before = collection.indexes.len();
-        let planned = plan(&mut ddl, &collection, specs);
+        // Nobody can have written to a collection that comes into being here.
+        let planned = plan(&mut ddl, &collection, specs, created_collection);
         let result = CreatedIndexes { before, after: before, created_collection };
         let (result, started) = match planned {
             Ok(indexes) if indexes.len() > before => {
@@ -124,7 +125,7 @@ impl Store {
         if started.is_some() || created_collection {
             ddl.finish()?;
         }
-        Ok((result?, started))
+        Ok((result?, started.filter(|_| !created_collection)))
     }
 
     /// Puts the keys of all records into the indexes that are not ready.
@@ -226,6 +227,7 @@ fn plan(
     ddl: &mut Ddl<'_>,
     collection: &Collection,
     specs: &[IndexSpec],
+    ready: bool,
 ) -> Result<Vec<Arc<Index>>> {
     let namespace = &collection.namespace;
     let mut indexes = collection.indexes.to_vec();
@@ -248,7 +250,7 @@ fn plan(
         log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
                 index = &*spec.name; "Index build: registering");
         let multikey = Arc::new(Multikey::new(spec.key.len()));
-        indexes.push(Arc::new(Index::new(spec.clone(), false, ddl.ident()?, multikey)?));
+        indexes.push(Arc::new(Index::new(spec.clone(), ready, ddl.ident()?, multikey)?));
     }
     Ok(indexes)
 }
