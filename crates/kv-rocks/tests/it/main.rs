@@ -1,5 +1,6 @@
 //! The contract on RocksDB, then what only files can show: reopening, crashes, a full disk.
 
+mod allocations;
 mod crash;
 mod folder;
 mod full;
@@ -16,6 +17,9 @@ use std::{
 
 use nagi_kv::{Engine, conformance};
 use nagi_kv_rocks::{Options, open};
+
+#[global_allocator]
+static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;
 
 /// A folder that is removed when it is dropped.
 pub(crate) struct Scratch(PathBuf);

@@ -27,6 +27,7 @@ use crate::{
     conflict::{Claim, Claimer, Conflicts, KeyHash, Owner},
 };
 
+const KEPT: &str = "the scratch is taken by `drop` only";
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
@@ -79,7 +80,8 @@ struct Scratch {
 /// A transaction over an engine `B`.
 pub struct Staged<B: Base> {
     base: Arc<B>,
-    scratch: Scratch,
+    /// There until it is dropped, when the next transaction gets it.
+    scratch: Option<Scratch>,
     owner: Owner,
     wait: Duration,
     state: OnceCell<B::State>,
@@ -90,13 +92,17 @@ impl<B: Base> Staged<B> {
     pub fn begin(base: &Arc<B>, options: TxnOptions) -> Staged<B> {
         let ledger = base.ledger();
         Staged {
-            scratch: ledger.pool.lock().pop().unwrap_or_default(),
+            scratch: Some(ledger.pool.lock().pop().unwrap_or_default()),
             owner: ledger.next_owner.fetch_add(1, Ordering::Relaxed),
             wait: Duration::from_millis(options.lock_wait_ms.into()),
             state: OnceCell::new(),
             ticket: RefCell::default(),
             base: Arc::clone(base),
         }
+    }
+
+    fn scratch(&self) -> &Scratch {
+        self.scratch.as_ref().expect(KEPT)
     }
 
     fn state(&self) -> Result<&B::State> {
@@ -118,10 +124,10 @@ impl<B: Base> Staged<B> {
             Some(ticket) => ticket.stamp(),
             None => u64::MAX,
         };
-        let wait = if self.scratch.held.is_empty() { self.wait } else { Duration::ZERO };
+        let wait = if self.scratch().held.is_empty() { self.wait } else { Duration::ZERO };
         let claimer = Claimer { owner: self.owner, read_stamp, wait };
         if let Claim::New = ledger.conflicts.claim(hash, &claimer, &ledger.active)? {
-            self.scratch.held.push(hash);
+            self.scratch.as_mut().expect(KEPT).held.push(hash);
         }
         Ok(())
     }
@@ -133,10 +139,11 @@ impl<B: Base> Staged<B> {
         if let Some(ticket) = self.ticket.take() {
             ledger.active.leave(&ticket);
         }
-        if !self.scratch.held.is_empty() {
+        let held = &mut self.scratch.as_mut().expect(KEPT).held;
+        if !held.is_empty() {
             let alone = ledger.active.ticket_count() == 0;
-            ledger.conflicts.release(&self.scratch.held, committed, alone);
-            self.scratch.held.clear();
+            ledger.conflicts.release(held, committed, alone);
+            held.clear();
         }
     }
 }
@@ -144,7 +151,7 @@ impl<B: Base> Staged<B> {
 impl<B: Base> Drop for Staged<B> {
     fn drop(&mut self) {
         self.release(None);
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let Some(mut scratch) = self.scratch.take() else { return };
         // A cursor that outlives the transaction keeps the overlay; then it is not used again.
         let Some(overlay) = Arc::get_mut(&mut scratch.overlay) else { return };
         let overlay = overlay.get_mut();
@@ -166,7 +173,7 @@ impl<B: Base> Read for Staged<B> {
         key: &[u8],
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
-        let overlay = self.scratch.overlay.lock();
+        let overlay = self.scratch().overlay.lock();
         match overlay.get(space, key) {
             None | Some(Op::Append(_)) => {}
             Some(Op::Delete) => return Ok(None),
@@ -195,7 +202,7 @@ impl<B: Base> Read for Staged<B> {
         keys: &[&[u8]],
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        if !self.scratch.overlay.lock().has(space) {
+        if !self.scratch().overlay.lock().has(space) {
             return self.state()?.get_many(space, keys, visit);
         }
         let mut buf = Vec::new();
@@ -207,7 +214,7 @@ impl<B: Base> Read for Staged<B> {
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
         let base = self.state()?.cursor(space, start, end)?;
-        let overlay = Arc::clone(&self.scratch.overlay);
+        let overlay = Arc::clone(&self.scratch().overlay);
         Ok(Box::new(Merged::new(base, overlay, space, start, end)))
     }
 }
@@ -215,13 +222,13 @@ impl<B: Base> Read for Staged<B> {
 impl<B: Base> Txn for Staged<B> {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.claim(space, key)?;
-        self.scratch.overlay.lock().put(space, key, value);
+        self.scratch().overlay.lock().put(space, key, value);
         Ok(())
     }
 
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
         self.claim(space, key)?;
-        self.scratch.overlay.lock().delete(space, key);
+        self.scratch().overlay.lock().delete(space, key);
         Ok(())
     }
 
@@ -230,29 +237,29 @@ impl<B: Base> Txn for Staged<B> {
     }
 
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
-        self.scratch.overlay.lock().add(space, key, deltas);
+        self.scratch().overlay.lock().add(space, key, deltas);
         Ok(())
     }
 
     fn append(&mut self, log: Space, value: &[u8]) -> Result<()> {
-        self.scratch.overlay.lock().append(log, value);
+        self.scratch().overlay.lock().append(log, value);
         Ok(())
     }
 
     fn staged_bytes(&self) -> usize {
-        self.scratch.overlay.lock().staged_bytes()
+        self.scratch().overlay.lock().staged_bytes()
     }
 
     fn savepoint(&self) -> Savepoint {
-        Savepoint(self.scratch.overlay.lock().write_count())
+        Savepoint(self.scratch().overlay.lock().write_count())
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) {
-        self.scratch.overlay.lock().truncate(savepoint.0);
+        self.scratch().overlay.lock().truncate(savepoint.0);
     }
 
     fn commit(mut self: Box<Self>, durability: Durability) -> Result<CommitStamp> {
-        let overlay = self.scratch.overlay.lock();
+        let overlay = self.scratch().overlay.lock();
         if overlay.is_empty() {
             return Ok(CommitStamp(self.base.ledger().active.newest()));
         }
