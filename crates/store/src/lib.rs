@@ -25,6 +25,7 @@ mod insert;
 pub mod keystring;
 mod namespace;
 mod reader;
+mod reclaim;
 mod record;
 mod spill;
 mod store;

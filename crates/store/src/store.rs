@@ -17,6 +17,7 @@ use crate::{
     ident::Ident,
     keystring,
     reader::unique_record_id,
+    reclaim::{self, Reclaimer},
     record,
 };
 
@@ -51,6 +52,7 @@ pub struct Store {
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,
     pub(crate) ids: Generator,
+    pub(crate) reclaimer: Reclaimer,
     /// For those who wait until an index build has ended.
     pub(crate) builds: Mutex<()>,
     pub(crate) build_ended: Condvar,
@@ -61,7 +63,9 @@ impl Store {
     pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
         let loaded = catalog::load(&*engine)?;
         let random = clock::random().to_be_bytes();
+        reclaim::drop_ranges(&*engine, &loaded.dropped)?;
         let store = Store {
+            reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,
             catalog: ArcSwap::from_pointee(loaded.catalog),
             ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
@@ -73,7 +77,6 @@ impl Store {
                 u32::from_be_bytes([0, random[5], random[6], random[7]]),
             ),
         };
-        store.finish_drops(&loaded.dropped)?;
         for (namespace, index) in loaded.unfinished {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");

@@ -2,9 +2,9 @@
 //!
 //! One DDL statement at a time works on the catalog (index builds do not hold the lock while they
 //! build). Each makes new versions, stores them durably, publishes them, then waits until no writer
-//! uses the old ones; only then may keys be dropped.
+//! uses the old ones. Keys are dropped behind the reply (see `reclaim`), once that is so.
 //!
-//!   lock -> check -> commit catalog keys (synced) -> publish -> gate -> drop ranges -> forget
+//!   lock -> check -> commit catalog keys (synced) -> publish -> gate
 //!
 //! A crash between commit and drop leaves `Dropped` keys behind; the next start goes on with them.
 
@@ -21,6 +21,7 @@ use crate::{
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Multikey,
+    reclaim::Job,
 };
 
 /// What only the one who does DDL may use.
@@ -108,7 +109,8 @@ impl<'s> Ddl<'s> {
         Ok(())
     }
 
-    /// Commits, publishes, waits for writers of old versions, drops what is to be dropped.
+    /// Commits, publishes, waits for writers of old versions; or leaves that, with what is to be
+    /// dropped, to the reclaimer.
     pub(crate) fn finish(self) -> Result<()> {
         self.txn.commit(Durability::Synced).map_err(engine)?;
         for old in &self.replaced {
@@ -123,34 +125,16 @@ impl<'s> Ddl<'s> {
         }
         self.store.catalog.store(Arc::new(self.catalog));
         drop(self.state);
-        for old in &self.replaced {
-            old.state.gate.wait_for_earlier();
+        if self.dropped.is_empty() {
+            self.replaced.iter().for_each(|old| old.state.gate.wait_for_earlier());
+        } else {
+            self.store.reclaimer.push(Job { replaced: self.replaced, ranges: self.dropped });
         }
-        self.store.finish_drops(&self.dropped)
+        Ok(())
     }
 }
 
 impl Store {
-    /// Drops ranges nobody uses any more, then forgets that they were to be dropped.
-    pub(crate) fn finish_drops(&self, dropped: &[(Space, Ident)]) -> Result<()> {
-        if dropped.is_empty() {
-            return Ok(());
-        }
-        for (space, ident) in dropped {
-            self.engine.drop_range(*space, &ident.bytes(), &ident.end()).map_err(engine)?;
-        }
-        let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
-        for (space, ident) in dropped {
-            let key = ident.catalog_key(CatalogKey::Dropped);
-            txn.delete(Space::Catalog, &key).map_err(engine)?;
-            if *space == Space::Records {
-                txn.delete(Space::Counters, &ident.bytes()).map_err(engine)?;
-            }
-        }
-        txn.commit(Durability::Buffered).map_err(engine)?;
-        Ok(())
-    }
-
     /// `create`: same options as an existing one: that one; other options: 48.
     pub fn create_collection(
         &self,
