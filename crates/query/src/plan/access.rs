@@ -8,6 +8,7 @@
 //!   combined only if they come from one `$elemMatch` on that array.
 //! - Otherwise one of them gives the bounds, and the other is tested on the document.
 
+use nagi_bson::Value;
 use nagi_lang::{
     filter::{Filter, Pred},
     path::FieldPath,
@@ -183,8 +184,12 @@ impl<'f> Item<'f> {
         };
         // One condition of an `$elemMatch` alone does not decide it. A number in a path may be a
         // position or a name, which keys do not tell apart.
-        let has_index = self.path.split('.').any(|part| part.bytes().all(|b| b.is_ascii_digit()));
+        let has_index = has_position(&self.path);
         bounds.exact &= self.whole && !has_index;
+        // The condition also looks for a field of that name in each element, and finds none.
+        if has_index && bounds.set.contains(Value::Null) {
+            bounds.set = Intervals::all();
+        }
         Some(bounds)
     }
 
@@ -201,6 +206,11 @@ impl<'f> Item<'f> {
             _ => false,
         }
     }
+}
+
+/// Whether a component could be a position in an array.
+pub(super) fn has_position(path: &str) -> bool {
+    path.split('.').any(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn mask(components: usize) -> u64 {

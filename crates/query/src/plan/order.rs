@@ -7,7 +7,7 @@
 use nagi_lang::sort::SortSpec;
 use nagi_store::Index;
 
-use super::Intervals;
+use super::{Intervals, access::has_position};
 
 /// The direction (forward?) in which a scan with these bounds yields `sort`, if one does.
 pub(crate) fn direction_for(index: &Index, bounds: &[Intervals], sort: &SortSpec) -> Option<bool> {
@@ -34,6 +34,7 @@ fn provides(index: &Index, bounds: &[Intervals], sort: &SortSpec, forward: bool)
             let Some(k) = key.get(field) else { return false };
             if *k.path == *path {
                 let sorted = !k.hashed
+                    && !has_position(path)
                     && (k.descending == forward) == part.descending
                     && (index.multikey_components(field) == 0 || arrays_whole);
                 if !sorted {

@@ -14,7 +14,9 @@ mod limit;
 mod lookup;
 mod map;
 mod match_;
+mod merge;
 mod numbers;
+mod out;
 mod paths;
 mod pipeline;
 mod prelude;
@@ -67,8 +69,6 @@ pub(crate) enum Step<'s> {
     Skip(u64),
     /// Yields documents of its own instead of reading its input ($indexStats, $documents).
     Begins,
-    /// Writes to a collection: `$out`, `$merge`.
-    Writes,
     Other,
 }
 
@@ -103,6 +103,8 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &limit::LIMIT,
     &lookup::LOOKUP,
     &match_::MATCH,
+    &merge::MERGE,
+    &out::OUT,
     &project::PROJECT,
     &replace_root::REPLACE_ROOT,
     &replace_root::REPLACE_WITH,

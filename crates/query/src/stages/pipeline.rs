@@ -159,11 +159,6 @@ impl Pipeline {
         }
         wanted
     }
-
-    /// Whether its last stage writes a collection.
-    pub(crate) fn writes(&self) -> bool {
-        self.stages.last().is_some_and(|stage| matches!(stage.step(), Step::Writes))
-    }
 }
 
 fn check_place(row: &StageSpec, at: usize, count: usize, within: Within) -> Result<()> {

@@ -1,7 +1,5 @@
 //! `delete`: one statement of the command.
 
-use std::sync::Arc;
-
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -34,7 +32,7 @@ pub(crate) fn prepare<'a>(statement: &DeleteStatement<'a>, env: &Env<'_>) -> Res
 
 /// Runs one delete statement; gives back how many documents were deleted.
 pub fn delete(
-    store: &Arc<Store>,
+    store: &Store,
     namespace: &Namespace,
     statement: &DeleteStatement<'_>,
     durability: Durability,

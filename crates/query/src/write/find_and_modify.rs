@@ -100,7 +100,7 @@ pub struct FoundAndModified {
 
 /// Runs `findAndModify`.
 pub fn find_and_modify(
-    store: &Arc<Store>,
+    store: &Store,
     request: &FindAndModifyRequest<'_>,
     durability: Durability,
     env: &Env<'_>,

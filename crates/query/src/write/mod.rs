@@ -10,13 +10,10 @@ mod delete;
 mod find_and_modify;
 mod update;
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::{Arc, OnceLock},
-};
+use std::sync::Arc;
 
 use bumpalo::Bump;
-use nagi_bson::{Doc, oid::Generator};
+use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     expr::{LetVars, ParseCx, Vars},
@@ -145,17 +142,6 @@ impl<'a> Selection<'a> {
 fn update_cx<'a>(vars: &'a Vars<'a>, arena: &'a Bump, env: &Env<'_>) -> UpdateCx<'a> {
     let seconds = u64::try_from(env.now_ms() / 1000).unwrap_or(0);
     UpdateCx { vars, arena, now_ms: env.now_ms(), timestamp: seconds << 32 | 1 }
-}
-
-/// An `_id` for a document that an upsert makes.
-fn new_object_id(env: &Env<'_>) -> [u8; 12] {
-    static IDS: OnceLock<Generator> = OnceLock::new();
-    let ids = IDS.get_or_init(|| {
-        let seed = RandomState::new().hash_one(env.now_ms()).to_le_bytes();
-        let [a, b, c, d, e, f, g, h] = seed;
-        Generator::new([a, b, c, d, e], u32::from_le_bytes([f, g, h, 0]))
-    });
-    ids.next(u32::try_from(env.now_ms() / 1000).unwrap_or(u32::MAX))
 }
 
 /// How the transactions of a statement commit.

@@ -85,7 +85,7 @@ pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Res
 /// # Errors
 /// Those of parsing, of applying (with everything done before kept, for `multi`), 11000, 121, 166.
 pub fn update(
-    store: &Arc<Store>,
+    store: &Store,
     namespace: &Namespace,
     statement: &UpdateStatement<'_>,
     durability: Durability,
@@ -191,7 +191,7 @@ impl Prepared<'_> {
         new: &mut Vec<u8>,
     ) -> Result<ValueBuf> {
         let arena = Bump::new();
-        let new_id = super::new_object_id(env);
+        let new_id = txn.store().new_object_id();
         new.clear();
         let cx = update_cx(vars, &arena, env);
         self.update.upsert_document(&self.selection.filter, &new_id, &cx, new)?;

@@ -1,0 +1,166 @@
+//! `$out`: the documents become a collection, in place of what was there.
+//!
+//! They are written to a temporary collection with the target's options and indexes, which is then
+//! renamed over the target. So readers see the old collection or the new one, whole.
+
+use nagi_bson::ValueBuf;
+use nagi_store::{BuildOptions, Collection, Namespace, Store, WriteOptions};
+
+use super::prelude::*;
+
+pub(super) static OUT: StageSpec = StageSpec { name: "$out", place: Place::Last, parse };
+
+/// Documents written in one transaction.
+const BATCH_COUNT: usize = 500;
+/// Bytes written in one transaction, about.
+const BATCH_BYTES: usize = 4 << 20;
+
+#[derive(Clone)]
+struct Out {
+    target: Namespace,
+    text: ValueBuf,
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let (database, collection) = match spec {
+        Value::String(name) => (cx.namespace.database(), name),
+        Value::Doc(doc) => {
+            for element in doc {
+                if !matches!(element.name(), "db" | "coll") {
+                    bail!(
+                        Code::IDL_UNKNOWN_FIELD,
+                        "BSON field '$out.{}' is an unknown field.",
+                        element.name()
+                    );
+                }
+            }
+            let (Value::String(db), Value::String(coll)) = (doc.get("db"), doc.get("coll")) else {
+                bail!(
+                    Code::Location(16994),
+                    "If an object is passed to $out it must have exactly 2 fields: 'db' and 'coll'"
+                );
+            };
+            (db, coll)
+        }
+        _ => bail!(
+            Code::Location(16990),
+            "$out only supports a string or object argument, but found {}",
+            spec.kind().name()
+        ),
+    };
+    let target = Namespace::new(database, collection)?;
+    if target.is_system() {
+        bail!(Code::Location(17385), "Can't $out to special collection: {collection}");
+    }
+    Ok(Box::new(Out { target, text: ValueBuf::new(spec) }))
+}
+
+impl Stage for Out {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Running { input, target: self.target.clone(), done: false })
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$out", self.text.value());
+    }
+}
+
+struct Running {
+    input: Box<dyn Source>,
+    target: Namespace,
+    done: bool,
+}
+
+/// Inserts documents in one transaction.
+pub(super) fn insert_all(
+    store: &Store,
+    collection: &Collection,
+    docs: &[DocBuf],
+    cx: &Cx<'_>,
+) -> Result<()> {
+    let check = || cx.env.interrupt().check();
+    let options = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
+    store.write(options, &mut |txn| {
+        docs.iter().try_for_each(|doc| txn.insert(collection, doc.as_doc()).map(|_| ()))
+    })
+}
+
+impl Running {
+    /// Makes the temporary collection.
+    fn prepare(&self, cx: &Cx<'_>) -> Result<Namespace> {
+        let target = cx.store.collection(&self.target);
+        if let Some(target) = &target {
+            if target.is_view() {
+                bail!(
+                    Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                    "Namespace {} is a view, not a collection",
+                    self.target
+                );
+            }
+            if target.options.capped {
+                bail!(
+                    Code::Location(17152),
+                    "namespace '{}' is capped so it can't be used for $out",
+                    self.target
+                );
+            }
+        }
+        let id = cx.store.new_object_id();
+        let mut name = String::from("tmp.agg_out.");
+        id.iter().for_each(|byte| name.push_str(&format!("{byte:02x}")));
+        let temporary = Namespace::new(self.target.database(), &name)?;
+        let options = target.as_ref().map_or(Doc::EMPTY, |c| c.options.doc.as_doc());
+        cx.store.create_collection(&temporary, options)?;
+        let specs: Vec<Doc<'_>> = target
+            .iter()
+            .flat_map(|c| c.indexes.iter())
+            .filter(|index| !index.spec.is_id())
+            .map(|index| index.spec.doc.as_doc())
+            .collect();
+        if !specs.is_empty() {
+            cx.store.create_indexes(&temporary, &specs, BuildOptions::default())?;
+        }
+        Ok(temporary)
+    }
+
+    fn fill(&mut self, temporary: &Namespace, cx: &mut Cx<'_>) -> Result<()> {
+        let collection = cx.store.collection_or_create(temporary)?;
+        let mut docs: Vec<DocBuf> = Vec::new();
+        let mut bytes = 0;
+        while self.input.advance(cx)? {
+            let doc = self.input.doc().to_buf();
+            bytes += doc.as_bytes().len();
+            docs.push(doc);
+            if docs.len() >= BATCH_COUNT || bytes >= BATCH_BYTES {
+                insert_all(cx.store, &collection, &docs, cx)?;
+                docs.clear();
+                bytes = 0;
+            }
+        }
+        insert_all(cx.store, &collection, &docs, cx)?;
+        cx.store.rename_collection(temporary, &self.target, true)
+    }
+}
+
+impl Source for Running {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(false);
+        }
+        let temporary = self.prepare(cx)?;
+        if let Err(error) = self.fill(&temporary, cx) {
+            // The error at hand says more than one of the clean-up would.
+            let _ = cx.store.drop_collection(&temporary);
+            return Err(error);
+        }
+        Ok(false)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::EMPTY
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}
