@@ -264,7 +264,10 @@ fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
     let Some(needed) = &spec.needed else { return false };
     let in_key = |path: &str| {
         index.spec.key.iter().enumerate().any(|(field, part)| {
-            *part.path == *path && !part.hashed && !access::has_position(path) && index.multikey_components(field) == 0
+            *part.path == *path
+                && !part.hashed
+                && !access::has_position(path)
+                && index.multikey_components(field) == 0
         })
     };
     let sort = spec.sort.iter().flat_map(|sort| sort.parts());

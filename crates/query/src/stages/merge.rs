@@ -52,11 +52,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     };
     let known = ["into", "on", "let", "whenMatched", "whenNotMatched"];
     if let Some(other) = options.iter().find(|e| !known.contains(&e.name())) {
-        bail!(
-            Code::IDL_UNKNOWN_FIELD,
-            "BSON field '$merge.{}' is an unknown field.",
-            other.name()
-        );
+        bail!(Code::IDL_UNKNOWN_FIELD, "BSON field '$merge.{}' is an unknown field.", other.name());
     }
     let into = if options.is_empty() { spec } else { options.get("into") };
     let into = parse_into(into, cx)?;
@@ -105,7 +101,10 @@ fn parse_into(into: Value<'_>, cx: &PipelineCx<'_>) -> Result<Namespace> {
             }
         }
         Value::Missing => {
-            bail!(Code::IDL_FAILED_TO_PARSE, "BSON field '$merge.into' is missing but a required field")
+            bail!(
+                Code::IDL_FAILED_TO_PARSE,
+                "BSON field '$merge.into' is missing but a required field"
+            )
         }
         other => bail!(
             Code::Location(51178),
