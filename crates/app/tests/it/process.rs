@@ -1,0 +1,124 @@
+//! A running server and a client of a few lines.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use nagi_bson::{Doc, DocBuf, Value, json};
+
+/// A folder of a test; removed when dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("nagi-app-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("data")).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.0.join("data")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server that accepts connections. Killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+pub(crate) fn nagi() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_nagi"))
+}
+
+/// Runs the program to its end.
+pub(crate) fn ended(args: &[&str]) -> Output {
+    nagi().args(args).output().unwrap()
+}
+
+impl Server {
+    /// Starts on a free port and waits for "Waiting for connections".
+    pub(crate) fn start(data: &Path) -> Server {
+        let mut child = nagi()
+            .args(["serve", "--port", "0", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.1"])
+            .arg("--dbpath")
+            .arg(data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = loop {
+            let line = lines.next().expect("the server starts").unwrap();
+            let line = json::parse(&line).unwrap();
+            if let (Value::Int32(23016), Value::Doc(attr)) = (line.get("id"), line.get("attr")) {
+                break nagi_bson::number::as_i64_exact(attr.get("port")).unwrap();
+            }
+        };
+        // Somebody has to read on, or the server would block in its log.
+        std::thread::spawn(move || lines.for_each(drop));
+        Server { child, port: u16::try_from(port).unwrap() }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client(TcpStream::connect(("127.0.0.1", self.port)).unwrap())
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end; its exit code.
+    pub(crate) fn wait(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection.
+pub(crate) struct Client(TcpStream);
+
+impl Client {
+    /// Sends a command in shell notation; `None` if the server closes instead of answering.
+    pub(crate) fn try_run(&mut self, command: &str) -> Option<DocBuf> {
+        let command = json::parse(command).unwrap();
+        let mut frame = Vec::new();
+        nagi_wire::reply_msg(&mut frame, 1, 0, 0, |w| {
+            w.extend(command.as_doc());
+            w.put("$db", "test");
+        });
+        self.0.write_all(&frame).ok()?;
+        let mut head = [0; 16];
+        self.0.read_exact(&mut head).ok()?;
+        let mut rest = vec![0; nagi_wire::frame_len(&head).unwrap() - 16];
+        self.0.read_exact(&mut rest).ok()?;
+        Some(Doc::parse(&rest[5..]).unwrap().to_buf())
+    }
+
+    pub(crate) fn run(&mut self, command: &str) -> DocBuf {
+        self.try_run(command).expect("a reply")
+    }
+
+    /// Number of documents in a collection.
+    pub(crate) fn count(&mut self, collection: &str) -> i64 {
+        let reply = self.run(&format!("{{count: '{collection}'}}"));
+        nagi_bson::number::as_i64_exact(reply.get("n")).unwrap_or_else(|| panic!("{reply:?}"))
+    }
+}
