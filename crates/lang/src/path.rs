@@ -7,14 +7,16 @@
 //!
 //! Cost: linear in the fields before the one that is looked for; no allocation.
 
+use std::sync::Arc;
+
 use nagi_bson::{Array, Doc, Value};
 use nagi_error::Result;
 
-/// A parsed dotted path. The path without components names the value itself.
+/// A parsed dotted path; a clone shares it. The path without components names the value itself.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FieldPath {
-    text: Box<str>,
-    parts: Box<[Part]>,
+    text: Arc<str>,
+    parts: Arc<[Part]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +57,7 @@ impl FieldPath {
 
     /// The path without components: the value itself (inside `$elemMatch` of operators).
     pub fn root() -> FieldPath {
-        FieldPath { text: "".into(), parts: Box::new([]) }
+        FieldPath { text: "".into(), parts: Arc::new([]) }
     }
 
     pub fn as_str(&self) -> &str {

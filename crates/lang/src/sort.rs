@@ -51,6 +51,13 @@ impl SortSpec {
         for element in spec {
             let name = element.name();
             check_name(name)?;
+            if parts.len() == SORT_PARTS_MAX {
+                bail!(
+                    Code::Location(13103),
+                    "too many compound keys: a sort specification may have at most {SORT_PARTS_MAX} \
+                     fields"
+                );
+            }
             if parts.iter().any(|part| part.path.as_str() == name) {
                 bail!(
                     Code::Location(7_472_500),
@@ -64,13 +71,6 @@ impl SortSpec {
                 }
                 value => SortPart { path, descending: is_descending(name, value)?, meta: None },
             });
-        }
-        if parts.len() > SORT_PARTS_MAX {
-            bail!(
-                Code::Location(13103),
-                "too many compound keys: a sort specification may have at most {SORT_PARTS_MAX} \
-                 fields"
-            );
         }
         Ok(SortSpec { parts: parts.into() })
     }

@@ -9,11 +9,12 @@ use super::{BitTest, Bits, CompareOp, Filter, InList, Pred, TypeSet};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
 
-/// What a row's function gets: the parser, the path, the operand, all operators of the field.
+/// What a row's function gets: the path, the operand, and what stands beside it for `$regex`.
 struct Operand<'o, 'v> {
     path: &'o FieldPath,
     value: Value<'v>,
-    siblings: Doc<'v>,
+    regex: Value<'v>,
+    options: Value<'v>,
 }
 
 type ParseOperator =
@@ -54,12 +55,14 @@ pub(super) fn operators(
     doc: Doc<'_>,
     out: &mut Vec<Filter>,
 ) -> Result<()> {
+    // Looked up once: a hostile document may hold either name very often.
+    let (regex, options) = (doc.get("$regex"), doc.get("$options"));
     for element in doc {
         let name = element.name();
         let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
             bail!(Code::BAD_VALUE, "unknown operator: {name}");
         };
-        let operand = Operand { path, value: element.value(), siblings: doc };
+        let operand = Operand { path, value: element.value(), regex, options };
         out.extend(OPERATORS[at].1(parser, operand)?);
     }
     Ok(())
@@ -276,7 +279,7 @@ fn regex(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
         Value::Regex(regex) => (regex.pattern(), regex.options()),
         _ => bail!(Code::BAD_VALUE, "$regex has to be a string"),
     };
-    match o.siblings.get("$options") {
+    match o.options {
         Value::Missing => {}
         Value::String(given) => {
             if !options.is_empty() {
@@ -291,7 +294,7 @@ fn regex(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
 
 /// `$options` belongs to `$regex`, which reads it.
 fn options(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
-    if o.siblings.get("$regex").is_missing() {
+    if o.regex.is_missing() {
         bail!(Code::BAD_VALUE, "$options needs a $regex");
     }
     if !matches!(o.value, Value::String(_)) {

@@ -3,6 +3,9 @@
 //! A keyword constrains values of its own type only: `minimum` says nothing about a string. What
 //! parsing does is in `schema_parse`.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use nagi_bson::{Array, Doc, Value, ValueBuf, compare, number};
 use nagi_error::Result;
 
@@ -273,15 +276,29 @@ pub(super) fn equal_unordered(a: Value<'_>, b: Value<'_>) -> bool {
     }
 }
 
-/// Sorts and compares neighbours; documents are compared each with each, their order being free.
-fn has_duplicates(items: Array<'_>) -> bool {
-    let mut values: Vec<Value<'_>> = items.iter().collect();
-    if values.iter().any(|value| matches!(value, Value::Doc(_) | Value::Array(_))) {
-        return values
-            .iter()
-            .enumerate()
-            .any(|(at, a)| values[at + 1..].iter().any(|b| equal_unordered(*a, *b)));
+/// Whether two elements are equal; hashed, so that long arrays cost no square.
+pub(super) fn has_duplicates(items: Array<'_>) -> bool {
+    let mut seen: HashMap<u64, Vec<Value<'_>>, RandomState> = HashMap::default();
+    for value in items.iter() {
+        let bucket = seen.entry(hash_unordered(value)).or_default();
+        if bucket.iter().any(|other| equal_unordered(*other, value)) {
+            return true;
+        }
+        bucket.push(value);
     }
-    values.sort_by(|a, b| compare::values(*a, *b));
-    values.windows(2).any(|pair| equal_unordered(pair[0], pair[1]))
+    false
+}
+
+/// A hash that agrees with [`equal_unordered`].
+fn hash_unordered(value: Value<'_>) -> u64 {
+    match value {
+        Value::Doc(doc) => doc.iter().fold(1, |sum: u64, field| {
+            let name = compare::hash_of(Value::String(field.name()));
+            sum.wrapping_add(name.rotate_left(7) ^ hash_unordered(field.value()))
+        }),
+        Value::Array(items) => items
+            .iter()
+            .fold(2, |hash: u64, item| hash.wrapping_mul(31).wrapping_add(hash_unordered(item))),
+        scalar => compare::hash_of(scalar),
+    }
 }

@@ -3,11 +3,13 @@
 //! Every keyword is checked for its type (14) and its value (9); unknown keywords and those of draft 4
 //! that MongoDB does not take are refused (9).
 
+use std::collections::HashSet;
+
 use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number};
 use nagi_error::{Code, Result, bail, err};
 
 use super::TypeSet;
-use super::schema::{Bound, Dependency, Items, Node, Rest, Schema, equal_unordered};
+use super::schema::{Bound, Dependency, Items, Node, Rest, Schema, has_duplicates};
 use crate::regex::Pattern;
 
 /// Draft 4 keywords that MongoDB refuses by name.
@@ -240,14 +242,10 @@ impl<'v> Keyword<'v> {
         if list.is_empty() {
             return self.refused("cannot be an empty array");
         }
-        let mut out: Vec<ValueBuf> = Vec::new();
-        for value in list.iter() {
-            if out.iter().any(|seen| equal_unordered(seen.value(), value)) {
-                return self.refused("array cannot contain duplicate values.");
-            }
-            out.push(ValueBuf::new(value));
+        if has_duplicates(list) {
+            return self.refused("array cannot contain duplicate values.");
         }
-        Ok(out)
+        Ok(list.iter().map(ValueBuf::new).collect())
     }
 
     /// An array of distinct field names.
@@ -260,13 +258,14 @@ impl<'v> Keyword<'v> {
             return self.refused("cannot be an empty array");
         }
         let mut out: Vec<Box<str>> = Vec::new();
+        let mut seen = HashSet::new();
         for value in list.iter() {
             let Value::String(name) = value else {
                 let kind = value.kind().name();
                 return self
                     .wrong(&format!("an array of strings, but found an element of type: {kind}"));
             };
-            if out.iter().any(|seen| &**seen == name) {
+            if !seen.insert(name) {
                 return self.refused("array cannot contain duplicate values");
             }
             out.push(name.into());

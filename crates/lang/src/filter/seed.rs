@@ -4,6 +4,7 @@
 //! inside `$and` and an `$or` of one branch) become fields. Everything else says nothing.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use nagi_bson::{Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
@@ -69,23 +70,34 @@ impl<'f> Seed<'f> {
         }
     }
 
+    /// A known path above or below `path`.
+    fn related(&self, path: &str) -> Option<&'f str> {
+        let dots = path.match_indices('.').map(|(at, _)| &path[..at]);
+        let above = dots.filter_map(|prefix| self.equalities.get_key_value(prefix)).next();
+        let first = format!("{path}.");
+        let below = || {
+            let range = (Bound::Included(first.as_str()), Bound::Unbounded);
+            self.equalities.range::<str, _>(range).next()
+        };
+        let found = above.or_else(|| below().filter(|(other, _)| below_of(other, path)));
+        found.map(|(other, _)| *other)
+    }
+
     fn add(&mut self, path: &'f str, value: &'f ValueBuf) -> Result<()> {
-        if self.only_id && path != "_id" && !below(path, "_id") {
+        if self.only_id && path != "_id" && !below_of(path, "_id") {
             return Ok(());
         }
-        for other in self.equalities.keys() {
-            if *other == path {
-                bail!(
-                    Code::NOT_SINGLE_VALUE_FIELD,
-                    "cannot infer query fields to set, path '{path}' is matched twice"
-                );
-            }
-            if below(path, other) || below(other, path) {
-                bail!(
-                    Code::NOT_SINGLE_VALUE_FIELD,
-                    "cannot infer query fields to set, both paths '{path}' and '{other}' are matched"
-                );
-            }
+        if self.equalities.contains_key(path) {
+            bail!(
+                Code::NOT_SINGLE_VALUE_FIELD,
+                "cannot infer query fields to set, path '{path}' is matched twice"
+            );
+        }
+        if let Some(other) = self.related(path) {
+            bail!(
+                Code::NOT_SINGLE_VALUE_FIELD,
+                "cannot infer query fields to set, both paths '{path}' and '{other}' are matched"
+            );
         }
         self.equalities.insert(path, value);
         Ok(())
@@ -93,6 +105,6 @@ impl<'f> Seed<'f> {
 }
 
 /// Whether `path` leads to a field below `parent`.
-fn below(path: &str, parent: &str) -> bool {
+fn below_of(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'))
 }

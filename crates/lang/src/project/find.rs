@@ -8,6 +8,9 @@
 //!   of the specification; `$slice` works where the field stands.
 //! - An excluding projection leaves everything that it does not name.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value, ValueSlot};
 use nagi_error::{Code, Result, bail};
 
@@ -26,8 +29,34 @@ pub struct Projection {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Level {
     pub(super) fields: Vec<(Box<str>, Action)>,
+    /// Positions by name once there are many.
+    index: HashMap<Box<str>, usize, RandomState>,
     /// Whether something at or below this level is computed and so appended.
     pub(super) appends: bool,
+}
+
+/// Fields from which on names are hashed.
+const MANY: usize = 16;
+
+impl Level {
+    /// The place of a field.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        if self.fields.len() < MANY {
+            return self.fields.iter().position(|(n, _)| &**n == name);
+        }
+        self.index.get(name).copied()
+    }
+
+    /// Adds a field that is not there yet.
+    pub(super) fn push(&mut self, name: &str, action: Action) -> usize {
+        self.fields.push((name.into(), action));
+        if self.fields.len() >= MANY {
+            let known = self.index.len();
+            let new = self.fields.iter().enumerate().skip(known);
+            self.index.extend(new.map(|(at, (name, _))| (name.clone(), at)));
+        }
+        self.fields.len() - 1
+    }
 }
 
 /// What happens to one field.
@@ -117,8 +146,7 @@ impl<'a> Run<'a> {
         let mut seen = vec![false; level.fields.len()];
         for element in doc {
             let name = element.name();
-            let at = level.fields.iter().position(|(n, _)| &**n == name);
-            let Some(at) = at else {
+            let Some(at) = level.find(name) else {
                 if self.excludes {
                     out.put(name, element.value());
                 }

@@ -60,9 +60,14 @@ impl Parser<'_, '_, '_> {
         };
         match (excludes, seen.id) {
             (false, None) => {
-                self.root.fields.insert(0, ("_id".into(), Action::Include));
+                self.root.push("_id", Action::Include);
             }
-            (true, Some(true)) => self.root.fields.retain(|(name, _)| &**name != "_id"),
+            // Included beside exclusions: it stays as everything that is not named does.
+            (true, Some(true)) => {
+                if let Some(at) = self.root.find("_id") {
+                    self.root.fields[at].1 = Action::Include;
+                }
+            }
             _ => {}
         }
         if excludes && self.seen.positional.is_some() {
@@ -250,21 +255,20 @@ fn insert(
 ) -> Result<()> {
     level.appends |= appends;
     let name = path.part(at);
-    let found = level.fields.iter().position(|(n, _)| &**n == name);
+    let found = level.find(name);
     if at + 1 == path.len() {
         match found.map(|found| &mut level.fields[found].1) {
             Some(Action::Nested(_)) => {
                 bail!(Code::Location(31250), "Path collision at {path}")
             }
             Some(old) => *old = action,
-            None => level.fields.push((name.into(), action)),
+            None => {
+                level.push(name, action);
+            }
         }
         return Ok(());
     }
-    let found = found.unwrap_or_else(|| {
-        level.fields.push((name.into(), Action::Nested(Level::default())));
-        level.fields.len() - 1
-    });
+    let found = found.unwrap_or_else(|| level.push(name, Action::Nested(Level::default())));
     match &mut level.fields[found].1 {
         Action::Nested(below) => insert(below, path, at + 1, action, appends),
         _ => {

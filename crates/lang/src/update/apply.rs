@@ -3,6 +3,9 @@
 //! Several nodes may work at one place: `a.$` and `a.0`, or two array filters that match the same
 //! element. They are walked side by side; two operators at the same place are a conflict.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value, ValueSlot, text};
 use nagi_error::{Code, Result, bail};
 
@@ -18,6 +21,28 @@ const BACKFILL_MAX: usize = 1_500_000;
 struct Child<'a> {
     name: &'a str,
     nodes: Vec<&'a Node>,
+}
+
+/// Children by name: few are looked through, many are hashed.
+struct Index<'c> {
+    names: HashMap<&'c str, usize, RandomState>,
+}
+
+/// Children from which on names are hashed.
+const MANY: usize = 16;
+
+impl<'c> Index<'c> {
+    fn of(children: &[Child<'c>]) -> Index<'c> {
+        let many = if children.len() >= MANY { children } else { &[] };
+        Index { names: many.iter().enumerate().map(|(at, child)| (child.name, at)).collect() }
+    }
+
+    fn find(&self, children: &[Child<'c>], name: &str) -> Option<usize> {
+        if children.len() < MANY {
+            return children.iter().position(|child| child.name == name);
+        }
+        self.names.get(name).copied()
+    }
 }
 
 /// One application.
@@ -97,10 +122,8 @@ impl<'a> Walk<'a> {
         let mut out: Vec<Child<'a>> = Vec::new();
         for node in nodes {
             let Node::Fields { children, positional } = node else { return self.conflict() };
-            if out.is_empty() {
-                out.extend(children.iter().map(|(n, c)| Child { name: n, nodes: vec![c] }));
-            } else {
-                children.iter().for_each(|(name, child)| merge(&mut out, name, child));
+            for (name, child) in children {
+                merge(&mut out, &name.0, child);
             }
             if let Some(child) = positional {
                 merge(&mut out, self.position()?, child);
@@ -121,11 +144,12 @@ impl<'a> Walk<'a> {
 
     fn fields(&mut self, nodes: &[&'a Node], old: Doc<'a>, out: &mut DocWriter<'_>) -> Result<()> {
         let children = self.children(nodes)?;
+        let index = Index::of(&children);
         let mut done = vec![false; children.len()];
         let at_root = self.path.is_empty();
         for element in old {
             let name = element.name();
-            let Some(at) = children.iter().position(|child| child.name == name) else {
+            let Some(at) = index.find(&children, name) else {
                 out.put(name, element.value());
                 continue;
             };
@@ -142,10 +166,13 @@ impl<'a> Walk<'a> {
                 check_name(name, &walk.path)?;
                 walk.value(nodes, name, element.value(), out.slot(name))
             })?;
+            // Padded arrays could pile up: stop when the document cannot be stored anyway.
+            check::size(out.len())?;
         }
         for (child, done) in children.iter().zip(done) {
             if !done {
                 self.append(child, at_root, out)?;
+                check::size(out.len())?;
             }
         }
         Ok(())
@@ -240,9 +267,6 @@ impl<'a> Walk<'a> {
         let mut wanted: Vec<(usize, Child<'a>)> = Vec::new();
         for child in self.children(nodes)? {
             match position_named(child.name) {
-                Some(at) if wanted.iter().any(|(other, _)| *other == at) => {
-                    return self.below(child.name, |walk| walk.conflict());
-                }
                 Some(at) => wanted.push((at, child)),
                 None => {
                     self.below(child.name, |walk| walk.blocked(&child, name, Value::Array(old)))?;
@@ -250,6 +274,9 @@ impl<'a> Walk<'a> {
             }
         }
         wanted.sort_by_key(|(at, _)| *at);
+        if let Some(pair) = wanted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return self.below(pair[1].1.name, |walk| walk.conflict());
+        }
         let mut wanted = wanted.into_iter().peekable();
         let mut count = 0;
         for (at, value) in old.iter().enumerate() {
@@ -312,9 +339,7 @@ impl<'a> Walk<'a> {
         if identifier.is_empty() {
             return Ok(true);
         }
-        let Some(filter) = self.update.filters.iter().find(|f| *f.name == *identifier) else {
-            return Ok(false);
-        };
+        let Some(filter) = self.update.filters.get(identifier) else { return Ok(false) };
         filter.matches(element, &self.cx.matching(), &mut self.scratch)
     }
 
@@ -361,10 +386,15 @@ impl<'a> Walk<'a> {
 /// An array position as updates read it: digits, leading zeros allowed.
 fn position_named(name: &str) -> Option<usize> {
     let digits = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
-    if digits { name.parse().ok() } else { None }
+    if digits { name.parse::<u32>().ok().map(|at| at as usize) } else { None }
 }
 
 fn merge<'a>(children: &mut Vec<Child<'a>>, name: &'a str, node: &'a Node) {
+    // Names come in order, so that of one node every child goes to the end.
+    if children.last().is_none_or(|last| name_order(last.name, name).is_lt()) {
+        children.push(Child { name, nodes: vec![node] });
+        return;
+    }
     match children.binary_search_by(|child| name_order(child.name, name)) {
         Ok(at) => children[at].nodes.push(node),
         Err(at) => children.insert(at, Child { name, nodes: vec![node] }),
@@ -380,7 +410,7 @@ fn strict<'a>(nodes: &[&'a Node]) -> Option<&'a str> {
             .map(|(_, node)| node)
             .chain(positional.as_deref())
             .find_map(|node| strict(&[node])),
-        Node::Elements(children) => children.iter().find_map(|(_, node)| strict(&[node])),
+        Node::Elements(children) => children.values().find_map(|node| strict(&[node])),
     })
 }
 

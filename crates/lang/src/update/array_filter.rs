@@ -1,5 +1,8 @@
 //! `arrayFilters`: conditions on array elements, each under an identifier.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 
@@ -9,7 +12,7 @@ use crate::filter::{Allowed, Filter, MatchCx};
 /// One array filter.
 #[derive(Debug)]
 pub(crate) struct ArrayFilter {
-    pub(super) name: Box<str>,
+    name: Box<str>,
     filter: Filter,
 }
 
@@ -33,18 +36,21 @@ impl ArrayFilter {
 ///
 /// # Errors
 /// 9 for a filter without a single identifier and for an identifier used twice, 2 for a bad one.
-pub(super) fn parse(specs: &[Doc<'_>], cx: &mut ParseCx<'_>) -> Result<Vec<ArrayFilter>> {
-    let mut out: Vec<ArrayFilter> = Vec::new();
+pub(super) fn parse(
+    specs: &[Doc<'_>],
+    cx: &mut ParseCx<'_>,
+) -> Result<HashMap<Box<str>, ArrayFilter, RandomState>> {
+    let mut out = HashMap::default();
     for spec in specs {
         let filter = Filter::parse_with(*spec, cx, Allowed::PLAIN).map_err(explain)?;
         let name = identifier(&filter)?;
-        if out.iter().any(|other| other.name == name) {
+        if out.contains_key(&name) {
             bail!(
                 Code::FAILED_TO_PARSE,
                 "Found multiple array filters with the same top-level field name {name}"
             );
         }
-        out.push(ArrayFilter { name, filter });
+        out.insert(name.clone(), ArrayFilter { name, filter });
     }
     Ok(out)
 }

@@ -23,7 +23,10 @@ mod replace;
 mod tree;
 mod upsert;
 
+use std::collections::{HashMap, HashSet};
+
 use bumpalo::Bump;
+use foldhash::fast::RandomState;
 use nagi_bson::{Doc, Value, text};
 use nagi_error::{Code, Result, bail};
 
@@ -52,7 +55,8 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct Operators {
     root: Node,
-    filters: Vec<ArrayFilter>,
+    /// The array filters by identifier.
+    filters: HashMap<Box<str>, ArrayFilter, RandomState>,
     /// Whether some path has a positional `$`.
     positional: bool,
     /// Whether the result may be nested deeper than is allowed and has to be looked at.
@@ -199,14 +203,17 @@ impl Operators {
     }
 
     fn check_filters_used(&self, spec: Doc<'_>) -> Result<()> {
-        for filter in &self.filters {
-            if !self.root.uses(&filter.name) {
-                bail!(
-                    Code::FAILED_TO_PARSE,
-                    "The array filter for identifier '{}' was not used in the update {spec}",
-                    filter.name
-                );
-            }
+        let mut used = HashSet::new();
+        self.root.identifiers(&mut used);
+        // Sorted, so that of several the same one is named every time.
+        let mut unused: Vec<&str> = self.filters.keys().map(|name| &**name).collect();
+        unused.retain(|name| !used.contains(name));
+        unused.sort_unstable();
+        if let Some(name) = unused.first() {
+            bail!(
+                Code::FAILED_TO_PARSE,
+                "The array filter for identifier '{name}' was not used in the update {spec}"
+            );
         }
         Ok(())
     }

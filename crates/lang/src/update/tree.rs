@@ -1,12 +1,17 @@
 //! The tree of paths of an update: where each operator works, and whether two of them conflict.
 
 use std::cmp::Ordering;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 
 use nagi_error::{Code, Result, bail};
 
 use super::Operators;
 use super::ops::Change;
 use crate::path::{FieldPath, array_index};
+
+/// Components a path may have; deeper documents cannot be stored.
+pub(super) const COMPONENTS_MAX: usize = 200;
 
 /// One place in the tree.
 #[derive(Debug)]
@@ -15,11 +20,27 @@ pub(crate) enum Node {
     /// Fields of a document or positions of an array, in the order in which new ones are appended;
     /// and what stands below a positional `$`.
     Fields {
-        children: Vec<(Box<str>, Node)>,
+        children: BTreeMap<Name, Node>,
         positional: Option<Box<Node>>,
     },
     /// Elements of an array by the identifier of an array filter; "" stands for `$[]`.
-    Elements(Vec<(Box<str>, Node)>),
+    Elements(BTreeMap<Box<str>, Node>),
+}
+
+/// A field name in the order in which new fields are appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name(pub(super) Box<str>);
+
+impl Ord for Name {
+    fn cmp(&self, other: &Name) -> Ordering {
+        name_order(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// An operator at the end of its path.
@@ -57,19 +78,24 @@ pub(super) fn is_dynamic(path: &FieldPath) -> bool {
 
 impl Node {
     pub(super) fn empty() -> Node {
-        Node::Fields { children: Vec::new(), positional: None }
+        Node::Fields { children: BTreeMap::new(), positional: None }
     }
 
-    /// Whether the identifier of an array filter occurs in any path.
-    pub(super) fn uses(&self, identifier: &str) -> bool {
+    /// Collects the identifiers of array filters that occur in paths.
+    pub(super) fn identifiers<'n>(&'n self, out: &mut HashSet<&'n str>) {
         match self {
-            Node::Leaf(_) => false,
+            Node::Leaf(_) => {}
             Node::Fields { children, positional } => {
-                children.iter().any(|(_, node)| node.uses(identifier))
-                    || positional.as_ref().is_some_and(|node| node.uses(identifier))
+                children.values().for_each(|node| node.identifiers(out));
+                if let Some(node) = positional {
+                    node.identifiers(out);
+                }
             }
             Node::Elements(children) => {
-                children.iter().any(|(name, node)| &**name == identifier || node.uses(identifier))
+                for (name, node) in children {
+                    out.insert(name);
+                    node.identifiers(out);
+                }
             }
         }
     }
@@ -78,12 +104,15 @@ impl Node {
     pub(super) fn first_path(&self) -> &str {
         match self {
             Node::Leaf(leaf) => &leaf.path,
-            Node::Fields { children, positional } => match (children.first(), positional) {
+            Node::Fields { children, positional } => match (children.first_key_value(), positional)
+            {
                 (Some((_, node)), _) => node.first_path(),
                 (None, Some(node)) => node.first_path(),
                 (None, None) => "",
             },
-            Node::Elements(children) => children.first().map_or("", |(_, node)| node.first_path()),
+            Node::Elements(children) => {
+                children.first_key_value().map_or("", |(_, node)| node.first_path())
+            }
         }
     }
 }
@@ -106,6 +135,9 @@ impl Operators {
     pub(super) fn check_path(&mut self, path: &FieldPath) -> Result<()> {
         if path.as_str().is_empty() {
             bail!(Code::EMPTY_FIELD_NAME, "An empty update path is not valid.");
+        }
+        if path.len() > COMPONENTS_MAX {
+            bail!(Code::OVERFLOW, "An update path may have at most {COMPONENTS_MAX} components");
         }
         let mut positional = 0;
         for (at, part) in path.parts().enumerate() {
@@ -142,7 +174,7 @@ impl Operators {
     }
 
     fn check_identifier(&self, identifier: &str, path: &FieldPath) -> Result<()> {
-        let known = identifier.is_empty() || self.filters.iter().any(|f| *f.name == *identifier);
+        let known = identifier.is_empty() || self.filters.contains_key(identifier);
         if !known {
             bail!(
                 Code::BAD_VALUE,
@@ -185,23 +217,17 @@ fn insert(node: &mut Node, path: &FieldPath, at: usize, leaf: Leaf) -> Result<()
             }
         },
         (Node::Fields { children, .. }, Component::Field(name)) => {
-            match children.binary_search_by(|(n, _)| name_order(n, name)) {
-                Ok(_) if last => return conflict(path, at + 1),
-                Ok(found) => &mut children[found].1,
-                Err(place) => {
-                    children.insert(place, (name.into(), fresh(path, at + 1)));
-                    &mut children[place].1
-                }
+            match children.entry(Name(name.into())) {
+                Entry::Occupied(_) if last => return conflict(path, at + 1),
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(place) => place.insert(fresh(path, at + 1)),
             }
         }
         (Node::Elements(children), Component::Elements(identifier)) => {
-            match children.binary_search_by(|(n, _)| (**n).cmp(identifier)) {
-                Ok(_) if last => return conflict(path, at + 1),
-                Ok(found) => &mut children[found].1,
-                Err(place) => {
-                    children.insert(place, (identifier.into(), fresh(path, at + 1)));
-                    &mut children[place].1
-                }
+            match children.entry(identifier.into()) {
+                Entry::Occupied(_) if last => return conflict(path, at + 1),
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(place) => place.insert(fresh(path, at + 1)),
             }
         }
         _ => return conflict(path, at),
@@ -219,7 +245,7 @@ fn insert(node: &mut Node, path: &FieldPath, at: usize, leaf: Leaf) -> Result<()
 /// The node to which the component `at` can be added; any when the path ends there.
 fn fresh(path: &FieldPath, at: usize) -> Node {
     match (at < path.len()).then(|| Component::of(path.part(at))) {
-        Some(Component::Elements(_)) => Node::Elements(Vec::new()),
+        Some(Component::Elements(_)) => Node::Elements(BTreeMap::new()),
         _ => Node::empty(),
     }
 }

@@ -8,6 +8,7 @@ use nagi_bson::{Doc, DocWriter, Value, compare};
 use nagi_error::{Code, Result, bail};
 
 use super::replace::{altered, no_array};
+use super::tree::COMPONENTS_MAX;
 use super::{Kind, Update, UpdateCx, check, pipeline};
 use crate::filter::{Filter, MatchInfo, Seed};
 use crate::path::{FieldPath, lookup};
@@ -91,6 +92,9 @@ fn seed_of<'a>(filter: &Filter, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
             bail!(Code::ILLEGAL_OPERATION, "Cannot call setValue on the root object");
         }
         let path = FieldPath::new(path);
+        if path.len() > COMPONENTS_MAX {
+            bail!(Code::OVERFLOW, "The path '{path}' has too many components to be stored");
+        }
         root.put(&path, 0, value);
     }
     let mut bytes = Vec::new();

@@ -1,8 +1,9 @@
 //! `$addToSet`: appends values that the array does not hold yet.
 
-use nagi_bson::{Element, Value, ValueBuf, ValueSlot, compare};
+use nagi_bson::{Element, Value, ValueBuf, ValueSlot};
 use nagi_error::{Code, Result, bail};
 
+use super::value_set::ValueSet;
 use super::{At, Change, UpdateOp};
 use crate::path::FieldPath;
 use crate::update::{Operators, check};
@@ -28,11 +29,8 @@ fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
             if doc.count() > 1 {
                 bail!(Code::BAD_VALUE, "Found unexpected fields after $each in $addToSet: {doc}");
             }
-            for value in each.iter() {
-                if !values.iter().any(|seen: &ValueBuf| compare::equal(seen.value(), value)) {
-                    values.push(ValueBuf::new(value));
-                }
-            }
+            let mut seen = ValueSet::default();
+            values.extend(each.iter().filter(|v| seen.insert(*v)).map(ValueBuf::new));
         }
         value => values.push(ValueBuf::new(value)),
     }
@@ -56,13 +54,13 @@ impl AddToSet {
                 other.kind().name()
             ),
         };
+        // Of the new values, those that some element equals; one walk over the array.
+        let wanted: ValueSet<'_> = self.0.iter().map(ValueBuf::value).collect();
+        let held: ValueSet<'_> = array.iter().filter(|value| wanted.contains(*value)).collect();
         slot.array(|out| {
             array.iter().for_each(|value| out.push(value));
-            for value in &self.0 {
-                if !array.iter().any(|old| compare::equal(old, value.value())) {
-                    out.push(value.value());
-                }
-            }
+            let new = self.0.iter().map(ValueBuf::value).filter(|value| !held.contains(*value));
+            new.for_each(|value| out.push(value));
         });
         Ok(())
     }

@@ -16,6 +16,7 @@ mod push_sort;
 mod rename;
 mod set;
 mod unset;
+mod value_set;
 
 use nagi_bson::{Doc, Element, Value, ValueBuf, ValueSlot, text};
 use nagi_error::Result;

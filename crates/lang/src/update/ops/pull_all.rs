@@ -1,8 +1,9 @@
 //! `$pullAll`: removes the elements that equal one of the given values.
 
-use nagi_bson::{Element, Value, ValueBuf, ValueSlot, compare};
+use nagi_bson::{Element, Value, ValueBuf, ValueSlot};
 use nagi_error::{Code, Result, bail};
 
+use super::value_set::ValueSet;
 use super::{Change, UpdateOp};
 use crate::path::FieldPath;
 use crate::update::Operators;
@@ -28,9 +29,10 @@ pub(super) fn apply(values: &[ValueBuf], old: Value<'_>, slot: ValueSlot<'_>) ->
         Value::Array(array) => array,
         _ => bail!(Code::BAD_VALUE, "Cannot apply $pull to a non-array value"),
     };
+    let gone: ValueSet<'_> = values.iter().map(ValueBuf::value).collect();
     slot.array(|out| {
         for element in array.iter() {
-            if !values.iter().any(|value| compare::equal(value.value(), element)) {
+            if !gone.contains(element) {
                 out.push(element);
             }
         }
