@@ -16,6 +16,7 @@ use crate::clock;
 use crate::command::{Context, Done};
 use crate::commands;
 use crate::connection::Connection;
+use crate::fail_points::Fault;
 use crate::op::interruption;
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::server::Server;
@@ -67,7 +68,7 @@ pub(crate) fn run(
     };
     let result = match begin_error {
         Some(error) => Err(error),
-        None => guarded_run(&mut cx, &request, out),
+        None => run_with_faults(&mut cx, &request, out),
     };
     let done = std::mem::take(&mut cx.done);
     server.metrics.active_requests.down();
@@ -239,6 +240,12 @@ fn check_session(server: &Server, request: &Request<'_>) -> Result<()> {
             "Transaction numbers are only allowed on a replica set member or mongos"
         );
     }
+    if generic.start_transaction && generic.autocommit.is_none() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "'startTransaction' field requires 'autocommit' field to also be specified"
+        );
+    }
     if generic.autocommit.is_some() {
         bail!(
             Code::INVALID_OPTIONS,
@@ -246,6 +253,29 @@ fn check_session(server: &Server, request: &Request<'_>) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Runs the command, unless a fail point has other plans for it.
+fn run_with_faults(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let app_name = cx.connection.client.as_ref().map_or("", |client| client.app_name.as_str());
+    match cx.server.fail_points.fault(request, app_name) {
+        None => guarded_run(cx, request, out),
+        Some(Fault::Error(error)) => Err(error),
+        Some(Fault::CloseConnection) => {
+            cx.done.close = true;
+            cx.done.unanswered = true;
+            Ok(())
+        }
+        Some(Fault::WriteConcern(error)) => {
+            guarded_run(cx, request, out)?;
+            out.put("writeConcernError", &error);
+            Ok(())
+        }
+    }
 }
 
 /// Runs the command's function; a panic becomes an error of this request.

@@ -170,7 +170,7 @@ impl Server {
         compressor: u8,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        if msg.more_to_come() {
+        if msg.more_to_come() || done.unanswered {
             out.truncate(start);
             return if done.close { Outcome::Close } else { Outcome::NoReply };
         }

@@ -110,6 +110,9 @@ fn command(
     let done = dispatch::run(connection, &incoming, &mut writer);
     writer.finish();
     nagi_wire::finish_reply(out, start, 1);
+    if done.unanswered {
+        out.truncate(start);
+    }
     if done.close { Outcome::Close } else { Outcome::Reply }
 }
 

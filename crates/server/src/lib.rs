@@ -22,6 +22,7 @@ mod concern;
 mod connection;
 mod cursors;
 mod dispatch;
+mod fail_points;
 mod filtering;
 mod fsync;
 mod handle;

@@ -61,6 +61,7 @@ pub(crate) struct Generic<'a> {
     pub(crate) lsid: Option<SessionId>,
     pub(crate) txn_number: Option<i64>,
     pub(crate) autocommit: Option<bool>,
+    pub(crate) start_transaction: bool,
     pub(crate) max_time_ms: i64,
     pub(crate) comment: Option<Value<'a>>,
     pub(crate) write_concern: Option<WriteConcern<'a>>,
@@ -121,7 +122,7 @@ impl<'a> Generic<'a> {
             // Cheap first look: the names of most arguments cannot be generic ones.
             if !matches!(
                 name.as_bytes().first(),
-                Some(b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')
+                Some(b'$' | b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')
             ) {
                 continue;
             }
@@ -132,8 +133,9 @@ impl<'a> Generic<'a> {
                 "txnNumber" => generic.txn_number = Some(long(command, name, value)?),
                 "autocommit" => generic.autocommit = Some(boolean(command, name, value)?),
                 "startTransaction" => {
-                    boolean(command, name, value)?;
+                    generic.start_transaction = boolean(command, name, value)?;
                 }
+                "$readPreference" => check_read_preference(value)?,
                 "maxTimeMS" => generic.max_time_ms = max_time_ms(command, value)?,
                 "comment" => generic.comment = Some(value),
                 "writeConcern" => generic.write_concern = Some(WriteConcern::parse(value)?),
@@ -147,6 +149,36 @@ impl<'a> Generic<'a> {
             }
         }
         Ok(generic)
+    }
+}
+
+/// A standalone serves every read preference; a wrong one is wrong all the same.
+fn check_read_preference(value: Value<'_>) -> Result<()> {
+    const MODES: &[&str] =
+        &["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"];
+    let Value::Doc(doc) = value else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "$readPreference has incorrect type: expected object but got {}",
+            value.kind().name()
+        );
+    };
+    match doc.get("mode") {
+        Value::String(mode) if MODES.contains(&mode) => Ok(()),
+        Value::String(mode) => bail!(
+            Code::FAILED_TO_PARSE,
+            "Could not parse $readPreference mode '{mode}'. Only the modes 'primary', \
+             'primaryPreferred', 'secondary', 'secondaryPreferred', and 'nearest' are supported."
+        ),
+        Value::Missing => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field '$readPreference.mode' is missing but a required field"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$readPreference.mode' is the wrong type '{}', expected type 'string'",
+            other.kind().name()
+        ),
     }
 }
 

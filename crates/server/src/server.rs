@@ -18,6 +18,7 @@ use crate::clock;
 use crate::commands::COMMANDS;
 use crate::connection::{Connection, Peer};
 use crate::cursors::Cursors;
+use crate::fail_points::FailPoints;
 use crate::jobs::Signal;
 use crate::logging::Log;
 use crate::metrics::Metrics;
@@ -59,6 +60,7 @@ pub struct Server {
     pub(crate) oids: oid::Generator,
     pub(crate) topology: Topology,
     pub(crate) fsync: crate::fsync::FsyncLock,
+    pub(crate) fail_points: FailPoints,
     pub(crate) profile: crate::profile::Profiles,
     pub(crate) top: crate::top::Top,
     pub(crate) started: Instant,
@@ -149,6 +151,7 @@ impl Server {
             oids,
             topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
             fsync: crate::fsync::FsyncLock::default(),
+            fail_points: FailPoints::default(),
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),
             started: clock::now(),

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{DocBuf, DocWriter};
+use nagi_bson::{Array, DocBuf, DocWriter, Value};
 use nagi_error::Result;
+use nagi_store::{Namespace, WriteOptions};
 
+use crate::clock;
 use crate::command::{Command, Done};
 use crate::logging::Severity;
 use crate::metrics::OpKind;
@@ -38,6 +40,10 @@ pub(crate) struct Finished<'a> {
 pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, micros, .. } = *finished;
     let millis = (micros / 1000) as i64;
+    let level = server.profile.level(request.db);
+    if level > 1 || (level == 1 && millis >= server.profile.slow_ms()) {
+        write_profile(server, finished);
+    }
     if millis < server.profile.slow_ms() || is_waiting(request) || !server.profile.sampled() {
         return;
     }
@@ -106,4 +112,43 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     doc.put("remote", op.remote.as_str());
     doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
     doc.put("durationMillis", (micros / 1000) as i64);
+}
+
+/// The collection that profiles of a database go to.
+fn profile_namespace(db: &str) -> Result<Namespace> {
+    Namespace::new(db, "system.profile")
+}
+
+/// Creates `system.profile`, capped at 1 MiB as MongoDB does it.
+pub(crate) fn prepare_profile(server: &Arc<Server>, db: &str) -> Result<()> {
+    let namespace = profile_namespace(db)?;
+    if server.store.collection(&namespace).is_none() {
+        let options = nagi_bson::doc! { "capped": true, "size": 1024 * 1024 };
+        server.store.create_collection(&namespace, options.as_doc())?;
+    }
+    Ok(())
+}
+
+/// Writes the request into `system.profile`. What cannot be written is lost: nobody waits for it.
+fn write_profile(server: &Arc<Server>, finished: &Finished<'_>) {
+    let Finished { op, request, micros, .. } = *finished;
+    let Ok(namespace) = profile_namespace(request.db) else { return };
+    let doc = DocBuf::build(|doc| {
+        doc.put("op", op_name(request.command));
+        describe(finished, doc);
+        doc.put("millis", (micros / 1000) as i64);
+        doc.put("ts", Value::DateTime(clock::wall_ms()));
+        doc.put("client", op.remote.as_str());
+        doc.put("allUsers", Array::EMPTY);
+        doc.put("user", "");
+    });
+    let written =
+        server.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
+            Some(collection) => txn.insert(&collection, doc.as_doc()).map(drop),
+            None => Ok(()),
+        });
+    if let Err(error) = written {
+        log::warn!(target: "COMMAND", id = 20_703, namespace = namespace.as_str(),
+            error = error.message(); "Caught assertion while trying to profile operation");
+    }
 }

@@ -74,7 +74,7 @@ fn check_collection(database: &str, collection: &str) -> Result<()> {
         bail!(Code::INVALID_NAMESPACE, "Invalid namespace specified '{database}.'");
     }
     let bad = |c: char| c == '\0' || (c == '$' && !allowed_dollar);
-    if collection.starts_with('.') || collection.ends_with('.') || collection.contains(bad) {
+    if collection.starts_with('.') || collection.contains(bad) {
         bail!(Code::INVALID_NAMESPACE, "Invalid collection name: '{collection}'");
     }
     Ok(())
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn refuses_what_mongodb_refuses() {
-        for bad in ["db", "db.", ".c", "d b.c", "d$.c", "db..c", "db.c.", "db.a$b", "db.a\0b"] {
+        for bad in ["db", "db.", ".c", "d b.c", "d$.c", "db..c", "db.a$b", "db.a\0b"] {
             assert_eq!(Namespace::parse(bad).unwrap_err().code().0, 73, "{bad:?}");
         }
         assert!(Namespace::new("local", "oplog.$main").is_ok());

@@ -6,6 +6,7 @@
 mod add_fields;
 mod coll_stats;
 mod count;
+mod documents;
 mod facet;
 mod group;
 mod index_stats;
@@ -97,6 +98,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &refused::CHANGE_STREAM,
     &coll_stats::COLL_STATS,
     &count::COUNT,
+    &documents::DOCUMENTS,
     &facet::FACET,
     &group::GROUP,
     &index_stats::INDEX_STATS,

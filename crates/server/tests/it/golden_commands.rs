@@ -63,6 +63,9 @@ fn print(reply: &DocBuf) -> String {
         let text = |name: &str| reply.get(name).as_str().unwrap_or("").to_owned();
         let code = reply.get("code");
         let mut line = format!("error {code} {}: {}", text("codeName"), text("errmsg"));
+        if let Some(at) = line.find("UUID ") {
+            line.replace_range(at + 5..(at + 41).min(line.len()), "...");
+        }
         if !extra.as_doc().is_empty() {
             line.push_str(&format!("\n{}", json::to_relaxed(extra.as_doc())));
         }

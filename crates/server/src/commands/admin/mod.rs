@@ -1,20 +1,24 @@
 //! Running a server.
 
 mod compact;
+mod configure_fail_point;
 mod fsync;
 mod get_default_rw_concern;
 mod get_parameter;
 mod log_rotate;
+mod plan_cache_clear;
 mod set_default_rw_concern;
 mod set_feature_compatibility_version;
 mod set_parameter;
 mod shutdown;
 
 pub(super) use compact::COMPACT;
+pub(super) use configure_fail_point::CONFIGURE_FAIL_POINT;
 pub(super) use fsync::{FSYNC, FSYNC_UNLOCK};
 pub(super) use get_default_rw_concern::GET_DEFAULT_RW_CONCERN;
 pub(super) use get_parameter::GET_PARAMETER;
 pub(super) use log_rotate::LOG_ROTATE;
+pub(super) use plan_cache_clear::PLAN_CACHE_CLEAR;
 pub(super) use set_default_rw_concern::SET_DEFAULT_RW_CONCERN;
 pub(super) use set_feature_compatibility_version::SET_FEATURE_COMPATIBILITY_VERSION;
 pub(super) use set_parameter::SET_PARAMETER;

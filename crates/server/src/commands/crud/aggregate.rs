@@ -3,6 +3,7 @@
 use nagi_query::{AggregateRequest, Hint};
 use nagi_store::Namespace;
 
+use super::own_stages;
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
 use crate::commands::common::{CursorOption, namespace, refuse_collation};
@@ -120,9 +121,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if nagi_query::writes(args.pipeline) {
         cx.server.fsync.wait(&|| cx.check())?;
     }
+    let own = own_stages::replace(cx, req, &args)?;
     let execution = {
+        let mut request = args.request(&ns)?;
+        if let Some(own) = &own {
+            request.pipeline = own.as_array();
+        }
         let watch = cx.watch();
-        nagi_query::aggregate(cx.store(), &args.request(&ns)?, &cx.env(&watch))?
+        nagi_query::aggregate(cx.store(), &request, &cx.env(&watch))?
     };
     let shown = match args.collection {
         Value::String(_) => ns.as_str().to_owned(),

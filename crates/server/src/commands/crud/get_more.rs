@@ -28,6 +28,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.collection.is_empty() {
         bail!(Code::INVALID_NAMESPACE, "Collection names cannot be empty");
     }
+    if args.id.0 == 0 {
+        bail!(Code::BAD_VALUE, "Cursor id for getMore must be non-zero");
+    }
     cx.op.set_namespace(req.db, args.collection);
     let namespace = cx.op.namespace();
     let id = args.id.0;

@@ -19,6 +19,9 @@ args! { "killCursors" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
+    if args.cursors.is_empty() {
+        bail!(Code::BAD_VALUE, "Must specify at least one cursor id in: {}", req.body);
+    }
     for (index, value) in args.cursors.iter().enumerate() {
         if !matches!(value, Value::Int64(_)) {
             bail!(

@@ -12,6 +12,7 @@ mod get_more;
 mod insert;
 mod kill_cursors;
 mod outcome;
+mod own_stages;
 mod update;
 
 pub(super) use aggregate::AGGREGATE;

@@ -58,6 +58,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.server.fsync.wait(&|| cx.check())?;
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
+    statements.iter().try_for_each(check_update)?;
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut outcome = Outcome { modified: Some(0), ..Outcome::default() };
@@ -132,6 +133,18 @@ pub(super) fn update_one(
     })
 }
 
+/// What `u` may be at all.
+fn check_update(statement: &Statement<'_>) -> Result<()> {
+    match statement.update {
+        Value::Doc(_) | Value::Array(_) => Ok(()),
+        Value::Missing => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'update.updates.u' is missing but a required field"
+        ),
+        _ => bail!(Code::FAILED_TO_PARSE, "Update argument must be either an object or an array"),
+    }
+}
+
 /// Hands the statement over in the shape that queries take.
 pub(super) fn with_statement<R>(
     statement: &Statement<'_>,
@@ -143,12 +156,6 @@ pub(super) fn with_statement<R>(
     let multi = statement.multi == Some(true);
     if multi && statement.sort.is_some_and(|sort| !sort.is_empty()) {
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
-    }
-    if statement.update.is_missing() {
-        bail!(
-            Code::IDL_FAILED_TO_PARSE,
-            "BSON field 'update.updates.u' is missing but a required field"
-        );
     }
     let is_pipeline = matches!(statement.update, Value::Array(_));
     if statement.constants.is_some() && !is_pipeline {

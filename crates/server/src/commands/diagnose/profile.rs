@@ -34,10 +34,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         -1 => {}
         // The admin database has only ever changed the thresholds.
         0 => profiles.set_level(req.db, 0),
-        1 | 2 => bail!(
-            Code::NOT_IMPLEMENTED,
-            "profiling into system.profile is not implemented yet; slow operations are in the log"
-        ),
+        level @ (1 | 2) if req.db != "admin" => {
+            crate::slow::prepare_profile(cx.server, req.db)?;
+            profiles.set_level(req.db, level as i32);
+        }
         _ => {}
     }
     if let Some(ms) = args.slow_ms {

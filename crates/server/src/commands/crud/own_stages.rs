@@ -1,0 +1,96 @@
+//! First stages that only the server can answer: `$currentOp`, `$listLocalSessions`.
+//!
+//! Their documents are put into the pipeline as `$documents`, so the stages behind them work as always.
+
+use nagi_bson::ArrayBuf;
+
+use super::aggregate::Args;
+use crate::command::prelude::*;
+use crate::commands::diagnose::describe_ops;
+
+/// The pipeline with such a first stage replaced; `None` if it has none.
+pub(super) fn replace(
+    cx: &Context<'_>,
+    req: &Request<'_>,
+    args: &Args<'_>,
+) -> Result<Option<ArrayBuf>> {
+    let first = args.pipeline.iter().next().and_then(|v| v.as_doc()).and_then(|d| d.first());
+    let Some(stage) = first else { return Ok(None) };
+    let docs = match stage.name() {
+        "$currentOp" => current_op(cx, req, args, stage.value())?,
+        "$listLocalSessions" => local_sessions(cx, args)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(ArrayBuf::build(|pipeline| {
+        pipeline.doc(|stage| {
+            stage.doc("$documents", |expr| {
+                expr.array("$literal", |list| {
+                    docs.iter().for_each(|doc| list.push_doc(doc.as_doc()));
+                });
+            });
+        });
+        args.pipeline.iter().skip(1).for_each(|stage| pipeline.push(stage));
+    })))
+}
+
+fn current_op(
+    cx: &Context<'_>,
+    req: &Request<'_>,
+    args: &Args<'_>,
+    spec: Value<'_>,
+) -> Result<Vec<DocBuf>> {
+    let Value::Doc(spec) = spec else {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "$currentOp options must be specified in an object, but found: {}",
+            spec.kind().name()
+        );
+    };
+    if req.db != "admin" || matches!(args.collection, Value::String(_)) {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "$currentOp must be run against the 'admin' database with {{aggregate: 1}}"
+        );
+    }
+    let (mut idle_connections, mut idle_cursors) = (false, false);
+    for element in spec {
+        let Value::Bool(on) = element.value() else {
+            bail!(
+                Code::FAILED_TO_PARSE,
+                "The '{}' parameter of the $currentOp stage must be a boolean value, but found: {}",
+                element.name(),
+                element.kind().name()
+            );
+        };
+        match element.name() {
+            "idleConnections" => idle_connections = on,
+            "idleCursors" => idle_cursors = on,
+            "allUsers" | "idleSessions" | "localOps" | "truncateOps" | "backtrace"
+            | "targetAllNodes" => {}
+            other => {
+                bail!(Code::FAILED_TO_PARSE, "Unrecognized option '{other}' in $currentOp stage.")
+            }
+        }
+    }
+    Ok(describe_ops(cx.server, idle_connections, idle_cursors))
+}
+
+fn local_sessions(cx: &Context<'_>, args: &Args<'_>) -> Result<Vec<DocBuf>> {
+    if matches!(args.collection, Value::String(_)) {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "$listLocalSessions must be run against the database with {{aggregate: 1}}, not a \
+             collection"
+        );
+    }
+    let sessions = cx.server.sessions.all();
+    let describe = |(id, last_ms): &([u8; 16], i64)| {
+        DocBuf::build(|w| {
+            w.doc("_id", |doc| {
+                doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: id }));
+            });
+            w.put("lastUse", Value::DateTime(*last_ms));
+        })
+    };
+    Ok(sessions.iter().map(describe).collect())
+}
