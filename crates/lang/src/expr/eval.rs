@@ -138,6 +138,18 @@ impl<'a> Eval<'a> {
         Ok(Value::Doc(Doc::trusted(self.arena.alloc_slice_copy(&bytes))))
     }
 
+    /// Makes a document in the arena, unless `fill` says that there is none.
+    pub(crate) fn doc_if(
+        &self,
+        fill: impl FnOnce(&mut DocWriter<'_>) -> Result<bool>,
+    ) -> Result<Option<Doc<'a>>> {
+        let mut bytes = Vec::new();
+        let mut out = DocWriter::new(&mut bytes);
+        let filled = fill(&mut out)?;
+        out.finish();
+        Ok(filled.then(|| Doc::trusted(self.arena.alloc_slice_copy(&bytes))))
+    }
+
     /// Copies text into the arena.
     pub fn text(&self, text: &str) -> Value<'a> {
         Value::String(self.arena.alloc_str(text))

@@ -1,5 +1,5 @@
 //! Projections of the aggregation language: `$project`, `$addFields`, `$set`, `$unset`,
-//! `$replaceRoot`.
+//! `$replaceRoot`, `$redact`.
 //!
 //! A specification is parsed into a tree of [`Node`]s over field names; applying it walks document
 //! and tree together, once, and writes the output as it goes. Arrays are walked through: the node of
@@ -20,10 +20,12 @@ mod find;
 mod find_parse;
 mod node;
 mod parse;
+mod redact;
 mod replace_root;
 
 pub use add_fields::AddFields;
 pub use aggregate::AggProjection;
 pub use find::Projection;
 pub use node::{Action, Mode, Node};
+pub use redact::Redact;
 pub use replace_root::ReplaceRoot;

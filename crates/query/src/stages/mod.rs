@@ -4,6 +4,7 @@
 //! over a source. One file a stage; the row in [`STAGES`] is the only place that knows its name.
 
 mod add_fields;
+mod bucket;
 mod coll_stats;
 mod count;
 mod documents;
@@ -22,6 +23,7 @@ mod paths;
 mod pipeline;
 mod prelude;
 mod project;
+mod redact;
 mod refused;
 mod replace_root;
 mod sample;
@@ -95,6 +97,7 @@ pub(crate) struct StageSpec {
 /// Every stage that is known, sorted by name.
 pub(crate) static STAGES: &[&StageSpec] = &[
     &add_fields::ADD_FIELDS,
+    &bucket::BUCKET,
     &refused::CHANGE_STREAM,
     &coll_stats::COLL_STATS,
     &count::COUNT,
@@ -108,6 +111,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &merge::MERGE,
     &out::OUT,
     &project::PROJECT,
+    &redact::REDACT,
     &replace_root::REPLACE_ROOT,
     &replace_root::REPLACE_WITH,
     &sample::SAMPLE,
