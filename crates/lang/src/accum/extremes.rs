@@ -7,7 +7,7 @@ use nagi_error::Result;
 
 use super::positions::parse_n;
 use super::spec::{parsed, single};
-use super::{Accumulator, Parsed};
+use super::{Accumulator, Parsed, held_bytes};
 use crate::expr::ParseCx;
 
 /// The smallest or largest value so far.
@@ -76,6 +76,7 @@ struct Extremes {
     wanted: Ordering,
     n: usize,
     values: Vec<ValueBuf>,
+    bytes: usize,
 }
 
 pub(super) fn parse_min_n(
@@ -84,7 +85,7 @@ pub(super) fn parse_min_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Extremes { wanted: Ordering::Less, n, values: Vec::new() }))
+    Ok(parsed(input, move || Extremes { wanted: Ordering::Less, n, values: Vec::new(), bytes: 0 }))
 }
 
 pub(super) fn parse_max_n(
@@ -93,7 +94,12 @@ pub(super) fn parse_max_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Extremes { wanted: Ordering::Greater, n, values: Vec::new() }))
+    Ok(parsed(input, move || Extremes {
+        wanted: Ordering::Greater,
+        n,
+        values: Vec::new(),
+        bytes: 0,
+    }))
 }
 
 impl Accumulator for Extremes {
@@ -104,8 +110,12 @@ impl Accumulator for Extremes {
         let better = |other: &ValueBuf| compare::values(value, other.value()) == self.wanted;
         let at = self.values.partition_point(|other| !better(other));
         if at < self.n {
-            self.values.insert(at, ValueBuf::new(value));
-            self.values.truncate(self.n);
+            let value = ValueBuf::new(value);
+            self.bytes += held_bytes(&value);
+            self.values.insert(at, value);
+            if self.values.len() > self.n {
+                self.bytes -= self.values.pop().as_ref().map_or(0, held_bytes);
+            }
         }
         Ok(())
     }
@@ -126,6 +136,6 @@ impl Accumulator for Extremes {
     }
 
     fn bytes(&self) -> usize {
-        self.values.iter().map(|v| v.heap_bytes() + size_of::<ValueBuf>()).sum()
+        self.bytes
     }
 }

@@ -11,6 +11,7 @@ mod collect;
 mod extremes;
 mod merge_objects;
 mod number_sum;
+mod percentile;
 mod positions;
 mod ranked;
 mod spec;
@@ -45,6 +46,11 @@ pub trait Accumulator: Send {
     }
 }
 
+/// Memory of a value that a state keeps.
+fn held_bytes(value: &nagi_bson::ValueBuf) -> usize {
+    value.heap_bytes() + size_of::<nagi_bson::ValueBuf>()
+}
+
 /// Makes a state.
 type NewState = Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>;
 
@@ -73,9 +79,11 @@ static ROWS: &[Row] = &[
     Row { name: "$lastN", parse: positions::parse_last_n },
     Row { name: "$max", parse: extremes::parse_max },
     Row { name: "$maxN", parse: extremes::parse_max_n },
+    Row { name: "$median", parse: percentile::parse },
     Row { name: "$mergeObjects", parse: merge_objects::parse },
     Row { name: "$min", parse: extremes::parse_min },
     Row { name: "$minN", parse: extremes::parse_min_n },
+    Row { name: "$percentile", parse: percentile::parse },
     Row { name: "$push", parse: collect::parse_push },
     Row { name: "$stdDevPop", parse: spread::parse_pop },
     Row { name: "$stdDevSamp", parse: spread::parse_samp },
@@ -92,5 +100,6 @@ pub fn accumulator_names() -> impl Iterator<Item = &'static str> {
 pub(crate) use averages::Average;
 pub(crate) use extremes::Extreme;
 pub(crate) use merge_objects::MergeObjects;
+pub(crate) use percentile::Shares;
 pub(crate) use spread::Spread;
 pub(crate) use sums::Sum;

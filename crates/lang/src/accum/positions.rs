@@ -6,7 +6,7 @@ use nagi_bson::{Value, ValueBuf, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
 use super::spec::{parsed, single};
-use super::{Accumulator, Parsed};
+use super::{Accumulator, Parsed, held_bytes};
 use crate::expr::{Expr, ParseCx};
 
 pub(super) fn parse_first(
@@ -31,7 +31,7 @@ pub(super) fn parse_first_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Several { last: false, n, values: VecDeque::new() }))
+    Ok(parsed(input, move || Several { last: false, n, values: VecDeque::new(), bytes: 0 }))
 }
 
 pub(super) fn parse_last_n(
@@ -40,7 +40,7 @@ pub(super) fn parse_last_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Several { last: true, n, values: VecDeque::new() }))
+    Ok(parsed(input, move || Several { last: true, n, values: VecDeque::new(), bytes: 0 }))
 }
 
 /// Parses `{input, n}`; `n` must be constant.
@@ -125,6 +125,7 @@ struct Several {
     last: bool,
     n: usize,
     values: VecDeque<ValueBuf>,
+    bytes: usize,
 }
 
 impl Accumulator for Several {
@@ -133,10 +134,12 @@ impl Accumulator for Several {
             if !self.last {
                 return Ok(());
             }
-            self.values.pop_front();
+            self.bytes -= self.values.pop_front().as_ref().map_or(0, held_bytes);
         }
         let value = if value.is_missing() { Value::Null } else { value };
-        self.values.push_back(ValueBuf::new(value));
+        let value = ValueBuf::new(value);
+        self.bytes += held_bytes(&value);
+        self.values.push_back(value);
         Ok(())
     }
 
@@ -156,6 +159,6 @@ impl Accumulator for Several {
     }
 
     fn bytes(&self) -> usize {
-        self.values.iter().map(|v| v.heap_bytes() + size_of::<ValueBuf>()).sum()
+        self.bytes
     }
 }

@@ -9,7 +9,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::positions::count;
 use super::spec::parsed;
-use super::{Accumulator, Parsed};
+use super::{Accumulator, Parsed, held_bytes};
 use crate::expr::{Expr, ParseCx, parse_field_path};
 
 pub(super) fn parse_top(
@@ -95,6 +95,7 @@ fn parse(
         n,
         descending: descending.clone(),
         rows: Vec::new(),
+        bytes: 0,
     }))
 }
 
@@ -116,6 +117,7 @@ struct Ranked {
     descending: Box<[bool]>,
     /// Sorted; at most n.
     rows: Vec<ValueBuf>,
+    bytes: usize,
 }
 
 fn items(row: Value<'_>) -> Array<'_> {
@@ -151,14 +153,15 @@ impl Accumulator for Ranked {
         let at = self
             .rows
             .partition_point(|other| self.order(items(other.value()), row) != Ordering::Greater);
-        if self.shape.bottom {
-            self.rows.insert(at, ValueBuf::new(value));
-            if self.rows.len() > self.n {
-                self.rows.remove(0);
-            }
-        } else if at < self.n {
-            self.rows.insert(at, ValueBuf::new(value));
-            self.rows.truncate(self.n);
+        if !self.shape.bottom && at >= self.n {
+            return Ok(());
+        }
+        let row = ValueBuf::new(value);
+        self.bytes += held_bytes(&row);
+        self.rows.insert(at, row);
+        if self.rows.len() > self.n {
+            let last = if self.shape.bottom { 0 } else { self.rows.len() - 1 };
+            self.bytes -= held_bytes(&self.rows.remove(last));
         }
         Ok(())
     }
@@ -181,6 +184,6 @@ impl Accumulator for Ranked {
     }
 
     fn bytes(&self) -> usize {
-        self.rows.iter().map(|v| v.heap_bytes() + size_of::<ValueBuf>()).sum()
+        self.bytes
     }
 }

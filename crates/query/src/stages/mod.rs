@@ -5,10 +5,13 @@
 
 mod add_fields;
 mod bucket;
+mod bucket_auto;
 mod coll_stats;
 mod count;
 mod documents;
 mod facet;
+mod granularity;
+mod graph_lookup;
 mod group;
 mod index_stats;
 mod inner;
@@ -98,11 +101,13 @@ pub(crate) struct StageSpec {
 pub(crate) static STAGES: &[&StageSpec] = &[
     &add_fields::ADD_FIELDS,
     &bucket::BUCKET,
+    &bucket_auto::BUCKET_AUTO,
     &refused::CHANGE_STREAM,
     &coll_stats::COLL_STATS,
     &count::COUNT,
     &documents::DOCUMENTS,
     &facet::FACET,
+    &graph_lookup::GRAPH_LOOKUP,
     &group::GROUP,
     &index_stats::INDEX_STATS,
     &limit::LIMIT,

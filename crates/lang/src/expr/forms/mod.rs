@@ -11,6 +11,7 @@ mod logic;
 mod map;
 mod meta;
 mod params;
+mod percentile;
 mod reduce;
 mod switch;
 mod zip;
@@ -33,6 +34,7 @@ pub enum Form {
     Meta(meta::Meta),
     Named(NamedCall),
     Or(Box<[Expr]>),
+    Percentile(crate::accum::Shares),
     Reduce(reduce::Reduce),
     Switch(switch::Switch),
     Zip(zip::Zip),
@@ -53,8 +55,10 @@ pub(super) static FORMS: &[FormRow] = &[
     FormRow { name: "$let", parse: let_vars::parse },
     FormRow { name: "$literal", parse: literal::parse },
     FormRow { name: "$map", parse: map::parse },
+    FormRow { name: "$median", parse: percentile::parse_median },
     FormRow { name: "$meta", parse: meta::parse },
     FormRow { name: "$or", parse: logic::parse_or },
+    FormRow { name: "$percentile", parse: percentile::parse_percentile },
     FormRow { name: "$reduce", parse: reduce::parse },
     FormRow { name: "$switch", parse: switch::parse },
     FormRow { name: "$zip", parse: zip::parse },
@@ -71,6 +75,7 @@ impl Form {
             Form::Map(form) => form.eval(cx),
             Form::Meta(form) => Ok(form.eval(cx)),
             Form::Or(args) => logic::eval_or(args, cx),
+            Form::Percentile(shares) => percentile::eval(shares, cx),
             Form::Reduce(form) => form.eval(cx),
             Form::Named(call) => call.eval(cx),
             Form::Switch(form) => form.eval(cx),
@@ -91,6 +96,7 @@ impl Form {
             Form::Let(form) => form.children().for_each(visit),
             Form::Map(form) => form.children().into_iter().for_each(visit),
             Form::Meta(_) => {}
+            Form::Percentile(shares) => visit(&shares.input),
             Form::Reduce(form) => form.children().into_iter().for_each(visit),
             Form::Named(call) => call.children().for_each(visit),
             Form::Switch(form) => form.children().for_each(visit),
@@ -111,6 +117,7 @@ impl Form {
             Form::Let(form) => form.children_mut().try_for_each(visit),
             Form::Map(form) => form.children_mut().into_iter().try_for_each(visit),
             Form::Meta(_) => Ok(()),
+            Form::Percentile(shares) => visit(&mut shares.input),
             Form::Reduce(form) => form.children_mut().into_iter().try_for_each(visit),
             Form::Named(call) => call.children_mut().try_for_each(visit),
             Form::Switch(form) => form.children_mut().try_for_each(visit),

@@ -1,0 +1,276 @@
+//! `$bucketAuto`: sorts by an expression and cuts into buckets of about equal size.
+
+use std::sync::Arc;
+
+use nagi_bson::{ValueBuf, compare};
+use nagi_lang::{
+    accum::{AccumSpec, Accumulator},
+    expr::{Deps, Expr},
+};
+
+use super::{bucket::is_expression, granularity::Granularity, prelude::*};
+use crate::limits::SORT_MEMORY_BYTES_MAX;
+
+pub(super) static BUCKET_AUTO: StageSpec =
+    StageSpec { name: "$bucketAuto", place: Place::Anywhere, parse };
+
+struct BucketAuto {
+    plan: Arc<Plan>,
+    text: ValueBuf,
+}
+
+struct Plan {
+    group_by: Expr,
+    buckets: usize,
+    output: Vec<(Box<str>, AccumSpec)>,
+    granularity: Option<Granularity>,
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Value::Doc(doc) = spec else {
+        bail!(
+            Code::Location(40240),
+            "The argument to $bucketAuto must be an object, but found type: {}",
+            spec.kind().name()
+        );
+    };
+    let (mut group_by, mut buckets, mut output, mut granularity) = (None, None, None, None);
+    for element in doc {
+        let value = element.value();
+        match element.name() {
+            "groupBy" if is_expression(value) => {
+                group_by = Some(Expr::parse(value, &mut cx.lang())?);
+            }
+            "groupBy" => bail!(
+                Code::Location(40239),
+                "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an \
+                 expression object, but found: {value}"
+            ),
+            "buckets" => buckets = Some(bucket_count(value)?),
+            "output" => output = Some(self::output(value, cx)?),
+            "granularity" => match value {
+                Value::String(name) => granularity = Some(Granularity::parse(name)?),
+                other => bail!(
+                    Code::Location(40261),
+                    "The $bucketAuto 'granularity' field must be a string, but found type: {}",
+                    other.kind().name()
+                ),
+            },
+            name => bail!(Code::Location(40245), "Unrecognized option to $bucketAuto: {name}"),
+        }
+    }
+    let (Some(group_by), Some(buckets)) = (group_by, buckets) else {
+        bail!(
+            Code::Location(40246),
+            "$bucketAuto requires 'groupBy' and 'buckets' to be specified"
+        );
+    };
+    let output = match output {
+        Some(output) => output,
+        None => {
+            vec![("count".into(), AccumSpec::parse("$sum", Value::Int32(1), &mut cx.lang())?)]
+        }
+    };
+    let plan = Arc::new(Plan { group_by, buckets, output, granularity });
+    Ok(Box::new(BucketAuto { plan, text: ValueBuf::new(spec) }))
+}
+
+fn bucket_count(value: Value<'_>) -> Result<usize> {
+    if !value.is_number() {
+        bail!(
+            Code::Location(40241),
+            "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}",
+            value.kind().name()
+        );
+    }
+    let count = nagi_bson::number::as_i64_exact(value).and_then(|n| i32::try_from(n).ok());
+    match count {
+        Some(count) if count > 0 => Ok(count as usize),
+        Some(count) => bail!(
+            Code::Location(40243),
+            "The $bucketAuto 'buckets' field must be greater than 0, but found: {count}"
+        ),
+        None => bail!(
+            Code::Location(40242),
+            "The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found \
+             {value}"
+        ),
+    }
+}
+
+fn output(value: Value<'_>, cx: &PipelineCx<'_>) -> Result<Vec<(Box<str>, AccumSpec)>> {
+    let Value::Doc(fields) = value else {
+        bail!(
+            Code::Location(40244),
+            "The $bucketAuto 'output' field must be an object, but found type: {}",
+            value.kind().name()
+        );
+    };
+    let mut output = Vec::new();
+    for field in fields {
+        let accum = AccumSpec::parse_field(field.name(), field.value(), &mut cx.lang())?;
+        output.push((field.name().into(), accum));
+    }
+    Ok(output)
+}
+
+impl Stage for BucketAuto {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Running {
+            input,
+            plan: self.plan.clone(),
+            rows: Vec::new(),
+            filled: false,
+            done: Vec::new(),
+            next: 0,
+            arena: Bump::new(),
+        })
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$bucketAuto", self.text.value());
+    }
+
+    fn needs(&self, deps: &mut Deps) -> bool {
+        self.plan.group_by.deps(deps);
+        self.plan.output.iter().for_each(|(_, accum)| accum.deps(deps));
+        !deps.whole
+    }
+}
+
+/// One document: the value it is grouped by, and the arguments of the accumulators.
+struct Row {
+    key: ValueBuf,
+    arguments: Box<[ValueBuf]>,
+}
+
+struct OneBucket {
+    min: ValueBuf,
+    max: ValueBuf,
+    states: Vec<Box<dyn Accumulator>>,
+}
+
+struct Running {
+    input: Box<dyn Source>,
+    plan: Arc<Plan>,
+    rows: Vec<Row>,
+    filled: bool,
+    done: Vec<DocBuf>,
+    /// How many documents of `done` were returned.
+    next: usize,
+    arena: Bump,
+}
+
+impl Running {
+    fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let mut held_bytes = 0;
+        while self.input.advance(cx)? {
+            self.arena.reset();
+            let eval = cx.eval(self.input.doc(), &self.arena);
+            let key = match self.plan.group_by.eval(&eval)? {
+                Value::Missing => ValueBuf::new(Value::Null),
+                key => ValueBuf::new(key),
+            };
+            let mut arguments = Vec::with_capacity(self.plan.output.len());
+            for (_, accum) in &self.plan.output {
+                arguments.push(ValueBuf::new(accum.argument().eval(&eval)?));
+            }
+            held_bytes += key.heap_bytes() + 48;
+            held_bytes += arguments.iter().map(|v| v.heap_bytes() + 24).sum::<usize>();
+            if held_bytes > SORT_MEMORY_BYTES_MAX {
+                bail!(
+                    Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                    "Exceeded memory limit for $bucketAuto"
+                );
+            }
+            self.rows.push(Row { key, arguments: arguments.into() });
+        }
+        self.rows.sort_by(|a, b| compare::values(a.key.value(), b.key.value()));
+        let buckets = distribute(&self.plan, &self.rows)?;
+        self.rows = Vec::new();
+        self.done = buckets.into_iter().map(|bucket| finish(&self.plan, bucket)).collect();
+        self.filled = true;
+        Ok(())
+    }
+}
+
+/// Cuts the sorted rows. Equal values stay together; the last bucket takes what is left.
+fn distribute(plan: &Plan, rows: &[Row]) -> Result<Vec<OneBucket>> {
+    let size = (rows.len() as f64 / plan.buckets as f64).round().max(1.0) as usize;
+    let mut buckets: Vec<OneBucket> = Vec::new();
+    let mut at = 0;
+    while at < rows.len() {
+        let start = at;
+        let is_last = buckets.len() + 1 == plan.buckets;
+        at = if is_last { rows.len() } else { (at + size).min(rows.len()) };
+        let mut max = rows[at - 1].key.clone();
+        if let Some(granularity) = &plan.granularity {
+            max = ValueBuf::new(granularity.round_up(max.value())?);
+            while rows.get(at).is_some_and(|r| compare::values(r.key.value(), max.value()).is_lt())
+            {
+                at += 1;
+            }
+        } else {
+            while rows.get(at).is_some_and(|r| compare::equal(r.key.value(), max.value())) {
+                at += 1;
+            }
+        }
+        let mut min = rows[start].key.clone();
+        match (buckets.last_mut(), &plan.granularity) {
+            (Some(before), None) => before.max = min.clone(),
+            (Some(before), Some(_)) => min = before.max.clone(),
+            (None, Some(granularity)) => {
+                min = ValueBuf::new(granularity.round_down(min.value())?);
+            }
+            (None, None) => {}
+        }
+        let states = accumulate(plan, &rows[start..at])?;
+        buckets.push(OneBucket { min, max, states });
+    }
+    Ok(buckets)
+}
+
+fn accumulate(plan: &Plan, rows: &[Row]) -> Result<Vec<Box<dyn Accumulator>>> {
+    let mut states: Vec<_> = plan.output.iter().map(|(_, accum)| accum.new_state()).collect();
+    for row in rows {
+        for (state, argument) in states.iter_mut().zip(&row.arguments) {
+            state.add(argument.value())?;
+        }
+    }
+    Ok(states)
+}
+
+fn finish(plan: &Plan, mut bucket: OneBucket) -> DocBuf {
+    DocBuf::build(|out| {
+        out.doc("_id", |id| {
+            id.put("min", bucket.min.value());
+            id.put("max", bucket.max.value());
+        });
+        for ((name, _), state) in plan.output.iter().zip(&mut bucket.states) {
+            state.finish(out.slot(name));
+        }
+    })
+}
+
+impl Source for Running {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if !self.filled {
+            self.fill(cx)?;
+        }
+        let more = self.next < self.done.len();
+        self.next += usize::from(more);
+        Ok(more)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.done[self.next - 1].as_doc()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        if self.filled { Ok(()) } else { self.input.restore(cx) }
+    }
+}
