@@ -2,3 +2,4 @@
 
 mod any_plan;
 mod fixture;
+mod recorded;
