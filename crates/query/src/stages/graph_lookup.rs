@@ -81,6 +81,13 @@ fn options(doc: Doc<'_>) -> Result<Options<'_>> {
             name => bail!(Code::Location(40104), "Unknown argument to $graphLookup: {name}"),
         };
         let Value::String(text) = value else {
+            if element.name() == "from" {
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "'from' option to $graphLookup must be a string, but was type {}",
+                    value.kind().name()
+                );
+            }
             bail!(
                 Code::Location(40103),
                 "expected string as argument for {}, found: {value}",
@@ -115,7 +122,7 @@ fn depth(value: Value<'_>) -> Result<i64> {
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Value::Doc(doc) = spec else {
         bail!(
-            Code::Location(40327),
+            Code::FAILED_TO_PARSE,
             "the $graphLookup stage specification must be an object, but found {}",
             spec.kind().name()
         );
