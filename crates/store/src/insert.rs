@@ -94,14 +94,7 @@ fn check_id(id: Value<'_>) -> Result<()> {
         Value::Array(_) => bail!(Code::BAD_VALUE, "can't use an array for _id"),
         Value::Regex(_) => bail!(Code::BAD_VALUE, "can't use a regex for _id"),
         Value::Undefined => bail!(Code::BAD_VALUE, "can't use a undefined for _id"),
-        Value::Doc(doc) => match doc.iter().find(|element| element.name().starts_with('$')) {
-            Some(element) => bail!(
-                Code::DOLLAR_PREFIXED_FIELD_NAME,
-                "_id fields may not contain '$'-prefixed fields: {} is not valid for storage.",
-                element.name()
-            ),
-            None => Ok(()),
-        },
+        Value::Doc(doc) => nagi_lang::update::check_id_names(doc),
         _ => Ok(()),
     }
 }

@@ -54,12 +54,16 @@ pub(super) fn id(value: Value<'_>) -> Result<()> {
             "The '_id' value cannot be of type {}",
             value.kind().name()
         ),
-        Value::Doc(doc) => id_names(doc),
+        Value::Doc(doc) => check_id_names(doc),
         _ => Ok(()),
     }
 }
 
-fn id_names(doc: Doc<'_>) -> Result<()> {
+/// Names inside an `_id` that is a document: none with `$`, except those of references.
+///
+/// # Errors
+/// 52 for a name with `$` at any depth.
+pub fn check_id_names(doc: Doc<'_>) -> Result<()> {
     for element in doc {
         if element.name().starts_with('$') && !matches!(element.name(), "$ref" | "$id" | "$db") {
             bail!(
@@ -69,7 +73,7 @@ fn id_names(doc: Doc<'_>) -> Result<()> {
             );
         }
         if let Value::Doc(inner) = element.value() {
-            id_names(inner)?;
+            check_id_names(inner)?;
         }
     }
     Ok(())

@@ -33,6 +33,8 @@ use nagi_error::{Code, Result, bail};
 use crate::expr::{ParseCx, Vars};
 use crate::filter::{MatchCx, MatchInfo};
 
+pub use check::check_id_names;
+
 use array_filter::ArrayFilter;
 use pipeline::Pipeline;
 use replace::Replacement;

@@ -69,6 +69,12 @@ pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Res
         statement.let_vars,
         env.now_ms(),
     )?;
+    if statement.upsert && selection.filter.contains_expr() {
+        bail!(
+            Code::QUERY_FEATURE_NOT_ALLOWED,
+            "$expr is not allowed in the query predicate for an upsert"
+        );
+    }
     let mut cx = ParseCx::with_let(selection.lets.names());
     let update = Update::parse(statement.update, statement.array_filters, &mut cx)?;
     if statement.multi && update.is_replacement() {
