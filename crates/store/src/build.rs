@@ -26,6 +26,8 @@ use crate::{
 const INDEX_COUNT_MAX: usize = 64;
 /// Records in a batch, unless conflicts make it smaller.
 const BATCH_COUNT: usize = 256;
+/// Bytes of keys after which a batch ends.
+const BATCH_BYTES: usize = 4 << 20;
 /// Time between two progress lines.
 const PROGRESS_MS: i64 = 3000;
 
@@ -153,9 +155,11 @@ impl Store {
             while ids.len() < batch_count && scan.advance()? && scan.id() <= end {
                 ids.push(scan.id());
             }
-            let Some(newest) = ids.last().copied() else { break };
+            if ids.is_empty() {
+                break;
+            }
             let conflicts = std::cell::Cell::new(0);
-            self.write(
+            let count = self.write(
                 WriteOptions { interrupt: options.interrupt, ..Default::default() },
                 &mut |txn| {
                     conflicts.set(conflicts.get() + 1);
@@ -167,8 +171,8 @@ impl Store {
                 1 => (batch_count * 2).min(BATCH_COUNT),
                 _ => (batch_count / 2).max(1),
             };
-            done += ids.len() as i64;
-            last = newest;
+            done += count as i64;
+            last = ids[count - 1];
             if let Some(progress) = options.progress {
                 progress(done, total.max(done));
             }
@@ -267,16 +271,20 @@ fn unready(collection: &Collection) -> Vec<Arc<Index>> {
     collection.indexes.iter().filter(|index| !index.ready).cloned().collect()
 }
 
-/// Puts the keys of these records, in their newest state; those that are gone are left out.
+/// Puts the keys of these records, in their newest state; those that are gone are left out. Ends
+/// early when the transaction is large enough; gives back how many records are done.
 fn put_batch(
     txn: &mut WriteTxn<'_>,
     collection: &Collection,
     indexes: &[Arc<Index>],
     ids: &[RecordId],
-) -> Result<()> {
+) -> Result<usize> {
     let mut sink = KeySink::default();
     let mut buf = Vec::new();
-    for id in ids {
+    for (at, id) in ids.iter().enumerate() {
+        if at > 0 && txn.txn().staged_bytes() > BATCH_BYTES {
+            return Ok(at);
+        }
         txn.lock(collection, *id)?;
         let key = collection.ident.record_key(*id);
         let found = txn.txn().get(Space::Records, &key, &mut buf);
@@ -289,7 +297,7 @@ fn put_batch(
             }
         }
     }
-    Ok(())
+    Ok(ids.len())
 }
 
 /// Whether the index is there already; 85 or 86 if it clashes with another one.

@@ -96,6 +96,9 @@ pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<
         txn.delete(Space::Catalog, &key).map_err(engine)?;
         if *space == Space::Records {
             txn.delete(Space::Counters, &ident.bytes()).map_err(engine)?;
+        } else {
+            let key = ident.catalog_key(CatalogKey::Multikey);
+            txn.delete(Space::Catalog, &key).map_err(engine)?;
         }
     }
     match txn.commit(Durability::Buffered).map_err(engine) {

@@ -44,6 +44,9 @@ impl RecordId {
     }
 }
 
+/// Buffers of a thread that grew beyond this are given back after use.
+pub(crate) const SCRATCH_BYTES_MAX: usize = 256 << 10;
+
 /// Runs `f` with two empty buffers of this thread: point reads allocate nothing. Not to be nested.
 pub(crate) fn with_scratch<T>(f: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> T) -> T {
     thread_local! {
@@ -52,6 +55,10 @@ pub(crate) fn with_scratch<T>(f: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> T) -
     SCRATCH.with_borrow_mut(|(key, value)| {
         key.clear();
         value.clear();
-        f(key, value)
+        let result = f(key, value);
+        if key.capacity() + value.capacity() > SCRATCH_BYTES_MAX {
+            (*key, *value) = (Vec::new(), Vec::new());
+        }
+        result
     })
 }

@@ -65,6 +65,14 @@ struct Scratch {
     new_keys: KeySink,
 }
 
+impl Scratch {
+    /// Memory held.
+    fn bytes(&self) -> usize {
+        let keys = self.old_keys.heap_bytes() + self.new_keys.heap_bytes();
+        self.key.capacity() + self.value.capacity() + keys
+    }
+}
+
 thread_local! {
     static SCRATCH: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) };
 }
@@ -343,7 +351,10 @@ impl<'s> WriteTxn<'s> {
 
 impl Drop for WriteTxn<'_> {
     fn drop(&mut self) {
-        SCRATCH.set(Some(std::mem::take(&mut self.scratch)));
+        let scratch = std::mem::take(&mut self.scratch);
+        if scratch.bytes() <= record::SCRATCH_BYTES_MAX {
+            SCRATCH.set(Some(scratch));
+        }
     }
 }
 

@@ -97,8 +97,6 @@ impl<'s> Ddl<'s> {
 
     /// Takes an index's keys out; the collection's new version is the caller's.
     pub(crate) fn remove_index(&mut self, index: &Index) -> Result<()> {
-        let key = index.ident.catalog_key(CatalogKey::Multikey);
-        self.txn.delete(Space::Catalog, &key).map_err(engine)?;
         self.drop_range(Space::Index, index.ident)
     }
 

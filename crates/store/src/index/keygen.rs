@@ -46,6 +46,11 @@ impl KeySink {
         (0..self.len()).map(|at| self.key(at))
     }
 
+    /// Memory held.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.keys.capacity() * size_of::<(u32, u32, u32)>()
+    }
+
     pub(crate) fn is_multikey(&self) -> bool {
         self.multikey.iter().any(|components| *components != 0)
     }

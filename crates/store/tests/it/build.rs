@@ -1,12 +1,10 @@
 //! Indexes are built while others write.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use nagi_store::{BuildOptions, WriteOptions};
 
 use crate::{
     random::Random,
-    support::{Fixture, error, parse},
+    support::{Done, Fixture, error, parse},
 };
 
 #[test]
@@ -50,13 +48,14 @@ fn writers_go_on_during_a_build() {
         for id in 0..1000 {
             f.insert(&format!("{{_id: {id}, a: {}, t: ['x', {id}]}}", id % 7)).unwrap();
         }
-        let done = AtomicBool::new(false);
+        let done = Done::default();
         std::thread::scope(|scope| {
+            let over = done.guard();
             for writer in 0..3 {
                 let (f, done) = (&f, &done);
                 scope.spawn(move || {
                     let mut random = Random::new(seed * 10 + writer);
-                    while !done.load(Ordering::Relaxed) {
+                    while !done.is_over() {
                         write_one(f, &mut random);
                     }
                 });
@@ -67,7 +66,7 @@ fn writers_go_on_during_a_build() {
             ];
             let specs = [specs[0].as_doc(), specs[1].as_doc()];
             let built = f.store.create_indexes(&f.namespace, &specs, BuildOptions::default());
-            done.store(true, Ordering::Relaxed);
+            drop(over);
             assert_eq!(built.unwrap().after, 3);
         });
         assert!(f.collection().index("t").unwrap().is_multikey());

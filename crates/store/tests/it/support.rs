@@ -1,6 +1,9 @@
 //! What the tests share: a store, documents from text, checks of the whole.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use nagi_bson::{Doc, DocBuf, json, text::doc_text};
 use nagi_error::Result;
@@ -87,5 +90,27 @@ pub(crate) fn error<T>(result: Result<T>) -> String {
     match result {
         Ok(_) => "ok".to_owned(),
         Err(error) => format!("{}: {}", error.code().0, error.message()),
+    }
+}
+
+/// Tells threads to end, also when the test fails.
+#[derive(Default)]
+pub(crate) struct Done(pub(crate) AtomicBool);
+
+pub(crate) struct DoneGuard<'d>(&'d Done);
+
+impl Done {
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn guard(&self) -> DoneGuard<'_> {
+        DoneGuard(self)
+    }
+}
+
+impl Drop for DoneGuard<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::SeqCst);
     }
 }

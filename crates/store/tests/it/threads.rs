@@ -1,6 +1,6 @@
 //! Many threads on few documents: no lost update, no stale read, DDL in between.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 use nagi_bson::{Doc, Value, number};
 use nagi_error::{Code, Result};
@@ -8,7 +8,7 @@ use nagi_store::{IndexSelector, Namespace, WriteOptions};
 
 use crate::{
     random::Random,
-    support::{Fixture, parse},
+    support::{Done, Fixture, parse},
 };
 
 const DOC_COUNT: usize = 3;
@@ -35,8 +35,9 @@ fn nothing_is_lost_and_nothing_stale_is_read() {
         f.insert(&format!("{{_id: {id}, n: 0}}")).unwrap();
     });
     let acknowledged: [AtomicI64; DOC_COUNT] = Default::default();
-    let done = AtomicBool::new(false);
+    let done = Done::default();
     std::thread::scope(|scope| {
+        let over = done.guard();
         let readers: Vec<_> = (0..2)
             .map(|seed| {
                 let (f, done, acknowledged) = (&f, &done, &acknowledged);
@@ -57,17 +58,17 @@ fn nothing_is_lost_and_nothing_stale_is_read() {
             })
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        done.store(true, SeqCst);
+        drop(over);
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
     assert_eq!(acknowledged.iter().map(|n| n.load(SeqCst)).sum::<i64>(), 900);
     f.check_valid();
 }
 
-fn read_until(f: &Fixture, done: &AtomicBool, acknowledged: &[AtomicI64; DOC_COUNT], seed: u64) {
+fn read_until(f: &Fixture, done: &Done, acknowledged: &[AtomicI64; DOC_COUNT], seed: u64) {
     let mut random = Random::new(seed);
     let (collection, mut buf) = (f.collection(), Vec::new());
-    while !done.load(SeqCst) {
+    while !done.is_over() {
         let id = random.below(DOC_COUNT as u64) as usize;
         let before = acknowledged[id].load(SeqCst);
         let doc = f.store.find_by_id(&collection, Value::Int32(id as i32), &mut buf).unwrap();
@@ -80,13 +81,14 @@ fn read_until(f: &Fixture, done: &AtomicBool, acknowledged: &[AtomicI64; DOC_COU
 #[test]
 fn writers_and_ddl_get_along() {
     let f = Fixture::new();
-    let done = AtomicBool::new(false);
+    let done = Done::default();
     std::thread::scope(|scope| {
+        let over = done.guard();
         for seed in 0..3 {
             let (f, done) = (&f, &done);
             scope.spawn(move || {
                 let mut random = Random::new(seed);
-                while !done.load(SeqCst) {
+                while !done.is_over() {
                     insert_anyhow(f, &mut random);
                 }
             });
@@ -100,7 +102,7 @@ fn writers_and_ddl_get_along() {
             }
             f.store.collection_or_create(&f.namespace).unwrap();
         }
-        done.store(true, SeqCst);
+        drop(over);
     });
     f.store.create_collection(&Namespace::parse("d.other").unwrap(), Doc::EMPTY).unwrap();
     f.check_valid();
