@@ -16,6 +16,7 @@ use nagi_store::{Catalog, Collection, Namespace, Store};
 use crate::{
     execution::{Execution, Parts, Purpose},
     find::{FindRequest, reads, summary},
+    limits::SORT_MEMORY_BYTES_MAX,
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
     stages::{Pipeline, PipelineCx, Step, Within},
@@ -32,6 +33,8 @@ pub struct AggregateRequest<'a> {
     pub let_vars: Doc<'a>,
     pub hint: Option<Hint<'a>>,
     pub allow_disk_use: bool,
+    /// Memory of each blocking stage.
+    pub memory_bytes_max: usize,
     /// This server's name, as some stages print it.
     pub host: &'a str,
 }
@@ -44,6 +47,7 @@ impl<'a> AggregateRequest<'a> {
             let_vars: Doc::EMPTY,
             hint: None,
             allow_disk_use: true,
+            memory_bytes_max: SORT_MEMORY_BYTES_MAX,
             host: "",
         }
     }
@@ -118,13 +122,14 @@ pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option
     Ok((pipeline, request.hint))
 }
 
-/// Plans the beginning of a pipeline over a collection.
+/// Plans the beginning of a pipeline over a collection. `disk` says whether a sort may write to disk
+/// and how much memory it has.
 pub(crate) fn assemble(
     collection: Option<Arc<Collection>>,
     pipeline: &Pipeline,
     extra: Option<Filter>,
     hint: Option<Hint<'_>>,
-    allow_disk_use: bool,
+    disk: (bool, usize),
     cx: &mut Cx<'_>,
 ) -> Result<Assembled> {
     let head = pipeline.head();
@@ -141,7 +146,8 @@ pub(crate) fn assemble(
         skip: head.skip,
         limit: head.limit,
         hint,
-        allow_disk_use,
+        allow_disk_use: disk.0,
+        sort_memory_bytes_max: disk.1,
         needed: needed(pipeline, head.stages),
         ..FindSpec::new(collection.clone(), filter)
     };
@@ -156,6 +162,11 @@ fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
     (stage.needs(&mut deps) && !deps.whole).then_some(deps.paths)
 }
 
+/// Whether sorts may write to disk, and their memory.
+pub(crate) fn disk(request: &AggregateRequest<'_>) -> (bool, usize) {
+    (request.allow_disk_use, request.memory_bytes_max)
+}
+
 pub(crate) fn parse(
     request: &AggregateRequest<'_>,
     pipeline: Array<'_>,
@@ -164,6 +175,7 @@ pub(crate) fn parse(
     let mut cx = PipelineCx {
         namespace: request.namespace,
         host: request.host,
+        memory_bytes_max: request.memory_bytes_max,
         lets: lets.names(),
         depth: 0,
         allow_disk_use: request.allow_disk_use,
@@ -188,8 +200,7 @@ pub fn aggregate(
     let values = lets.values();
     let vars = Vars::new(&values);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
-    let assembled =
-        assemble(collection, &pipeline, None, request.hint, request.allow_disk_use, &mut cx)?;
+    let assembled = assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
     let root = plan::open(&assembled.plan.root, &plan::Opener::default());
     let root = pipeline.open(assembled.planned, root);
     let reads = reads(assembled.collection, &assembled.plan);

@@ -7,13 +7,14 @@ use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     expr::{LetVars, ParseCx, Vars},
     filter::Filter,
-    sort::SortSpec,
+    sort::{SortMeta, SortSpec},
 };
 use nagi_store::{Collection, Namespace, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
     execution::{Execution, Parts, Purpose},
+    limits::SORT_MEMORY_BYTES_MAX,
     plan::{self, FindSpec, Hint, Node, Plan},
     projection::Projection,
     source::{Cx, Env},
@@ -37,6 +38,8 @@ pub struct FindRequest<'a> {
     /// Variables for expressions.
     pub let_vars: Doc<'a>,
     pub allow_disk_use: bool,
+    /// Memory of a blocking sort.
+    pub memory_bytes_max: usize,
 }
 
 impl<'a> FindRequest<'a> {
@@ -56,6 +59,7 @@ impl<'a> FindRequest<'a> {
             show_record_id: false,
             let_vars: Doc::EMPTY,
             allow_disk_use: true,
+            memory_bytes_max: SORT_MEMORY_BYTES_MAX,
         }
     }
 
@@ -104,24 +108,50 @@ pub(crate) struct Parsed {
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) projection: Option<Arc<Projection>>,
     pub(crate) lets: LetVars,
+    /// `sort: {$natural: 1}` or -1: the order of the collection, forward or backward.
+    pub(crate) natural: Option<bool>,
 }
 
 pub(crate) fn parse(request: &FindRequest<'_>, now_ms: i64) -> Result<Parsed> {
     let lets = LetVars::parse(request.let_vars, now_ms)?;
     let mut cx = ParseCx::with_let(lets.names());
     let filter = Filter::parse(request.filter, &mut cx)?.normalize();
-    let sort = parse_sort(request.sort)?;
+    let natural = natural(request.sort)?;
+    let sort = if natural.is_some() { None } else { parse_sort(request.sort)? };
     let projection = Projection::parse(request.projection, &filter, &mut cx)?.map(Arc::new);
-    Ok(Parsed { filter: Arc::new(filter), sort, projection, lets })
+    Ok(Parsed { filter: Arc::new(filter), sort, projection, lets, natural })
 }
 
 pub(crate) fn parse_sort(sort: Doc<'_>) -> Result<Option<Arc<SortSpec>>> {
     let spec = SortSpec::parse(sort)?;
-    let natural = spec.parts().iter().any(|part| part.path.as_str() == "$natural");
-    if natural && spec.parts().len() > 1 {
-        bail!(Code::BAD_VALUE, "$natural sort cannot be set to a value other than -1 or 1.");
-    }
+    check_meta(&spec)?;
     Ok((!spec.is_empty()).then(|| Arc::new(spec)))
+}
+
+/// The direction of `{$natural: 1}`.
+fn natural(sort: Doc<'_>) -> Result<Option<bool>> {
+    if sort.element("$natural").is_none() {
+        return Ok(None);
+    }
+    let direction = sort.first().and_then(|part| nagi_bson::number::as_f64(part.value()));
+    match direction {
+        Some(1.0) if sort.count() == 1 => Ok(Some(true)),
+        Some(-1.0) if sort.count() == 1 => Ok(Some(false)),
+        _ if sort.count() > 1 => bail!(
+            Code::BAD_VALUE,
+            "Cannot include '$natural' in compound sort: {}",
+            nagi_bson::text::doc_text(sort)
+        ),
+        _ => bail!(Code::BAD_VALUE, "$natural sort cannot be set to a value other than -1 or 1."),
+    }
+}
+
+/// Refuses to sort by the score of a text search that is not there.
+pub(crate) fn check_meta(sort: &SortSpec) -> Result<()> {
+    if sort.parts().iter().any(|part| part.meta == Some(SortMeta::TextScore)) {
+        bail!(Code::Location(40218), "query requires text score metadata, but it is not available");
+    }
+    Ok(())
 }
 
 pub(crate) fn spec<'a>(
@@ -132,6 +162,7 @@ pub(crate) fn spec<'a>(
     FindSpec {
         sort: parsed.sort.clone(),
         projection: parsed.projection.clone(),
+        natural: parsed.natural,
         needed: parsed.projection.as_ref().and_then(|projection| projection.included()),
         skip: request.skip,
         limit: request.limit,
@@ -141,6 +172,7 @@ pub(crate) fn spec<'a>(
         return_key: request.return_key,
         show_record_id: request.show_record_id,
         allow_disk_use: request.allow_disk_use,
+        sort_memory_bytes_max: request.memory_bytes_max,
         ..FindSpec::new(collection, parsed.filter.clone())
     }
 }

@@ -245,7 +245,7 @@ impl Run<'_> {
         let pipeline = aggregate::parse(request, stages.as_array(), &lets)?;
         let filter = pipeline.head().filter;
         let assembled = self.plan_with(&lets, |cx| {
-            let disk = request.allow_disk_use;
+            let disk = aggregate::disk(request);
             aggregate::assemble(collection, &pipeline, None, request.hint, disk, cx)
         })?;
         let subject = Subject {

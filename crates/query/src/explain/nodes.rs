@@ -50,12 +50,12 @@ pub(super) fn write(
         out.array("inputStages", |out| {
             for (at, input) in inputs.into_iter().enumerate() {
                 let source = ran.as_deref_mut().and_then(|source| nth_input(source, at));
-                out.doc(|out| write(input, source, counting, out));
+                out.doc(|out| write(input, source, false, out));
             }
         });
     } else if let Some(input) = inputs.first() {
         let source = ran.and_then(first_input);
-        out.doc("inputStage", |out| write(input, source, counting, out));
+        out.doc("inputStage", |out| write(input, source, false, out));
     }
 }
 

@@ -193,6 +193,16 @@ impl<'f> Item<'f> {
         Some(bounds)
     }
 
+    /// The bounds in `index`. A sparse index on one field holds just the documents that have it.
+    fn bounds_in(&self, index: &Index, multikey: u64) -> Option<Bounds> {
+        let mut bounds = self.bounds(multikey)?;
+        if let Source::Is(Pred::Exists) = self.source {
+            let own = index.spec.sparse && index.spec.key.len() == 1;
+            bounds.exact = own && self.whole && !has_position(&self.path);
+        }
+        Some(bounds)
+    }
+
     /// Whether both conditions speak of one element at every array among the first `shared`
     /// components.
     fn same_element(&self, other: &Item<'_>, multikey: u64, shared: usize) -> bool {
@@ -242,7 +252,7 @@ pub(crate) fn assign(index: &Index, items: &[Item<'_>]) -> Option<Assignment> {
         let mut candidates: Vec<(&Item<'_>, Bounds)> = items
             .iter()
             .filter(|item| *item.path == *part.path)
-            .filter_map(|item| Some((item, item.bounds(multikey)?)))
+            .filter_map(|item| Some((item, item.bounds_in(index, multikey)?)))
             .collect();
         if part.hashed {
             candidates.retain(|(_, bounds)| bounds.set.is_points() || bounds.set.is_empty());

@@ -23,6 +23,8 @@ pub(crate) struct FindSpec<'a> {
     pub(crate) collection: Option<Arc<Collection>>,
     pub(crate) filter: Arc<Filter>,
     pub(crate) sort: Option<Arc<SortSpec>>,
+    /// The order of the collection itself, forward or backward, instead of a sort.
+    pub(crate) natural: Option<bool>,
     pub(crate) projection: Option<Arc<Projection>>,
     /// Paths of the documents that are needed at all; none: everything.
     pub(crate) needed: Option<Vec<String>>,
@@ -44,6 +46,7 @@ impl<'a> FindSpec<'a> {
             collection,
             filter,
             sort: None,
+            natural: None,
             projection: None,
             needed: None,
             skip: 0,
@@ -67,6 +70,12 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     if let Filter::AlwaysFalse = &*spec.filter {
         return Ok(single(above(spec, Node::Eof, true)));
     }
+    if !spec.min.is_empty()
+        && !spec.max.is_empty()
+        && !spec.min.iter().map(|e| e.name()).eq(spec.max.iter().map(|e| e.name()))
+    {
+        bail!(Code::BAD_VALUE, "min and max must have the same field names");
+    }
     if let Some(hint) = spec.hint {
         return hinted(spec, collection, hint);
     }
@@ -82,7 +91,7 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
         let lookup = Node::IdLookup { collection: collection.clone(), id: id.clone() };
         return Ok(single(above(spec, lookup, true)));
     }
-    if let Some(forward) = natural_sort(spec) {
+    if let Some(forward) = spec.natural {
         return Ok(single(above(spec, coll_scan(spec, collection, forward), true)));
     }
     let candidates = candidates(spec, collection);
@@ -98,12 +107,6 @@ fn single(root: Node) -> Plan {
     Plan { root: Arc::new(root), rejected: Vec::new() }
 }
 
-/// `sort: {$natural: 1}`.
-fn natural_sort(spec: &FindSpec<'_>) -> Option<bool> {
-    let part = spec.sort.as_ref()?.parts().first()?;
-    (part.path.as_str() == "$natural").then_some(!part.descending)
-}
-
 fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -> Node {
     let filter = match &*spec.filter {
         Filter::AlwaysTrue => None,
@@ -115,8 +118,8 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
 fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> Result<Plan> {
     match hint.choose(collection)? {
         Chosen::Natural(forward) => {
-            let sorted = natural_sort(spec).is_some();
-            Ok(single(above(spec, coll_scan(spec, collection, forward), sorted)))
+            let forward = spec.natural.unwrap_or(forward);
+            Ok(single(above(spec, coll_scan(spec, collection, forward), false)))
         }
         Chosen::Index(index) if spec.min.is_empty() && spec.max.is_empty() => {
             let conjuncts = access::conjuncts(&spec.filter);

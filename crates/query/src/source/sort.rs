@@ -1,16 +1,17 @@
 //! The blocking sort: reads all its input, then yields it in order.
 //!
 //! With a limit it keeps only the best so many (twice that at most, cut back when full), so a top-k
-//! needs no memory for the rest. Ties keep the order of the input.
+//! needs no memory for the rest. What does not fit in memory is written to disk in sorted runs, which
+//! are merged while they are read. Ties keep the order of the input.
 
 use std::{slice, sync::Arc};
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 use nagi_lang::sort::SortSpec;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, Spill};
 
-use super::{Cx, Source, SourceStats};
+use super::{Cx, Source, SourceStats, runs::Runs};
 
 /// Bytes an entry costs beside its document and key.
 const ENTRY_BYTES: usize = size_of::<Entry>();
@@ -30,9 +31,19 @@ pub(crate) struct Sort {
     limits: SortLimits,
     entries: Vec<Entry>,
     held_bytes: usize,
-    /// Position behind the current entry; none while the input is unread.
-    next: Option<usize>,
+    spill: Option<Spill>,
+    output: Output,
     stats: SourceStats,
+}
+
+/// What is being read once the input is at its end.
+enum Output {
+    /// The input is not read yet.
+    Unread,
+    /// Position behind the current entry.
+    Memory(usize),
+    /// Merged runs; the documents still wanted; the current document and record.
+    Disk { runs: Runs, left: u64, doc: Vec<u8>, id: Option<RecordId> },
 }
 
 struct Entry {
@@ -48,8 +59,8 @@ impl Entry {
         &self.bytes[..self.doc_start as usize]
     }
 
-    fn doc(&self) -> Doc<'_> {
-        Doc::trusted(&self.bytes[self.doc_start as usize..])
+    fn doc(&self) -> &[u8] {
+        &self.bytes[self.doc_start as usize..]
     }
 }
 
@@ -61,7 +72,8 @@ impl Sort {
             limits,
             entries: Vec::new(),
             held_bytes: 0,
-            next: None,
+            spill: None,
+            output: Output::Unread,
             stats: SourceStats::default(),
         }
     }
@@ -85,19 +97,29 @@ impl Sort {
                 self.cut(keep.unwrap_or(usize::MAX));
             }
             if self.held_bytes > self.limits.memory_bytes {
-                self.over_memory(keep)?;
+                self.over_memory(keep, cx)?;
             }
         }
-        self.stats.bytes_held = self.held_bytes as u64;
+        self.stats.bytes_held += self.held_bytes as u64;
         self.order();
-        if let Some(keep) = keep {
-            self.entries.truncate(keep);
-        }
-        self.next = Some(0);
+        self.output = match self.spill.take() {
+            None => {
+                if let Some(keep) = keep {
+                    self.entries.truncate(keep);
+                }
+                Output::Memory(0)
+            }
+            Some(mut spill) => {
+                self.write_run(&mut spill)?;
+                self.stats.bytes_spilled = spill.bytes();
+                let left = self.limits.count.unwrap_or(u64::MAX);
+                Output::Disk { runs: Runs::open(spill)?, left, doc: Vec::new(), id: None }
+            }
+        };
         Ok(())
     }
 
-    fn over_memory(&mut self, keep: Option<usize>) -> Result<()> {
+    fn over_memory(&mut self, keep: Option<usize>, cx: &Cx<'_>) -> Result<()> {
         if let Some(keep) = keep
             && self.entries.len() > keep
         {
@@ -106,17 +128,34 @@ impl Sort {
                 return Ok(());
             }
         }
-        let hint = if self.limits.allow_disk_use {
-            "and a sort on disk is not available for this operation."
-        } else {
-            "but did not opt in to external sorting. Aborting operation. \
-             Pass allowDiskUse:true to opt in."
-        };
-        bail!(
-            Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
-            "Sort exceeded memory limit of {} bytes, {hint}",
-            self.limits.memory_bytes
-        );
+        if !self.limits.allow_disk_use {
+            bail!(
+                Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                "Sort exceeded memory limit of {} bytes, but did not opt in to external sorting. \
+                 Aborting operation. Pass allowDiskUse:true to opt in.",
+                self.limits.memory_bytes
+            );
+        }
+        self.order();
+        let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
+        self.write_run(&mut spill)?;
+        self.spill = Some(spill);
+        Ok(())
+    }
+
+    /// Writes the ordered entries as a run: the record id before the document.
+    fn write_run(&mut self, spill: &mut Spill) -> Result<()> {
+        let mut entries = std::mem::take(&mut self.entries).into_iter();
+        self.stats.bytes_held += self.held_bytes as u64;
+        self.held_bytes = 0;
+        spill.write_run(&mut |key, value| {
+            let Some(entry) = entries.next() else { return Ok(false) };
+            key.extend_from_slice(entry.key());
+            value.push(u8::from(entry.id.is_some()));
+            value.extend_from_slice(&entry.id.map_or(0, |id| id.0).to_le_bytes());
+            value.extend_from_slice(entry.doc());
+            Ok(true)
+        })
     }
 
     fn order(&mut self) {
@@ -140,18 +179,31 @@ impl Sort {
         self.entries.truncate(keep);
     }
 
-    fn current(&self) -> Option<&Entry> {
-        self.entries.get(self.next?.checked_sub(1)?)
+    fn next_from_disk(&mut self) -> Result<bool> {
+        let Output::Disk { runs, left, doc, id } = &mut self.output else { return Ok(false) };
+        let sort = &self.sort;
+        if *left == 0 || !runs.advance(&|a, b| sort.compare(a, b))? {
+            *left = 0;
+            return Ok(false);
+        }
+        *left -= 1;
+        let (_, value) = runs.entry()?;
+        let (has_id, rest) = value.split_first().unwrap_or((&0, &[]));
+        let (number, bytes) = rest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        *id = (*has_id == 1).then(|| RecordId(i64::from_le_bytes(*number)));
+        doc.clear();
+        doc.extend_from_slice(bytes);
+        Ok(true)
     }
 }
 
 impl Source for Sort {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        if self.next.is_none() {
+        if let Output::Unread = self.output {
             self.fill(cx)?;
         }
-        let next = self.next.unwrap_or(0);
-        if next >= self.entries.len() {
+        let Output::Memory(next) = &mut self.output else { return self.next_from_disk() };
+        if *next >= self.entries.len() {
             return Ok(false);
         }
         if let Some(last) = next.checked_sub(1) {
@@ -159,20 +211,32 @@ impl Source for Sort {
             self.entries[last].bytes = Box::default();
             self.entries[last].doc_start = 0;
         }
-        self.next = Some(next + 1);
+        *next += 1;
         Ok(true)
     }
 
     fn doc(&self) -> Doc<'_> {
-        self.current().map_or(Doc::EMPTY, Entry::doc)
+        match &self.output {
+            Output::Memory(next) if *next > 0 => Doc::trusted(self.entries[next - 1].doc()),
+            Output::Disk { doc, .. } => Doc::trusted(doc),
+            _ => Doc::EMPTY,
+        }
     }
 
     fn record_id(&self) -> Option<RecordId> {
-        self.current()?.id
+        match &self.output {
+            Output::Memory(next) if *next > 0 => self.entries[next - 1].id,
+            Output::Disk { id, .. } => *id,
+            _ => None,
+        }
     }
 
     fn is_at_end(&self) -> bool {
-        self.next.is_some_and(|next| next >= self.entries.len())
+        match &self.output {
+            Output::Unread => false,
+            Output::Memory(next) => *next >= self.entries.len(),
+            Output::Disk { left, .. } => *left == 0,
+        }
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
@@ -181,7 +245,7 @@ impl Source for Sort {
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         // Once sorted the input is not read again.
-        if self.next.is_some() { Ok(()) } else { self.input.restore(cx) }
+        if let Output::Unread = self.output { self.input.restore(cx) } else { Ok(()) }
     }
 
     fn stats(&self) -> SourceStats {

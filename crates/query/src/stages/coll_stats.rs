@@ -129,7 +129,10 @@ impl Running {
             });
         }
         if spec.count {
-            out.put("count", stats.count);
+            match i32::try_from(stats.count) {
+                Ok(count) => out.put("count", count),
+                Err(_) => out.put("count", stats.count),
+            }
         }
         Ok(())
     }

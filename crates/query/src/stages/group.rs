@@ -1,20 +1,20 @@
 //! `$group`: one document for each distinct `_id`, with accumulators over its documents.
 //!
 //! Groups are found by the hash of their key (equal numbers of different types are one key; the first
-//! one seen represents it) and chained where hashes meet. Memory is counted; beyond the limit the
-//! operation fails, as a server without disk use does.
+//! one seen represents it) and chained where hashes meet. When memory is full all groups go to disk as a
+//! run ordered by key, with partial states; in the end the runs are merged key by key.
 
 use std::{collections::HashMap, sync::Arc};
 
 use nagi_bson::{ValueBuf, compare};
-use nagi_error::Error;
 use nagi_lang::{
     accum::{AccumSpec, Accumulator, parse_group_key},
     expr::{Deps, Expr},
 };
+use nagi_store::Spill;
 
 use super::prelude::*;
-use crate::limits::SORT_MEMORY_BYTES_MAX;
+use crate::source::Runs;
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
 
@@ -23,6 +23,7 @@ pub(super) struct Grouping {
     pub(super) id: Expr,
     pub(super) fields: Vec<(Box<str>, AccumSpec)>,
     pub(super) allow_disk_use: bool,
+    pub(super) memory_bytes_max: usize,
 }
 
 /// A `$group` and the text that explain prints.
@@ -55,7 +56,12 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Some(id) = id else {
         bail!(Code::Location(15955), "a group specification must include an _id");
     };
-    let grouping = Grouping { id, fields, allow_disk_use: cx.allow_disk_use };
+    let grouping = Grouping {
+        id,
+        fields,
+        allow_disk_use: cx.allow_disk_use,
+        memory_bytes_max: cx.memory_bytes_max,
+    };
     Ok(Box::new(Group { grouping: Arc::new(grouping), text: doc.to_buf() }))
 }
 
@@ -67,7 +73,8 @@ impl Stage for Group {
             groups: Vec::new(),
             heads: HashMap::default(),
             held_bytes: 0,
-            next: None,
+            spill: None,
+            output: Output::Unread,
             out: Vec::new(),
             arena: Bump::new(),
         })
@@ -91,9 +98,20 @@ struct Running {
     /// The newest group of each hash.
     heads: HashMap<u64, u32, foldhash::fast::RandomState>,
     held_bytes: usize,
-    next: Option<usize>,
+    spill: Option<Spill>,
+    output: Output,
     out: Vec<u8>,
     arena: Bump,
+}
+
+/// What is being read once the input is at its end.
+enum Output {
+    /// The input is not read yet.
+    Unread,
+    /// The next group to write.
+    Memory(usize),
+    /// Runs of partial groups by key; whether one that is not used yet is current.
+    Disk { runs: Runs, pending: bool },
 }
 
 struct OneGroup {
@@ -120,12 +138,100 @@ impl Running {
                 self.held_bytes += state.bytes().saturating_sub(before);
             }
             self.arena.reset();
-            if self.held_bytes > SORT_MEMORY_BYTES_MAX {
-                return Err(over_memory(grouping.allow_disk_use));
+            if self.held_bytes > self.grouping.memory_bytes_max {
+                self.over_memory(cx)?;
             }
         }
-        self.next = Some(0);
+        self.heads = HashMap::default();
+        self.output = match self.spill.take() {
+            None => Output::Memory(0),
+            Some(mut spill) => {
+                self.write_run(&mut spill)?;
+                Output::Disk { runs: Runs::open(spill)?, pending: false }
+            }
+        };
         Ok(())
+    }
+
+    fn over_memory(&mut self, cx: &Cx<'_>) -> Result<()> {
+        if !self.grouping.allow_disk_use {
+            bail!(
+                Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                "Exceeded memory limit for $group, but didn't allow external sort. Pass \
+                 allowDiskUse:true to opt in."
+            );
+        }
+        let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
+        self.write_run(&mut spill)?;
+        self.spill = Some(spill);
+        Ok(())
+    }
+
+    /// Writes all groups by key, with the partial states as an array, and forgets them.
+    fn write_run(&mut self, spill: &mut Spill) -> Result<()> {
+        let mut groups = std::mem::take(&mut self.groups);
+        self.heads.clear();
+        self.held_bytes = 0;
+        groups.sort_by(|a, b| compare::values(a.key.value(), b.key.value()));
+        let mut groups = groups.into_iter();
+        spill.write_run(&mut |key, value| {
+            let Some(group) = groups.next() else { return Ok(false) };
+            DocWriter::new(key).put("", group.key.value());
+            let mut partials = DocWriter::new(value);
+            for (at, state) in group.states.iter().enumerate() {
+                state.partial(partials.slot(&at.to_string()));
+            }
+            Ok(true)
+        })
+    }
+
+    /// Combines the partial groups of the next key and writes the result.
+    fn next_from_disk(&mut self) -> Result<bool> {
+        let Output::Disk { runs, pending } = &mut self.output else { return Ok(false) };
+        if !*pending && !runs.advance(&key_order)? {
+            return Ok(false);
+        }
+        let key = runs.entry()?.0.to_vec();
+        let fields = &self.grouping.fields;
+        let mut states: Vec<Box<dyn Accumulator>> =
+            fields.iter().map(|(_, accum)| accum.new_state()).collect();
+        loop {
+            let partials = Doc::trusted(runs.entry()?.1);
+            for element in partials {
+                let at = element.name().parse::<usize>().ok();
+                if let Some(state) = at.and_then(|at| states.get_mut(at)) {
+                    state.merge(element.value())?;
+                }
+            }
+            *pending = runs.advance(&key_order)?;
+            if !*pending || key_order(runs.entry()?.0, &key).is_ne() {
+                break;
+            }
+        }
+        write_group(&self.grouping, key_value(&key), &mut states, &mut self.out);
+        Ok(true)
+    }
+}
+
+fn key_value(key: &[u8]) -> Value<'_> {
+    Doc::trusted(key).first().map_or(Value::Null, |element| element.value())
+}
+
+fn key_order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    compare::values(key_value(a), key_value(b))
+}
+
+fn write_group(
+    grouping: &Grouping,
+    key: Value<'_>,
+    states: &mut [Box<dyn Accumulator>],
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    let mut out = DocWriter::new(out);
+    out.put("_id", key);
+    for ((name, _), state) in grouping.fields.iter().zip(states) {
+        state.finish(out.slot(name));
     }
 }
 
@@ -154,34 +260,15 @@ fn find(
     groups.len() - 1
 }
 
-fn over_memory(allow_disk_use: bool) -> Error {
-    let hint = if allow_disk_use {
-        "and a group on disk is not available for this operation"
-    } else {
-        "but didn't allow external sort. Pass allowDiskUse:true to opt in"
-    };
-    Error::new(
-        Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
-        format!("Exceeded memory limit for $group, {hint}."),
-    )
-}
-
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        if self.next.is_none() {
+        if let Output::Unread = self.output {
             self.fill(cx)?;
-            self.heads = HashMap::default();
         }
-        let next = self.next.unwrap_or(0);
-        let Some(group) = self.groups.get_mut(next) else { return Ok(false) };
-        self.next = Some(next + 1);
-        self.out.clear();
-        let mut out = DocWriter::new(&mut self.out);
-        out.put("_id", group.key.value());
-        for ((name, _), state) in self.grouping.fields.iter().zip(&mut group.states) {
-            state.finish(out.slot(name));
-        }
-        out.finish();
+        let Output::Memory(next) = &mut self.output else { return self.next_from_disk() };
+        let Some(group) = self.groups.get_mut(*next) else { return Ok(false) };
+        *next += 1;
+        write_group(&self.grouping, group.key.value(), &mut group.states, &mut self.out);
         group.states = Vec::new();
         Ok(true)
     }
@@ -195,6 +282,6 @@ impl Source for Running {
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        if self.next.is_some() { Ok(()) } else { self.input.restore(cx) }
+        if let Output::Unread = self.output { self.input.restore(cx) } else { Ok(()) }
     }
 }

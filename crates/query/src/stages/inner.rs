@@ -19,6 +19,7 @@ pub(super) struct Inner {
     pipeline: Pipeline,
     depth: u32,
     allow_disk_use: bool,
+    memory_bytes_max: usize,
 }
 
 impl Inner {
@@ -37,12 +38,14 @@ impl Inner {
             lets: &lets,
             depth: cx.depth + 1,
             allow_disk_use: cx.allow_disk_use,
+            memory_bytes_max: cx.memory_bytes_max,
             within,
         };
         let pipeline = Pipeline::parse(stages, &mut inner)?;
         let depth = cx.depth + 1;
         let allow_disk_use = cx.allow_disk_use;
-        Ok(Inner { namespace, lets, pipeline, depth, allow_disk_use })
+        let memory_bytes_max = cx.memory_bytes_max;
+        Ok(Inner { namespace, lets, pipeline, depth, allow_disk_use, memory_bytes_max })
     }
 
     /// Opens it, with `extra` as a condition on the collection's documents. `cx` has the values of the
@@ -51,17 +54,17 @@ impl Inner {
         let catalog = cx.store.catalog();
         let collection = catalog.collection(&self.namespace).cloned();
         let opener = Opener::default();
+        let disk = (self.allow_disk_use, self.memory_bytes_max);
         if collection.as_ref().is_some_and(|c| c.is_view()) {
             let (collection, stages) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
             let view = self.parse_view(&stages)?;
-            let below = aggregate::assemble(collection, &view, None, None, true, cx)?;
+            let below = aggregate::assemble(collection, &view, None, None, disk, cx)?;
             let mut source = view.open(below.planned, plan::open(&below.plan.root, &opener));
             if let Some(filter) = extra {
                 source = Box::new(Filtered::new(source, std::sync::Arc::new(filter)));
             }
             return Ok(self.pipeline.open(0, source));
         }
-        let disk = self.allow_disk_use;
         let own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
         Ok(self.pipeline.open(own.planned, plan::open(&own.plan.root, &opener)))
     }
@@ -73,6 +76,7 @@ impl Inner {
             lets: &self.lets,
             depth: self.depth,
             allow_disk_use: self.allow_disk_use,
+            memory_bytes_max: self.memory_bytes_max,
             within: Within::Top,
         };
         Pipeline::parse(stages.as_array(), &mut cx)

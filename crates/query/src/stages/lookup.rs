@@ -175,19 +175,15 @@ struct Running {
 /// The condition that a local document puts on foreign ones: equal to one of its values.
 fn equality(doc: Doc<'_>, local: &FieldPath, foreign: &FieldPath) -> Result<Filter> {
     let mut values = Vec::new();
-    let mut is_array = false;
     path::any(doc, local, Leaf::Whole, &mut |value, _| {
         match value {
-            Value::Array(array) => {
-                is_array = true;
-                values.extend(array.iter().map(ValueBuf::new));
-            }
+            Value::Array(array) => values.extend(array.iter().map(ValueBuf::new)),
             Value::Missing => {}
             value => values.push(ValueBuf::new(value)),
         }
         Ok(false)
     })?;
-    if values.is_empty() && !is_array {
+    if values.is_empty() {
         values.push(ValueBuf::new(Value::Null));
     }
     for value in &mut values {

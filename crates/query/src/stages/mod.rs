@@ -105,12 +105,16 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &refused::CHANGE_STREAM,
     &coll_stats::COLL_STATS,
     &count::COUNT,
+    &refused::CURRENT_OP,
     &documents::DOCUMENTS,
     &facet::FACET,
+    &refused::GEO_NEAR,
     &graph_lookup::GRAPH_LOOKUP,
     &group::GROUP,
     &index_stats::INDEX_STATS,
     &limit::LIMIT,
+    &refused::LIST_LOCAL_SESSIONS,
+    &refused::LIST_SESSIONS,
     &lookup::LOOKUP,
     &match_::MATCH,
     &merge::MERGE,
@@ -155,6 +159,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) depth: u32,
     /// Whether blocking stages may write to disk.
     pub(crate) allow_disk_use: bool,
+    /// Memory of each blocking stage.
+    pub(crate) memory_bytes_max: usize,
     /// The kind of pipeline around it, for placement errors.
     pub(crate) within: Within,
 }

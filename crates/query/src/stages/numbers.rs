@@ -2,13 +2,16 @@
 
 use nagi_bson::Value;
 
-/// The value as a whole number; doubles and decimals are cut towards zero, huge ones saturate.
+/// The value as a whole number; doubles are cut towards zero, decimals rounded, huge
+/// ones saturate, NaN is the least.
 pub(super) fn whole(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Int32(n) => Some(i64::from(n)),
         Value::Int64(n) => Some(n),
+        Value::Double(n) if n.is_nan() => Some(i64::MIN),
         Value::Double(n) => Some(n as i64),
-        Value::Decimal128(d) => Some(d.to_f64() as i64),
+        Value::Decimal128(d) if d.is_nan() => Some(i64::MIN),
+        Value::Decimal128(d) => Some(d.to_f64().round_ties_even() as i64),
         _ => None,
     }
 }

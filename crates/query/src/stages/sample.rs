@@ -29,9 +29,6 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         size = Some(number as u64);
     }
     match size {
-        Some(0) => {
-            bail!(Code::Location(28747), "size argument to $sample must be a positive integer")
-        }
         Some(size) => Ok(Box::new(Sample { size })),
         None => bail!(Code::Location(28749), "$sample stage must specify a size"),
     }

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use nagi_lang::sort::SortSpec;
 
 use super::prelude::*;
-use crate::{
-    limits::SORT_MEMORY_BYTES_MAX,
-    source::{self, SortLimits},
-};
+use crate::source::{self, SortLimits};
 
 pub(super) static SORT: StageSpec = StageSpec { name: "$sort", place: Place::Anywhere, parse };
 
@@ -17,6 +14,7 @@ pub(crate) struct Sort {
     pub(crate) spec: Arc<SortSpec>,
     text: DocBuf,
     allow_disk_use: bool,
+    memory_bytes_max: usize,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -24,11 +22,24 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         bail!(Code::Location(15973), "the $sort key specification must be an object");
     };
     check(doc)?;
-    let spec = SortSpec::parse(doc)?;
+    let spec = SortSpec::parse(whole(doc).as_doc())?;
+    crate::find::check_meta(&spec)?;
     if spec.is_empty() {
         bail!(Code::Location(15976), "$sort stage must have at least one sort key");
     }
-    Ok(Box::new(Sort::new(Arc::new(spec), doc.to_buf(), cx.allow_disk_use)))
+    Ok(Box::new(Sort::new(Arc::new(spec), doc.to_buf(), cx)))
+}
+
+/// The specification with its directions as whole numbers.
+fn whole(doc: Doc<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for element in doc {
+            match super::numbers::whole(element.value()) {
+                Some(direction) => out.put(element.name(), direction),
+                None => out.put(element.name(), element.value()),
+            }
+        }
+    })
 }
 
 /// The stage's own codes for directions; the rest is the specification's.
@@ -39,13 +50,17 @@ fn check(doc: Doc<'_>) -> Result<()> {
                 Code::Location(17312),
                 "$meta is the only expression supported by $sort right now"
             ),
+            Value::Doc(meta) if meta.count() > 1 => bail!(
+                Code::FAILED_TO_PARSE,
+                "Cannot have additional keys in a $meta sort specification"
+            ),
             Value::Doc(_) => {}
             value if !value.is_number() => bail!(
                 Code::Location(15974),
                 "$sort key ordering must be specified using a number or {{$meta: 'textScore'}}"
             ),
             value => {
-                if !matches!(nagi_bson::number::as_f64(value), Some(n) if n == 1.0 || n == -1.0) {
+                if !matches!(super::numbers::whole(value), Some(1 | -1)) {
                     bail!(
                         Code::Location(15975),
                         "$sort key ordering must be 1 (for ascending) or -1 (for descending)"
@@ -58,8 +73,13 @@ fn check(doc: Doc<'_>) -> Result<()> {
 }
 
 impl Sort {
-    pub(super) fn new(spec: Arc<SortSpec>, text: DocBuf, allow_disk_use: bool) -> Sort {
-        Sort { spec, text, allow_disk_use }
+    pub(super) fn new(spec: Arc<SortSpec>, text: DocBuf, cx: &PipelineCx<'_>) -> Sort {
+        Sort {
+            spec,
+            text,
+            allow_disk_use: cx.allow_disk_use,
+            memory_bytes_max: cx.memory_bytes_max,
+        }
     }
 
     /// Whether a plan may take it over.
@@ -75,7 +95,7 @@ impl Sort {
     ) -> Box<dyn Source> {
         let limits = SortLimits {
             count,
-            memory_bytes: SORT_MEMORY_BYTES_MAX,
+            memory_bytes: self.memory_bytes_max,
             allow_disk_use: self.allow_disk_use,
         };
         Box::new(source::Sort::new(input, self.spec.clone(), limits))

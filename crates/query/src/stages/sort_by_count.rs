@@ -41,12 +41,17 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let id = Expr::parse(spec, &mut cx.lang())?;
     let count = AccumSpec::parse("$sum", Value::Int32(1), &mut cx.lang())?;
     let fields = vec![("count".into(), count)];
-    let grouping = Grouping { id, fields, allow_disk_use: cx.allow_disk_use };
+    let grouping = Grouping {
+        id,
+        fields,
+        allow_disk_use: cx.allow_disk_use,
+        memory_bytes_max: cx.memory_bytes_max,
+    };
     let order = doc! { "count": -1 };
     let sort = SortSpec::parse(order.as_doc())?;
     Ok(Box::new(SortByCount {
         group: Group { grouping: Arc::new(grouping), text: DocBuf::new() },
-        sort: Sort::new(Arc::new(sort), order, cx.allow_disk_use),
+        sort: Sort::new(Arc::new(sort), order, cx),
         text: ValueBuf::new(spec),
     }))
 }

@@ -6,7 +6,7 @@ use nagi_error::Result;
 use nagi_lang::expr::Vars;
 use nagi_store::{Durability, Namespace, Store};
 
-use super::{Selection, Tally, in_chunks, target, with_txn};
+use super::{How, Selection, Tally, in_chunks, target, with_txn};
 use crate::{plan::Hint, source::Env};
 
 /// One element of `deletes`.
@@ -42,9 +42,10 @@ pub fn delete(
     let Some(collection) = target(store, namespace)? else { return Ok(0) };
     let values = selection.lets.values();
     let vars = Vars::new(&values);
+    let how = How { durability, bypass_validation: true };
     if !statement.multi {
         let mut old = Vec::new();
-        return with_txn(store, durability, env, &mut |txn| {
+        return with_txn(store, how, env, &mut |txn| {
             let found = selection.first(&collection, txn, &vars, env, &mut old)?;
             let Some(id) = found else { return Ok(0) };
             txn.delete(&collection, id, Doc::trusted(&old))?;
@@ -53,7 +54,7 @@ pub fn delete(
     }
     let ids = selection.all(store, &collection, &vars, env)?;
     let mut arena = Bump::new();
-    let tally = in_chunks(store, &collection, &ids, durability, env, &mut |txn, id, doc| {
+    let tally = in_chunks(store, &collection, &ids, how, env, &mut |txn, id, doc| {
         arena.reset();
         if selection.matching(doc, &vars, &arena, env)?.is_none() {
             return Ok(Tally::default());

@@ -12,7 +12,7 @@ use nagi_lang::{
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 
 use super::{
-    UPSERT_RETRIES, target,
+    How, UPSERT_RETRIES, target,
     update::{Prepared, UpdateStatement, prepare},
     update_cx, with_txn,
 };
@@ -35,6 +35,8 @@ pub struct FindAndModifyRequest<'a> {
     pub upsert: bool,
     pub hint: Option<Hint<'a>>,
     pub let_vars: Doc<'a>,
+    /// Do not check the collection's validator.
+    pub bypass_validation: bool,
 }
 
 impl<'a> FindAndModifyRequest<'a> {
@@ -51,6 +53,7 @@ impl<'a> FindAndModifyRequest<'a> {
             upsert: false,
             hint: None,
             let_vars: Doc::EMPTY,
+            bypass_validation: false,
         }
     }
 
@@ -117,9 +120,10 @@ pub fn find_and_modify(
     let values = prepared.selection.lets.values();
     let vars = Vars::new(&values);
     let run = Run { request, prepared: &prepared, projection, collection, vars: &vars, env };
+    let how = How { durability, bypass_validation: request.bypass_validation };
     let mut tries = 0;
     loop {
-        let outcome = with_txn(store, durability, env, &mut |txn| run.once(txn));
+        let outcome = with_txn(store, how, env, &mut |txn| run.once(txn));
         match outcome {
             Err(error)
                 if request.upsert

@@ -144,15 +144,28 @@ fn update_cx<'a>(vars: &'a Vars<'a>, arena: &'a Bump, env: &Env<'_>) -> UpdateCx
     UpdateCx { vars, arena, now_ms: env.now_ms(), timestamp: seconds << 32 | 1 }
 }
 
-/// How the transactions of a statement commit.
+/// How the transactions of a statement write and commit.
+#[derive(Clone, Copy)]
+struct How {
+    durability: Durability,
+    bypass_validation: bool,
+}
+
+/// Runs a transaction of a statement.
 fn with_txn<T>(
     store: &Store,
-    durability: Durability,
+    how: How,
     env: &Env<'_>,
     f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
 ) -> Result<T> {
     let check = || env.interrupt().check();
-    store.write(WriteOptions { durability, interrupt: Some(&check), ..Default::default() }, f)
+    let options = WriteOptions {
+        durability: how.durability,
+        interrupt: Some(&check),
+        bypass_validation: how.bypass_validation,
+        ..WriteOptions::default()
+    };
+    store.write(options, f)
 }
 
 /// What a change did to one record.
@@ -168,7 +181,7 @@ fn in_chunks(
     store: &Store,
     collection: &Collection,
     ids: &[RecordId],
-    durability: Durability,
+    how: How,
     env: &Env<'_>,
     change: &mut dyn FnMut(&mut WriteTxn<'_>, RecordId, Doc<'_>) -> Result<Tally>,
 ) -> Result<Tally> {
@@ -176,7 +189,7 @@ fn in_chunks(
     let mut total = Tally::default();
     let (mut doc, mut buf) = (Vec::new(), Vec::new());
     while !rest.is_empty() {
-        let (done, tally, error) = with_txn(store, durability, env, &mut |txn| {
+        let (done, tally, error) = with_txn(store, how, env, &mut |txn| {
             let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());
             for id in rest.iter().take(CHUNK_RECORDS) {
                 env.interrupt().check()?;

@@ -12,7 +12,7 @@ use nagi_lang::{
 };
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 
-use super::{Selection, Tally, UPSERT_RETRIES, in_chunks, target, update_cx, with_txn};
+use super::{How, Selection, Tally, UPSERT_RETRIES, in_chunks, target, update_cx, with_txn};
 use crate::{plan::Hint, source::Env};
 
 /// One element of `updates`.
@@ -29,6 +29,8 @@ pub struct UpdateStatement<'a> {
     pub sort: Doc<'a>,
     /// The command's `let` and the statement's constants.
     pub let_vars: Doc<'a>,
+    /// Do not check the collection's validator.
+    pub bypass_validation: bool,
 }
 
 impl<'a> UpdateStatement<'a> {
@@ -42,6 +44,7 @@ impl<'a> UpdateStatement<'a> {
             hint: None,
             sort: Doc::EMPTY,
             let_vars: Doc::EMPTY,
+            bypass_validation: false,
         }
     }
 }
@@ -105,17 +108,18 @@ pub fn update(
     let Some(collection) = collection else { return Ok(UpdateOutcome::default()) };
     let values = prepared.selection.lets.values();
     let vars = Vars::new(&values);
+    let how = How { durability, bypass_validation: statement.bypass_validation };
     let mut tries = 0;
     loop {
         let outcome = if statement.multi {
-            many(store, &collection, &prepared, &vars, durability, env)?
+            many(store, &collection, &prepared, &vars, how, env)?
         } else {
-            one(store, &collection, &prepared, &vars, durability, env)?
+            one(store, &collection, &prepared, &vars, how, env)?
         };
         if outcome.matched > 0 || !statement.upsert {
             return Ok(outcome);
         }
-        match upsert(store, &collection, &prepared, &vars, durability, env) {
+        match upsert(store, &collection, &prepared, &vars, how, env) {
             Ok(id) => {
                 return Ok(UpdateOutcome { upserted: Some(id), ..UpdateOutcome::default() });
             }
@@ -147,12 +151,12 @@ fn one(
     collection: &Arc<Collection>,
     prepared: &Prepared<'_>,
     vars: &Vars<'_>,
-    durability: Durability,
+    how: How,
     env: &Env<'_>,
 ) -> Result<UpdateOutcome> {
     let mut old = Vec::new();
     let mut new = Vec::new();
-    with_txn(store, durability, env, &mut |txn| {
+    with_txn(store, how, env, &mut |txn| {
         let mut outcome = UpdateOutcome::default();
         let found = prepared.selection.first(collection, txn, vars, env, &mut old)?;
         if let Some(id) = found {
@@ -213,13 +217,13 @@ fn many(
     collection: &Arc<Collection>,
     prepared: &Prepared<'_>,
     vars: &Vars<'_>,
-    durability: Durability,
+    how: How,
     env: &Env<'_>,
 ) -> Result<UpdateOutcome> {
     let ids = prepared.selection.all(store, collection, vars, env)?;
     let mut arena = Bump::new();
     let mut new = Vec::new();
-    let tally = in_chunks(store, collection, &ids, durability, env, &mut |txn, id, doc| {
+    let tally = in_chunks(store, collection, &ids, how, env, &mut |txn, id, doc| {
         arena.reset();
         let Some(info) = prepared.selection.matching(doc, vars, &arena, env)? else {
             return Ok(Tally::default());
@@ -240,11 +244,11 @@ fn upsert(
     collection: &Collection,
     prepared: &Prepared<'_>,
     vars: &Vars<'_>,
-    durability: Durability,
+    how: How,
     env: &Env<'_>,
 ) -> Result<ValueBuf> {
     let mut new = Vec::new();
-    with_txn(store, durability, env, &mut |txn| {
+    with_txn(store, how, env, &mut |txn| {
         prepared.insert_upsert(collection, txn, vars, env, &mut new)
     })
 }

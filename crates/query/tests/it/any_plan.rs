@@ -11,7 +11,7 @@ use nagi_store::Namespace;
 
 use crate::fixture::{Fixture, NOW_MS, doc, drain};
 
-const COLLECTIONS: u64 = 2500;
+const COLLECTIONS: u64 = 100;
 const QUERIES_EACH: u64 = 20;
 
 /// xorshift64*: the same cases in every run.
