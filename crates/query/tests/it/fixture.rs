@@ -8,9 +8,7 @@ use nagi_query::{
     AggregateRequest, Env, Execution, Explained, FindRequest, Take, Verbosity, aggregate, explain,
     find,
 };
-use nagi_store::{
-    BuildOptions, Collection, Durability, Namespace, Store, StoreOptions, WriteOptions,
-};
+use nagi_store::{BuildOptions, Namespace, Store, StoreOptions, WriteOptions};
 
 pub(crate) struct Fixture {
     pub(crate) store: Arc<Store>,
@@ -30,42 +28,24 @@ impl Fixture {
         Fixture { store, ns: Namespace::new("test", "c").unwrap() }
     }
 
-    pub(crate) fn with(docs: &[&str], indexes: &[&str]) -> Fixture {
-        let fixture = Fixture::new();
-        for index in indexes {
-            fixture.index(index);
-        }
-        for text in docs {
-            fixture.insert(text).unwrap();
-        }
-        fixture
-    }
-
-    pub(crate) fn collection(&self) -> Arc<Collection> {
-        self.store.collection_or_create(&self.ns).unwrap()
-    }
-
     pub(crate) fn insert(&self, text: &str) -> Result<()> {
-        self.insert_doc(&self.ns, doc(text).as_doc())
+        self.insert_doc("c", doc(text).as_doc())
     }
 
-    pub(crate) fn insert_into(&self, name: &str, text: &str) {
-        let ns = Namespace::new("test", name).unwrap();
-        self.insert_doc(&ns, doc(text).as_doc()).unwrap();
-    }
-
-    fn insert_doc(&self, ns: &Namespace, doc: Doc<'_>) -> Result<()> {
-        let collection = self.store.collection_or_create(ns)?;
-        let options = WriteOptions { durability: Durability::Buffered, ..Default::default() };
+    pub(crate) fn insert_doc(&self, name: &str, doc: Doc<'_>) -> Result<()> {
+        let ns = Namespace::new("test", name)?;
+        let collection = self.store.collection_or_create(&ns)?;
+        let options = WriteOptions::default();
         self.store.write(options, &mut |txn| txn.insert(&collection, doc).map(|_| ()))
     }
 
-    /// Creates an index; the name is its key pattern's text.
-    pub(crate) fn index(&self, text: &str) {
+    pub(crate) fn try_index(&self, text: &str) -> Result<()> {
         let spec = doc(text);
-        self.store
-            .create_indexes(&self.ns, &[spec.as_doc()], BuildOptions::default())
-            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        self.store.create_indexes(&self.ns, &[spec.as_doc()], BuildOptions::default()).map(|_| ())
+    }
+
+    pub(crate) fn index(&self, text: &str) {
+        self.try_index(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
     pub(crate) fn find(&self, request: &FindRequest<'_>) -> Result<Vec<DocBuf>> {
@@ -73,49 +53,38 @@ impl Fixture {
         drain(find(&self.store, request, &env)?, usize::MAX)
     }
 
-    pub(crate) fn find_text(&self, filter: &str, sort: &str, projection: &str) -> String {
-        let (filter, sort, projection) = (doc(filter), doc(sort), doc(projection));
-        let found = self.find(&FindRequest {
-            filter: filter.as_doc(),
-            sort: sort.as_doc(),
-            projection: projection.as_doc(),
-            ..FindRequest::new(&self.ns)
-        });
-        text(found)
+    pub(crate) fn aggregate(&self, pipeline: &str) -> Result<Vec<DocBuf>> {
+        self.aggregate_in(pipeline, nagi_query::limits::SORT_MEMORY_BYTES_MAX)
     }
 
-    pub(crate) fn aggregate(&self, pipeline: &str) -> String {
+    pub(crate) fn aggregate_in(&self, pipeline: &str, memory: usize) -> Result<Vec<DocBuf>> {
         let wrapped = doc(&format!("{{p: {pipeline}}}"));
         let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
-        let request = AggregateRequest::new(&self.ns, stages);
+        let request = AggregateRequest {
+            memory_bytes_max: memory,
+            ..AggregateRequest::new(&self.ns, stages)
+        };
         let env = Env::new(&(), NOW_MS);
-        text(aggregate(&self.store, &request, &env).and_then(|e| drain(e, usize::MAX)))
+        drain(aggregate(&self.store, &request, &env)?, usize::MAX)
     }
 
     /// The winning plan of a find: names of stages and indexes from the top.
     pub(crate) fn plan(&self, request: &FindRequest<'_>) -> String {
-        let out = self.explain(&Explained::Find(*request), Verbosity::QueryPlanner);
+        let out = self.try_explain(&Explained::Find(*request), Verbosity::QueryPlanner).unwrap();
         stages(out.get("queryPlanner").as_doc().unwrap().get("winningPlan"))
     }
 
-    pub(crate) fn plan_of(&self, filter: &str, sort: &str, projection: &str) -> String {
-        let (filter, sort, projection) = (doc(filter), doc(sort), doc(projection));
-        self.plan(&FindRequest {
-            filter: filter.as_doc(),
-            sort: sort.as_doc(),
-            projection: projection.as_doc(),
-            ..FindRequest::new(&self.ns)
-        })
-    }
-
-    pub(crate) fn explain(&self, explained: &Explained<'_>, verbosity: Verbosity) -> DocBuf {
+    pub(crate) fn try_explain(
+        &self,
+        explained: &Explained<'_>,
+        verbosity: Verbosity,
+    ) -> Result<DocBuf> {
         let env = Env::new(&(), NOW_MS);
         let mut outcome = Ok(());
         let out = DocBuf::build(|out| {
             outcome = explain(&self.store, explained, verbosity, &env, &|| 0, out);
         });
-        outcome.unwrap();
-        out
+        outcome.map(|()| out)
     }
 }
 
@@ -136,13 +105,6 @@ pub(crate) fn drain(mut execution: Execution, batch: usize) -> Result<Vec<DocBuf
             return Ok(out);
         }
         execution.save();
-    }
-}
-
-pub(crate) fn text(found: Result<Vec<DocBuf>>) -> String {
-    match found {
-        Ok(docs) => docs.iter().map(|doc| format!("{doc:?}")).collect::<Vec<_>>().join("\n"),
-        Err(error) => format!("error {error}"),
     }
 }
 

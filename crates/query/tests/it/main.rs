@@ -2,4 +2,7 @@
 
 mod any_plan;
 mod fixture;
+mod golden;
 mod recorded;
+mod spill;
+mod writes;

@@ -91,7 +91,7 @@ fn fill(fixture: &Fixture, name: &str, docs: Value<'_>) -> Option<()> {
         Value::Missing => Some(()),
         Value::Array(docs) => {
             for doc in docs.iter().filter_map(|d| d.as_doc()) {
-                fixture.insert_into(name, &json::to_canonical(doc));
+                fixture.insert_doc(name, doc).ok()?;
             }
             Some(())
         }

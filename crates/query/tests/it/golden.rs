@@ -1,0 +1,145 @@
+//! Text cases under `tests/golden/stages` and `tests/golden/explain`.
+//!
+//!   docs [name] [...]      inserts documents (into the collection "c")
+//!   index {...}            creates an index
+//!   aggregate [...]        runs a pipeline; one document a line
+//!   find {...}             runs a find with filter, sort, projection, skip, limit, hint, min, max
+//!   plan {...}             names of the stages of that find's plan from the top
+//!   bounds {...}           its index bounds
+//!   explain {...}          its plan, and what running it looked at
+
+use nagi_bson::{Doc, DocBuf, Value, json};
+use nagi_query::{Explained, FindRequest, Hint, Verbosity, stage_names};
+use nagi_testkit::golden;
+
+use crate::fixture::{Fixture, doc, stages};
+
+fn request<'r>(fixture: &'r Fixture, spec: &'r DocBuf) -> FindRequest<'r> {
+    let part = |name: &str| spec.get(name).as_doc().unwrap_or(Doc::EMPTY);
+    let number = |name: &str| match spec.get(name) {
+        Value::Int32(n) => Some(n as u64),
+        _ => None,
+    };
+    FindRequest {
+        filter: part("filter"),
+        sort: part("sort"),
+        projection: part("projection"),
+        skip: number("skip").unwrap_or(0),
+        limit: number("limit"),
+        hint: Hint::parse(spec.get("hint")).unwrap(),
+        min: part("min"),
+        max: part("max"),
+        return_key: spec.get("returnKey").is_truthy(),
+        show_record_id: spec.get("showRecordId").is_truthy(),
+        ..FindRequest::new(&fixture.ns)
+    }
+}
+
+fn lines(found: nagi_error::Result<Vec<DocBuf>>) -> String {
+    match found {
+        Ok(docs) if docs.is_empty() => "(nothing)".to_owned(),
+        Ok(docs) => {
+            let lines: Vec<String> = docs.iter().map(|d| json::to_relaxed(d.as_doc())).collect();
+            lines.join("\n")
+        }
+        Err(error) => format!("error {error}"),
+    }
+}
+
+fn array(input: &str) -> DocBuf {
+    doc(&format!("{{a: {input}}}"))
+}
+
+fn insert(fixture: &Fixture, input: &str) -> String {
+    let (name, list) = match input.split_once(' ') {
+        Some((name, list)) if !name.starts_with('[') => (name, list),
+        _ => ("c", input),
+    };
+    let wrapped = array(list);
+    let Value::Array(docs) = wrapped.get("a") else { return "no array".to_owned() };
+    for document in docs.iter() {
+        let Value::Doc(document) = document else { return "no document".to_owned() };
+        if let Err(error) = fixture.insert_doc(name, document) {
+            return format!("error {error}");
+        }
+    }
+    format!("{} inserted", docs.count())
+}
+
+fn winning(out: &DocBuf) -> Value<'_> {
+    out.get("queryPlanner").as_doc().map_or(Value::Missing, |planner| planner.get("winningPlan"))
+}
+
+fn bounds(plan: Value<'_>) -> String {
+    let Value::Doc(plan) = plan else { return String::new() };
+    if let Value::Doc(bounds) = plan.get("indexBounds") {
+        let name = plan.get("indexName").as_str().unwrap_or("");
+        return format!("{name} {}", json::to_relaxed(bounds));
+    }
+    match plan.get("inputStages") {
+        Value::Array(inputs) => inputs.iter().map(bounds).collect::<Vec<_>>().join("\n"),
+        _ => bounds(plan.get("inputStage")),
+    }
+}
+
+fn explained(out: &DocBuf) -> String {
+    let Value::Doc(stats) = out.get("executionStats") else { return "no statistics".to_owned() };
+    let shown = ["nReturned", "totalKeysExamined", "totalDocsExamined"]
+        .map(|name| format!("{name} {:?}", stats.get(name)));
+    format!("{}\n{}", stages(winning(out)), shown.join(" "))
+}
+
+fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
+    match verb {
+        "docs" => insert(fixture, input),
+        "index" => match fixture.try_index(input) {
+            Ok(()) => "created".to_owned(),
+            Err(error) => format!("error {error}"),
+        },
+        "aggregate" => lines(fixture.aggregate(input)),
+        "find" => {
+            let spec = doc(input);
+            lines(fixture.find(&request(fixture, &spec)))
+        }
+        "plan" | "bounds" | "explain" => {
+            let spec = doc(input);
+            let explain = Explained::Find(request(fixture, &spec));
+            match fixture.try_explain(&explain, Verbosity::ExecutionStats) {
+                Ok(out) if verb == "plan" => stages(winning(&out)),
+                Ok(out) if verb == "bounds" => bounds(winning(&out)),
+                Ok(out) => explained(&out),
+                Err(error) => format!("error {error}"),
+            }
+        }
+        other => panic!("unknown verb {other}"),
+    }
+}
+
+fn run_catalogue(name: &str) {
+    let mut fixture = Fixture::new();
+    golden::run_files(&golden::dir(name), &mut |_, verb, input| {
+        if verb == "begin" {
+            fixture = Fixture::new();
+            return String::new();
+        }
+        run(&fixture, verb, input)
+    });
+}
+
+#[test]
+fn stages_answer_as_written() {
+    run_catalogue("stages");
+}
+
+#[test]
+fn plans_are_as_written() {
+    run_catalogue("explain");
+}
+
+#[test]
+fn every_stage_has_a_case_file() {
+    let dir = golden::dir("stages");
+    let missing: Vec<&str> =
+        stage_names().filter(|name| !dir.join(format!("{}.txt", &name[1..])).is_file()).collect();
+    assert!(missing.is_empty(), "stages without a case file: {missing:?}");
+}
