@@ -4,7 +4,7 @@
 //! that a forgotten writer still leaves valid bytes). `rollback` truncates the buffer to where the
 //! document began, as if nothing had been written.
 
-use crate::{Array, Doc, Value};
+use crate::{Array, Doc, Element, Value};
 
 /// Appends one document to a buffer.
 pub struct DocWriter<'b> {
@@ -39,6 +39,17 @@ impl<'b> DocWriter<'b> {
     /// Appends a field. A `Missing` value writes nothing.
     pub fn put<'v>(&mut self, name: &str, value: impl Into<Value<'v>>) {
         append_element(self.out, name, value.into());
+    }
+
+    /// Appends a field as it stands in another document; its value is not looked at.
+    pub fn put_element(&mut self, element: Element<'_>) {
+        append_name(self.out, element.kind_byte(), element.name());
+        self.out.extend_from_slice(element.value_bytes());
+    }
+
+    /// Appends the fields of `doc` whose bytes lie between two offsets of its [`crate::Elements`].
+    pub fn extend_between(&mut self, doc: Doc<'_>, from: usize, to: usize) {
+        self.out.extend_from_slice(&doc.as_bytes()[from..to]);
     }
 
     /// Appends every field of `doc`.
@@ -121,6 +132,12 @@ impl<'b> ArrayWriter<'b> {
         };
         self.index(value.kind() as u8);
         append_payload(self.out, value);
+    }
+
+    /// Appends the value of an element as it stands elsewhere; its name is not taken over.
+    pub fn push_element(&mut self, element: Element<'_>) {
+        self.index(element.kind_byte());
+        self.out.extend_from_slice(element.value_bytes());
     }
 
     /// Appends a document given as bytes; the copy of a find's batch.

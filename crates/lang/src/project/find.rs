@@ -148,14 +148,17 @@ impl<'a> Run<'a> {
             let name = element.name();
             let Some(at) = level.find(name) else {
                 if self.excludes {
-                    out.put(name, element.value());
+                    out.put_element(element);
                 }
                 continue;
             };
             if std::mem::replace(&mut seen[at], true) {
                 continue;
             }
-            self.existing(&level.fields[at].1, element.value(), out.slot(name))?;
+            match &level.fields[at].1 {
+                Action::Include => out.put_element(element),
+                action => self.existing(action, element.value(), out.slot(name))?,
+            }
         }
         if level.appends { self.append(level, doc, &seen, out) } else { Ok(()) }
     }

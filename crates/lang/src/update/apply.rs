@@ -147,16 +147,18 @@ impl<'a> Walk<'a> {
         let index = Index::of(&children);
         let mut done = vec![false; children.len()];
         let at_root = self.path.is_empty();
-        for element in old {
-            let name = element.name();
-            let Some(at) = index.find(&children, name) else {
-                out.put(name, element.value());
-                continue;
-            };
+        let mut elements = old.iter();
+        // Fields that stay are copied in one piece up to the next that changes.
+        let (mut copied, mut at_element) = (elements.offset(), elements.offset());
+        while let Some(element) = elements.next() {
+            let (name, begin) = (element.name(), at_element);
+            at_element = elements.offset();
+            let Some(at) = index.find(&children, name) else { continue };
             if std::mem::replace(&mut done[at], true) {
-                out.put(name, element.value());
                 continue;
             }
+            out.extend_between(old, copied, begin);
+            copied = at_element;
             let nodes = &children[at].nodes;
             if at_root && name == "_id" {
                 self.id(nodes, element.value(), out)?;
@@ -169,6 +171,7 @@ impl<'a> Walk<'a> {
             // Padded arrays could pile up: stop when the document cannot be stored anyway.
             check::size(out.len())?;
         }
+        out.extend_between(old, copied, at_element);
         for (child, done) in children.iter().zip(done) {
             if !done {
                 self.append(child, at_root, out)?;
@@ -279,13 +282,13 @@ impl<'a> Walk<'a> {
         }
         let mut wanted = wanted.into_iter().peekable();
         let mut count = 0;
-        for (at, value) in old.iter().enumerate() {
+        for (at, element) in old.elements().enumerate() {
             count = at + 1;
             match wanted.next_if(|(index, _)| *index == at) {
                 Some((_, child)) => self.below(child.name, |walk| {
-                    walk.value(&child.nodes, child.name, value, out.slot())
+                    walk.value(&child.nodes, child.name, element.value(), out.slot())
                 })?,
-                None => out.push(value),
+                None => out.push_element(element),
             }
         }
         for (at, child) in wanted {

@@ -58,7 +58,7 @@ impl AddToSet {
         let wanted: ValueSet<'_> = self.0.iter().map(ValueBuf::value).collect();
         let held: ValueSet<'_> = array.iter().filter(|value| wanted.contains(*value)).collect();
         slot.array(|out| {
-            array.iter().for_each(|value| out.push(value));
+            array.elements().for_each(|element| out.push_element(element));
             let new = self.0.iter().map(ValueBuf::value).filter(|value| !held.contains(*value));
             new.for_each(|value| out.push(value));
         });

@@ -92,7 +92,7 @@ impl Push {
         };
         if self.position.is_none() && self.sort.is_none() && self.slice.is_none() {
             slot.array(|out| {
-                array.iter().for_each(|value| out.push(value));
+                array.elements().for_each(|element| out.push_element(element));
                 self.values.iter().for_each(|value| out.push(value.value()));
             });
             return Ok(());
