@@ -154,7 +154,7 @@ await section('types', async () => {
     const bytes = await c.findOne({ _id: doc._id });
     check(`bytes of ${name}`, Buffer.from(bytes).equals(Buffer.from(BSON.serialize(doc))), bytes);
   }
-  equal('type query', await c.countDocuments({ v: { $type: 'decimal' } }), 1);
+  equal('type query', await db.collection('types').countDocuments({ v: { $type: 'decimal' } }), 1);
 });
 
 await section('indexes and admin', async () => {
