@@ -175,7 +175,7 @@ public class Crud {
         equal("indexes", db.getCollection("errors").listIndexes().into(new ArrayList<>()).size(), 2);
         db.getCollection("errors").dropIndex("u_1");
         equal("dropIndex", db.getCollection("errors").listIndexes().into(new ArrayList<>()).size(), 1);
-        equal("collStats", db.runCommand(d("collStats", "many")).getInteger("count"), 10000);
+        equal("collStats", ((Number) db.runCommand(d("collStats", "many")).get("count")).intValue(), 10000);
         equal("wire version", db.runCommand(d("hello", 1)).getInteger("maxWireVersion"), 25);
         try (ClientSession s = client.startSession()) {
             check("session", db.getCollection("crud").find(s, eq("_id", 1)).first() != null, null);
