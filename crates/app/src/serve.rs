@@ -84,6 +84,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 /// Runs a server between taking and giving back the data folder.
 fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     announce(options, log);
+    raise_descriptor_limit();
     if options.engine == EngineKind::Memory {
         return serve_data(options, args, log);
     }
@@ -156,6 +157,17 @@ fn not_written(error: &dyn std::fmt::Display) -> Failure {
         id: 8_200_003,
         message: "The data could not be written at the end",
         error: error.to_string(),
+    }
+}
+
+/// Every connection and every data file needs a descriptor: take as many as we may.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: now.maximum, maximum: now.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, wanted) {
+        log::warn!(target: "CONTROL", id = 8_200_004, error = error.to_string();
+            "The limit of open files could not be raised");
     }
 }
 
