@@ -1,5 +1,6 @@
 //! Integration tests of the document language: golden text cases, and recorded answers.
 
+mod cost;
 mod golden_accum;
 mod golden_docs;
 mod golden_expr;
