@@ -13,7 +13,10 @@ use nagi_error::{Code, Result, err};
 use nagi_lang::expr::{LetVars, Vars};
 use nagi_store::{Collection, Snapshot, Store};
 
-use crate::source::{Cx, Env, Interrupt, Source};
+use crate::{
+    limits::DOC_BYTES_MAX,
+    source::{Cx, Env, Interrupt, Source},
+};
 
 /// What the receiver of a batch did with a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +147,7 @@ impl Execution {
             if !self.root.advance(&mut cx)? {
                 return Ok(false);
             }
+            check_size(self.root.doc())?;
             match take(self.root.doc())? {
                 Take::More => {}
                 Take::Last => break,
@@ -221,6 +225,20 @@ impl Execution {
             }
         }
     }
+}
+
+/// A pipeline may make documents larger than a client can take.
+fn check_size(doc: Doc<'_>) -> Result<()> {
+    let max = DOC_BYTES_MAX + (16 << 10);
+    if doc.len() > max {
+        return Err(err!(
+            Code::BSON_OBJECT_TOO_LARGE,
+            "BSONObj size: {} (0x{:X}) is invalid. Size must be between 0 and {max}(16MB)",
+            doc.len(),
+            doc.len()
+        ));
+    }
+    Ok(())
 }
 
 /// Adds what a tree of sources looked at.

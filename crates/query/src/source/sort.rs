@@ -2,14 +2,15 @@
 //!
 //! With a limit it keeps only the best so many (twice that at most, cut back when full), so a top-k
 //! needs no memory for the rest. What does not fit in memory is written to disk in sorted runs, which
-//! are merged while they are read. Ties keep the order of the input.
+//! are merged while they are read. Keys are key strings, so comparing them is comparing bytes. Ties
+//! keep the order of the input.
 
 use std::{slice, sync::Arc};
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 use nagi_lang::sort::SortSpec;
-use nagi_store::{RecordId, Spill};
+use nagi_store::{RecordId, Spill, keystring};
 
 use super::{Cx, Source, SourceStats, runs::Runs};
 
@@ -54,7 +55,22 @@ struct Entry {
     id: Option<RecordId>,
 }
 
+/// Writes the sort key of a document as bytes whose order is the sort's.
+fn sort_key(sort: &SortSpec, doc: Doc<'_>, values: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
+    values.clear();
+    sort.key(doc, values)?;
+    for (element, part) in Doc::trusted(values).iter().zip(sort.parts()) {
+        keystring::append(element.value(), part.descending, out);
+    }
+    Ok(())
+}
+
 impl Entry {
+    /// By key, then in the order of the input.
+    fn compare(&self, other: &Entry) -> std::cmp::Ordering {
+        self.key().cmp(other.key()).then_with(|| self.order.cmp(&other.order))
+    }
+
     fn key(&self) -> &[u8] {
         &self.bytes[..self.doc_start as usize]
     }
@@ -81,12 +97,12 @@ impl Sort {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let keep = self.limits.count.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let cut_at = keep.map_or(usize::MAX, |n| n.saturating_mul(2).max(64));
-        let mut scratch = Vec::new();
+        let (mut scratch, mut values) = (Vec::new(), Vec::new());
         let mut order = 0;
         while self.input.advance(cx)? {
             let doc = self.input.doc();
             scratch.clear();
-            self.sort.key(doc, &mut scratch)?;
+            sort_key(&self.sort, doc, &mut values, &mut scratch)?;
             let doc_start = scratch.len() as u32;
             scratch.extend_from_slice(doc.as_bytes());
             self.held_bytes += scratch.len() + ENTRY_BYTES;
@@ -159,10 +175,7 @@ impl Sort {
     }
 
     fn order(&mut self) {
-        let sort = &self.sort;
-        self.entries.sort_unstable_by(|a, b| {
-            sort.compare(a.key(), b.key()).then_with(|| a.order.cmp(&b.order))
-        });
+        self.entries.sort_unstable_by(Entry::compare);
     }
 
     /// Keeps the best `keep` entries.
@@ -170,10 +183,7 @@ impl Sort {
         if keep == 0 || keep >= self.entries.len() {
             return;
         }
-        let sort = &self.sort;
-        self.entries.select_nth_unstable_by(keep - 1, |a, b| {
-            sort.compare(a.key(), b.key()).then_with(|| a.order.cmp(&b.order))
-        });
+        self.entries.select_nth_unstable_by(keep - 1, Entry::compare);
         let dropped: usize = self.entries[keep..].iter().map(|e| e.bytes.len() + ENTRY_BYTES).sum();
         self.held_bytes -= dropped;
         self.entries.truncate(keep);
@@ -181,8 +191,7 @@ impl Sort {
 
     fn next_from_disk(&mut self) -> Result<bool> {
         let Output::Disk { runs, left, doc, id } = &mut self.output else { return Ok(false) };
-        let sort = &self.sort;
-        if *left == 0 || !runs.advance(&|a, b| sort.compare(a, b))? {
+        if *left == 0 || !runs.advance(&|a, b| a.cmp(b))? {
             *left = 0;
             return Ok(false);
         }

@@ -180,6 +180,7 @@ impl Running {
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         loop {
+            cx.tick()?;
             if self.next_element() {
                 return Ok(true);
             }

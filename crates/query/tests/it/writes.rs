@@ -123,3 +123,36 @@ fn find_and_modify_gives_the_document_before_or_after() {
     assert_eq!(run(&remove), "Some({ _id: 4, a: 4, b: 1 }) 1 false");
     assert_eq!(all(&fixture, "{a: 4}").len(), 0);
 }
+
+/// Runs the statement `times` times in each of several threads at once.
+fn at_once(fixture: &Fixture, filter: &str, change: &str, upsert: bool, times: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                for _ in 0..times {
+                    let outcome = run(fixture, filter, change, false, upsert);
+                    assert!(!outcome.starts_with("error"), "{outcome}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn concurrent_increments_are_all_counted() {
+    let fixture = Fixture::new();
+    fixture.index("{key: {n: 1}, name: 'n_1'}");
+    fixture.insert("{_id: 1, n: 0}").unwrap();
+    at_once(&fixture, "{_id: 1}", "{$inc: {n: 1}}", false, 100);
+    assert_eq!(format!("{:?}", all(&fixture, "{n: 600}")), "[{ _id: 1, n: 600 }]");
+}
+
+#[test]
+fn concurrent_upserts_make_one_document() {
+    let fixture = Fixture::new();
+    fixture.index("{key: {k: 1}, name: 'k_1', unique: true}");
+    at_once(&fixture, "{k: 'x'}", "{$inc: {n: 1}}", true, 50);
+    let found = all(&fixture, "{}");
+    assert_eq!(found.len(), 1);
+    assert_eq!(format!("{:?}", found[0].get("n")), "Int32(300)");
+}
