@@ -112,7 +112,8 @@ impl Drop for Rocks {
             let _ = thread.join();
         }
         if let Err(error) = self.core.sync_log() {
-            log::error!(target: "STORAGE", error:% = error; "The journal cannot be written at close");
+            log::error!(target: "STORAGE", id = 7_702_003, error:% = error;
+                "The journal cannot be written at close");
         }
     }
 }

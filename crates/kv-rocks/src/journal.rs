@@ -124,7 +124,7 @@ impl Journal {
                 }
                 Err(error) => {
                     if state.failure.is_none() {
-                        log::error!(target: "STORAGE", error:% = error;
+                        log::error!(target: "STORAGE", id = 7_702_004, error:% = error;
                             "The journal cannot be written");
                     }
                     Some(match error {

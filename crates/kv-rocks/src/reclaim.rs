@@ -93,10 +93,11 @@ fn keep_warm(db: &Db, cache_bytes: u64, warm: Warm) -> Warm {
     };
     for space in [Space::Records, Space::Index, Space::Changes] {
         if let Err(error) = db.set_warm(space, wanted) {
-            log::warn!(target: "STORAGE", error:% = error; "The cache's policy cannot be changed");
+            log::warn!(target: "STORAGE", id = 7_702_005, error:% = error;
+                "The cache's policy cannot be changed");
         }
     }
-    log::debug!(target: "STORAGE", policy:? = wanted, data_bytes = cached_bytes;
+    log::debug!(target: "STORAGE", id = 7_702_006, policy:? = wanted, data_bytes = cached_bytes;
         "Changed which new blocks go to the cache");
     wanted
 }

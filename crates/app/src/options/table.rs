@@ -244,9 +244,9 @@ pub(super) static TABLE: &[Row] = &[
     no("storage.mmapv1.smallFiles", "smallfiles"),
     no("storage.oplogMinRetentionHours", "oplogMinRetentionHours"),
     no("storage.syncPeriodSecs", "syncdelay"),
-    only(
+    yes(
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",
-        COMPRESSORS, &["snappy"],
+        COMPRESSORS,
     ),
     no("storage.wiredTiger.collectionConfig.configString", "wiredTigerCollectionConfigString"),
     yes(

@@ -24,6 +24,8 @@ pub(crate) struct Options {
     pub(crate) engine: EngineKind,
     pub(crate) cache_bytes: Option<u64>,
     pub(crate) commit_interval_ms: u32,
+    /// Name of the compressor of documents, if it was chosen.
+    pub(crate) block_compressor: Option<String>,
     pub(crate) connection_count_max: i64,
     pub(crate) log: LogDestination,
     pub(crate) fork: bool,
@@ -65,6 +67,9 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         commit_interval_ms: number("storage.journal.commitIntervalMs")
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(COMMIT_INTERVAL_MS),
+        block_compressor: settings
+            .get("storage.wiredTiger.collectionConfig.blockCompressor")
+            .map(str::to_owned),
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
         log,
         fork,

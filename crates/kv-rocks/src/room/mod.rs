@@ -72,10 +72,11 @@ impl Room {
         if self.short.swap(short, Relaxed) != short {
             match short {
                 true => {
-                    log::warn!(target: "STORAGE", free_bytes = free, reserve_bytes = self.reserve;
+                    log::warn!(target: "STORAGE", id = 7_702_001, free_bytes = free,
+                    reserve_bytes = self.reserve;
                     "Disk is nearly full, writes are refused")
                 }
-                false => log::info!(target: "STORAGE", free_bytes = free;
+                false => log::info!(target: "STORAGE", id = 7_702_002, free_bytes = free;
                     "Disk has room again, writes are accepted"),
             }
         }
