@@ -47,6 +47,10 @@ impl Stage for AddFields {
         Mapped::boxed(input, self.fields.clone())
     }
 
+    fn changes(&self) -> Option<Vec<String>> {
+        Some(self.fields.0.root().fields().iter().map(|(name, _)| name.to_string()).collect())
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put(self.name, self.text.value());
     }

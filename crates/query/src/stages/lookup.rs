@@ -160,6 +160,10 @@ impl Stage for Shared {
         Box::new(Running { input, lookup: self.0.clone(), out: Vec::new(), arena: Bump::new() })
     }
 
+    fn changes(&self) -> Option<Vec<String>> {
+        Some(vec![self.0.to.join(".")])
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$lookup", &self.0.text);
     }

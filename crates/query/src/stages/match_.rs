@@ -23,6 +23,14 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Match { filter: Arc::new(filter), text: doc.to_buf() }))
 }
 
+impl Match {
+    /// A part of a `$match`, as a stage of its own.
+    pub(super) fn part(filter: Filter) -> Match {
+        let text = filter.to_doc();
+        Match { filter: Arc::new(filter), text }
+    }
+}
+
 impl Stage for Match {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Filtered::new(input, self.filter.clone()))

@@ -28,6 +28,7 @@ mod prelude;
 mod project;
 mod redact;
 mod refused;
+mod reorder;
 mod replace_root;
 mod sample;
 mod skip;
@@ -59,6 +60,12 @@ pub(crate) trait Stage: Send + Sync {
     /// What the optimiser and the planner may look into.
     fn step(&self) -> Step<'_> {
         Step::Other
+    }
+
+    /// The paths it may change, if all it does is to change them, document by document (or to repeat
+    /// documents): then a `$match` on other paths may come before it.
+    fn changes(&self) -> Option<Vec<String>> {
+        None
     }
 
     /// Adds the paths it reads; true if nothing else of its input can reach its output.

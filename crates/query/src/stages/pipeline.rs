@@ -6,7 +6,7 @@ use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{filter::Filter, sort::SortSpec};
 
-use super::{PipelineCx, Place, Stage, StageSpec, Step, Within, stage_spec};
+use super::{PipelineCx, Place, Stage, StageSpec, Step, Within, reorder::reorder, stage_spec};
 use crate::{
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
     source::Source,
@@ -75,23 +75,7 @@ impl Pipeline {
         for (at, row) in rows.iter().enumerate() {
             check_place(row, at, rows.len(), cx.within)?;
         }
-        let mut pipeline = Pipeline { stages };
-        pipeline.reorder();
-        Ok(pipeline)
-    }
-
-    /// Moves each `$match` before the sorts in front of it.
-    fn reorder(&mut self) {
-        for at in 1..self.stages.len() {
-            let mut at = at;
-            while at > 0
-                && matches!(self.stages[at].step(), Step::Match(_))
-                && matches!(self.stages[at - 1].step(), Step::Sort(_))
-            {
-                self.stages.swap(at, at - 1);
-                at -= 1;
-            }
-        }
+        Ok(Pipeline { stages: reorder(stages) })
     }
 
     /// What the first stages come to as filter, sort, skip and limit.

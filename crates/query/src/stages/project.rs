@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
-use nagi_lang::{expr::Eval, project::AggProjection};
+use nagi_lang::{
+    expr::Eval,
+    project::{AggProjection, Mode},
+};
 
 use super::{
     map::{Mapped, Mapper},
@@ -40,6 +43,12 @@ impl Mapper for Shape {
 impl Stage for Project {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Mapped::boxed(input, self.shape.clone())
+    }
+
+    fn changes(&self) -> Option<Vec<String>> {
+        let root = self.shape.0.root();
+        (root.mode() == Mode::Exclude)
+            .then(|| root.fields().iter().map(|(name, _)| name.to_string()).collect())
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

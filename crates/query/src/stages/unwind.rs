@@ -124,6 +124,11 @@ impl Stage for Shared {
         })
     }
 
+    fn changes(&self) -> Option<Vec<String>> {
+        let index = self.0.index_path.iter().map(|path| path.join("."));
+        Some(index.chain([self.0.path.join(".")]).collect())
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.doc("$unwind", |out| {
             let path: String = format!("${}", self.0.path.join("."));

@@ -6,10 +6,11 @@
 //!   find {...}             runs a find with filter, sort, projection, skip, limit, hint, min, max
 //!   plan {...}             names of the stages of that find's plan from the top
 //!   bounds {...}           its index bounds
+//!   pipeline [...]         stages of a pipeline as explain shows them, those of its plan first
 //!   explain {...}          its plan, and what running it looked at
 
 use nagi_bson::{Doc, DocBuf, Value, json};
-use nagi_query::{Explained, FindRequest, Hint, Verbosity, stage_names};
+use nagi_query::{AggregateRequest, Explained, FindRequest, Hint, Verbosity, stage_names};
 use nagi_testkit::golden;
 
 use crate::fixture::{Fixture, doc, stages};
@@ -89,6 +90,29 @@ fn explained(out: &DocBuf) -> String {
     format!("{}\n{}", stages(winning(out)), shown.join(" "))
 }
 
+fn pipeline(fixture: &Fixture, input: &str) -> String {
+    let wrapped = array(input);
+    let Value::Array(list) = wrapped.get("a") else { return "no array".to_owned() };
+    let request = AggregateRequest::new(&fixture.ns, list);
+    let explained = fixture.try_explain(&Explained::Aggregate(request), Verbosity::QueryPlanner);
+    let out = match explained {
+        Ok(out) => out,
+        Err(error) => return format!("error {error}"),
+    };
+    let Value::Array(all) = out.get("stages") else { return stages(winning(&out)) };
+    let mut lines = Vec::new();
+    for stage in all.iter().filter_map(|stage| stage.as_doc()) {
+        let cursor = stage.get("$cursor").as_doc().and_then(|c| c.get("queryPlanner").as_doc());
+        lines.push(match cursor {
+            Some(planner) => {
+                format!("{} {}", stages(planner.get("winningPlan")), planner.get("parsedQuery"))
+            }
+            None => json::to_relaxed(stage),
+        });
+    }
+    lines.join("\n")
+}
+
 fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
     match verb {
         "docs" => insert(fixture, input),
@@ -101,6 +125,7 @@ fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
             let spec = doc(input);
             lines(fixture.find(&request(fixture, &spec)))
         }
+        "pipeline" => pipeline(fixture, input),
         "plan" | "bounds" | "explain" => {
             let spec = doc(input);
             let explain = Explained::Find(request(fixture, &spec));
