@@ -43,15 +43,50 @@ args! { "create" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
+    if let Some(index) = args.id_index {
+        check_id_index(index)?;
+    }
     cx.server.fsync.wait(&|| cx.check())?;
-    let options = DocBuf::build(|w| {
-        for element in req.body.iter().skip(1).filter(|e| !is_generic(e.name())) {
-            // What old clients send and no release since has looked at.
-            if !matches!(element.name(), "autoIndexId" | "flags" | "idIndex") {
-                w.put(element.name(), element.value());
-            }
-        }
-    });
+    let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
+    Ok(())
+}
+
+/// The options as they are kept: without what means nothing for this kind of collection.
+fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
+    let capped = args.capped == Some(true);
+    let is_view = args.view_on.is_some();
+    for element in body.iter().skip(1).filter(|e| !is_generic(e.name())) {
+        let value = element.value();
+        match element.name() {
+            // What old clients send and no release since has looked at.
+            "autoIndexId" | "flags" | "idIndex" => {}
+            "capped" | "size" | "max" if !capped || is_view => {}
+            "capped" => out.put("capped", true),
+            "indexOptionDefaults" | "storageEngine" if is_view => {}
+            "indexOptionDefaults" if value.as_doc().is_some_and(|doc| doc.is_empty()) => {}
+            "collation" if is_simple(value) => {}
+            name => out.put(name, value),
+        }
+    }
+    if is_view && args.pipeline.is_none() {
+        out.put("pipeline", Array::EMPTY);
+    }
+}
+
+/// The simple collation is none.
+fn is_simple(collation: Value<'_>) -> bool {
+    collation.as_doc().is_some_and(|doc| doc.get("locale").as_str() == Some("simple"))
+}
+
+fn check_id_index(index: Doc<'_>) -> Result<()> {
+    let key = index.get("key").as_doc().unwrap_or(Doc::EMPTY);
+    let is_id = key.count() == 1 && crate::args::truncate(key.get("_id")) == Some(1);
+    if !is_id {
+        bail!(
+            Code::BAD_VALUE,
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
+        );
+    }
     Ok(())
 }

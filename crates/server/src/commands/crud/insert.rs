@@ -140,7 +140,9 @@ fn attempt_chunk(
 ) -> Result<Option<Written>> {
     let Some(collection) = txn.collection(ns) else { return Ok(None) };
     if collection.is_view() {
-        bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        let refused = docs.iter().enumerate().take(if ordered { 1 } else { docs.len() });
+        let errors = refused.map(|(offset, _)| (at + offset, not_on_view(ns)));
+        return Ok(Some((0, errors.collect())));
     }
     if let [doc] = docs {
         txn.insert(&collection, *doc)?;
@@ -160,6 +162,10 @@ fn attempt_chunk(
         }
     }
     Ok(Some((count, errors)))
+}
+
+fn not_on_view(ns: &Namespace) -> Error {
+    err!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
 }
 
 /// When the commit of a write with this concern may return.
