@@ -5,7 +5,7 @@ use nagi_wire::{Fault, HEADER_BYTES, frame_len};
 /// Where the buffer begins, and what it shrinks to when the connection idles.
 const SMALL_BYTES: usize = 4 * 1024;
 /// A buffer above this is not kept for the next request.
-const KEPT_BYTES_MAX: usize = 4 << 20;
+const KEPT_BYTES_MAX: usize = 256 * 1024;
 
 /// Read bytes: `bytes[start..end]`; what follows is free room, already initialised.
 #[derive(Debug)]
