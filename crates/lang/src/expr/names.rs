@@ -59,7 +59,7 @@ pub(crate) fn check_variable_read(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         bail!(Code::Location(16869), "empty variable names are not allowed");
     };
-    if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_alphabetic() {
         bail!(
             Code::Location(16870),
             "'{name}' starts with an invalid character for a variable name"
@@ -76,7 +76,7 @@ pub fn check_variable_write(name: &str) -> Result<()> {
     if name == "CURRENT" {
         return Ok(());
     }
-    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_lowercase() {
         bail!(
             Code::Location(16867),
             "'{name}' starts with an invalid character for a user variable name"

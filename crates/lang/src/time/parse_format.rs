@@ -132,12 +132,11 @@ fn part<'t>(parts: &mut Parts, specifier: char, text: &'t str) -> Option<&'t str
 }
 
 fn month_name(text: &str, short: bool) -> Option<(i64, &str)> {
-    let found = MONTHS.iter().enumerate().find_map(|(at, name)| {
+    MONTHS.iter().enumerate().find_map(|(at, name)| {
         let name = if short { &name[..3] } else { name };
         let head = text.get(..name.len())?;
         head.eq_ignore_ascii_case(name).then(|| (at as i64 + 1, &text[name.len()..]))
-    });
-    found
+    })
 }
 
 /// `+0530`, `+05:30`, `Z`; in minutes: `+330`.

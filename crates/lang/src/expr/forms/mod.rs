@@ -92,12 +92,12 @@ impl Form {
         match self {
             Form::And(args) | Form::Or(args) | Form::IfNull(args) => args.iter().for_each(visit),
             Form::Cond(args) => args.iter().for_each(visit),
-            Form::Filter(form) => form.children().into_iter().for_each(visit),
+            Form::Filter(form) => form.children().iter().for_each(visit),
             Form::Let(form) => form.children().for_each(visit),
             Form::Map(form) => form.children().into_iter().for_each(visit),
             Form::Meta(_) => {}
             Form::Percentile(shares) => visit(&shares.input),
-            Form::Reduce(form) => form.children().into_iter().for_each(visit),
+            Form::Reduce(form) => form.children().iter().for_each(visit),
             Form::Named(call) => call.children().for_each(visit),
             Form::Switch(form) => form.children().for_each(visit),
             Form::Zip(form) => form.children().for_each(visit),
@@ -113,12 +113,12 @@ impl Form {
                 args.iter_mut().try_for_each(visit)
             }
             Form::Cond(args) => args.iter_mut().try_for_each(visit),
-            Form::Filter(form) => form.children_mut().into_iter().try_for_each(visit),
+            Form::Filter(form) => form.children_mut().iter_mut().try_for_each(visit),
             Form::Let(form) => form.children_mut().try_for_each(visit),
             Form::Map(form) => form.children_mut().into_iter().try_for_each(visit),
             Form::Meta(_) => Ok(()),
             Form::Percentile(shares) => visit(&mut shares.input),
-            Form::Reduce(form) => form.children_mut().into_iter().try_for_each(visit),
+            Form::Reduce(form) => form.children_mut().iter_mut().try_for_each(visit),
             Form::Named(call) => call.children_mut().try_for_each(visit),
             Form::Switch(form) => form.children_mut().try_for_each(visit),
             Form::Zip(form) => form.children_mut().try_for_each(visit),
