@@ -200,8 +200,9 @@ pub fn aggregate(
     let values = lets.values();
     let vars = Vars::new(&values);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
-    let assembled = assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
-    let root = plan::open(&assembled.plan.root, &plan::Opener::default());
+    let mut assembled =
+        assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
+    let root = assembled.plan.start();
     let root = pipeline.open(assembled.planned, root);
     let reads = reads(assembled.collection, &assembled.plan);
     drop(values);

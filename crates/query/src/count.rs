@@ -78,8 +78,8 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     }
     let snapshot = store.snapshot()?;
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &Vars::EMPTY, env };
-    let plan = plan_count(store, request, &mut cx)?;
-    let mut source = plan::open(&plan.root, &plan::Opener::default());
+    let mut plan = plan_count(store, request, &mut cx)?;
+    let mut source = plan.start();
     let mut out = Counted { plan_summary: find::summary(&plan), ..Counted::default() };
     while source.advance(&mut cx)? {
         out.count += 1;

@@ -121,8 +121,8 @@ pub fn distinct(
     } else {
         let snapshot = store.snapshot()?;
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &Vars::EMPTY, env };
-        let plan = plan_distinct(store, request, &mut cx)?;
-        let mut source = plan::open(&plan.root, &plan::Opener::default());
+        let mut plan = plan_distinct(store, request, &mut cx)?;
+        let mut source = plan.start();
         while source.advance(&mut cx)? {
             collect(source.doc(), &path, &mut seen)?;
         }

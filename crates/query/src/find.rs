@@ -191,15 +191,16 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
     let parsed = parse(request, env.now_ms())?;
     let snapshot = store.snapshot()?;
     let spec = spec(request, &parsed, collection.clone());
-    let plan = {
+    let mut plan = {
         let values = parsed.lets.values();
         let vars = Vars::new(&values);
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         plan::plan(&spec, &mut cx)?
     };
+    let root = plan.start();
     Ok(Execution::new(Parts {
         store: store.clone(),
-        root: plan::open(&plan.root, &plan::Opener::default()),
+        root,
         snapshot,
         lets: parsed.lets,
         now_ms: env.now_ms(),

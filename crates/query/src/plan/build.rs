@@ -104,7 +104,7 @@ pub(crate) fn nothing() -> Plan {
 }
 
 fn single(root: Node) -> Plan {
-    Plan { root: Arc::new(root), rejected: Vec::new() }
+    Plan { root: Arc::new(root), rejected: Vec::new(), started: None }
 }
 
 fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -> Node {

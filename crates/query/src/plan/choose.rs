@@ -2,10 +2,10 @@
 //!
 //! Each candidate runs with the same small budget of entries it may look at. The first that delivers
 //! a first batch (101 results, or all there are) wins; if none does, the budget is quadrupled and they
-//! begin again. So the trial costs at most about twice what the best candidate needs for its first
+//! begin again. What the winner returned is kept and returned first. So the trial costs at most about twice what the best candidate needs for its first
 //! batch, times the number of candidates.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use nagi_error::Result;
 use nagi_lang::expr::Vars;
@@ -17,7 +17,10 @@ use super::{
     node::{Node, Plan},
     open::{Opener, open},
 };
-use crate::{limits::TRIAL_RESULTS, source::Cx};
+use crate::{
+    limits::TRIAL_RESULTS,
+    source::{Cx, Returned, Source, Started},
+};
 
 /// Entries each candidate may look at in the first round.
 const FIRST_BUDGET: u64 = 256;
@@ -40,8 +43,11 @@ pub(crate) fn narrowness(assignment: &Assignment) -> u32 {
 
 /// How a trial ended.
 struct Trial {
+    source: Box<dyn Source>,
+    /// What it returned.
+    returned: VecDeque<Returned>,
     results: u64,
-    /// Entries looked at per result, the measure of what is still to come.
+    /// Entries looked at.
     spent: u64,
     done: bool,
 }
@@ -49,24 +55,30 @@ struct Trial {
 pub(crate) fn choose(candidates: Vec<Node>, spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     let mut candidates: Vec<Arc<Node>> = candidates.into_iter().map(Arc::new).collect();
     if candidates.len() == 1 {
-        return Ok(Plan { root: candidates.remove(0), rejected: Vec::new() });
+        return Ok(Plan { root: candidates.remove(0), rejected: Vec::new(), started: None });
     }
     let wanted = spec.limit.map_or(TRIAL_RESULTS, |limit| limit.clamp(1, TRIAL_RESULTS));
     let mut budget = FIRST_BUDGET;
     let mut best = 0;
+    let mut started = None;
     for round in 0..ROUNDS_MAX {
         let mut trials = Vec::with_capacity(candidates.len());
         for node in &candidates {
             trials.push(run(node, wanted, budget, cx)?);
         }
         best = rank(&candidates, &trials);
-        if trials[best].done || round + 1 == ROUNDS_MAX {
+        if trials[best].done {
+            let trial = trials.swap_remove(best);
+            started = Some(Started::new(trial.returned, trial.source));
+            break;
+        }
+        if round + 1 == ROUNDS_MAX {
             break;
         }
         budget *= 4;
     }
     let root = candidates.remove(best);
-    Ok(Plan { root, rejected: candidates })
+    Ok(Plan { root, rejected: candidates, started })
 }
 
 /// The position of the best trial: done before not done, then cheap, then without blocking sort.
@@ -96,14 +108,19 @@ fn run(node: &Arc<Node>, wanted: u64, budget: u64, cx: &mut Cx<'_>) -> Result<Tr
     let mut source = open(node, &Opener::default());
     let before = cx.env.spent();
     cx.env.set_budget(Some(budget));
-    let mut trial = Trial { results: 0, spent: 0, done: false };
+    let mut results = 0;
+    let mut done = false;
+    let mut returned = VecDeque::new();
     let vars: &Vars<'_> = cx.vars;
     let mut inner = Cx { store: cx.store, reader: cx.reader, vars, env: cx.env };
-    while trial.results < wanted {
+    while results < wanted {
         match source.advance(&mut inner) {
-            Ok(true) => trial.results += 1,
+            Ok(true) => {
+                results += 1;
+                returned.push_back(Returned::of(&*source));
+            }
             Ok(false) => {
-                trial.done = true;
+                done = true;
                 break;
             }
             Err(_) if cx.env.is_exhausted() => break,
@@ -113,8 +130,7 @@ fn run(node: &Arc<Node>, wanted: u64, budget: u64, cx: &mut Cx<'_>) -> Result<Tr
             }
         }
     }
-    trial.done |= trial.results >= wanted;
+    done |= results >= wanted;
     cx.env.set_budget(None);
-    trial.spent = cx.env.spent() - before;
-    Ok(trial)
+    Ok(Trial { source, returned, results, spent: cx.env.spent() - before, done })
 }

@@ -6,15 +6,32 @@ use nagi_bson::ValueBuf;
 use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_store::{Collection, Index};
 
-use super::Intervals;
-use crate::projection::Projection;
+use super::{
+    Intervals,
+    open::{Opener, open},
+};
+use crate::{
+    projection::Projection,
+    source::{Source, Started},
+};
 
 /// A chosen plan and what explain says about the choice.
-#[derive(Clone)]
 pub(crate) struct Plan {
+    /// The plan as its trial left it, if there was one.
+    pub(super) started: Option<Started>,
     pub(crate) root: Arc<Node>,
     /// Candidates that lost the trial.
     pub(crate) rejected: Vec<Arc<Node>>,
+}
+
+impl Plan {
+    /// The plan running: where its trial left it, or from the beginning. For one use.
+    pub(crate) fn start(&mut self) -> Box<dyn Source> {
+        match self.started.take() {
+            Some(started) => Box::new(started),
+            None => open(&self.root, &Opener::default()),
+        }
+    }
 }
 
 /// One step of a plan. The inputs are nodes themselves.

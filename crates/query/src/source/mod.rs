@@ -27,6 +27,7 @@ mod runs;
 mod scan;
 mod shape;
 mod sort;
+mod started;
 
 pub(crate) use counted::{Counted, Pass};
 pub use cx::{Cx, Env, Interrupt};
@@ -39,6 +40,7 @@ pub(crate) use runs::Runs;
 pub(crate) use scan::{CollScan, Eof, IdLookup};
 pub(crate) use shape::{FromKey, Project, RecordIds};
 pub(crate) use sort::{Sort, SortLimits};
+pub(crate) use started::{Returned, Started};
 
 /// Anything that yields documents.
 pub(crate) trait Source: Send {

@@ -5,11 +5,7 @@ use nagi_lang::filter::Filter;
 use nagi_store::Namespace;
 
 use super::{Pipeline, Within, prelude::*};
-use crate::{
-    aggregate,
-    plan::{self, Opener},
-    source::Filtered,
-};
+use crate::{aggregate, source::Filtered};
 
 /// A pipeline over a collection of its own.
 pub(super) struct Inner {
@@ -53,20 +49,19 @@ impl Inner {
     pub(super) fn open(&self, extra: Option<Filter>, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
         let catalog = cx.store.catalog();
         let collection = catalog.collection(&self.namespace).cloned();
-        let opener = Opener::default();
         let disk = (self.allow_disk_use, self.memory_bytes_max);
         if collection.as_ref().is_some_and(|c| c.is_view()) {
             let (collection, stages) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
             let view = self.parse_view(&stages)?;
-            let below = aggregate::assemble(collection, &view, None, None, disk, cx)?;
-            let mut source = view.open(below.planned, plan::open(&below.plan.root, &opener));
+            let mut below = aggregate::assemble(collection, &view, None, None, disk, cx)?;
+            let mut source = view.open(below.planned, below.plan.start());
             if let Some(filter) = extra {
                 source = Box::new(Filtered::new(source, std::sync::Arc::new(filter)));
             }
             return Ok(self.pipeline.open(0, source));
         }
-        let own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
-        Ok(self.pipeline.open(own.planned, plan::open(&own.plan.root, &opener)))
+        let mut own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
+        Ok(self.pipeline.open(own.planned, own.plan.start()))
     }
 
     fn parse_view(&self, stages: &ArrayBuf) -> Result<Pipeline> {

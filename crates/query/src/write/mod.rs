@@ -94,8 +94,8 @@ impl<'a> Selection<'a> {
         doc: &mut Vec<u8>,
     ) -> Result<Option<RecordId>> {
         let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
-        let plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
-        let mut source = plan::open(&plan.root, &plan::Opener::default());
+        let mut plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
+        let mut source = plan.start();
         if !source.advance(&mut cx)? {
             return Ok(None);
         }
@@ -116,8 +116,8 @@ impl<'a> Selection<'a> {
         let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
         let spec =
             FindSpec { needed: Some(Vec::new()), ..self.spec(Some(collection.clone()), false) };
-        let plan = plan::plan(&spec, &mut cx)?;
-        let mut source = plan::open(&plan.root, &plan::Opener::default());
+        let mut plan = plan::plan(&spec, &mut cx)?;
+        let mut source = plan.start();
         let mut ids = Vec::new();
         while source.advance(&mut cx)? {
             ids.extend(source.record_id());

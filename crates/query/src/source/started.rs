@@ -1,0 +1,68 @@
+//! A source that has run already: first what it returned then, after that the rest.
+
+use std::{collections::VecDeque, slice};
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::RecordId;
+
+use super::{Cx, Source, SourceStats};
+
+/// A document that a source returned.
+pub(crate) struct Returned {
+    doc: Vec<u8>,
+    id: Option<RecordId>,
+}
+
+impl Returned {
+    /// The current document of `source`.
+    pub(crate) fn of(source: &dyn Source) -> Returned {
+        Returned { doc: source.doc().as_bytes().to_vec(), id: source.record_id() }
+    }
+}
+
+pub(crate) struct Started {
+    returned: VecDeque<Returned>,
+    /// The document that was returned last, if it is one of those.
+    current: Option<Returned>,
+    source: Box<dyn Source>,
+}
+
+impl Started {
+    pub(crate) fn new(returned: VecDeque<Returned>, source: Box<dyn Source>) -> Started {
+        Started { returned, current: None, source }
+    }
+}
+
+impl Source for Started {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        self.current = self.returned.pop_front();
+        if self.current.is_some() { Ok(true) } else { self.source.advance(cx) }
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        match &self.current {
+            Some(returned) => Doc::trusted(&returned.doc),
+            None => self.source.doc(),
+        }
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        match &self.current {
+            Some(returned) => returned.id,
+            None => self.source.record_id(),
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.returned.is_empty() && self.source.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.source)
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats::default()
+    }
+}
