@@ -20,7 +20,38 @@ const BACKFILL_MAX: usize = 1_500_000;
 /// A child of one or several nodes under one name.
 struct Child<'a> {
     name: &'a str,
-    nodes: Vec<&'a Node>,
+    nodes: Nodes<'a>,
+    /// Whether the document has a field for it, which has been written.
+    done: bool,
+}
+
+/// One node, nearly always, or several that work at the same place.
+enum Nodes<'a> {
+    One([&'a Node; 1]),
+    Several(Vec<&'a Node>),
+}
+
+impl<'a> std::ops::Deref for Nodes<'a> {
+    type Target = [&'a Node];
+
+    fn deref(&self) -> &[&'a Node] {
+        match self {
+            Nodes::One(node) => node,
+            Nodes::Several(nodes) => nodes,
+        }
+    }
+}
+
+impl<'a> Child<'a> {
+    fn new(name: &'a str, node: &'a Node) -> Child<'a> {
+        Child { name, nodes: Nodes::One([node]), done: false }
+    }
+
+    fn add(&mut self, node: &'a Node) {
+        let mut nodes = self.nodes.to_vec();
+        nodes.push(node);
+        self.nodes = Nodes::Several(nodes);
+    }
 }
 
 /// Children by name: few are looked through, many are hashed.
@@ -143,9 +174,8 @@ impl<'a> Walk<'a> {
     }
 
     fn fields(&mut self, nodes: &[&'a Node], old: Doc<'a>, out: &mut DocWriter<'_>) -> Result<()> {
-        let children = self.children(nodes)?;
+        let mut children = self.children(nodes)?;
         let index = Index::of(&children);
-        let mut done = vec![false; children.len()];
         let at_root = self.path.is_empty();
         let mut elements = old.iter();
         // Fields that stay are copied in one piece up to the next that changes.
@@ -154,7 +184,7 @@ impl<'a> Walk<'a> {
             let (name, begin) = (element.name(), at_element);
             at_element = elements.offset();
             let Some(at) = index.find(&children, name) else { continue };
-            if std::mem::replace(&mut done[at], true) {
+            if std::mem::replace(&mut children[at].done, true) {
                 continue;
             }
             out.extend_between(old, copied, begin);
@@ -172,8 +202,8 @@ impl<'a> Walk<'a> {
             check::size(out.len())?;
         }
         out.extend_between(old, copied, at_element);
-        for (child, done) in children.iter().zip(done) {
-            if !done {
+        for child in &children {
+            if !child.done {
                 self.append(child, at_root, out)?;
                 check::size(out.len())?;
             }
@@ -395,12 +425,12 @@ fn position_named(name: &str) -> Option<usize> {
 fn merge<'a>(children: &mut Vec<Child<'a>>, name: &'a str, node: &'a Node) {
     // Names come in order, so that of one node every child goes to the end.
     if children.last().is_none_or(|last| name_order(last.name, name).is_lt()) {
-        children.push(Child { name, nodes: vec![node] });
+        children.push(Child::new(name, node));
         return;
     }
     match children.binary_search_by(|child| name_order(child.name, name)) {
-        Ok(at) => children[at].nodes.push(node),
-        Err(at) => children.insert(at, Child { name, nodes: vec![node] }),
+        Ok(at) => children[at].add(node),
+        Err(at) => children.insert(at, Child::new(name, node)),
     }
 }
 

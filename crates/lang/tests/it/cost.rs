@@ -70,6 +70,21 @@ fn a_sort_key_without_arrays_allocates_nothing() {
     assert_eq!(spent.calls, 0);
 }
 
+/// The children of the root and the path that messages name; nothing per field of the document.
+#[test]
+fn an_update_of_one_field_allocates_twice() {
+    let doc = parsed("{_id: 7, a: 1, b: {c: [1, 2, 3]}, d: 'x'}");
+    let spec = parsed("{$inc: {a: 1}}");
+    let update = Update::parse(Value::Doc(spec.as_doc()), &[], &mut ParseCx::new()).expect("valid");
+    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    let cx = UpdateCx { vars: &vars, arena: &arena, now_ms: 0, timestamp: 0 };
+    let mut out = Vec::with_capacity(1024);
+    let (applied, spent) = count_allocations(|| {
+        update.apply(doc.as_doc(), MatchInfo::default(), &cx, &mut out).expect("a number")
+    });
+    assert_eq!((applied, spent.calls), (Applied::Modified, 2));
+}
+
 #[test]
 fn large_filters_are_linear() {
     let fields = DocBuf::build(|out| (0..MANY).for_each(|n| out.put(&format!("f{n}"), n)));
