@@ -70,7 +70,9 @@ pub(crate) fn run(
         Some(error) => Err(error),
         None => run_with_faults(&mut cx, &request, out),
     };
-    let done = std::mem::take(&mut cx.done);
+    let mut done = std::mem::take(&mut cx.done);
+    // An error is the last reply of a stream.
+    done.stream &= result.is_ok();
     server.metrics.active_requests.down();
     match &result {
         Ok(()) => out.put("ok", 1.0),

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod client;
+mod diagnostics;
 mod golden_commands;
 mod legacy;
 mod protocol;

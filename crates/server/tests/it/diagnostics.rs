@@ -1,0 +1,158 @@
+//! Interrupting, watching and counting: killOp, maxTimeMS, sessions, time-outs, serverStatus, log.
+
+use std::sync::Arc;
+
+use nagi_bson::{Array, Doc, DocBuf, Value, doc};
+use nagi_server::Server;
+
+use crate::client::{Client, is_ok, server};
+
+const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
+
+/// Locks writes, so that an insert waits until it is stopped.
+fn locked(server: &Arc<Server>) -> Client {
+    let mut admin = Client::new(server);
+    assert!(is_ok(&admin.run("admin", doc! { "fsync": 1, "lock": true }.as_doc())));
+    admin
+}
+
+/// Polls currentOp until an insert runs; its operation id.
+fn wait_for_insert(admin: &mut Client) -> i64 {
+    loop {
+        let reply = admin.run("admin", doc! { "currentOp": 1, "op": "insert" }.as_doc());
+        let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
+        if let Some(Value::Doc(op)) = found {
+            assert_eq!(op.get("ns").as_str(), Some("test.c"));
+            assert_eq!(op.get("active"), Value::Bool(true));
+            let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
+            return id;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn kill_op_ends_a_waiting_write() {
+    let server = server();
+    let mut admin = locked(&server);
+    let mut writer = Client::new(&server);
+    let thread = std::thread::spawn(move || {
+        writer.shell("{insert: 'c', documents: [{_id: 1}], comment: 'w'}")
+    });
+    let id = wait_for_insert(&mut admin);
+    assert!(is_ok(&admin.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
+    let reply = thread.join().unwrap();
+    assert_eq!(reply.get("code"), Value::Int32(11601));
+    assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+    assert_eq!(admin.shell("{count: 'c'}").get("n"), Value::Int32(0));
+}
+
+#[test]
+fn killing_a_session_ends_its_operations_and_cursors() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'd', documents: [{_id: 1}, {_id: 2}]}");
+    let reply = client.shell(&format!("{{find: 'd', batchSize: 1, {LSID}}}"));
+    let id = reply.get("cursor").as_doc().unwrap().get("id");
+    let mut admin = locked(&server);
+    let mut writer = Client::new(&server);
+    let insert = format!("{{insert: 'c', documents: [{{_id: 1}}], {LSID}}}");
+    let thread = std::thread::spawn(move || writer.shell(&insert));
+    wait_for_insert(&mut admin);
+    assert!(is_ok(&admin.shell("{killSessions: []}")));
+    assert_eq!(thread.join().unwrap().get("code"), Value::Int32(11601));
+    let more = client.run("test", doc! { "getMore": id, "collection": "d" }.as_doc());
+    assert_eq!(more.get("code"), Value::Int32(43));
+}
+
+#[test]
+fn time_runs_out() {
+    let server = server();
+    let _admin = locked(&server);
+    let mut writer = Client::new(&server);
+    let reply = writer.shell("{insert: 'c', documents: [{_id: 1}], maxTimeMS: 15}");
+    assert_eq!(reply.get("code"), Value::Int32(50));
+    assert_eq!(reply.get("codeName").as_str(), Some("MaxTimeMSExpired"));
+}
+
+#[test]
+fn a_cursor_belongs_to_its_session() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'd', documents: [{_id: 1}, {_id: 2}]}");
+    let reply = client.shell(&format!("{{find: 'd', batchSize: 1, {LSID}}}"));
+    let id = reply.get("cursor").as_doc().unwrap().get("id");
+    let without = client.run("test", doc! { "getMore": id, "collection": "d" }.as_doc());
+    assert_eq!(without.get("code"), Value::Int32(50737));
+    assert!(is_ok(&client.shell(&format!(
+        "{{endSessions: [{{id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}}]}}"
+    ))));
+    let gone = client.run("test", doc! { "getMore": id, "collection": "d" }.as_doc());
+    assert_eq!(gone.get("code"), Value::Int32(43));
+}
+
+/// A number inside nested documents.
+fn number(reply: &DocBuf, path: &[&str]) -> i64 {
+    let mut value = Value::Doc(reply.as_doc());
+    for name in path {
+        value = value.as_doc().unwrap_or(Doc::EMPTY).get(name);
+    }
+    match value {
+        Value::Int32(n) => i64::from(n),
+        Value::Int64(n) => n,
+        other => panic!("{path:?}: {other}"),
+    }
+}
+
+#[test]
+fn what_happens_is_counted() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1}, {_id: 2}, {_id: 3}]}");
+    client.shell("{update: 'c', updates: [{q: {}, u: {$set: {a: 1}}, multi: true}]}");
+    client.shell("{delete: 'c', deletes: [{q: {_id: 1}, limit: 1}]}");
+    client.shell("{find: 'c', batchSize: 1}");
+    client.shell("{noSuch: 1}");
+    let status = client.shell("{serverStatus: 1}");
+    for (path, expect) in [
+        (&["opcounters", "insert"][..], 3),
+        (&["opcounters", "update"], 1),
+        (&["opcounters", "delete"], 1),
+        (&["opcounters", "query"], 1),
+        (&["metrics", "document", "inserted"], 3),
+        (&["metrics", "document", "updated"], 3),
+        (&["metrics", "document", "deleted"], 1),
+        (&["metrics", "document", "returned"], 1),
+        (&["metrics", "cursor", "open", "total"], 1),
+        (&["metrics", "commands", "<UNKNOWN>"], 1),
+        (&["metrics", "commands", "insert", "total"], 1),
+        (&["connections", "current"], 1),
+        (&["opLatencies", "writes", "ops"], 3),
+    ] {
+        assert_eq!(number(&status, path), expect, "{path:?}");
+    }
+    let top = client.run("admin", doc! { "top": 1 }.as_doc());
+    let totals = top.get("totals").as_doc().unwrap().get("test.c").as_doc().unwrap();
+    assert_eq!(number(&totals.to_buf(), &["queries", "count"]), 1);
+    assert_eq!(number(&totals.to_buf(), &["total", "count"]), 4);
+}
+
+#[test]
+fn a_slow_operation_leaves_a_line() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}]}");
+    client.run("test", doc! { "profile": 0, "slowms": 0 }.as_doc());
+    client.shell("{find: 'c', filter: {a: 1}, comment: 'slow one'}");
+    let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
+    let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
+    let line = lines.iter().filter_map(|line| line.as_str()).find(|line| line.contains("slow one"));
+    let line = nagi_bson::json::parse(line.unwrap()).unwrap();
+    assert_eq!(line.get("msg").as_str(), Some("Slow query"));
+    assert_eq!(number(&line, &["id"]), 51803);
+    let attr = line.get("attr").as_doc().unwrap();
+    assert_eq!(attr.get("ns").as_str(), Some("test.c"));
+    assert_eq!(attr.get("planSummary").as_str(), Some("COLLSCAN"));
+    assert_eq!(number(&attr.to_buf(), &["docsExamined"]), 1);
+    assert_eq!(number(&attr.to_buf(), &["nreturned"]), 1);
+}
