@@ -2,8 +2,8 @@
 //!
 //! Each candidate runs with the same small budget of entries it may look at. The first that delivers
 //! a first batch (101 results, or all there are) wins; if none does, the budget is quadrupled and they
-//! begin again. What the winner returned is kept and returned first. So the trial costs at most about twice what the best candidate needs for its first
-//! batch, times the number of candidates.
+//! begin again. What the winner returned is kept and returned first. So the trial costs at most about
+//! twice what the best candidate needs for its first batch, times the number of candidates.
 
 use std::{collections::VecDeque, sync::Arc};
 
