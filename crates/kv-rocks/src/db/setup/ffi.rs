@@ -14,6 +14,8 @@ use nagi_kv::Space;
 use crate::options::{Compression, Options};
 
 const LEVELS: usize = 7;
+/// Age at which a file is worth rewriting only to drop old versions.
+const REWRITE_AFTER_S: u32 = 3600;
 /// `BlockSearchType::kAuto`.
 const SEARCH_BY_HINT: c_int = 2;
 
@@ -149,6 +151,9 @@ unsafe fn space_options(
         // Point reads of a key that is not in a memtable should not search it.
         ffi::rocksdb_options_set_memtable_prefix_bloom_size_ratio(cf, 0.02);
         ffi::rocksdb_options_set_memtable_whole_key_filtering(cf, 1);
+        // Files that held versions for a snapshot when they were written are rewritten once it is
+        // gone. With a snapshot per transaction that is every file, soon after it was written.
+        ffi::rocksdb_options_set_bottommost_file_compaction_delay(cf, REWRITE_AFTER_S);
         // Where half of the neighbours are deletions (queues, expiry), scans would wade through them.
         ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 8192, 4096);
         set_compression(cf, compression);
