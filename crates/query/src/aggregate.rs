@@ -204,7 +204,11 @@ pub fn aggregate(
         assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
     let root = assembled.plan.start();
     let root = pipeline.open(assembled.planned, root);
-    let reads = reads(assembled.collection, &assembled.plan);
+    // A pipeline that writes may replace the very collection it read; it is not parked anyway.
+    let reads = match writes(stages.as_array()) {
+        true => Vec::new(),
+        false => reads(assembled.collection, &assembled.plan),
+    };
     drop(values);
     Ok(Execution::new(Parts {
         store: store.clone(),

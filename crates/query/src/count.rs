@@ -9,7 +9,7 @@ use nagi_store::{Namespace, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
-    execution::{ExecutionStats, Take, sum_stats},
+    execution::{ExecutionStats, Take, check_still_there, sum_stats},
     find::{self, FindRequest},
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
@@ -77,7 +77,8 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
         });
     }
     let snapshot = store.snapshot()?;
-    let mut cx = Cx { store, reader: snapshot.reader(), vars: &Vars::EMPTY, env };
+    let vars = Vars::EMPTY;
+    let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut plan = plan_count(store, request, &mut cx)?;
     let mut source = plan.start();
     let mut out = Counted { plan_summary: find::summary(&plan), ..Counted::default() };
@@ -85,6 +86,7 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
         out.count += 1;
     }
     sum_stats(&mut *source, &mut out.stats);
+    check_still_there(store, &find::reads(Some(collection), &plan))?;
     Ok(out)
 }
 

@@ -10,7 +10,7 @@ use nagi_store::{Namespace, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
-    execution::{ExecutionStats, Take, sum_stats},
+    execution::{ExecutionStats, Take, check_still_there, sum_stats},
     find::{self, FindRequest},
     limits::DISTINCT_BYTES_MAX,
     plan::{self, FindSpec, Hint, Plan},
@@ -120,7 +120,8 @@ pub fn distinct(
         stats.stats = execution.stats();
     } else {
         let snapshot = store.snapshot()?;
-        let mut cx = Cx { store, reader: snapshot.reader(), vars: &Vars::EMPTY, env };
+        let vars = Vars::EMPTY;
+        let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         let mut plan = plan_distinct(store, request, &mut cx)?;
         let mut source = plan.start();
         while source.advance(&mut cx)? {
@@ -128,6 +129,8 @@ pub fn distinct(
         }
         stats.plan_summary = find::summary(&plan);
         sum_stats(&mut *source, &mut stats.stats);
+        let collection = store.collection(request.namespace);
+        check_still_there(store, &find::reads(collection, &plan))?;
     }
     seen.values.iter().for_each(|(value, _)| out.push(value.value()));
     Ok(stats)

@@ -119,6 +119,8 @@ impl Execution {
         }
         let more = self.pull(interrupt, take);
         let more = more.map_err(|error| self.explain_error(error))?;
+        // What was dropped meanwhile may have been read in part.
+        check_still_there(&self.store, &self.reads)?;
         self.done = !more && self.refused.is_none();
         Ok(more)
     }
@@ -131,7 +133,7 @@ impl Execution {
         let snapshot = match &self.snapshot {
             Some(snapshot) => snapshot.clone(),
             None => {
-                self.check_still_there()?;
+                check_still_there(&self.store, &self.reads)?;
                 self.store.snapshot()?
             }
         };
@@ -189,28 +191,6 @@ impl Execution {
         stats
     }
 
-    fn check_still_there(&self) -> Result<()> {
-        let catalog = self.store.catalog();
-        for (collection, indexes) in &self.reads {
-            let namespace = &collection.namespace;
-            let now = catalog.collection(namespace).filter(|now| now.uuid == collection.uuid);
-            let Some(now) = now else {
-                return Err(err!(
-                    Code::QUERY_PLAN_KILLED,
-                    "collection dropped. UUID {}",
-                    collection.uuid
-                ));
-            };
-            if let Some(gone) = indexes.iter().find(|name| now.index(name).is_none()) {
-                return Err(err!(
-                    Code::QUERY_PLAN_KILLED,
-                    "query plan killed :: index '{gone}' dropped"
-                ));
-            }
-        }
-        Ok(())
-    }
-
     fn explain_error(&self, error: nagi_error::Error) -> nagi_error::Error {
         match self.purpose {
             Purpose::Find => match self.reads.first() {
@@ -225,6 +205,30 @@ impl Execution {
             }
         }
     }
+}
+
+/// Collections with the names of their indexes that a plan walks.
+pub(crate) type Reads = [(Arc<Collection>, Vec<String>)];
+
+/// Fails if a collection or an index that is being read does not exist any more.
+pub(crate) fn check_still_there(store: &Store, reads: &Reads) -> Result<()> {
+    for (collection, indexes) in reads {
+        let now = store.collection(&collection.namespace);
+        let Some(now) = now.filter(|now| now.uuid == collection.uuid) else {
+            return Err(err!(
+                Code::QUERY_PLAN_KILLED,
+                "collection dropped. UUID {}",
+                collection.uuid
+            ));
+        };
+        if let Some(gone) = indexes.iter().find(|name| now.index(name).is_none()) {
+            return Err(err!(
+                Code::QUERY_PLAN_KILLED,
+                "query plan killed :: index '{gone}' dropped"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A pipeline may make documents larger than a client can take.

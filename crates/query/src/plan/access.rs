@@ -128,40 +128,28 @@ fn collect<'f>(
                 }),
             }
         }
-        Filter::Not(inner) => {
-            if let Filter::Field { path, pred } = &**inner
-                && (prefix.is_empty() || !path.has_index())
-                && !matches!(pred, Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_))
-            {
-                let path = join(prefix, path);
-                out.push(Item {
-                    path,
-                    source: Source::IsNot(pred),
-                    conjunct,
-                    element,
-                    whole: false,
-                });
-            }
-        }
+        Filter::Not(inner) => out.extend(negated(inner, prefix, conjunct, element)),
         Filter::Nor(none) => {
-            for part in none {
-                if let Filter::Field { path, pred } = part
-                    && (prefix.is_empty() || !path.has_index())
-                    && !matches!(pred, Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_))
-                {
-                    let path = join(prefix, path);
-                    out.push(Item {
-                        path,
-                        source: Source::IsNot(pred),
-                        conjunct,
-                        element,
-                        whole: false,
-                    });
-                }
-            }
+            out.extend(none.iter().filter_map(|part| negated(part, prefix, conjunct, element)));
         }
         _ => {}
     }
+}
+
+/// The item of a negated predicate.
+fn negated<'f>(
+    filter: &'f Filter,
+    prefix: &str,
+    conjunct: usize,
+    element: Option<(usize, usize)>,
+) -> Option<Item<'f>> {
+    let Filter::Field { path, pred } = filter else { return None };
+    let nested = matches!(pred, Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_));
+    if nested || (!prefix.is_empty() && path.has_index()) {
+        return None;
+    }
+    let path = join(prefix, path);
+    Some(Item { path, source: Source::IsNot(pred), conjunct, element, whole: false })
 }
 
 impl<'f> Item<'f> {

@@ -163,7 +163,6 @@ fn with_txn<T>(
         durability: how.durability,
         interrupt: Some(&check),
         bypass_validation: how.bypass_validation,
-        ..WriteOptions::default()
     };
     store.write(options, f)
 }

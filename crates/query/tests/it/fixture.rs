@@ -99,7 +99,7 @@ pub(crate) fn drain(mut execution: Execution, batch: usize) -> Result<Vec<DocBuf
             }
             taken += 1;
             out.push(doc.to_buf());
-            Ok(if taken == batch && batch % 2 == 0 { Take::Last } else { Take::More })
+            Ok(if taken == batch && batch.is_multiple_of(2) { Take::Last } else { Take::More })
         })?;
         if !more {
             return Ok(out);

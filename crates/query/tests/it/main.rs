@@ -1,5 +1,7 @@
 //! Integration tests of the query crate, on the memory engine.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod any_plan;
 mod fixture;
 mod golden;
