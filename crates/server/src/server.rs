@@ -231,6 +231,17 @@ impl Server {
         self.ops.stopping.load(Ordering::Relaxed)
     }
 
+    /// Memory of one blocking sort or group.
+    pub(crate) fn sort_memory_bytes_max(&self) -> usize {
+        let bytes = self.params.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Whether requests that do not say may write temporary files.
+    pub(crate) fn allows_disk(&self) -> bool {
+        self.params.bool("allowDiskUseByDefault")
+    }
+
     /// The feature compatibility version that tools read.
     pub(crate) fn fcv(&self) -> &'static str {
         "8.0"

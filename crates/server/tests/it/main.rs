@@ -1,5 +1,7 @@
 //! The server in process, on the memory engine: frames in, frames out.
 
+#![allow(clippy::unwrap_used, reason = "a test ends when something is not as it must be")]
+
 mod allocations;
 mod client;
 mod diagnostics;

@@ -124,6 +124,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let own = own_stages::replace(cx, req, &args)?;
     let execution = {
         let mut request = args.request(&ns)?;
+        let host = cx.server.host_and_port();
+        request.host = &host;
+        request.memory_bytes_max = cx.server.sort_memory_bytes_max();
+        request.allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.server.allows_disk());
         if let Some(own) = &own {
             request.pipeline = own.as_array();
         }

@@ -3,11 +3,11 @@
 //! The reply is a cursor with one row a statement. Inserts that follow one another on one collection
 //! go through the insert command's chunks.
 
-use nagi_store::{Durability, Namespace};
+use nagi_store::Namespace;
 
 use super::insert::{How, durability, insert_all};
 use super::outcome::{check_batch, ends_command};
-use super::update::{end_durability, update_one};
+use super::update::{end_durability, how, update_one};
 use super::{delete, update};
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
@@ -201,13 +201,14 @@ fn run_all(
         let ns = &namespaces[statements[at].ns_index];
         let run_len = insert_run(&statements[at..]);
         if run_len > 0 {
-            let how = How { durability: durability(concern), bypass: args.bypass == Some(true) };
+            let how = how(durability(concern), args.bypass);
             run_inserts(cx, ns, &statements[at..at + run_len], at, ordered, how, report)?;
             at += run_len;
             continue;
         }
         let last = at + 1 == statements.len();
-        run_one(cx, ns, &statements[at].op, at, let_vars, end_durability(concern, last), report)?;
+        let how = how(end_durability(concern, last), args.bypass);
+        run_one(cx, ns, &statements[at].op, at, let_vars, how, report)?;
         at += 1;
     }
     Ok(())
@@ -257,12 +258,12 @@ fn run_one(
     op: &Op<'_>,
     at: usize,
     let_vars: Doc<'_>,
-    durability: Durability,
+    how: How,
     report: &mut Report,
 ) -> Result<()> {
     let result = match op {
         Op::Insert(_) => return Ok(()),
-        Op::Update(statement) => update_one(cx, ns, statement, let_vars, durability).map(|done| {
+        Op::Update(statement) => update_one(cx, ns, statement, let_vars, how).map(|done| {
             let upserted = u64::from(done.upserted.is_some());
             report.totals.matched += done.matched;
             report.totals.modified += done.modified;
@@ -272,14 +273,13 @@ fn run_one(
             cx.server.metrics.ops.update.increment();
             cx.server.metrics.documents_updated.add(done.modified);
         }),
-        Op::Delete(statement) => {
-            delete::delete_one(cx, ns, statement, let_vars, durability).map(|count| {
+        Op::Delete(statement) => delete::delete_one(cx, ns, statement, let_vars, how.durability)
+            .map(|count| {
                 report.totals.deleted += count;
                 report.succeed(at, count, None, None);
                 cx.server.metrics.ops.delete.increment();
                 cx.server.metrics.documents_deleted.add(count);
-            })
-        }
+            }),
     };
     match result {
         Ok(()) => Ok(()),

@@ -89,7 +89,9 @@ fn run_on(
 ) -> Result<()> {
     refuse_collation(args.collation)?;
     check(cx, args, ns)?;
-    let request = to_request(args, ns)?;
+    let mut request = to_request(args, ns)?;
+    request.memory_bytes_max = cx.server.sort_memory_bytes_max();
+    request.allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.server.allows_disk());
     if args.batch_size != Some(NonNegative(0))
         && let Some(id) = request.point()
         && let Some(collection) = cx.store().collection(ns)

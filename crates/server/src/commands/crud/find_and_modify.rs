@@ -97,6 +97,7 @@ pub(super) fn to_request<'a>(
         new: args.new == Some(true),
         fields: args.fields.unwrap_or(Doc::EMPTY),
         upsert: args.upsert == Some(true),
+        bypass_validation: args.bypass == Some(true),
         hint: Hint::parse(absent(args.hint))?,
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
         ..FindAndModifyRequest::new(ns)

@@ -70,7 +70,7 @@ pub(super) fn insert_all(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut at = 0;
-    while at < docs.len() && !(ordered && !outcome.errors.is_empty()) {
+    while at < docs.len() && (!ordered || outcome.errors.is_empty()) {
         let end = at + chunk_count(&docs[at..]);
         insert_chunk(cx, ns, &docs[at..end], at, ordered, how, &mut outcome)?;
         at = end;

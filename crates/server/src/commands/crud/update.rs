@@ -6,6 +6,7 @@
 use nagi_query::{Hint, UpdateOutcome, UpdateStatement};
 use nagi_store::{Durability, Namespace};
 
+use super::insert::How;
 use super::outcome::{Outcome, check_batch, ends_command};
 use crate::command::prelude::*;
 use crate::commands::common::{check_writable, namespace, refuse_collation};
@@ -66,7 +67,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     for (index, statement) in statements.iter().enumerate() {
         let durability = end_durability(&concern, index == last);
         cx.server.metrics.ops.update.increment();
-        match update_one(cx, &ns, statement, let_vars, durability) {
+        match update_one(cx, &ns, statement, let_vars, how(durability, args.bypass)) {
             Ok(done) => add(&mut outcome, index, done),
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
@@ -98,6 +99,10 @@ fn add(outcome: &mut Outcome, index: usize, done: UpdateOutcome) {
     }
 }
 
+pub(super) fn how(durability: Durability, bypass: Option<bool>) -> How {
+    How { durability, bypass: bypass == Some(true) }
+}
+
 /// The last statement waits for the disk if that is wanted; the log keeps the order of the others.
 pub(super) fn end_durability(concern: &WriteConcern<'_>, last: bool) -> Durability {
     match last && concern.is_synced() {
@@ -124,12 +129,13 @@ pub(super) fn update_one(
     ns: &Namespace,
     statement: &Statement<'_>,
     let_vars: Doc<'_>,
-    durability: Durability,
+    how: How,
 ) -> Result<UpdateOutcome> {
     let filters = array_filters(statement.array_filters)?;
     with_statement(statement, let_vars, &filters, &mut |update| {
         let watch = cx.watch();
-        nagi_query::update(cx.store(), ns, update, durability, &cx.env(&watch))
+        let update = UpdateStatement { bypass_validation: how.bypass, ..*update };
+        nagi_query::update(cx.store(), ns, &update, how.durability, &cx.env(&watch))
     })
 }
 
