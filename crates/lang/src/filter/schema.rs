@@ -78,7 +78,7 @@ pub(super) enum Rest {
 #[derive(Debug, Clone)]
 pub(super) enum Dependency {
     Fields(Vec<Box<str>>),
-    Schema(Node),
+    Schema(Box<Node>),
 }
 
 impl Schema {

@@ -357,7 +357,7 @@ impl<'v> Keyword<'v> {
         let mut out = Vec::new();
         for element in self.object()? {
             let dependency = match element.value() {
-                Value::Doc(doc) => Dependency::Schema(Node::parse(doc)?),
+                Value::Doc(doc) => Dependency::Schema(Box::new(Node::parse(doc)?)),
                 Value::Array(list) if list.is_empty() => bail!(
                     Code::FAILED_TO_PARSE,
                     "property '{}' in $jsonSchema keyword 'dependencies' cannot be an empty array",

@@ -144,21 +144,32 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn level(&self, level: &'a Level, doc: Doc<'a>, out: &mut DocWriter<'_>) -> Result<()> {
         let mut seen = vec![false; level.fields.len()];
-        for element in doc {
-            let name = element.name();
-            let Some(at) = level.find(name) else {
-                if self.excludes {
-                    out.put_element(element);
-                }
-                continue;
-            };
+        let mut missing = seen.len();
+        let mut elements = doc.iter();
+        // Fields that stay are copied in one piece up to the next that is named.
+        let mut copied = elements.offset();
+        let mut next = copied;
+        // Excluding goes on to the end: a name may stand in a document twice.
+        while (missing > 0 || self.excludes)
+            && let Some(element) = elements.next()
+        {
+            let begin = std::mem::replace(&mut next, elements.offset());
+            let Some(at) = level.find(element.name()) else { continue };
+            if self.excludes {
+                out.extend_between(doc, copied, begin);
+            }
+            copied = next;
             if std::mem::replace(&mut seen[at], true) {
                 continue;
             }
+            missing = missing.saturating_sub(1);
             match &level.fields[at].1 {
                 Action::Include => out.put_element(element),
-                action => self.existing(action, element.value(), out.slot(name))?,
+                action => self.existing(action, element.value(), out.slot(element.name()))?,
             }
+        }
+        if self.excludes {
+            out.extend_between(doc, copied, doc.len() - 1);
         }
         if level.appends { self.append(level, doc, &seen, out) } else { Ok(()) }
     }

@@ -180,13 +180,17 @@ impl<'a> Walk<'a> {
         let mut elements = old.iter();
         // Fields that stay are copied in one piece up to the next that changes.
         let (mut copied, mut at_element) = (elements.offset(), elements.offset());
-        while let Some(element) = elements.next() {
+        let mut missing = children.len();
+        while missing > 0
+            && let Some(element) = elements.next()
+        {
             let (name, begin) = (element.name(), at_element);
             at_element = elements.offset();
             let Some(at) = index.find(&children, name) else { continue };
             if std::mem::replace(&mut children[at].done, true) {
                 continue;
             }
+            missing -= 1;
             out.extend_between(old, copied, begin);
             copied = at_element;
             let nodes = &children[at].nodes;
@@ -201,7 +205,7 @@ impl<'a> Walk<'a> {
             // Padded arrays could pile up: stop when the document cannot be stored anyway.
             check::size(out.len())?;
         }
-        out.extend_between(old, copied, at_element);
+        out.extend_between(old, copied, old.len() - 1);
         for child in &children {
             if !child.done {
                 self.append(child, at_root, out)?;
@@ -438,11 +442,9 @@ fn merge<'a>(children: &mut Vec<Child<'a>>, name: &'a str, node: &'a Node) {
 fn strict<'a>(nodes: &[&'a Node]) -> Option<&'a str> {
     nodes.iter().find_map(|node| match node {
         Node::Leaf(leaf) => leaf.change.is_strict().then_some(&*leaf.path),
-        Node::Fields { children, positional } => children
-            .iter()
-            .map(|(_, node)| node)
-            .chain(positional.as_deref())
-            .find_map(|node| strict(&[node])),
+        Node::Fields { children, positional } => {
+            children.values().chain(positional.as_deref()).find_map(|node| strict(&[node]))
+        }
         Node::Elements(children) => children.values().find_map(|node| strict(&[node])),
     })
 }
