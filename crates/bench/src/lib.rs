@@ -23,6 +23,7 @@ use std::io::Write as _;
 
 const USAGE: &str = "\
 nagi bench limit [--nagi PATH] [--dbpath DIR] [--seconds N] [--rounds N] [--documents N]
+                 [--operations read,insert] [--connections 1,16]
                  [--uri NAME=mongodb://HOST:PORT]... [--peer-ferretdb PATH] [--json FILE]
 nagi bench crash [--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N]
 ";

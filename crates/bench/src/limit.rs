@@ -17,7 +17,8 @@ use std::time::Duration;
 
 const DATABASE: &str = "nagi_bench";
 const BASELINE: &str = "echo epoll";
-const CONNECTIONS: &[usize] = &[1, 16];
+const CONNECTIONS: &str = "1,16";
+const OPERATIONS: &str = "read,insert";
 /// Ten fields of a hundred bytes, as YCSB has them: about 1.2 KB with names and `_id`.
 const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
@@ -65,7 +66,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         sizes.insert.0,
         sizes.insert.1,
     ));
-    let rows = measure(&args.nagi_or_self()?, &targets, &sizes, documents, rounds, time)?;
+    let plan = Plan::parse(args, rounds, time)?;
+    let rows = measure(&args.nagi_or_self()?, &targets, &sizes, documents, &plan)?;
     report::say(&report::table(&rows, BASELINE));
     for target in &targets {
         let _ = Connection::open(&target.address)
@@ -255,21 +257,47 @@ impl Requests for Patched {
     }
 }
 
+/// What is measured, how often and how long.
+struct Plan {
+    operations: Vec<&'static str>,
+    connections: Vec<usize>,
+    rounds: usize,
+    time: Duration,
+}
+
+impl Plan {
+    fn parse(args: &Args, rounds: usize, time: Duration) -> Outcome<Plan> {
+        let wrong = |text: &str| Problem::Usage(format!("`{text}` is not understood\n"));
+        let mut operations = Vec::new();
+        for name in args.text("operations").unwrap_or(OPERATIONS).split(',') {
+            let known = OPERATIONS.split(',').find(|known| *known == name);
+            operations.push(known.ok_or_else(|| wrong(name))?);
+        }
+        let mut connections = Vec::new();
+        for text in args.text("connections").unwrap_or(CONNECTIONS).split(',') {
+            let n = text.parse().ok().filter(|n| (1..=10_000).contains(n));
+            connections.push(n.ok_or_else(|| wrong(text))?);
+        }
+        Ok(Plan { operations, connections, rounds, time })
+    }
+}
+
 fn measure(
     program: &Path,
     targets: &[Target],
     sizes: &Sizes,
     documents: i64,
-    rounds: usize,
-    time: Duration,
+    plan: &Plan,
 ) -> Outcome<Vec<Row>> {
+    let time = plan.time;
     let next_id = Arc::new(AtomicI64::new(0));
     let mut rows = Vec::new();
-    for (operation, size) in [("read", sizes.read), ("insert", sizes.insert)] {
+    for &operation in &plan.operations {
+        let size = if operation == "read" { sizes.read } else { sizes.insert };
         let echoes = [("echo epoll", "epoll"), ("echo threads", "threads")];
-        for &connections in CONNECTIONS {
+        for &connections in &plan.connections {
             let mut seen: Vec<Vec<Measured>> = vec![Vec::new(); echoes.len() + targets.len()];
-            for _ in 0..rounds {
+            for _ in 0..plan.rounds {
                 for (index, (_, mode)) in echoes.iter().enumerate() {
                     seen[index].push(echo(program, mode, size, connections, time)?);
                 }

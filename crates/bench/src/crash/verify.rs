@@ -35,8 +35,7 @@ fn scan(connection: &mut Connection) -> Outcome<(HashMap<i64, i64>, Vec<String>)
     let mut reply = connection
         .expect(doc! { "find": COLLECTION, "batchSize": 1000, "$db": DATABASE }.as_doc())?;
     let mut batch = "firstBatch";
-    loop {
-        let Value::Doc(cursor) = reply.get("cursor") else { break };
+    while let Value::Doc(cursor) = reply.get("cursor") {
         if let Value::Array(documents) = cursor.get(batch) {
             for document in documents.iter() {
                 if let Value::Doc(document) = document {

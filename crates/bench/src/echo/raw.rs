@@ -63,10 +63,10 @@ fn worker(listener: &TcpListener, reply_bytes: usize) -> io::Result<()> {
                 continue;
             }
             let slot = &mut connections[token as usize];
-            if let Some((stream, requests)) = slot {
-                if !answer(stream, requests) {
-                    *slot = None; // closing the socket takes it out of the poll
-                }
+            if let Some((stream, requests)) = slot
+                && !answer(stream, requests)
+            {
+                *slot = None; // closing the socket takes it out of the poll
             }
         }
     }
