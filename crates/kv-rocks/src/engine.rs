@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use crate::{
     Options,
     commit::{self, Committer},
-    db::{Batch, Db, RocksCursor, SnapshotHandle},
+    db::{Batch, Db, RocksCursor, SnapshotHandle, System},
     journal::{self, Journal, Log},
     load::Piece,
     marker,
@@ -69,7 +69,9 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(&files)?;
     remove_pieces(&files)?;
     let options = &room::fit(options, &files);
-    let db = Arc::new(Db::open(&files, options, room::takes_direct_io(&files))?);
+    let system =
+        System { direct_io: room::takes_direct_io(&files), files_max: room::raise_file_limit() };
+    let db = Arc::new(Db::open(&files, options, &system)?);
     let newest = db.sequence();
     let core = Arc::new(Core {
         ledger: Ledger::new(newest),

@@ -16,7 +16,7 @@ use std::{
 use librocksdb_sys as ffi;
 use nagi_kv::{Error, Result, Space};
 
-use super::setup::{Setup, names, pointers};
+use super::setup::{Setup, System, names, pointers};
 use crate::options::Options;
 
 /// Calls `run` with a place for an error string.
@@ -82,8 +82,8 @@ pub(crate) enum Ticker {
 }
 
 impl Db {
-    pub(crate) fn open(path: &Path, options: &Options, direct_io: bool) -> Result<Db> {
-        let setup = Setup::new(options, direct_io);
+    pub(crate) fn open(path: &Path, options: &Options, system: &System) -> Result<Db> {
+        let setup = Setup::new(options, system);
         let name = c_path(path)?;
         let names = names();
         let families = std::iter::once(setup.database).chain(setup.spaces.iter().copied());

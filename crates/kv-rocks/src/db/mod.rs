@@ -10,4 +10,5 @@ mod table;
 
 pub(crate) use cursor::RocksCursor;
 pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker, Warm};
+pub(crate) use setup::System;
 pub(crate) use table::TableFile;

@@ -1,4 +1,4 @@
-//! Two questions to the operating system.
+//! Questions to the operating system, and one request.
 #![expect(unsafe_code)]
 
 use std::{
@@ -24,7 +24,7 @@ pub(super) fn space(dir: &Path) -> Option<(u64, u64)> {
     Some((answer.f_bavail as u64 * block, answer.f_blocks as u64 * block))
 }
 
-/// Tries `O_DIRECT` on a file of its own (tmpfs and some network file systems refuse it).
+/// Whether files in `dir` can be written past the page cache: tries `O_DIRECT` on a file of its own (tmpfs and some network file systems refuse it).
 pub(crate) fn takes_direct_io(dir: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -40,4 +40,24 @@ pub(crate) fn takes_direct_io(dir: &Path) -> bool {
         let _ = (dir, fs::OpenOptions::new().custom_flags(0));
         false
     }
+}
+
+/// Lets the process open as many files as it may (tables stay open, connections need some, too) and
+/// says how many that are.
+#[expect(clippy::unnecessary_cast, reason = "the field's width differs between systems")]
+pub(crate) fn raise_file_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is ours; a refused request leaves the limit as it was.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+            return 1024;
+        }
+        let wanted = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+        if limit.rlim_cur < wanted.rlim_cur
+            && libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) == 0
+        {
+            limit = wanted;
+        }
+    }
+    limit.rlim_cur as u64
 }

@@ -21,8 +21,7 @@ use crate::options::Options;
 
 const LOOK_EACH_BYTES: u64 = 2 << 20;
 
-/// Whether a file in `dir` can be opened past the page cache.
-pub(crate) use ffi::takes_direct_io;
+pub(crate) use ffi::{raise_file_limit, takes_direct_io};
 
 /// What a write brings.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -48,7 +48,7 @@ fn write(engine: &Arc<dyn Engine>, map: &mut Map, random: &mut Random) {
         let mut txn = engine.begin(TxnOptions::default()).expect("begins");
         for _ in 0..50 {
             let key = key(random);
-            if random.next() % 4 == 0 {
+            if random.next().is_multiple_of(4) {
                 txn.delete(Space::Records, &key).expect("free");
                 map.remove(&key);
             } else {

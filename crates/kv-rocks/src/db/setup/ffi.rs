@@ -14,10 +14,20 @@ use nagi_kv::Space;
 use crate::options::{Compression, Options};
 
 const LEVELS: usize = 7;
+/// With so many files allowed, a terabyte of tables can stay open.
+const FILES_ENOUGH: u64 = 16_000;
 /// Age at which a file is worth rewriting only to drop old versions.
 const REWRITE_AFTER_S: u32 = 3600;
 /// `BlockSearchType::kAuto`.
 const SEARCH_BY_HINT: c_int = 2;
+
+/// What the system allows.
+pub(crate) struct System {
+    /// The file system takes `O_DIRECT`.
+    pub(crate) direct_io: bool,
+    /// Files this process may have open.
+    pub(crate) files_max: u64,
+}
 
 /// All option objects; freed when dropped. RocksDB copies what it needs at open.
 pub(crate) struct Setup {
@@ -42,8 +52,7 @@ impl Drop for Setup {
 }
 
 impl Setup {
-    /// `direct_io`: whether the file system takes `O_DIRECT`.
-    pub(crate) fn new(options: &Options, direct_io: bool) -> Setup {
+    pub(crate) fn new(options: &Options, system: &System) -> Setup {
         // SAFETY: plain constructors; every pointer below is valid until `drop`.
         unsafe {
             let cache_options =
@@ -52,7 +61,7 @@ impl Setup {
             ffi::rocksdb_hyper_clock_cache_options_destroy(cache_options);
             let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
             Setup {
-                database: database_options(options, direct_io, cache),
+                database: database_options(options, system, cache),
                 spaces: spaces.collect(),
                 cache,
             }
@@ -63,7 +72,7 @@ impl Setup {
 /// SAFETY: `cache` is a live cache.
 unsafe fn database_options(
     options: &Options,
-    direct_io: bool,
+    system: &System,
     cache: *mut ffi::rocksdb_cache_t,
 ) -> *mut ffi::rocksdb_options_t {
     // SAFETY: setters on an object created here.
@@ -75,9 +84,17 @@ unsafe fn database_options(
         // memtable before it takes writes again after the disk was full.
         ffi::rocksdb_options_set_write_buffer_size(db, 1 << 20);
         ffi::rocksdb_options_set_max_background_jobs(db, options.background_threads as c_int);
-        ffi::rocksdb_options_set_max_open_files(db, -1);
-        ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(db, direct_io.into());
-        ffi::rocksdb_options_set_use_direct_reads(db, (direct_io && options.direct_reads).into());
+        // All tables stay open, unless the system allows too few files.
+        let files = if system.files_max < FILES_ENOUGH { system.files_max / 2 } else { u64::MAX };
+        ffi::rocksdb_options_set_max_open_files(db, i32::try_from(files).unwrap_or(-1));
+        ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(
+            db,
+            system.direct_io.into(),
+        );
+        ffi::rocksdb_options_set_use_direct_reads(
+            db,
+            (system.direct_io && options.direct_reads).into(),
+        );
         ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);

@@ -2,4 +2,5 @@
 
 mod ffi;
 
+pub(crate) use ffi::System;
 pub(super) use ffi::{Setup, names, pointers};
