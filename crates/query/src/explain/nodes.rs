@@ -20,20 +20,6 @@ pub(super) fn write(
     counting: bool,
     out: &mut DocWriter<'_>,
 ) {
-    if let Node::FromKey { flat: false, input, access } = node {
-        // Part of the projection above it, or of the scan below it.
-        if access.distinct {
-            out.put("stage", "PROJECTION_COVERED");
-            out.doc("transformBy", |out| {
-                out.put("_id", 0);
-                out.put(&access.index.spec.key[0].path, 1);
-            });
-            let input_source = ran.and_then(first_input);
-            out.doc("inputStage", |out| write(input, input_source, counting, out));
-            return;
-        }
-        return write(input, ran.and_then(first_input), counting, out);
-    }
     out.put("stage", stage_name(node, counting));
     let mut ran = ran;
     if let Some(source) = &mut ran {
@@ -54,7 +40,15 @@ pub(super) fn write(
             }
         });
     } else if let Some(input) = inputs.first() {
-        let source = ran.and_then(first_input);
+        let mut source = ran.and_then(first_input);
+        let mut input = *input;
+        // The projection and the making of its documents from keys are one stage to explain.
+        if let (Node::Projection { .. }, Node::FromKey { flat: false, input: below, .. }) =
+            (node, input)
+        {
+            input = below;
+            source = source.and_then(first_input);
+        }
         out.doc("inputStage", |out| write(input, source, false, out));
     }
 }
@@ -141,6 +135,14 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
         Node::Skip { count, .. } => out.put("skipAmount", *count as i64),
         Node::Limit { count, .. } => out.put("limitAmount", *count as i64),
         Node::Projection { projection, .. } => out.put("transformBy", projection.text()),
+        Node::FromKey { access, flat: false, .. } => out.doc("transformBy", |out| {
+            for part in &access.index.spec.key {
+                out.put(&part.path, 1);
+            }
+            if access.index.spec.key.iter().all(|part| &*part.path != "_id") {
+                out.put("_id", 0);
+            }
+        }),
         _ => {}
     }
 }

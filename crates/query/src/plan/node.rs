@@ -158,7 +158,7 @@ impl Node {
         }
     }
 
-    /// Explain's name of the stage. `FromKey` has none: it is part of the projection above it.
+    /// Explain's name of the stage.
     pub(crate) fn stage_name(&self) -> &'static str {
         match self {
             Node::Eof => "EOF",
@@ -172,7 +172,8 @@ impl Node {
             Node::Skip { .. } => "SKIP",
             Node::Limit { .. } => "LIMIT",
             Node::Projection { kind, .. } => kind.stage_name(),
-            Node::FromKey { .. } => "RETURN_KEY",
+            Node::FromKey { flat: true, .. } => "RETURN_KEY",
+            Node::FromKey { .. } => ProjectionKind::Covered.stage_name(),
             Node::RecordId { .. } => "RECORD_ID",
             Node::Subplan { .. } => "SUBPLAN",
         }
