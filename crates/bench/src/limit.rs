@@ -17,6 +17,8 @@ use std::time::Duration;
 
 const DATABASE: &str = "nagi_bench";
 const BASELINE: &str = "echo epoll";
+/// Its point reads scan the collection, so it gets a small one; the other servers get all documents.
+const FERRETDB_DOCUMENTS_MAX: i64 = 2_000;
 const CONNECTIONS: &str = "1,16";
 const OPERATIONS: &str = "read,insert";
 /// Ten fields of a hundred bytes, as YCSB has them: about 1.2 KB with names and `_id`.
@@ -29,6 +31,7 @@ struct Target {
     name: String,
     address: String,
     server: Option<Server>,
+    documents: i64,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -44,18 +47,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.text("without-nagi").is_none() {
         let server = Server::nagi(&args.nagi()?, &scratch.path.join("nagi"))?;
         let address = server.address.clone();
-        targets.push(Target { name: "nagi".to_owned(), address, server: Some(server) });
+        targets.push(Target { name: "nagi".to_owned(), address, server: Some(server), documents });
     }
     for uri in args.all("uri") {
         let (name, uri) = uri.split_once('=').unwrap_or(("peer", uri));
-        targets.push(Target { name: name.to_owned(), address: address(uri)?, server: None });
+        targets.push(Target {
+            name: name.to_owned(),
+            address: address(uri)?,
+            server: None,
+            documents,
+        });
     }
     if let Some(path) = args.text("peer-ferretdb").filter(|path| !path.is_empty()) {
-        targets.push(ferretdb(Path::new(path), &scratch.path)?);
+        targets.push(ferretdb(
+            Path::new(path),
+            &scratch.path,
+            documents.min(FERRETDB_DOCUMENTS_MAX),
+        )?);
     }
     let first = targets.first().ok_or_else(|| Problem::Usage("no server\n".to_owned()))?;
     for target in &targets {
-        fill(&target.address, documents)?;
+        fill(&target.address, target.documents)?;
     }
     let sizes = Sizes::measure(&first.address)?;
     report::say(&format!(
@@ -67,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         sizes.insert.1,
     ));
     let plan = Plan::parse(args, rounds, time)?;
-    let rows = measure(&args.nagi_or_self()?, &targets, &sizes, documents, &plan)?;
+    let rows = measure(&args.nagi_or_self()?, &targets, &sizes, &plan)?;
     report::say(&report::table(&rows, BASELINE));
     for target in &targets {
         let _ = Connection::open(&target.address)
@@ -115,7 +127,7 @@ impl Drop for Scratch {
     }
 }
 
-fn ferretdb(program: &Path, scratch: &Path) -> Outcome<Target> {
+fn ferretdb(program: &Path, scratch: &Path, documents: i64) -> Outcome<Target> {
     let port = free_port()?;
     let (data, state) = (scratch.join("ferretdb"), scratch.join("ferretdb-state"));
     for dir in [&data, &state] {
@@ -133,7 +145,7 @@ fn ferretdb(program: &Path, scratch: &Path) -> Outcome<Target> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let server = Server::start(program, &args, port)?;
     let address = server.address.clone();
-    Ok(Target { name: "ferretdb 1.24".to_owned(), address, server: Some(server) })
+    Ok(Target { name: "ferretdb 1.24".to_owned(), address, server: Some(server), documents })
 }
 
 fn document(id: i64, variant: i64) -> DocBuf {
@@ -282,13 +294,7 @@ impl Plan {
     }
 }
 
-fn measure(
-    program: &Path,
-    targets: &[Target],
-    sizes: &Sizes,
-    documents: i64,
-    plan: &Plan,
-) -> Outcome<Vec<Row>> {
+fn measure(program: &Path, targets: &[Target], sizes: &Sizes, plan: &Plan) -> Outcome<Vec<Row>> {
     let time = plan.time;
     let next_id = Arc::new(AtomicI64::new(0));
     let mut rows = Vec::new();
@@ -303,7 +309,7 @@ fn measure(
                 }
                 for (index, target) in targets.iter().enumerate() {
                     let senders = (0..connections)
-                        .map(|n| sender(operation, n as u64, documents, size.1, &next_id))
+                        .map(|n| sender(operation, n as u64, target.documents, size.1, &next_id))
                         .collect();
                     let cpu = || target.server.as_ref().map(Server::cpu_us);
                     let measured = load::run(&target.address, senders, time, &cpu)?;
