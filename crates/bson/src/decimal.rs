@@ -61,6 +61,7 @@ macro_rules! integral {
     };
 }
 
+#[expect(clippy::should_implement_trait, reason = "rounding is not what an operator suggests")]
 impl Decimal128 {
     pub const ZERO: Decimal128 = Decimal128::from_bits((BIAS as u128) << 113);
     pub const ONE: Decimal128 = Decimal128::from_bits(((BIAS as u128) << 113) | 1);

@@ -42,7 +42,7 @@ pub fn as_i64_exact(value: Value<'_>) -> Option<i64> {
 /// A double that is an integer in the range of int64.
 pub fn f64_as_i64_exact(n: f64) -> Option<i64> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    (n >= -LIMIT && n < LIMIT && n.trunc() == n).then_some(n as i64)
+    ((-LIMIT..LIMIT).contains(&n) && n.trunc() == n).then_some(n as i64)
 }
 
 /// The integer part; too large numbers stop at the ends of int64, NaN is 0. `None`: no number.

@@ -48,7 +48,7 @@ impl<'a> Msg<'a> {
         if flags & flags::REQUIRED & !(flags::CHECKSUM_PRESENT | flags::MORE_TO_COME) != 0 {
             return Err(Fault::last_word(err!(
                 Code::ILLEGAL_OP_MSG_FLAG,
-                "Message contains illegal flags value: Ob{flags:b}"
+                "Message contains illegal flags value: Ob{flags:032b}"
             )));
         }
         if flags & flags::CHECKSUM_PRESENT != 0 {
