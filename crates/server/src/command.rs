@@ -102,6 +102,8 @@ pub(crate) struct Done {
     pub(crate) originating: Option<nagi_bson::DocBuf>,
     /// The reply is one of a stream: net asks for the next at once.
     pub(crate) stream: bool,
+    /// Its time was spent waiting, as the client asked: not slow.
+    pub(crate) waited: bool,
     /// No reply at all, as if the network had failed.
     pub(crate) unanswered: bool,
     /// The connection ends after the reply.

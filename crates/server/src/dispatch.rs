@@ -58,6 +58,10 @@ pub(crate) fn run(
     op.begin(server.ops.next_id(), started, slow::op_name(command), shown(&request));
     note_request(&op, &request);
     server.metrics.active_requests.up();
+    let active = server.metrics.active_clients(command.latency);
+    if let Some(gauge) = active {
+        gauge.up();
+    }
     let mut cx = Context {
         server: &server,
         connection,
@@ -74,6 +78,9 @@ pub(crate) fn run(
     // An error is the last reply of a stream.
     done.stream &= result.is_ok();
     server.metrics.active_requests.down();
+    if let Some(gauge) = active {
+        gauge.down();
+    }
     match &result {
         Ok(()) => out.put("ok", 1.0),
         Err(error) => write_error(&server, error, Some(&request), out),
@@ -345,7 +352,9 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
         }
     }
     server.metrics.ops.count(command.counts_as);
-    server.metrics.latency(command.latency).record(micros);
+    if !done.waited {
+        server.metrics.latency(command.latency).record(micros);
+    }
     if command.on_collection {
         server.top.record(request, micros);
     }

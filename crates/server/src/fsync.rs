@@ -1,5 +1,6 @@
 //! The lock of `fsync: {lock: true}`: writes wait until it is released.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nagi_error::Result;
@@ -9,6 +10,8 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Default)]
 pub(crate) struct FsyncLock {
     count: Mutex<i64>,
+    /// The same as `count > 0`, for a look without the lock on the way of every write.
+    locked: AtomicBool,
     released: Condvar,
 }
 
@@ -17,6 +20,7 @@ impl FsyncLock {
     pub(crate) fn lock(&self) -> i64 {
         let mut count = self.count.lock();
         *count += 1;
+        self.locked.store(true, Ordering::SeqCst);
         *count
     }
 
@@ -27,12 +31,15 @@ impl FsyncLock {
             return None;
         }
         *count -= 1;
+        self.locked.store(*count > 0, Ordering::SeqCst);
         self.released.notify_all();
         Some(*count)
     }
 
     pub(crate) fn release_all(&self) {
-        *self.count.lock() = 0;
+        let mut count = self.count.lock();
+        *count = 0;
+        self.locked.store(false, Ordering::SeqCst);
         self.released.notify_all();
     }
 
@@ -42,6 +49,9 @@ impl FsyncLock {
 
     /// Waits while it is locked; `check` may end the wait with an error.
     pub(crate) fn wait(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
+        if !self.locked.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let mut count = self.count.lock();
         while *count > 0 {
             check()?;

@@ -168,6 +168,15 @@ impl Metrics {
         Metrics { by_command, ..Metrics::default() }
     }
 
+    /// Where a running request of this kind counts in `globalLock.activeClients`.
+    pub(crate) fn active_clients(&self, kind: LatencyKind) -> Option<&Gauge> {
+        match kind {
+            LatencyKind::Read => Some(&self.active_readers),
+            LatencyKind::Write => Some(&self.active_writers),
+            LatencyKind::Command => None,
+        }
+    }
+
     pub(crate) fn latency(&self, kind: LatencyKind) -> &Latency {
         match kind {
             LatencyKind::Read => &self.reads,

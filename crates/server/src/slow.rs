@@ -44,7 +44,8 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     if level > 1 || (level == 1 && millis >= server.profile.slow_ms()) {
         write_profile(server, finished);
     }
-    if millis < server.profile.slow_ms() || is_waiting(request) || !server.profile.sampled() {
+    let waited = finished.done.waited;
+    if millis < server.profile.slow_ms() || waited || !server.profile.sampled() {
         return;
     }
     let attr = DocBuf::build(|doc| describe(finished, doc));
@@ -53,11 +54,6 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
         _ => "COMMAND",
     };
     server.log.write(Severity::Info, component, 51803, "Slow query", attr.as_doc());
-}
-
-/// Requests whose time is waiting on purpose.
-fn is_waiting(request: &Request<'_>) -> bool {
-    request.command.name == "hello"
 }
 
 fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {

@@ -141,6 +141,7 @@ fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Res
     // Later replies of a stream wait for what comes after the reply before.
     let beyond = if streaming { topology.counter() } else { seen };
     if streaming || *process_id == topology.process_id {
+        cx.done.waited = true;
         cx.server.metrics.awaiting_hello.up();
         topology.wait_beyond(beyond, Duration::from_millis(max_await_ms.min(600_000) as u64));
         cx.server.metrics.awaiting_hello.down();
