@@ -3,6 +3,8 @@
 //! UTF and Unicode properties are on, as in MongoDB. Patterns come from strangers: their length, the
 //! number of steps of a match and its memory are bounded, so that a hostile pattern ends in an error.
 
+use std::sync::OnceLock;
+
 use nagi_error::{Code, Result, bail, err};
 
 /// Longest pattern accepted, in bytes.
@@ -18,6 +20,8 @@ pub struct Pattern {
     pattern: Box<str>,
     options: Box<str>,
     code: pcre2::bytes::Regex,
+    /// The same without machine code, made when that ran out of its stack.
+    slow: OnceLock<Option<pcre2::bytes::Regex>>,
     /// What every matching text begins with, when the pattern says so: see [`Pattern::prefix`].
     prefix: Prefix,
 }
@@ -52,25 +56,10 @@ impl Pattern {
                 "Regular expression is invalid: pattern string is longer than the limit set by the application"
             );
         }
-        let mut builder = pcre2::bytes::RegexBuilder::new();
-        builder.utf(true).ucp(true).jit_if_available(true);
-        for flag in options.chars() {
-            match flag {
-                'i' => builder.caseless(true),
-                'm' => builder.multi_line(true),
-                's' => builder.dotall(true),
-                'x' => builder.extended(true),
-                'u' => &mut builder,
-                other => {
-                    bail!(Code::Location(51108), "invalid flag in regex options: {other}")
-                }
-            };
-        }
-        let code = builder.build(&format!("{LIMITS}{pattern}")).map_err(|error| {
-            err!(Code::Location(51091), "Regular expression is invalid: {}", reason(&error))
-        })?;
+        let code = compile(pattern, options, true)?;
         let prefix = find_prefix(pattern, options);
-        Ok(Pattern { pattern: pattern.into(), options: sorted(options), code, prefix })
+        let options = sorted(options);
+        Ok(Pattern { pattern: pattern.into(), options, code, slow: OnceLock::new(), prefix })
     }
 
     pub fn pattern(&self) -> &str {
@@ -90,7 +79,19 @@ impl Pattern {
         match &self.prefix {
             Prefix::Exact(prefix) => Ok(text.starts_with(&**prefix)),
             Prefix::Begins(prefix) if !text.starts_with(&**prefix) => Ok(false),
-            _ => self.code.is_match(text.as_bytes()).map_err(|error| self.failed(&error)),
+            _ => match self.code.is_match(text.as_bytes()) {
+                Ok(found) => Ok(found),
+                Err(error) => self.is_match_slowly(text, &error),
+            },
+        }
+    }
+
+    /// Machine code has a small stack; the interpreter has a heap, and limits of its own.
+    fn is_match_slowly(&self, text: &str, error: &pcre2::Error) -> Result<bool> {
+        let slow = self.slow.get_or_init(|| compile(&self.pattern, &self.options, false).ok());
+        match slow {
+            Some(code) => code.is_match(text.as_bytes()).map_err(|error| self.failed(&error)),
+            None => Err(self.failed(error)),
         }
     }
 
@@ -124,6 +125,24 @@ impl std::fmt::Debug for Pattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "/{}/{}", self.pattern, self.options)
     }
+}
+
+fn compile(pattern: &str, options: &str, machine_code: bool) -> Result<pcre2::bytes::Regex> {
+    let mut builder = pcre2::bytes::RegexBuilder::new();
+    builder.utf(true).ucp(true).jit_if_available(machine_code);
+    for flag in options.chars() {
+        match flag {
+            'i' => builder.caseless(true),
+            'm' => builder.multi_line(true),
+            's' => builder.dotall(true),
+            'x' => builder.extended(true),
+            'u' => &mut builder,
+            other => bail!(Code::Location(51108), "invalid flag in regex options: {other}"),
+        };
+    }
+    builder.build(&format!("{LIMITS}{pattern}")).map_err(|error| {
+        err!(Code::Location(51091), "Regular expression is invalid: {}", reason(&error))
+    })
 }
 
 fn sorted(options: &str) -> Box<str> {
@@ -213,6 +232,13 @@ mod tests {
         assert_eq!(prefix("^ab", "m"), None);
         assert_eq!(prefix("^ab|c", ""), None);
         assert_eq!(prefix("^a\\d", ""), Some(("a".into(), false)));
+    }
+
+    #[test]
+    fn long_texts_need_no_machine_stack() {
+        let pattern = Pattern::new("^(a|b|cd)*z$", "").expect("compiles");
+        let text = format!("{}z", "abcd".repeat(20_000));
+        assert!(pattern.is_match(&text).expect("within the limits"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Operators of a field are in `parse_field`. Both are tables of rows found by protocol name. The
 //! depth of a filter is bounded by the depth of BSON (200), so plain recursion is safe.
 
-use nagi_bson::{Doc, Value, ValueBuf, number};
+use nagi_bson::{Doc, DocBuf, Value, ValueBuf, number};
 use nagi_error::{Code, Result, bail};
 
 use super::elem::ExprFilter;
@@ -51,6 +51,7 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$nor", |p, v| Ok(Some(Filter::Nor(p.list(v)?)))),
     ("$or", |p, v| Ok(Some(Filter::Or(p.list(v)?)))),
     ("$ref", |_, v| Ok(Some(equality("$ref", v)?))),
+    ("$sampleRate", |p, v| p.sample_rate(v)),
     ("$text", |p, v| p.text(v)),
     ("$where", |p, v| p.script(v)),
 ];
@@ -144,6 +145,29 @@ impl Parser<'_, '_> {
         let expr = Expr::parse(operand, self.cx)?;
         let source = ValueBuf::new(operand);
         Ok(Some(Filter::Expr(Box::new(ExprFilter { expr: expr.into(), source }))))
+    }
+
+    /// `$sampleRate: r` is `$expr: {$lt: [{$rand: {}}, r]}`.
+    fn sample_rate(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
+        let Some(rate) = number::as_f64(operand) else {
+            bail!(Code::BAD_VALUE, "argument to $sampleRate must be a numeric type");
+        };
+        if !(0.0..=1.0).contains(&rate) {
+            bail!(Code::BAD_VALUE, "numeric argument to $sampleRate must be in [0, 1]");
+        }
+        if rate == 0.0 {
+            return Ok(Some(Filter::AlwaysFalse));
+        }
+        if rate == 1.0 {
+            return Ok(Some(Filter::AlwaysTrue));
+        }
+        let expr = DocBuf::build(|out| {
+            out.array("$lt", |out| {
+                out.doc(|out| out.doc("$rand", |_| ()));
+                out.push(rate);
+            });
+        });
+        self.expr(Value::Doc(expr.as_doc()))
     }
 
     fn text(&mut self, _: Value<'_>) -> Result<Option<Filter>> {
