@@ -178,3 +178,37 @@ fn small_ranges_are_dropped_in_passing() {
     }
     assert_eq!(count(&engine, Space::Records), 0);
 }
+
+#[test]
+fn damaged_files_are_errors_not_wrong_answers() {
+    let scratch = Scratch::new();
+    let engine = open_at(scratch.path());
+    let value = |n: u32| -> Vec<u8> {
+        (0..2000_u32).map(|i| ((i ^ n).wrapping_mul(2_654_435_761) >> 19) as u8).collect()
+    };
+    for n in 0..500 {
+        put(&engine, Space::Records, &(n + 1_u32).to_be_bytes(), &value(n));
+    }
+    engine.compact(Space::Records, &[], &[]).expect("compacts");
+    drop(engine);
+    let files = fs::read_dir(scratch.path().join("rocksdb")).expect("a folder");
+    let tables = files.map(|file| file.expect("an entry").path());
+    let tables = tables.filter(|path| path.extension().is_some_and(|end| end == "sst"));
+    let largest = tables.max_by_key(|path| fs::metadata(path).map_or(0, |data| data.len()));
+    let largest = largest.expect("there is a table");
+    let mut bytes = fs::read(&largest).expect("reads");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 64].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    fs::write(&largest, bytes).expect("writes");
+    let engine = open_at(scratch.path());
+    let mut damaged = 0;
+    for n in 0..500 {
+        let mut buf = Vec::new();
+        match engine.latest().get(Space::Records, &(n + 1_u32).to_be_bytes(), &mut buf) {
+            Ok(stored) => assert_eq!(stored, Some(value(n).as_slice())),
+            Err(nagi_kv::Error::Corrupt(_)) => damaged += 1,
+            Err(other) => panic!("damage is `Corrupt`, not {other}"),
+        }
+    }
+    assert!((1..10).contains(&damaged), "{damaged} of 500 records are damaged");
+}
