@@ -24,7 +24,8 @@ pub(super) fn space(dir: &Path) -> Option<(u64, u64)> {
     Some((answer.f_bavail as u64 * block, answer.f_blocks as u64 * block))
 }
 
-/// Whether files in `dir` can be written past the page cache: tries `O_DIRECT` on a file of its own (tmpfs and some network file systems refuse it).
+/// Whether files in `dir` can be written past the page cache: tries `O_DIRECT` on a file of its own
+/// (tmpfs and some network file systems refuse it).
 pub(crate) fn takes_direct_io(dir: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
