@@ -24,8 +24,8 @@ use crate::{
 
 /// Entries each candidate may look at in the first round.
 const FIRST_BUDGET: u64 = 256;
-/// Rounds; with four times the budget each, the last looks at a million entries.
-const ROUNDS_MAX: u32 = 7;
+/// Rounds; with four times the budget each, the last looks at 65,536 entries.
+const ROUNDS_MAX: u32 = 5;
 
 /// Orders assignments: fewer values first.
 pub(crate) fn narrowness(assignment: &Assignment) -> u32 {
