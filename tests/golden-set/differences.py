@@ -64,6 +64,8 @@ RULES = [
     ("length of names", r"/namespace", r"^73 fully qualified", r"^OK", "4.4: a namespace has up to 255 bytes"),
     ("rename to itself", r"/rename", r"", r"^20 Can't rename a collection to itself", "4.4: checked before anything is looked for"),
     ("order of explain of deletes", r"^index/explain.delete", r"plan", r"DELETE", "4.4: the plan of a multi-delete names DELETE"),
+    ("$meta in sort", r"^sort/form", r"\$meta", r"^40218 ", "4.4: sort by $meta needs no projection, but the metadata"),
+    ("$natural with other keys", r"^sort/form", r"^OK", r"^2 Cannot include '\$natural'", "4.4: $natural stands alone in a sort"),
     ("update of a pipeline", r"", r"", r"^(9|WE 9) Update argument must be either an object or an array", "4.2: update takes a document or a pipeline"),
 ]
 
