@@ -254,7 +254,7 @@ mod tests {
         let big = 9_007_199_254_740_993_i64;
         let cases = [
             (Value::Int64(big), Value::Double(9_007_199_254_740_992.0), Ordering::Greater),
-            (Value::Int64(i64::MAX), Value::Double(9.223372036854775807e18), Ordering::Less),
+            (Value::Int64(i64::MAX), Value::Double(9_223_372_036_854_775_808.0), Ordering::Less),
             (Value::Int64(3), Value::Double(3.5), Ordering::Less),
             (Value::Int64(-3), Value::Double(-3.5), Ordering::Greater),
             (dec("0.1"), Value::Double(0.1), Ordering::Less),

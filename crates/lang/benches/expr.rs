@@ -3,7 +3,6 @@
 //! A document of twelve fields, one of them an array of ten documents; each line is an expression, a
 //! projection or an accumulator over it. Figures are the best of five rounds.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -108,7 +108,7 @@ mod tests {
         let mut buffer = Buffer::new();
         let mut frame = vec![7; 10_000];
         frame[..4].copy_from_slice(&10_000_i32.to_le_bytes());
-        let mut small = vec![1; 20];
+        let mut small = [1; 20];
         small[..4].copy_from_slice(&20_i32.to_le_bytes());
         feed(&mut buffer, &frame[..9_000]);
         assert_eq!(buffer.complete().unwrap(), None);

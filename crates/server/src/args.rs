@@ -152,6 +152,19 @@ impl<'a> FromArg<'a> for bool {
     }
 }
 
+/// A boolean that takes no number: the arguments of write commands were strict from the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StrictBool(pub(crate) bool);
+
+impl<'a> FromArg<'a> for StrictBool {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Bool(given) => Ok(StrictBool(given)),
+            _ => Err(field.wrong_type(value, "bool")),
+        }
+    }
+}
+
 /// Any number, rounded toward zero and into the range.
 impl<'a> FromArg<'a> for i64 {
     fn from_value(value: Value<'a>, field: Field) -> Result<Self> {

@@ -97,11 +97,12 @@ pub fn manifest_keys(manifest: &str, table: &str) -> Vec<String> {
             if let Some(name) = head.strip_prefix(table).and_then(|rest| rest.strip_prefix('.')) {
                 keys.push(name.to_owned());
             }
-        } else if inside && !line.starts_with('#') {
-            if let Some((key, _)) = line.split_once('=') {
-                let key = key.trim().trim_matches('"');
-                keys.push(key.split('.').next().unwrap_or(key).to_owned());
-            }
+        } else if inside
+            && !line.starts_with('#')
+            && let Some((key, _)) = line.split_once('=')
+        {
+            let key = key.trim().trim_matches('"');
+            keys.push(key.split('.').next().unwrap_or(key).to_owned());
         }
     }
     keys

@@ -1,4 +1,5 @@
 //! Sockets of friends and of strangers against a server on the memory engine.
+#![allow(clippy::unwrap_used)] // helpers of tests may
 
 mod harness;
 mod life;

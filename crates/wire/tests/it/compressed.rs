@@ -38,11 +38,9 @@ fn lies_close_the_connection() {
             frame[20..24].copy_from_slice(&lie.to_le_bytes());
             assert!(decompress(&frame, &mut Vec::new()).unwrap_err().closes, "{lie}");
         }
-        for nested in [opcode::COMPRESSED] {
-            let mut frame = packed.clone();
-            frame[16..20].copy_from_slice(&nested.to_le_bytes());
-            assert!(decompress(&frame, &mut Vec::new()).is_err());
-        }
+        let mut nested = packed.clone();
+        nested[16..20].copy_from_slice(&opcode::COMPRESSED.to_le_bytes());
+        assert!(decompress(&nested, &mut Vec::new()).is_err());
         let mut frame = packed.clone();
         frame[24] = 9;
         assert!(decompress(&frame, &mut Vec::new()).is_err());

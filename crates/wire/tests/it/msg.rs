@@ -15,14 +15,14 @@ pub(crate) fn frame(flags: u32, body: Doc<'_>, more: impl FnOnce(&mut Vec<u8>)) 
 }
 
 fn parse(frame: &[u8]) -> Msg<'_> {
-    match Message::parse(frame).unwrap() {
+    match Message::parse(frame).expect("a good frame") {
         (_, Message::Msg(msg)) => msg,
         other => panic!("{other:?}"),
     }
 }
 
 fn fault(frame: &[u8]) -> (Code, bool) {
-    let Fault { error, closes, .. } = Message::parse(frame).unwrap_err();
+    let Fault { error, closes, .. } = Message::parse(frame).expect_err("a bad frame");
     (error.code(), closes)
 }
 

@@ -24,7 +24,7 @@ pub(in crate::commands) static DELETE: Command = Command {
 args! { "delete" => Args {
     collection:      Name<'a>        = "delete",
     deletes:         Docs<'a>        = "deletes",
-    ordered:         Option<bool>    = "ordered",
+    ordered:         Option<StrictBool>    = "ordered",
     let_vars:        Option<Doc<'a>> = "let",
     constants:       Option<Doc<'a>> = "legacyRuntimeConstants",
     bypass:          Option<bool>    = "bypassDocumentValidation",
@@ -63,7 +63,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
                 outcome.errors.push((index, error));
-                if args.ordered != Some(false) {
+                if args.ordered != Some(StrictBool(false)) {
                     break;
                 }
             }

@@ -25,7 +25,7 @@ pub(in crate::commands) static INSERT: Command = Command {
 args! { "insert" => Args {
     collection:      Name<'a>     = "insert",
     documents:       Docs<'a>     = "documents",
-    ordered:         Option<bool> = "ordered",
+    ordered:         Option<StrictBool> = "ordered",
     bypass:          Option<bool> = "bypassDocumentValidation",
     bypass_ts:       Option<bool> = "bypassEmptyTsReplacement",
     encryption:      Value<'a>    = "encryptionInformation",
@@ -45,7 +45,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.server.fsync.wait(&|| cx.check())?;
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
     let how = How { durability: durability(&concern), bypass: args.bypass == Some(true) };
-    let outcome = insert_all(cx, &ns, &docs, args.ordered != Some(false), how)?;
+    let outcome = insert_all(cx, &ns, &docs, args.ordered != Some(StrictBool(false)), how)?;
     cx.done.inserted = Some(outcome.count);
     outcome.write(req, out);
     cx.connection.keep_namespace(ns);

@@ -27,7 +27,7 @@ pub(in crate::commands) static UPDATE: Command = Command {
 args! { "update" => Args {
     collection:      Name<'a>        = "update",
     updates:         Docs<'a>        = "updates",
-    ordered:         Option<bool>    = "ordered",
+    ordered:         Option<StrictBool>    = "ordered",
     let_vars:        Option<Doc<'a>> = "let",
     constants:       Option<Doc<'a>> = "runtimeConstants",
     bypass:          Option<bool>    = "bypassDocumentValidation",
@@ -42,8 +42,8 @@ args! { "update.updates" => Statement {
     constants:      Option<Doc<'a>>   = "c",
     array_filters:  Option<Array<'a>> = "arrayFilters",
     hint:           Value<'a>         = "hint",
-    multi:          Option<bool>      = "multi",
-    upsert:         Option<bool>      = "upsert",
+    multi:          Option<StrictBool>      = "multi",
+    upsert:         Option<StrictBool>      = "upsert",
     upsert_given:   Option<bool>      = "upsertSupplied",
     collation:      Option<Doc<'a>>   = "collation",
     sort:           Option<Doc<'a>>   = "sort",
@@ -72,7 +72,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
                 outcome.errors.push((index, error));
-                if args.ordered != Some(false) {
+                if args.ordered != Some(StrictBool(false)) {
                     break;
                 }
             }
@@ -159,7 +159,7 @@ pub(super) fn with_statement<R>(
     f: &mut dyn FnMut(&UpdateStatement<'_>) -> Result<R>,
 ) -> Result<R> {
     refuse_collation(statement.collation)?;
-    let multi = statement.multi == Some(true);
+    let multi = statement.multi == Some(StrictBool(true));
     if multi && statement.sort.is_some_and(|sort| !sort.is_empty()) {
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
     }
@@ -177,7 +177,7 @@ pub(super) fn with_statement<R>(
     let merged = merge(let_vars, statement.constants);
     f(&UpdateStatement {
         array_filters,
-        upsert: statement.upsert == Some(true),
+        upsert: statement.upsert == Some(StrictBool(true)),
         multi,
         hint: Hint::parse(hint)?,
         sort: statement.sort.unwrap_or(Doc::EMPTY),
