@@ -10,6 +10,10 @@ use nagi_lang::filter::{Filter, MatchCx};
 
 fuzz_target!(|data: &str| {
     let (filter, doc) = data.split_once('\n').unwrap_or((data, "{}"));
+    // Chance decides these: two evaluations may differ.
+    if filter.contains("sampleRate") || filter.contains("rand") {
+        return;
+    }
     let (Ok(filter), Ok(doc)) = (json::parse(filter), json::parse(doc)) else { return };
     let Ok(filter) = Filter::parse(filter.as_doc(), &mut ParseCx::new()) else { return };
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
