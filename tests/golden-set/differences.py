@@ -1,6 +1,7 @@
 """Where Nagi follows a later version than the one that the golden set was recorded from (4.0).
 
-The rules come from documentation, not from a recording of a later server. A rule names what the recorded server answered, what Nagi answers, and the later version's rule. A case
+The rules come from documentation, not from a recording of a later server. A rule names what the
+recorded server answered, what Nagi answers, and the later version's rule. A case
 that fails and matches no rule is a failure; `docs/differences.md` is printed from this table.
 """
 import re
@@ -53,7 +54,7 @@ RULES = [
     ("count by metadata", r"^index/explain.count", r"COUNT", r"RECORD_STORE_FAST_COUNT", "4.4: the plan says that it counted without reading"),
     ("distinct key", r"distinct", r"^OK", r"^2 distinct key cannot", "5.0: a key with a NUL is refused"),
     ("max of create", r"/create", r"^OK", r"^14 'max' has to be a number", "4.4: options of create are checked by type"),
-    ("absent arguments", r"^(error|sort|command)/.*", r"(null|undefined|must be a number|valid number|either a string or nested)", r"^OK",
+    ("absent arguments", r"^(error|sort|command)/.*", r"^(?!OK).*(null|undefined|must be a number|valid number|either a string or nested)", r"^OK",
      "4.4: null and undefined count as an absent argument"),
     ("index names and options of later versions", r"^index/spec", r"^(67|197) ", r"^OK",
      "4.2 to 6.0: no limit on names, hidden indexes, more expressions in partial indexes"),
