@@ -233,6 +233,7 @@ codes! {
     CHANGE_STREAM_NOT_ENABLED = 376, "ChangeStreamNotEnabled";
     NON_CONFORMANT_BSON = 378, "NonConformantBSON";
     DUPLICATE_KEY_ID = 386, "DuplicateKeyId";
+    TRANSACTION_TOO_LARGE_FOR_CACHE = 388, "TransactionTooLargeForCache";
     REAUTHENTICATION_REQUIRED = 391, "ReauthenticationRequired";
     STREAM_TERMINATED = 398, "StreamTerminated";
     RESOURCE_EXHAUSTED = 402, "ResourceExhausted";

@@ -20,6 +20,7 @@ use crate::{
     catalog::{self, CollectionOptions, Ddl, Uuid},
     clock,
     index::{Multikey, keygen::KeySink},
+    transaction::Bound,
 };
 
 /// Most indexes of a collection.
@@ -58,6 +59,9 @@ impl Store {
             IndexSpec::parse_with(*spec, namespace, options.ignore_unknown).and_then(checked)
         };
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
+        if let Some(bound) = self.private() {
+            return self.create_private_indexes(bound, namespace, &specs);
+        }
         let (result, started) = loop {
             match self.start(namespace, &specs) {
                 // The same index is being built for somebody else: wait, then look again.
@@ -83,6 +87,36 @@ impl Store {
                 index = index.name(); "Index build: done building");
         }
         Ok(result)
+    }
+
+    /// Indexes of a collection that this transaction has created: nothing is to be built.
+    fn create_private_indexes(
+        &self,
+        bound: &Bound,
+        namespace: &Namespace,
+        specs: &[IndexSpec],
+    ) -> Result<CreatedIndexes> {
+        let (collection, created_collection) = match self.collection(namespace) {
+            Some(collection) => (collection, false),
+            None => (bound.create(self, namespace, CollectionOptions::default())?, true),
+        };
+        catalog::refuse_view(&collection)?;
+        let before = collection.indexes.len();
+        let mut ddl = Ddl::begin(self)?;
+        let indexes = plan(&mut ddl, &collection, specs, true)?;
+        let after = indexes.len();
+        if after > before {
+            if !bound.is_created_and_untouched(&collection) {
+                bail!(
+                    Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                    "Cannot create new indexes on existing collection {namespace} in a \
+                     multi-document transaction."
+                );
+            }
+            ddl.keep_idents()?;
+            bound.put_created(collection.renewed(indexes));
+        }
+        Ok(CreatedIndexes { before, after, created_collection })
     }
 
     /// Waits until some build has ended, or a moment.

@@ -33,6 +33,9 @@ pub(crate) enum CatalogKey {
 }
 
 impl Ident {
+    /// Below it, in `Space::Records`, lie the records of sessions.
+    pub(crate) const SESSIONS: Ident = Ident(u32::MAX - 1);
+
     pub(crate) fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()
     }

@@ -16,17 +16,37 @@ use crate::{
     ident::Ident,
     keystring,
     record::{self, RecordId},
+    transaction::Bound,
 };
 
 /// One state of the store for many reads; shareable between threads. Keep it for seconds at most.
 #[derive(Clone)]
 pub struct Snapshot {
-    pub(crate) inner: Arc<dyn nagi_kv::Snapshot>,
+    state: State,
+}
+
+#[derive(Clone)]
+enum State {
+    Engine(Arc<dyn nagi_kv::Snapshot>),
+    Transaction(Arc<Bound>),
 }
 
 impl Snapshot {
+    pub(crate) fn of_engine(inner: Arc<dyn nagi_kv::Snapshot>) -> Snapshot {
+        Snapshot { state: State::Engine(inner) }
+    }
+
+    /// Fails once the transaction has ended.
+    pub(crate) fn of_transaction(bound: &Arc<Bound>) -> Result<Snapshot> {
+        bound.check_open()?;
+        Ok(Snapshot { state: State::Transaction(Arc::clone(bound)) })
+    }
+
     pub fn reader(&self) -> Reader<'_> {
-        Reader { read: &*self.inner }
+        match &self.state {
+            State::Engine(inner) => Reader { read: &**inner },
+            State::Transaction(bound) => Reader { read: &**bound },
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     reader::unique_record_id,
     reclaim::{self, Reclaimer},
     record,
+    transaction::{Bound, OpenTransactions},
 };
 
 /// How the store runs.
@@ -45,8 +46,15 @@ pub struct WriteOptions<'a> {
     pub bypass_validation: bool,
 }
 
-/// Everything stored. Shared by all threads.
+/// A way to everything stored; shared by all threads. Plain, each call is a transaction of its own;
+/// bound to a [`crate::Transaction`], all calls read and write in that.
 pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) bound: Option<Arc<Bound>>,
+}
+
+/// What all handles share.
+pub struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) ddl: Mutex<DdlState>,
@@ -56,6 +64,16 @@ pub struct Store {
     /// For those who wait until an index build has ended.
     pub(crate) builds: Mutex<()>,
     pub(crate) build_ended: Condvar,
+    /// Transactions that DDL ends.
+    pub(crate) open: OpenTransactions,
+}
+
+impl std::ops::Deref for Store {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 impl Store {
@@ -64,7 +82,8 @@ impl Store {
         let loaded = catalog::load(&*engine)?;
         let random = clock::random().to_be_bytes();
         reclaim::drop_ranges(&*engine, &loaded.dropped)?;
-        let store = Store {
+        let shared = Shared {
+            open: OpenTransactions::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,
             catalog: ArcSwap::from_pointee(loaded.catalog),
@@ -77,6 +96,7 @@ impl Store {
                 u32::from_be_bytes([0, random[5], random[6], random[7]]),
             ),
         };
+        let store = Store { shared: Arc::new(shared), bound: None };
         for (namespace, index) in loaded.unfinished {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
@@ -97,12 +117,18 @@ impl Store {
 
     /// The newest version of the catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
+        match &self.bound {
+            Some(bound) => bound.catalog(&self.shared),
+            None => self.catalog.load_full(),
+        }
     }
 
     /// The collection or view, in the newest catalog.
     pub fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
-        self.catalog.load().collection(namespace).cloned()
+        match &self.bound {
+            Some(bound) => bound.collection(&self.shared, namespace),
+            None => self.catalog.load().collection(namespace).cloned(),
+        }
     }
 
     /// Whether this version of a collection is still the newest; false too once it is dropped.
@@ -122,9 +148,12 @@ impl Store {
         Reader { read: self.engine.latest() }
     }
 
-    /// One state for many reads.
+    /// One state for many reads; of a bound handle, the transaction's, with its own writes.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot { inner: self.engine.snapshot().map_err(engine)? })
+        match &self.bound {
+            Some(bound) => Snapshot::of_transaction(bound),
+            None => Ok(Snapshot::of_engine(self.engine.snapshot().map_err(engine)?)),
+        }
     }
 
     /// The document with this `_id`, newest commit, copied into `buf`. From the record cache, or two
@@ -136,6 +165,9 @@ impl Store {
         buf: &'b mut Vec<u8>,
     ) -> Result<Option<Doc<'b>>> {
         let Some(index) = collection.id_index() else { return Ok(None) };
+        if let Some(bound) = &self.bound {
+            return bound.find_by_id(collection, id, buf);
+        }
         let read = self.engine.latest();
         record::with_scratch(|key, value| {
             key.extend_from_slice(&index.ident.bytes());
@@ -182,6 +214,10 @@ impl Store {
         options: WriteOptions<'_>,
         f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
     ) -> Result<(T, CommitStamp)> {
+        if let Some(bound) = &self.bound {
+            // The transaction's own commit, or whoever repeats it, deals with conflicts.
+            return bound.write(self, options, f).map(|value| (value, CommitStamp::default()));
+        }
         let mut attempt = 0;
         loop {
             let mut txn = WriteTxn::begin(self, options.bypass_validation, attempt)?;
@@ -226,7 +262,7 @@ impl Store {
 }
 
 /// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading.
-fn back_off(attempt: u32) {
+pub(crate) fn back_off(attempt: u32) {
     match attempt {
         0..4 => std::thread::yield_now(),
         _ => {

@@ -73,6 +73,31 @@ impl Scratch {
     }
 }
 
+/// The parts of a transaction that waits for its next statement.
+pub(crate) struct Suspended {
+    txn: Box<dyn Txn>,
+    touched: Vec<Touched>,
+    multikey: Vec<(Arc<Index>, Vec<u64>)>,
+    changed: Vec<u64>,
+    conflict: bool,
+}
+
+impl Suspended {
+    pub(crate) fn new(txn: Box<dyn Txn>) -> Suspended {
+        let (touched, multikey, changed) = (Vec::new(), Vec::new(), Vec::new());
+        Suspended { txn, touched, multikey, changed, conflict: false }
+    }
+
+    pub(crate) fn read(&self) -> &dyn Txn {
+        &*self.txn
+    }
+
+    /// Whether it has written to the collection.
+    pub(crate) fn has_touched(&self, collection: &Collection) -> bool {
+        self.touched.iter().any(|touched| touched.collection.ident == collection.ident)
+    }
+}
+
 thread_local! {
     static SCRATCH: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) };
 }
@@ -96,6 +121,37 @@ impl<'s> WriteTxn<'s> {
             bypass_validation,
             attempt,
         })
+    }
+
+    /// Goes on with a transaction of several statements.
+    pub(crate) fn resume(store: &'s Store, from: Suspended, bypass_validation: bool) -> Self {
+        WriteTxn {
+            store,
+            txn: Some(from.txn),
+            touched: from.touched,
+            multikey: from.multikey,
+            changed: from.changed,
+            scratch: SCRATCH.take().unwrap_or_default(),
+            conflict: from.conflict,
+            bypass_validation,
+            attempt: 0,
+        }
+    }
+
+    /// Waits for the next statement.
+    pub(crate) fn suspend(mut self) -> Suspended {
+        Suspended {
+            txn: self.txn.take().expect("taken by the commit only"),
+            touched: std::mem::take(&mut self.touched),
+            multikey: std::mem::take(&mut self.multikey),
+            changed: std::mem::take(&mut self.changed),
+            conflict: self.conflict,
+        }
+    }
+
+    /// Bytes staged so far.
+    pub(crate) fn staged_bytes(&self) -> usize {
+        self.txn.as_ref().map_or(0, |txn| txn.staged_bytes())
     }
 
     pub fn store(&self) -> &'s Store {
@@ -248,6 +304,7 @@ impl<'s> WriteTxn<'s> {
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let savepoint = self.txn().savepoint();
         let sums: Vec<(i64, i64)> = self.touched.iter().map(|t| (t.count, t.bytes)).collect();
+        let multikey_count = self.multikey.len();
         let result = f(self);
         if let Err(error) = &result {
             if error.code() == Code::WRITE_CONFLICT {
@@ -255,6 +312,8 @@ impl<'s> WriteTxn<'s> {
                 return result;
             }
             self.txn().rollback_to(savepoint);
+            // Their keys are undone too: nobody may take them for stored.
+            self.multikey.truncate(multikey_count);
             for (at, touched) in self.touched.iter_mut().enumerate() {
                 (touched.count, touched.bytes) = sums.get(at).copied().unwrap_or((0, 0));
             }

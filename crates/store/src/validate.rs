@@ -60,7 +60,8 @@ impl Store {
             report.index_keys.push((index.name().into(), count));
         }
         let mut buf = Vec::new();
-        let stored = snapshot.inner.get(Space::Counters, &collection.ident.bytes(), &mut buf);
+        let stored =
+            snapshot.reader().read.get(Space::Counters, &collection.ident.bytes(), &mut buf);
         let stored = stored.map_err(engine)?.unwrap_or(&[]).as_chunks().0;
         let counter = |at: usize| stored.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
         let (count, bytes) = (counter(0), counter(1));
@@ -81,7 +82,7 @@ impl Store {
         report: &mut ValidateReport,
     ) -> Result<()> {
         let ident = collection.ident;
-        let cursor = snapshot.inner.cursor(Space::Records, &ident.bytes(), &ident.end());
+        let cursor = snapshot.reader().read.cursor(Space::Records, &ident.bytes(), &ident.end());
         let mut cursor = cursor.map_err(engine)?;
         let mut found = cursor.seek(&ident.bytes()).map_err(engine)?;
         let mut sink = KeySink::default();
@@ -125,7 +126,7 @@ fn check_keys(
             false => full.extend_from_slice(&id.bytes()),
         }
         value.extend_from_slice(bits);
-        match snapshot.inner.get(Space::Index, &full, &mut buf).map_err(engine)? {
+        match snapshot.reader().read.get(Space::Index, &full, &mut buf).map_err(engine)? {
             Some(entry) if *entry == value => {}
             Some(_) => report.error(format!(
                 "index '{}': the entry of record {} has another record or type",

@@ -48,7 +48,7 @@ impl Inner {
     /// variables in scope.
     pub(super) fn open(&self, extra: Option<Filter>, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
         let catalog = cx.store.catalog();
-        let collection = catalog.collection(&self.namespace).cloned();
+        let collection = cx.store.collection(&self.namespace);
         let disk = (self.allow_disk_use, self.memory_bytes_max);
         if collection.as_ref().is_some_and(|c| c.is_view()) {
             let (collection, stages) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;

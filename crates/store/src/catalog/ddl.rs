@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, Value, compare, text::doc_text};
 use nagi_error::{Code, Result, bail};
-use nagi_kv::{Durability, Space, Txn, TxnOptions};
+use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 use parking_lot::MutexGuard;
 
 use super::{Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid};
 use crate::{
-    Index, IndexSpec, Namespace, Store,
+    Index, IndexSpec, Namespace, Store, WriteTxn,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Multikey,
@@ -107,6 +107,11 @@ impl<'s> Ddl<'s> {
         Ok(())
     }
 
+    /// Only keeps the idents that were taken from being taken again.
+    pub(crate) fn keep_idents(self) -> Result<()> {
+        self.txn.commit(Durability::Buffered).map(drop).map_err(engine)
+    }
+
     /// Commits, publishes, waits for writers of old versions; or leaves that, with what is to be
     /// dropped, to the reclaimer.
     pub(crate) fn finish(self) -> Result<()> {
@@ -123,6 +128,8 @@ impl<'s> Ddl<'s> {
         }
         self.store.catalog.store(Arc::new(self.catalog));
         drop(self.state);
+        // Nobody waits for a client that holds a transaction open.
+        self.store.open.end_users_of(&self.replaced);
         if self.dropped.is_empty() {
             self.replaced.iter().for_each(|old| old.state.gate.wait_for_earlier());
         } else {
@@ -140,13 +147,12 @@ impl Store {
         options: Doc<'_>,
     ) -> Result<Arc<Collection>> {
         let options = CollectionOptions::parse(options, namespace)?;
+        if let Some(bound) = self.private() {
+            return bound.create(self, namespace, options);
+        }
         let mut ddl = Ddl::begin(self)?;
         if let Some(existing) = ddl.collection(namespace) {
-            if existing.options.same(&options) {
-                return Ok(existing);
-            }
-            let kind = if existing.is_view() { "View" } else { "Collection" };
-            bail!(Code::NAMESPACE_EXISTS, "{kind} {namespace} already exists.");
+            return same_options(existing, &options);
         }
         let collection = create(&mut ddl, namespace, options, Uuid::random())?;
         ddl.finish()?;
@@ -220,6 +226,31 @@ impl Store {
     }
 }
 
+/// The collection that is there already, if it was created with the same options (48).
+pub(crate) fn same_options(
+    existing: Arc<Collection>,
+    options: &CollectionOptions,
+) -> Result<Arc<Collection>> {
+    if existing.options.same(options) {
+        return Ok(existing);
+    }
+    let kind = if existing.is_view() { "View" } else { "Collection" };
+    bail!(Code::NAMESPACE_EXISTS, "{kind} {} already exists.", existing.namespace);
+}
+
+/// Refuses a database whose name differs from another's only in case (13297).
+fn check_case(catalog: &Catalog, database: &str) -> Result<()> {
+    let clash = |other: &&str| *other != database && other.eq_ignore_ascii_case(database);
+    if let Some(other) = catalog.databases().find(clash) {
+        bail!(
+            Code::Location(13297),
+            "db already exists with different case already have: [{other}] trying to create \
+             [{database}]"
+        );
+    }
+    Ok(())
+}
+
 /// Stages a new collection with its `_id` index.
 pub(crate) fn create(
     ddl: &mut Ddl<'_>,
@@ -227,22 +258,25 @@ pub(crate) fn create(
     options: CollectionOptions,
     uuid: Uuid,
 ) -> Result<Arc<Collection>> {
-    let database = namespace.database();
-    let clash = |other: &&str| *other != database && other.eq_ignore_ascii_case(database);
-    if let Some(other) = ddl.catalog.databases().find(clash) {
-        bail!(
-            Code::Location(13297),
-            "db already exists with different case already have: [{other}] trying to create \
-             [{database}]"
-        );
-    }
+    let collection = made(ddl, namespace, options, uuid)?;
+    ddl.put(collection)
+}
+
+/// A new collection with its `_id` index, of idents that are taken.
+fn made(
+    ddl: &mut Ddl<'_>,
+    namespace: &Namespace,
+    options: CollectionOptions,
+    uuid: Uuid,
+) -> Result<Collection> {
+    check_case(&ddl.catalog, namespace.database())?;
     let ident = ddl.ident()?;
     let mut indexes = Vec::new();
     if options.view.is_none() {
         let index = Index::new(IndexSpec::id(), true, ddl.ident()?, Multikey::new(1).into())?;
         indexes.push(Arc::new(index));
     }
-    ddl.put(Collection {
+    Ok(Collection {
         uuid,
         namespace: namespace.clone(),
         validator: options.condition()?,
@@ -253,7 +287,53 @@ pub(crate) fn create(
     })
 }
 
+/// A collection that only one transaction knows until it commits. Its idents are taken for good.
+pub(crate) fn create_private(
+    store: &Store,
+    namespace: &Namespace,
+    options: CollectionOptions,
+) -> Result<Arc<Collection>> {
+    let mut ddl = Ddl::begin(store)?;
+    if ddl.collection(namespace).is_some() {
+        // It came into being after the transaction had begun.
+        return Err(engine(nagi_kv::Error::Conflict));
+    }
+    let collection = Arc::new(made(&mut ddl, namespace, options, Uuid::random())?);
+    collection.state.current.store(Some(Arc::clone(&collection)));
+    ddl.keep_idents()?;
+    Ok(collection)
+}
+
+/// Commits a transaction that made collections, and publishes them.
+pub(crate) fn commit_private(
+    store: &Store,
+    mut txn: WriteTxn<'_>,
+    created: Vec<Arc<Collection>>,
+) -> Result<CommitStamp> {
+    let mut ddl = Ddl::begin(store)?;
+    for collection in created {
+        if ddl.collection(&collection.namespace).is_some() {
+            return Err(engine(nagi_kv::Error::Conflict));
+        }
+        check_case(&ddl.catalog, collection.namespace.database())?;
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        let doc = collection.to_doc();
+        txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        ddl.catalog.collections.insert(collection.namespace.clone(), collection);
+    }
+    let stamp = txn.commit(Durability::Synced)?;
+    store.catalog.store(Arc::new(ddl.catalog));
+    Ok(stamp)
+}
+
 impl Collection {
+    /// The next version of a collection that only one transaction knows.
+    pub(crate) fn renewed(&self, indexes: Vec<Arc<Index>>) -> Arc<Collection> {
+        let renewed = Arc::new(self.with_indexes(indexes));
+        renewed.state.current.store(Some(Arc::clone(&renewed)));
+        renewed
+    }
+
     /// The next version, with other indexes.
     pub(crate) fn with_indexes(&self, indexes: Vec<Arc<Index>>) -> Collection {
         Collection {

@@ -19,7 +19,9 @@ use arc_swap::ArcSwapOption;
 use nagi_bson::Doc;
 use parking_lot::Mutex;
 
-pub(crate) use ddl::{Ddl, DdlState, create, refuse_view};
+pub(crate) use ddl::{
+    Ddl, DdlState, commit_private, create, create_private, refuse_view, same_options,
+};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use persist::load;
 

@@ -10,3 +10,4 @@ mod model;
 mod random;
 mod support;
 mod threads;
+mod transactions;
