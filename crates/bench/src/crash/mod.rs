@@ -7,11 +7,13 @@
 //! - any other acknowledged write older than the commit interval likewise;
 //! - nothing is there that nobody wrote, and no document is half of two versions;
 //! - `validate` finds indexes and records agree; `count` and `collStats` are exact; a query by index
-//!   counts what a scan counts.
+//!   counts what a scan counts;
+//! - every index build, drop, rename and filling of a collection that was acknowledged ([`schema`]).
 //!
 //! A killed process loses what only it knew, not what the kernel has: this tests the order and the
 //! acknowledgement of writes, not the disk's cache.
 mod model;
+mod schema;
 mod verify;
 mod worker;
 
@@ -22,6 +24,7 @@ use crate::random::Random;
 use crate::report;
 use model::Model;
 use nagi_bson::doc;
+use schema::Schema;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,6 +39,7 @@ const RUN_MS_SPREAD: u64 = 900;
 struct Totals {
     acknowledged: u64,
     synced: u64,
+    changes: u64,
     documents: usize,
     reopen_ms_max: u128,
 }
@@ -49,23 +53,25 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (program, dbpath) = (args.nagi()?, Path::new(dbpath));
     let mut random = Random::new(seed);
     let mut models: Vec<Model> = (0..threads.clamp(1, 64)).map(Model::new).collect();
+    let mut schema = Schema::default();
     let mut totals = Totals::default();
     let mut server = open(&program, dbpath, &mut totals)?;
     prepare(&server.address)?;
     for round in 1..=rounds {
         let run_time = Duration::from_millis(RUN_MS_MIN + random.below(RUN_MS_SPREAD));
-        let killed_at = write_and_kill(server, &mut models, &mut random, run_time, &mut totals)
-            .map_err(|p| in_round(p, round, seed))?;
+        let killed_at =
+            write_and_kill(server, (&mut models, &mut schema), &mut random, run_time, &mut totals)
+                .map_err(|p| in_round(p, round, seed))?;
         server = open(&program, dbpath, &mut totals).map_err(|p| in_round(p, round, seed))?;
-        totals.documents = verify::verify(&server.address, &mut models, killed_at)
+        totals.documents = verify::verify(&server.address, (&mut models, &mut schema), killed_at)
             .map_err(|p| in_round(p, round, seed))?;
         if round % 10 == 0 || round == rounds {
             report::say(&format!("crash: round {round}, {} documents\n", totals.documents));
         }
     }
     report::say(&format!(
-        "crash: {rounds} kills, {} acknowledged writes ({} with j: true), nothing lost; reopened within {} ms\n",
-        totals.acknowledged, totals.synced, totals.reopen_ms_max
+        "crash: {rounds} kills, {} acknowledged writes ({} with j: true), {} index and collection changes, nothing lost; reopened within {} ms\n",
+        totals.acknowledged, totals.synced, totals.changes, totals.reopen_ms_max
     ));
     Ok(())
 }
@@ -110,10 +116,10 @@ fn prepare(address: &str) -> Outcome {
         .map(drop)
 }
 
-/// Lets one writer a model write until the server dies under them; when that was.
+/// Lets one writer a model write, and one client change indexes and collections, until the server dies under them; when that was.
 fn write_and_kill(
     server: Server,
-    models: &mut [Model],
+    (models, schema): (&mut [Model], &mut Schema),
     random: &mut Random,
     run_time: Duration,
     totals: &mut Totals,
@@ -126,6 +132,8 @@ fn write_and_kill(
             let seed = random.next();
             writers.push(scope.spawn(move || worker::write(connection, model, seed)));
         }
+        let (connection, seed) = (Connection::open(&address)?, random.next());
+        let changer = scope.spawn(move || schema.change(connection, seed));
         thread::sleep(run_time);
         let killed_at = Instant::now();
         server.kill().map_err(failed("kill -9"))?;
@@ -135,6 +143,8 @@ fn write_and_kill(
             totals.acknowledged += part.acknowledged;
             totals.synced += part.synced;
         }
+        totals.changes +=
+            changer.join().map_err(|_| Problem::Failed("the changer panicked".into()))??;
         Ok(killed_at)
     })
 }

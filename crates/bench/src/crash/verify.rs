@@ -1,5 +1,6 @@
 //! What a reopened server must say about its data.
 use super::model::Model;
+use super::schema::Schema;
 use super::worker::put_fields;
 use super::{COLLECTION, DATABASE};
 use crate::args::{Outcome, Problem};
@@ -11,7 +12,11 @@ use std::time::Instant;
 const PROBLEMS_SHOWN: usize = 5;
 
 /// Checks everything; the number of documents.
-pub(super) fn verify(address: &str, models: &mut [Model], killed_at: Instant) -> Outcome<usize> {
+pub(super) fn verify(
+    address: &str,
+    (models, schema): (&mut [Model], &mut Schema),
+    killed_at: Instant,
+) -> Outcome<usize> {
     let mut connection = Connection::open(address)?;
     let (found, mut problems) = scan(&mut connection)?;
     for id in found.keys().filter(|id| !models.iter().any(|m| m.owns(**id))) {
@@ -22,6 +27,7 @@ pub(super) fn verify(address: &str, models: &mut [Model], killed_at: Instant) ->
     }
     counts(&mut connection, &found, &mut problems)?;
     indexes(&mut connection, &found, &mut problems)?;
+    schema.settle(&mut connection, &mut problems)?;
     if problems.is_empty() {
         return Ok(found.len());
     }
