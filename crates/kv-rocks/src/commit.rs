@@ -24,24 +24,31 @@ pub(crate) struct Committer {
     log_failed: bool,
 }
 
-/// Puts the writes into the batch whose content does not depend on the order of commits; says
-/// whether there are others.
-pub(crate) fn stage(db: &Db, batch: &mut Batch, overlay: &Overlay) -> bool {
-    let mut ordered = false;
-    for Write { space, key, op } in overlay.writes() {
-        match op {
-            Op::Put(value) => db.put_batch(batch, space, key, value),
-            Op::Delete => db.delete_batch(batch, space, key),
-            Op::Add(_) | Op::Append(_) => ordered = true,
-        }
-        ordered |= space == Space::Counters;
-    }
-    ordered
-}
-
 impl Committer {
-    /// Adds counters and log entries, whose content is known only in commit order.
-    pub(crate) fn stage_ordered(
+    /// Before the first transaction of a batch. Sums are forgotten only here: those staged in a batch
+    /// are not yet in the database.
+    pub(crate) fn begin(&mut self) {
+        if self.counters.len() >= COUNTERS_MAX {
+            self.forget_all();
+        }
+    }
+
+    /// Puts a transaction's writes into the batch. On an error the batch is not to be written.
+    pub(crate) fn stage(
+        &mut self,
+        db: &Db,
+        batch: &mut Batch,
+        overlay: &Overlay,
+        stamp: u64,
+    ) -> Result<()> {
+        let staged = self.stage_all(db, batch, overlay, stamp);
+        if staged.is_err() {
+            self.forget_all();
+        }
+        staged
+    }
+
+    fn stage_all(
         &mut self,
         db: &Db,
         batch: &mut Batch,
@@ -56,8 +63,11 @@ impl Committer {
                     db.put_batch(batch, space, &log_key(stamp, position), value);
                     position += 1;
                 }
-                Op::Put(_) | Op::Delete if space == Space::Counters => self.forget(space, key),
-                Op::Put(_) | Op::Delete => {}
+                Op::Put(value) => db.put_batch(batch, space, key, value),
+                Op::Delete => db.delete_batch(batch, space, key),
+            }
+            if space == Space::Counters && matches!(op, Op::Put(_) | Op::Delete) {
+                self.set(space, key, op);
             }
         }
         Ok(())
@@ -108,18 +118,15 @@ impl Committer {
         db.get(None, space, key, &mut sum)?;
         add_counters(&mut sum, deltas);
         db.put_batch(batch, space, key, &sum);
-        if self.counters.len() >= COUNTERS_MAX {
-            // Sums staged in this very batch are lost here too, but each key is added to only
-            // once a batch, and after it the database has them.
-            self.counters.clear();
-        }
         self.counters.insert(self.name.clone(), sum);
         Ok(())
     }
 
-    fn forget(&mut self, space: Space, key: &[u8]) {
+    /// A counter was put or removed: another transaction of the same batch may add to it.
+    fn set(&mut self, space: Space, key: &[u8], op: Op<'_>) {
         self.set_name(space, key);
-        self.counters.remove(self.name.as_slice());
+        let value = if let Op::Put(value) = op { value.to_vec() } else { Vec::new() };
+        self.counters.insert(self.name.clone(), value);
     }
 
     fn set_name(&mut self, space: Space, key: &[u8]) {

@@ -14,14 +14,15 @@ use std::{
 use nagi_kv::{
     CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
     TxnOptions,
-    overlay::{Base, Ledger, Op, Overlay, Staged},
+    overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
 };
 use parking_lot::Mutex;
 
 use crate::{
     Options,
-    commit::{self, Committer},
+    commit::Committer,
     db::{Batch, Db, RocksCursor, SnapshotHandle, System},
+    group::{Group, Part, Waiter},
     journal::{self, Journal, Log},
     load::Piece,
     marker,
@@ -46,6 +47,7 @@ pub struct Rocks {
 struct Core {
     db: Arc<Db>,
     ledger: Ledger,
+    group: Group,
     commit: Mutex<Committer>,
     journal: Arc<Journal>,
     reclaim: Arc<Reclaim>,
@@ -75,6 +77,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let newest = db.sequence();
     let core = Arc::new(Core {
         ledger: Ledger::new(newest),
+        group: Group::default(),
         commit: Mutex::default(),
         journal: Arc::new(Journal::new(newest)),
         reclaim: Arc::new(Reclaim::default()),
@@ -142,6 +145,23 @@ impl Core {
         }
     }
 
+    /// Writes the transactions in one batch; the stamp of the first. The others' follow on.
+    fn write_group(&self, own: &SharedOverlay, followers: &[Arc<Waiter>]) -> Result<u64> {
+        let mut batch = self.batch();
+        let mut committer = self.commit.lock();
+        let first = self.ledger.active.newest() + 1;
+        let overlays = std::iter::once(own).chain(followers.iter().map(|w| &w.overlay));
+        committer.begin();
+        for (stamp, overlay) in (first..).zip(overlays) {
+            committer.stage(&self.db, &mut batch, &overlay.lock(), stamp)?;
+        }
+        committer.write(&self.db, &mut batch)?;
+        self.ledger.active.publish(first + followers.len() as u64);
+        drop(committer);
+        self.give_back(batch);
+        Ok(first)
+    }
+
     fn batch(&self) -> Batch {
         self.batches.lock().pop().unwrap_or_else(Batch::new)
     }
@@ -207,24 +227,20 @@ impl Base for Core {
         Ok(State::new(self))
     }
 
-    fn write(&self, overlay: &Overlay) -> Result<u64> {
-        self.room_for(overlay)?;
-        let mut batch = self.batch();
-        let ordered = commit::stage(&self.db, &mut batch, overlay);
-        let mut committer = self.commit.lock();
-        let stamp = self.ledger.active.newest() + 1;
-        if ordered {
-            let staged = committer.stage_ordered(&self.db, &mut batch, overlay, stamp);
-            if staged.is_err() {
-                committer.forget_all();
-                return staged.map(|()| stamp);
+    fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
+        let bytes = {
+            let overlay = overlay.lock();
+            self.room_for(&overlay)?;
+            overlay.staged_bytes()
+        };
+        match self.group.join(overlay, bytes) {
+            Part::Done(result) => result,
+            Part::Lead(leader) => {
+                let result = self.write_group(overlay, leader.followers());
+                leader.tell(&result);
+                result
             }
         }
-        committer.write(&self.db, &mut batch)?;
-        self.ledger.active.publish(stamp);
-        drop(committer);
-        self.give_back(batch);
-        Ok(stamp)
     }
 
     fn sync(&self, stamp: u64) -> Result<()> {

@@ -23,6 +23,7 @@
 mod commit;
 mod db;
 mod engine;
+mod group;
 mod journal;
 mod load;
 mod marker;

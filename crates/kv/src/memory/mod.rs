@@ -27,7 +27,7 @@ use crate::{
     CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
     TxnOptions,
     active::Ticket,
-    overlay::{Base, Ledger, Op, Overlay, Staged, add_counters},
+    overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
 };
 
 type Key = Arc<[u8]>;
@@ -144,20 +144,8 @@ impl Core {
     fn newest(&self) -> u64 {
         self.ledger.active.newest()
     }
-}
 
-impl Base for Core {
-    type State = State;
-
-    fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
-    fn state(self: &Arc<Core>) -> Result<State> {
-        Ok(State::new(self))
-    }
-
-    fn write(&self, overlay: &Overlay) -> Result<u64> {
+    fn write_all(&self, overlay: &Overlay) -> u64 {
         let mut stale = self.commit.lock();
         let stamp = self.newest() + 1;
         let mut position = 0_u32;
@@ -184,7 +172,23 @@ impl Base for Core {
         }
         self.ledger.active.publish(stamp);
         self.collect(&mut stale);
-        Ok(stamp)
+        stamp
+    }
+}
+
+impl Base for Core {
+    type State = State;
+
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn state(self: &Arc<Core>) -> Result<State> {
+        Ok(State::new(self))
+    }
+
+    fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
+        Ok(self.write_all(&overlay.lock()))
     }
 
     fn sync(&self, _: u64) -> Result<()> {
@@ -319,7 +323,7 @@ impl Engine for Memory {
                 overlay.put(space, &key, &value);
             }
             if !overlay.is_empty() && (!more || overlay.write_count() == 1000) {
-                self.core.write(&overlay)?;
+                self.core.write_all(&overlay);
                 overlay.clear();
             }
             if !more {

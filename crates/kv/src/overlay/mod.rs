@@ -23,7 +23,7 @@ use std::ops::Range;
 
 pub use counter::add_counters;
 pub(crate) use cursor::Merged;
-pub use txn::{Base, Ledger, Staged};
+pub use txn::{Base, Ledger, SharedOverlay, Staged};
 
 use crate::Space;
 

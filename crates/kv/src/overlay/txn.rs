@@ -31,6 +31,9 @@ const KEPT: &str = "the scratch is taken by `drop` only";
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
+/// A transaction's writes. Nobody but the transaction, its cursors and the commit has it.
+pub type SharedOverlay = Arc<Mutex<Overlay>>;
+
 /// What an engine provides below `Staged`.
 pub trait Base: Send + Sync + 'static {
     /// One state to read from, owned.
@@ -43,8 +46,9 @@ pub trait Base: Send + Sync + 'static {
     fn state(self: &Arc<Self>) -> Result<Self::State>;
 
     /// Writes all of `overlay.writes()` atomically, publishes the new stamp in `ledger().active`
-    /// and returns it. Calls come from many threads at once.
-    fn write(&self, overlay: &Overlay) -> Result<u64>;
+    /// and returns it. Calls come from many threads at once; the caller does not hold the lock, so
+    /// an engine may let one thread write for others.
+    fn write(&self, overlay: &SharedOverlay) -> Result<u64>;
 
     /// Returns once the commit is durable.
     fn sync(&self, stamp: u64) -> Result<()>;
@@ -73,7 +77,7 @@ impl Ledger {
 /// A transaction's memory, used again by the next one.
 #[derive(Default)]
 struct Scratch {
-    overlay: Arc<Mutex<Overlay>>,
+    overlay: SharedOverlay,
     held: Vec<KeyHash>,
 }
 
@@ -259,12 +263,11 @@ impl<B: Base> Txn for Staged<B> {
     }
 
     fn commit(mut self: Box<Self>, durability: Durability) -> Result<CommitStamp> {
-        let overlay = self.scratch().overlay.lock();
-        if overlay.is_empty() {
+        let overlay = &self.scratch().overlay;
+        if overlay.lock().is_empty() {
             return Ok(CommitStamp(self.base.ledger().active.newest()));
         }
-        let stamp = self.base.write(&overlay)?;
-        drop(overlay);
+        let stamp = self.base.write(overlay)?;
         self.release(Some(stamp));
         if durability == Durability::Synced {
             self.base.sync(stamp)?;
