@@ -98,6 +98,8 @@ pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option
         ("max", !request.max.is_empty()),
         ("returnKey", request.return_key),
         ("showRecordId", request.show_record_id),
+        ("tailable", request.tailable),
+        ("$_requestResumeToken", request.request_token),
     ];
     if let Some((option, _)) = refused.iter().find(|(_, given)| *given) {
         bail!(Code::INVALID_PIPELINE_OPERATOR, "Option {option} not supported in aggregation.");
@@ -220,6 +222,8 @@ pub fn aggregate(
         reads,
         summary: summary(&assembled.plan),
         blocking_sort: assembled.plan.root.has_blocking_sort(),
+        tailable: false,
+        wants_token: false,
     }))
 }
 

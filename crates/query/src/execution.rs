@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Result, err};
 use nagi_lang::expr::{LetVars, Vars};
-use nagi_store::{Collection, Snapshot, Store};
+use nagi_store::{Arrivals, Collection, RecordId, Snapshot, Store};
 
 use crate::{
     limits::DOC_BYTES_MAX,
@@ -60,6 +60,10 @@ pub struct Execution {
     saved: bool,
     done: bool,
     blocking_sort: bool,
+    tailable: bool,
+    wants_token: bool,
+    /// The record looked at last, for a resume token.
+    position: Option<RecordId>,
 }
 
 /// How an execution is made.
@@ -73,6 +77,8 @@ pub(crate) struct Parts {
     pub(crate) reads: Vec<(Arc<Collection>, Vec<String>)>,
     pub(crate) summary: String,
     pub(crate) blocking_sort: bool,
+    pub(crate) tailable: bool,
+    pub(crate) wants_token: bool,
 }
 
 impl Execution {
@@ -90,6 +96,9 @@ impl Execution {
             saved: false,
             done: false,
             blocking_sort: parts.blocking_sort,
+            tailable: parts.tailable,
+            wants_token: parts.wants_token,
+            position: None,
         }
     }
 
@@ -105,7 +114,11 @@ impl Execution {
         take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
     ) -> Result<bool> {
         if let Some(bytes) = self.refused.take() {
-            match take(Doc::trusted(&bytes))? {
+            let answer = take(Doc::trusted(&bytes))?;
+            if answer != Take::Refused {
+                note(self.wants_token, &mut *self.root, &mut self.position);
+            }
+            match answer {
                 Take::More => {}
                 Take::Last => return Ok(!self.done),
                 Take::Refused => {
@@ -147,12 +160,16 @@ impl Execution {
         self.snapshot = Some(snapshot.clone());
         loop {
             if !self.root.advance(&mut cx)? {
-                return Ok(false);
+                note(self.wants_token, &mut *self.root, &mut self.position);
+                return Ok(self.tailable && !self.root.is_at_end());
             }
             check_size(self.root.doc())?;
             match take(self.root.doc())? {
-                Take::More => {}
-                Take::Last => break,
+                Take::More => note(self.wants_token, &mut *self.root, &mut self.position),
+                Take::Last => {
+                    note(self.wants_token, &mut *self.root, &mut self.position);
+                    break;
+                }
                 Take::Refused => {
                     self.refused = Some(self.root.doc().as_bytes().to_vec());
                     return Ok(true);
@@ -168,6 +185,18 @@ impl Execution {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Where a later `find` with `$_resumeAfter` may go on: behind the record that was looked at last.
+    pub fn resume_token(&self) -> Option<DocBuf> {
+        let id = self.position.map_or(Value::Null, |id| Value::Int64(id.0));
+        self.wants_token.then(|| DocBuf::build(|w| w.put("$recordId", id)))
+    }
+
+    /// What tells of documents behind the end that a tailable cursor waits at.
+    pub fn arrivals(&self) -> Option<Arc<Arrivals>> {
+        let (collection, _) = self.reads.first().filter(|_| self.tailable)?;
+        Some(Arc::clone(collection.arrivals()))
     }
 
     /// Lets go of the snapshot and of all cursors. The next `batch` takes the position up again.
@@ -204,6 +233,13 @@ impl Execution {
                 error.context("PlanExecutor error during aggregation :: caused by :: ")
             }
         }
+    }
+}
+
+/// Keeps the place of the scan, if a token is wanted.
+fn note(wanted: bool, root: &mut dyn Source, position: &mut Option<RecordId>) {
+    if wanted {
+        *position = root.position().or(*position);
     }
 }
 

@@ -9,7 +9,7 @@ use nagi_lang::{
     filter::Filter,
     sort::{SortMeta, SortSpec},
 };
-use nagi_store::{Collection, Namespace, Store};
+use nagi_store::{Collection, Namespace, RecordId, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
@@ -17,7 +17,7 @@ use crate::{
     limits::SORT_MEMORY_BYTES_MAX,
     plan::{self, FindSpec, Hint, Node, Plan},
     projection::Projection,
-    source::{Cx, Env},
+    source::{Cx, Env, ScanOptions},
 };
 
 /// The arguments of `find` that decide what is returned. Documents absent from the command are empty.
@@ -38,6 +38,12 @@ pub struct FindRequest<'a> {
     /// Variables for expressions.
     pub let_vars: Doc<'a>,
     pub allow_disk_use: bool,
+    /// Stays at the end of a capped collection.
+    pub tailable: bool,
+    /// `$_requestResumeToken`: [`Execution::resume_token`] is asked for.
+    pub request_token: bool,
+    /// `$_resumeAfter`: the record to begin behind.
+    pub resume_after: Option<i64>,
     /// Memory of a blocking sort.
     pub memory_bytes_max: usize,
 }
@@ -59,6 +65,9 @@ impl<'a> FindRequest<'a> {
             show_record_id: false,
             let_vars: Doc::EMPTY,
             allow_disk_use: true,
+            tailable: false,
+            request_token: false,
+            resume_after: None,
             memory_bytes_max: SORT_MEMORY_BYTES_MAX,
         }
     }
@@ -72,6 +81,8 @@ impl<'a> FindRequest<'a> {
             && self.skip == 0
             && !self.return_key
             && !self.show_record_id
+            && !self.tailable
+            && !self.request_token
             && self.min.is_empty()
             && self.max.is_empty()
             && self.let_vars.is_empty();
@@ -173,6 +184,11 @@ pub(crate) fn spec<'a>(
         show_record_id: request.show_record_id,
         allow_disk_use: request.allow_disk_use,
         sort_memory_bytes_max: request.memory_bytes_max,
+        scan: ScanOptions {
+            tailable: request.tailable,
+            tracked: request.request_token,
+            resume_after: request.resume_after.map(RecordId),
+        },
         ..FindSpec::new(collection, parsed.filter.clone())
     }
 }
@@ -208,6 +224,8 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         reads: reads(collection, &plan),
         summary: summary(&plan),
         blocking_sort: plan.root.has_blocking_sort(),
+        tailable: request.tailable,
+        wants_token: request.request_token,
     }))
 }
 

@@ -5,11 +5,12 @@
 
 use nagi_bson::{ArrayWriter, Doc, DocWriter};
 use nagi_error::Result;
-use nagi_query::Take;
+use nagi_query::{Interrupt as _, Take};
 
+use crate::clock;
 use crate::command::Context;
 use crate::cursors::{Api, OpenCursor};
-use crate::limits::{BATCH_BYTES_MAX, FIRST_BATCH_COUNT};
+use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT};
 use crate::producer::Producer;
 use crate::request::Request;
 
@@ -63,6 +64,44 @@ fn fill(
     Ok(Filled { count, exhausted: !more })
 }
 
+/// The next batch; of a tailable cursor that waits for data, after the wait if there was none.
+fn next(
+    cx: &mut Context<'_>,
+    cursor: &mut OpenCursor,
+    count_max: u64,
+    out: &mut ArrayWriter<'_>,
+) -> Result<Filled> {
+    let arrivals = match &cursor.producer {
+        Producer::Query(execution) if cursor.await_data => execution.arrivals(),
+        _ => None,
+    };
+    let Some(arrivals) = arrivals else { return fill(cx, &mut cursor.producer, count_max, out) };
+    let until = cx.deadline.take().unwrap_or_else(|| clock::now() + AWAIT_DATA);
+    loop {
+        let seen = arrivals.version();
+        let filled = fill(cx, &mut cursor.producer, count_max, out)?;
+        if filled.count > 0 || filled.exhausted {
+            return Ok(filled);
+        }
+        // A wait holds nothing of the engine.
+        cursor.producer.save();
+        cx.done.waited = true;
+        let watch = cx.watch();
+        if !cx.op.wait_for(&arrivals, seen, until, &|| watch.check())? {
+            return Ok(filled);
+        }
+    }
+}
+
+/// The token that a scan may be resumed with, if it was asked for.
+fn put_token(producer: &Producer, out: &mut DocWriter<'_>) {
+    if let Producer::Query(execution) = producer
+        && let Some(token) = execution.resume_token()
+    {
+        out.put("postBatchResumeToken", &token);
+    }
+}
+
 /// Notes what a query looked at.
 fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
     if let Producer::Query(execution) = producer {
@@ -90,6 +129,7 @@ pub(crate) fn reply_first(
         let filled = cursor.array("firstBatch", |batch| fill(cx, &mut producer, count_max, batch));
         note_stats(cx, &mut producer);
         let filled = filled?;
+        put_token(&producer, cursor);
         let id = match filled.exhausted || how.single {
             true => 0,
             false => park(cx, request, producer, namespace, how, filled.count)?,
@@ -172,8 +212,8 @@ pub(crate) fn reply_next(
         Producer::List(_) => Default::default(),
     };
     let result = out.doc("cursor", |reply| -> Result<Filled> {
-        let filled =
-            reply.array("nextBatch", |batch| fill(cx, &mut cursor.producer, count_max, batch))?;
+        let filled = reply.array("nextBatch", |batch| next(cx, &mut cursor, count_max, batch))?;
+        put_token(&cursor.producer, reply);
         reply.put("id", if filled.exhausted { 0 } else { id });
         reply.put("ns", cursor.namespace.as_str());
         Ok(filled)

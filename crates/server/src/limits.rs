@@ -28,3 +28,5 @@ pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
 /// Open cursors; one more is refused rather than memory exhausted.
 pub(crate) const CURSOR_COUNT_MAX: usize = 100_000;
+/// How long a getMore waits at the end of a capped collection when the client does not say.
+pub(crate) const AWAIT_DATA: std::time::Duration = std::time::Duration::from_secs(1);

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result};
+use nagi_store::Arrivals;
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -26,6 +27,8 @@ pub(crate) struct Op {
     pub(crate) connection_id: i64,
     pub(crate) remote: String,
     client: Mutex<Option<Arc<ClientMetadata>>>,
+    /// What it waits for, so that a kill wakes it.
+    waits_for: Mutex<Option<Arc<Arrivals>>>,
 }
 
 /// What the driver said of itself in its first hello.
@@ -77,6 +80,7 @@ impl Op {
             connection_id,
             remote,
             client: Mutex::new(None),
+            waits_for: Mutex::new(None),
         })
     }
 
@@ -158,6 +162,23 @@ impl Op {
     /// Asks the operation to end with `code` at its next poll.
     pub(crate) fn kill(&self, code: Code) {
         self.kill_code.store(code.0, Ordering::Relaxed);
+        if let Some(arrivals) = &*self.waits_for.lock() {
+            arrivals.wake();
+        }
+    }
+
+    /// Waits at the end of a capped collection; true if something came. A kill ends the wait.
+    pub(crate) fn wait_for(
+        &self,
+        arrivals: &Arc<Arrivals>,
+        seen: u64,
+        until: Instant,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<bool> {
+        *self.waits_for.lock() = Some(arrivals.clone());
+        let came = arrivals.wait_beyond(seen, until, interrupt);
+        *self.waits_for.lock() = None;
+        came
     }
 
     /// Fails if somebody asked the operation to end.

@@ -14,6 +14,7 @@
 
 mod build;
 mod cache;
+mod capped;
 mod catalog;
 mod clock;
 mod condition;
@@ -37,6 +38,7 @@ mod upkeep;
 mod validate;
 
 pub use build::BuildOptions;
+pub use capped::Arrivals;
 pub use catalog::{
     Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
     IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,

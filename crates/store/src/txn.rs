@@ -35,7 +35,7 @@ pub struct WriteTxn<'s> {
     store: &'s Store,
     /// Taken by the commit.
     txn: Option<Box<dyn Txn>>,
-    touched: Vec<Touched>,
+    pub(crate) touched: Vec<Touched>,
     /// Indexes that became multikey on more paths.
     multikey: Vec<(Arc<Index>, Vec<u64>)>,
     /// Cache entries that the commit makes stale.
@@ -49,10 +49,12 @@ pub struct WriteTxn<'s> {
 }
 
 /// A collection this transaction writes.
-struct Touched {
-    collection: Arc<Collection>,
-    count: i64,
-    bytes: i64,
+pub(crate) struct Touched {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) count: i64,
+    pub(crate) bytes: i64,
+    /// In a capped collection: records below this id are gone.
+    pub(crate) first_record: i64,
     _pass: Pass,
 }
 
@@ -173,7 +175,7 @@ impl<'s> WriteTxn<'s> {
     }
 
     /// Enters the collection; gives back its place in `touched`.
-    fn touch(&mut self, collection: &Collection) -> Result<usize> {
+    pub(crate) fn touch(&mut self, collection: &Collection) -> Result<usize> {
         let same = |touched: &Touched| touched.collection.ident == collection.ident;
         if let Some(at) = self.touched.iter().position(same) {
             return Ok(at);
@@ -193,7 +195,13 @@ impl<'s> WriteTxn<'s> {
                 current.namespace
             );
         }
-        self.touched.push(Touched { collection: current, count: 0, bytes: 0, _pass: pass });
+        self.touched.push(Touched {
+            collection: current,
+            count: 0,
+            bytes: 0,
+            first_record: 0,
+            _pass: pass,
+        });
         Ok(self.touched.len() - 1)
     }
 
@@ -206,6 +214,9 @@ impl<'s> WriteTxn<'s> {
         let collection = Arc::clone(&self.touched[at].collection);
         if !self.bypass_validation {
             collection.check_valid(doc)?;
+        }
+        if collection.options.capped {
+            self.enter_capped(&collection, doc)?;
         }
         let id = self.next_record_id(&collection)?;
         self.put_record(&collection, id, doc)?;
@@ -303,7 +314,8 @@ impl<'s> WriteTxn<'s> {
     /// of a batch that may fail one by one. A conflict ends the transaction all the same.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let savepoint = self.txn().savepoint();
-        let sums: Vec<(i64, i64)> = self.touched.iter().map(|t| (t.count, t.bytes)).collect();
+        let sums: Vec<(i64, i64, i64)> =
+            self.touched.iter().map(|t| (t.count, t.bytes, t.first_record)).collect();
         let multikey_count = self.multikey.len();
         let result = f(self);
         if let Err(error) = &result {
@@ -315,7 +327,8 @@ impl<'s> WriteTxn<'s> {
             // Their keys are undone too: nobody may take them for stored.
             self.multikey.truncate(multikey_count);
             for (at, touched) in self.touched.iter_mut().enumerate() {
-                (touched.count, touched.bytes) = sums.get(at).copied().unwrap_or((0, 0));
+                (touched.count, touched.bytes, touched.first_record) =
+                    sums.get(at).copied().unwrap_or((0, 0, 0));
             }
         }
         result
@@ -328,50 +341,6 @@ impl<'s> WriteTxn<'s> {
             keystring::append(id, false, &mut self.scratch.key);
             self.changed.push(Cache::hash(collection.ident, &self.scratch.key));
         }
-    }
-
-    /// Takes the oldest documents out of a capped collection until it is within its limits. Writers
-    /// of one capped collection follow one another: each locks its counters.
-    fn trim_capped(&mut self, collection: &Arc<Collection>, at: usize) -> Result<()> {
-        let mut guard = collection.ident.record_key(RecordId(i64::MIN));
-        self.txn().lock(Space::Records, &guard).map_err(engine)?;
-        guard = collection.ident.record_key(RecordId(0));
-        let options = &collection.options;
-        let count_max = options.count_max.unwrap_or(i64::MAX);
-        let bytes_max = options.size_bytes_max.unwrap_or(i64::MAX);
-        let committed = self.committed_counters(collection)?;
-        let mut cursor = None;
-        loop {
-            let touched = &self.touched[at];
-            let count = committed.0 + touched.count;
-            let bytes = committed.1 + touched.bytes;
-            if (count <= count_max && bytes <= bytes_max) || count <= 1 {
-                return Ok(());
-            }
-            if cursor.is_none() {
-                let end = collection.ident.end();
-                let opened = self.txn().cursor(Space::Records, &guard, &end).map_err(engine)?;
-                cursor = Some(opened);
-            }
-            let Some(walk) = cursor.as_mut() else { return Ok(()) };
-            if !walk.seek(&guard).map_err(engine)? {
-                return Ok(());
-            }
-            let id = walk.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
-            let old = record::decode(walk.value())?.to_buf();
-            guard = collection.ident.record_key(RecordId(id.0 + 1));
-            self.delete(collection, id, old.as_doc())?;
-        }
-    }
-
-    /// Count and bytes as this transaction's state has them.
-    fn committed_counters(&mut self, collection: &Collection) -> Result<(i64, i64)> {
-        let mut buf = Vec::new();
-        let key = collection.ident.bytes();
-        let stored = self.txn().get(Space::Counters, &key, &mut buf).map_err(engine)?;
-        let counters = stored.unwrap_or(&[]).as_chunks().0;
-        let at = |at: usize| counters.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
-        Ok((at(0), at(1)))
     }
 
     /// Commits; on success the counters in memory follow.
@@ -398,6 +367,10 @@ impl<'s> WriteTxn<'s> {
             let state = &touched.collection.state;
             state.count.fetch_add(touched.count, Relaxed);
             state.data_bytes.fetch_add(touched.bytes, Relaxed);
+            if touched.collection.options.capped {
+                state.first_record.fetch_max(touched.first_record, Relaxed);
+                state.arrivals.announce();
+            }
         }
         for (index, bits) in &self.multikey {
             for (durable, bits) in index.multikey.durable.iter().zip(bits) {

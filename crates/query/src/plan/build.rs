@@ -15,7 +15,10 @@ use super::{
     node::{IndexAccess, Node, Plan, ProjectionKind, SortNode},
     order, usable,
 };
-use crate::{projection::Projection, source::Cx};
+use crate::{
+    projection::Projection,
+    source::{Cx, ScanOptions},
+};
 
 /// What is wanted of a collection.
 pub(crate) struct FindSpec<'a> {
@@ -37,6 +40,7 @@ pub(crate) struct FindSpec<'a> {
     pub(crate) show_record_id: bool,
     pub(crate) sort_memory_bytes_max: usize,
     pub(crate) allow_disk_use: bool,
+    pub(crate) scan: ScanOptions,
 }
 
 impl<'a> FindSpec<'a> {
@@ -58,6 +62,7 @@ impl<'a> FindSpec<'a> {
             show_record_id: false,
             sort_memory_bytes_max: crate::limits::SORT_MEMORY_BYTES_MAX,
             allow_disk_use: true,
+            scan: ScanOptions::default(),
         }
     }
 }
@@ -67,6 +72,9 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     let Some(collection) = &spec.collection else {
         return Ok(single(Node::Eof));
     };
+    if spec.scan.tailable {
+        return tailable(spec, collection);
+    }
     if let Filter::AlwaysFalse = &*spec.filter {
         return Ok(single(above(spec, Node::Eof, true)));
     }
@@ -112,7 +120,24 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
         Filter::AlwaysTrue => None,
         _ => Some(spec.filter.clone()),
     };
-    Node::CollScan { collection: collection.clone(), forward, filter }
+    Node::CollScan { collection: collection.clone(), forward, filter, options: spec.scan }
+}
+
+/// A tailable cursor walks the collection, whatever the filter.
+fn tailable(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Result<Plan> {
+    if !collection.options.capped {
+        bail!(
+            Code::BAD_VALUE,
+            "error processing query: ns={} planner returned error :: caused by :: tailable cursor \
+             requested on non capped collection",
+            collection.namespace
+        );
+    }
+    let chosen = spec.hint.map(|hint| hint.choose(collection)).transpose()?;
+    if matches!(chosen, Some(Chosen::Natural(false))) {
+        bail!(Code::BAD_VALUE, "cannot use tailable option with a sort other than {{$natural: 1}}");
+    }
+    Ok(single(above(spec, coll_scan(spec, collection, true), true)))
 }
 
 fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> Result<Plan> {

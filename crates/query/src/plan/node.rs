@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     projection::Projection,
-    source::{Source, Started},
+    source::{ScanOptions, Source, Started},
 };
 
 /// A chosen plan and what explain says about the choice.
@@ -42,6 +42,7 @@ pub(crate) enum Node {
         collection: Arc<Collection>,
         forward: bool,
         filter: Option<Arc<Filter>>,
+        options: ScanOptions,
     },
     /// The one document with this `_id`.
     IdLookup {

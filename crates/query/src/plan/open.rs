@@ -20,8 +20,8 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
     let input = |node: &Node| open(node, opener);
     let opened: Box<dyn Source> = match node {
         Node::Eof => Box::new(Eof),
-        Node::CollScan { collection, forward, filter } => {
-            Box::new(CollScan::new(collection.clone(), *forward, filter.clone()))
+        Node::CollScan { collection, forward, filter, options } => {
+            Box::new(CollScan::new(collection.clone(), *forward, filter.clone(), *options))
         }
         Node::IdLookup { collection, id } => {
             Box::new(IdLookup::new(collection.clone(), id.clone()))

@@ -25,8 +25,10 @@ impl Source for Limit {
         if self.left == 0 {
             return Ok(false);
         }
-        self.left -= 1;
-        self.input.advance(cx)
+        let more = self.input.advance(cx)?;
+        // At the end of a capped collection more may come: nothing is used up.
+        self.left -= u64::from(more);
+        Ok(more)
     }
 
     fn doc(&self) -> Doc<'_> {
@@ -62,7 +64,6 @@ impl Source for Skip {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         while self.left > 0 {
             if !self.input.advance(cx)? {
-                self.left = 0;
                 return Ok(false);
             }
             self.left -= 1;

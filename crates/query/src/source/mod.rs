@@ -37,7 +37,7 @@ pub(crate) use index_scan::IndexScan;
 pub(crate) use limit::{Limit, Skip};
 pub(crate) use memory::Documents;
 pub(crate) use runs::Runs;
-pub(crate) use scan::{CollScan, Eof, IdLookup};
+pub(crate) use scan::{CollScan, Eof, IdLookup, ScanOptions};
 pub(crate) use shape::{FromKey, Project, RecordIds};
 pub(crate) use sort::{Sort, SortLimits};
 pub(crate) use started::{Returned, Started};
@@ -81,6 +81,11 @@ pub(crate) trait Source: Send {
     /// Whether it is known, without looking, that the next `advance` returns false.
     fn is_at_end(&self) -> bool {
         false
+    }
+
+    /// The last record that a collection scan looked at, whether it was returned or not.
+    fn position(&mut self) -> Option<RecordId> {
+        self.inputs().first_mut().and_then(|input| input.position())
     }
 
     /// What it counted so far, for explain.

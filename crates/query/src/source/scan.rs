@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, ValueBuf};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::Filter;
 use nagi_store::{Collection, RecordCursor, RecordId};
 
@@ -31,13 +31,25 @@ impl Source for Eof {
     }
 }
 
+/// Where a collection scan begins, and whether it waits at the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ScanOptions {
+    /// At the end it stays, for what comes later. Only for capped collections, forward.
+    pub(crate) tailable: bool,
+    /// Keeps its place also at the end, for a resume token.
+    pub(crate) tracked: bool,
+    /// Begins behind this record (211 if it is gone).
+    pub(crate) resume_after: Option<RecordId>,
+}
+
 /// Walks all records in the order of insertion, or against it. Documents are lent by the engine.
 pub(crate) struct CollScan {
     collection: Arc<Collection>,
     forward: bool,
     filter: Option<Arc<Filter>>,
+    options: ScanOptions,
     cursor: Option<RecordCursor>,
-    /// The record to go on behind, after `restore`.
+    /// The record to go on behind, after `restore` or at the end.
     last: Option<RecordId>,
     done: bool,
     arena: Bump,
@@ -49,11 +61,13 @@ impl CollScan {
         collection: Arc<Collection>,
         forward: bool,
         filter: Option<Arc<Filter>>,
+        options: ScanOptions,
     ) -> CollScan {
         CollScan {
             collection,
             forward,
             filter,
+            options,
             cursor: None,
             last: None,
             done: false,
@@ -67,10 +81,43 @@ impl CollScan {
             return Ok(cursor);
         }
         let mut cursor = cx.reader.scan(&self.collection, self.forward)?;
-        if let Some(last) = self.last {
+        if let Some(last) = self.last.or(self.options.resume_after) {
+            self.check_place(last, cx)?;
             cursor.resume_after(last);
         }
         Ok(cursor)
+    }
+
+    /// Whether one may go on behind `last`: in a capped collection what followed it may be gone as
+    /// well (136), and a client's token may be older than a deletion (211).
+    fn check_place(&self, last: RecordId, cx: &Cx<'_>) -> Result<()> {
+        let resumes = self.last.is_none();
+        if !resumes && !self.collection.options.capped {
+            return Ok(());
+        }
+        if cx.reader.record(&self.collection, last, &mut Vec::new())?.is_some() {
+            return Ok(());
+        }
+        if resumes {
+            bail!(
+                Code::KEY_NOT_FOUND,
+                "Failed to resume collection scan: the recordId from which we are attempting to \
+                 resume no longer exists in the collection. recordId: RecordId({})",
+                last.0
+            );
+        }
+        bail!(
+            Code::CAPPED_POSITION_LOST,
+            "CollectionScan died due to position in capped collection being deleted. Last seen \
+             record id: RecordId({})",
+            last.0
+        );
+    }
+
+    /// At the end: a tailable scan that has seen a record stays behind it.
+    fn reach_end(&mut self, seen: Option<RecordId>) {
+        self.last = seen.or(self.last).or(self.options.resume_after);
+        self.done = !self.options.tailable || self.last.is_none();
     }
 }
 
@@ -79,6 +126,8 @@ impl Source for CollScan {
         if self.done {
             return Ok(false);
         }
+        let tracked = self.options.tracked || self.options.tailable;
+        let mut seen = self.cursor.as_ref().filter(|_| tracked).map(RecordCursor::id);
         let mut cursor = self.cursor(cx)?;
         while cursor.advance()? {
             cx.tick()?;
@@ -95,8 +144,11 @@ impl Source for CollScan {
                 self.cursor = Some(cursor);
                 return Ok(true);
             }
+            if tracked {
+                seen = Some(cursor.id());
+            }
         }
-        self.done = true;
+        self.reach_end(seen);
         Ok(false)
     }
 
@@ -114,6 +166,10 @@ impl Source for CollScan {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         &mut []
+    }
+
+    fn position(&mut self) -> Option<RecordId> {
+        self.cursor.as_ref().map(RecordCursor::id).or(self.last)
     }
 
     fn save(&mut self) {

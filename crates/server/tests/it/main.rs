@@ -8,6 +8,7 @@ mod diagnostics;
 mod golden_commands;
 mod legacy;
 mod protocol;
+mod tailable;
 
 #[global_allocator]
 static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;

@@ -54,12 +54,18 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
     if view && let Some((name, _)) = of_collection.iter().find(|(_, given)| *given) {
         bail!(Code::INVALID_OPTIONS, "option not supported on a view: {name}");
     }
-    let new: [(&str, Option<Value<'_>>); 5] = [
+    let capped = changes.capped_size.is_some() || changes.capped_max.is_some();
+    if capped && !collection.options.capped {
+        bail!(Code::INVALID_OPTIONS, "Collection must be capped.");
+    }
+    let new: [(&str, Option<Value<'_>>); 7] = [
         ("validator", changes.validator.map(Value::Doc)),
         ("validationLevel", changes.validation_level.map(Value::String)),
         ("validationAction", changes.validation_action.map(Value::String)),
         ("viewOn", changes.view_on.map(Value::String)),
         ("pipeline", changes.pipeline.map(Value::Array)),
+        ("size", changes.capped_size.map(Value::Int64)),
+        ("max", changes.capped_max.map(Value::Int64)),
     ];
     let doc = DocBuf::build(|w| {
         for element in collection.options.doc.as_doc() {

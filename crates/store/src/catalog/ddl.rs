@@ -127,6 +127,7 @@ impl<'s> Ddl<'s> {
             }
         }
         self.store.catalog.store(Arc::new(self.catalog));
+        self.replaced.iter().for_each(|old| old.state.arrivals.announce());
         drop(self.state);
         // Nobody waits for a client that holds a transaction open.
         self.store.open.end_users_of(&self.replaced);

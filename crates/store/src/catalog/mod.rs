@@ -25,7 +25,7 @@ pub(crate) use ddl::{
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use persist::load;
 
-use crate::{Index, Namespace, condition::Condition, gate::Gate, ident::Ident};
+use crate::{Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident};
 
 /// A collection's identity; subtype 4 binary on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,6 +89,10 @@ pub(crate) struct CollectionState {
     pub(crate) next_record_lock: Mutex<()>,
     /// The newest version; none once dropped.
     pub(crate) current: ArcSwapOption<Collection>,
+    /// Records of a capped collection below this id are gone: where trimming begins to look.
+    pub(crate) first_record: AtomicI64,
+    /// Wakes tailable cursors.
+    pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) gate: Arc<Gate>,
 }
 
@@ -109,6 +113,11 @@ impl Collection {
     /// The indexes that reads may use.
     pub fn ready_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| index.ready)
+    }
+
+    /// Tells of inserts into a capped collection, and of its end.
+    pub fn arrivals(&self) -> &Arc<Arrivals> {
+        &self.state.arrivals
     }
 
     /// Number of documents, exact as of the newest commit. Costs nothing.
@@ -159,6 +168,8 @@ pub struct CollMod<'a> {
     pub validation_action: Option<&'a str>,
     pub view_on: Option<&'a str>,
     pub pipeline: Option<nagi_bson::Array<'a>>,
+    pub capped_size: Option<i64>,
+    pub capped_max: Option<i64>,
 }
 
 impl fmt::Display for Uuid {

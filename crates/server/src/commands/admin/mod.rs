@@ -11,6 +11,7 @@ mod set_default_rw_concern;
 mod set_feature_compatibility_version;
 mod set_parameter;
 mod shutdown;
+mod sleep;
 
 pub(super) use compact::COMPACT;
 pub(super) use configure_fail_point::CONFIGURE_FAIL_POINT;
@@ -23,3 +24,4 @@ pub(super) use set_default_rw_concern::SET_DEFAULT_RW_CONCERN;
 pub(super) use set_feature_compatibility_version::SET_FEATURE_COMPATIBILITY_VERSION;
 pub(super) use set_parameter::SET_PARAMETER;
 pub(super) use shutdown::SHUTDOWN;
+pub(super) use sleep::SLEEP;

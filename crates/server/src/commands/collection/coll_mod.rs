@@ -41,9 +41,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
              a clustered collection"
         );
     }
-    if args.capped_size.is_some() || args.capped_max.is_some() {
-        bail!(Code::NOT_IMPLEMENTED, "collMod cannot resize capped collections yet");
-    }
+    check_capped(args.capped_size, args.capped_max)?;
     if args.pre_images.is_some() {
         bail!(
             Code::INVALID_OPTIONS,
@@ -57,9 +55,35 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         validation_action: args.validation_action,
         view_on: args.view_on,
         pipeline: args.pipeline,
+        capped_size: args.capped_size,
+        capped_max: args.capped_max,
     };
     cx.server.fsync.wait(&|| cx.check())?;
     let changed = cx.store().coll_mod(&ns, changes)?;
     out.extend(changed.as_doc());
     Ok(())
+}
+
+/// The limits of a capped collection as they may be changed; rounding is the catalog's.
+fn check_capped(size: Option<i64>, max: Option<i64>) -> Result<()> {
+    const SIZE_MAX: i64 = 1 << 50;
+    const COUNT_MAX: i64 = i32::MAX as i64;
+    match size {
+        Some(n) if n < 1 => bail!(
+            Code::Location(51024),
+            "BSON field 'cappedSize' value must be >= 1, actual value '{n}'"
+        ),
+        Some(n) if n > SIZE_MAX => bail!(
+            Code::Location(51024),
+            "BSON field 'cappedSize' value must be <= {SIZE_MAX}, actual value '{n}'"
+        ),
+        _ => {}
+    }
+    match max {
+        Some(n) if n > COUNT_MAX => bail!(
+            Code::Location(51024),
+            "BSON field 'cappedMax' value must be <= {COUNT_MAX}, actual value '{n}'"
+        ),
+        _ => Ok(()),
+    }
 }

@@ -88,7 +88,7 @@ fn run_on(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     refuse_collation(args.collation)?;
-    check(cx, args, ns)?;
+    check(args)?;
     let mut request = to_request(args, ns)?;
     request.memory_bytes_max = cx.server.sort_memory_bytes_max();
     request.allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.server.allows_disk());
@@ -119,7 +119,7 @@ fn run_on(
 }
 
 /// Combinations that are refused.
-fn check(cx: &Context<'_>, args: &Args<'_>, ns: &Namespace) -> Result<()> {
+fn check(args: &Args<'_>) -> Result<()> {
     let set = |flag: Option<bool>| flag == Some(true);
     if set(args.await_data) && !set(args.tailable) {
         bail!(Code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'");
@@ -127,30 +127,56 @@ fn check(cx: &Context<'_>, args: &Args<'_>, ns: &Namespace) -> Result<()> {
     if set(args.tailable) && set(args.single_batch) {
         bail!(Code::FAILED_TO_PARSE, "Cannot use tailable option with the 'singleBatch' option");
     }
-    if set(args.tailable) && args.sort.is_some_and(|sort| !sort.is_empty()) {
-        let natural = args.sort.is_some_and(|sort| sort.get("$natural").is_truthy());
-        if !natural {
+    let sorted = args.sort.is_some_and(|sort| !sort.is_empty() && !is_natural(Value::Doc(sort)));
+    if set(args.tailable) && sorted {
+        bail!(Code::BAD_VALUE, "cannot use tailable option with a sort other than {{$natural: 1}}");
+    }
+    check_token(args, sorted)
+}
+
+/// `{$natural: 1}`.
+fn is_natural(order: Value<'_>) -> bool {
+    let order = order.as_doc().unwrap_or(Doc::EMPTY);
+    order.count() == 1 && crate::args::truncate(order.get("$natural")) == Some(1)
+}
+
+/// What `$_requestResumeToken` and `$_resumeAfter` demand.
+fn check_token(args: &Args<'_>, sorted: bool) -> Result<()> {
+    let after = args.resume_after.filter(|token| !token.is_empty());
+    if args.request_token != Some(true) {
+        if after.is_some() {
             bail!(
                 Code::BAD_VALUE,
-                "cannot use tailable option with a sort other than {{$natural: 1}}"
+                "'requestResumeToken' must be true if 'resumeAfter' is specified"
             );
         }
+        return Ok(());
     }
-    if set(args.tailable) {
-        let capped = cx.store().collection(ns).is_some_and(|c| c.options.capped);
-        if !capped {
-            bail!(
-                Code::BAD_VALUE,
-                "error processing query: ns={ns} planner returned error :: caused by :: tailable \
-                 cursor requested on non capped collection"
-            );
-        }
-        bail!(Code::NOT_IMPLEMENTED, "tailable cursors are not supported yet");
+    if !is_natural(args.hint) {
+        bail!(Code::BAD_VALUE, "hint must be {{$natural:1}} if 'requestResumeToken' is enabled");
     }
-    if set(args.request_token) || args.resume_after.is_some() {
-        bail!(Code::NOT_IMPLEMENTED, "resume tokens of collection scans are not supported yet");
+    if sorted {
+        bail!(
+            Code::BAD_VALUE,
+            "sort must be unset or {{$natural:1}} if 'requestResumeToken' is enabled"
+        );
+    }
+    if after.is_some_and(|token| token_record(token).is_none()) {
+        bail!(
+            Code::BAD_VALUE,
+            "Malformed resume token: the '_resumeAfter' object must contain exactly one field named \
+             '$recordId', of type NumberLong."
+        );
     }
     Ok(())
+}
+
+/// The record in `{$recordId: <long>}`.
+fn token_record(token: Doc<'_>) -> Option<i64> {
+    match (token.count(), token.get("$recordId")) {
+        (1, Value::Int64(id)) => Some(id),
+        _ => None,
+    }
 }
 
 pub(in crate::commands) fn to_request<'a>(
@@ -170,6 +196,9 @@ pub(in crate::commands) fn to_request<'a>(
         show_record_id: args.show_record_id == Some(true),
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
         allow_disk_use: args.allow_disk_use.unwrap_or(true),
+        tailable: args.tailable == Some(true),
+        request_token: args.request_token == Some(true),
+        resume_after: args.resume_after.and_then(token_record),
         ..FindRequest::new(ns)
     })
 }

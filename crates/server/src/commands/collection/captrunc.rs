@@ -1,0 +1,50 @@
+//! `captrunc`: for tests, takes the newest documents out of a capped collection.
+
+use super::emptycapped::capped;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static CAPTRUNC: Command = Command {
+    name: "captrunc",
+    help: "Takes the newest documents out of a capped collection (for tests).",
+    write: true,
+    test_only: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "captrunc" => Args {
+    collection: Name<'a>     = "captrunc",
+    n:          i64          = "n",
+    inc:        Option<bool> = "inc",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let collection = capped(cx, req.db, args.collection.0, "captrunc")?;
+    let Ok(count) = usize::try_from(args.n) else {
+        bail!(Code::BAD_VALUE, "'n' must not be negative");
+    };
+    let snapshot = cx.store().snapshot()?;
+    let mut scan = snapshot.reader().scan(&collection, false)?;
+    let (mut last, mut kept) = (None, None);
+    for _ in 0..=count {
+        cx.check()?;
+        if !scan.advance()? {
+            bail!(
+                Code::ILLEGAL_OPERATION,
+                "invalid n, the collection has not more than {count} documents"
+            );
+        }
+        last = Some(scan.id());
+    }
+    if args.inc == Some(true) {
+        // The document itself goes too: what is kept ends before it.
+        kept = scan.advance()?.then(|| scan.id());
+    } else {
+        kept = last.or(kept);
+    }
+    drop(scan);
+    cx.server.fsync.wait(&|| cx.check())?;
+    cx.store().truncate_capped_after(&collection, kept, &|| cx.check())
+}

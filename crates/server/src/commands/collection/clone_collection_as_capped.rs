@@ -1,0 +1,76 @@
+//! `cloneCollectionAsCapped`: the newest documents of a collection in a new, capped one.
+
+use nagi_store::WriteOptions;
+
+use super::convert_to_capped::{capped_options, refuse_temp};
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_view};
+
+pub(in crate::commands) static CLONE_COLLECTION_AS_CAPPED: Command = Command {
+    name: "cloneCollectionAsCapped",
+    help: "Copies a collection into a new capped one, the newest documents that fit.",
+    write: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "cloneCollectionAsCapped" => Args {
+    from: Name<'a>     = "cloneCollectionAsCapped",
+    to:   &'a str      = "toCollection",
+    size: i64          = "size",
+    temp: Option<bool> = "temp",
+}}
+
+/// Documents and bytes of one transaction of the copy.
+const CHUNK_COUNT_MAX: usize = 500;
+const CHUNK_BYTES_MAX: usize = 4 << 20;
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let (from, to) = (namespace(req.db, args.from.0)?, namespace(req.db, args.to)?);
+    refuse_temp(args.temp)?;
+    let options = capped_options(args.size)?;
+    refuse_view(cx, &from)?;
+    let Some(source) = cx.store().collection(&from) else {
+        bail!(Code::NAMESPACE_NOT_FOUND, "source collection {from} does not exist");
+    };
+    if cx.store().collection(&to).is_some() {
+        bail!(
+            Code::NAMESPACE_EXISTS,
+            "cloneCollectionAsCapped failed - destination collection {to} already exists. source \
+             collection: {from}"
+        );
+    }
+    cx.server.fsync.wait(&|| cx.check())?;
+    let target = cx.store().create_collection(&to, options.as_doc())?;
+    let check = || cx.check();
+    let write = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
+    // What would be pushed out again need not be copied.
+    let room = target.options.size_bytes_max.unwrap_or(i64::MAX);
+    let mut excess = source.data_bytes() - room;
+    let snapshot = cx.store().snapshot()?;
+    let mut scan = snapshot.reader().scan(&source, true)?;
+    let (mut chunk, mut bytes) = (Vec::new(), 0);
+    loop {
+        cx.check()?;
+        let more = scan.advance()?;
+        if more {
+            excess -= scan.doc().len() as i64;
+            if excess >= 0 || scan.doc().len() as i64 > room {
+                continue;
+            }
+            bytes += scan.doc().len();
+            chunk.push(scan.doc().to_buf());
+        }
+        if !more || chunk.len() == CHUNK_COUNT_MAX || bytes > CHUNK_BYTES_MAX {
+            cx.store().write(write, &mut |txn| {
+                chunk.iter().try_for_each(|doc| txn.insert(&target, doc.as_doc()).map(drop))
+            })?;
+            (chunk, bytes) = (Vec::new(), 0);
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}

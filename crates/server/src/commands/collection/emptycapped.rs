@@ -1,0 +1,43 @@
+//! `emptycapped`: for tests, takes all documents out of a capped collection.
+
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_view};
+
+pub(in crate::commands) static EMPTYCAPPED: Command = Command {
+    name: "emptycapped",
+    help: "Empties a capped collection (for tests).",
+    write: true,
+    test_only: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "emptycapped" => Args {
+    collection: Name<'a> = "emptycapped",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let collection = capped(cx, req.db, args.collection.0, "emptycapped")?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    cx.store().truncate_capped_after(&collection, None, &|| cx.check())
+}
+
+/// The capped collection of this name. Codes 26, 166, 20.
+pub(super) fn capped(
+    cx: &Context<'_>,
+    db: &str,
+    name: &str,
+    command: &str,
+) -> Result<std::sync::Arc<nagi_store::Collection>> {
+    let ns = namespace(db, name)?;
+    refuse_view(cx, &ns)?;
+    let Some(collection) = cx.store().collection(&ns) else {
+        bail!(Code::NAMESPACE_NOT_FOUND, "{command}: the collection {ns} does not exist");
+    };
+    if !collection.options.capped {
+        bail!(Code::ILLEGAL_OPERATION, "Command {command} needs a capped collection");
+    }
+    Ok(collection)
+}

@@ -1,0 +1,36 @@
+//! `godinsert`: for tests, inserts a document past what guards inserts.
+
+use nagi_store::WriteOptions;
+
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_view};
+
+pub(in crate::commands) static GODINSERT: Command = Command {
+    name: "godinsert",
+    help: "Inserts a document (for tests).",
+    write: true,
+    test_only: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "godinsert" => Args {
+    collection: Name<'a> = "godinsert",
+    obj:        Doc<'a>  = "obj",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    refuse_view(cx, &ns)?;
+    cx.server.fsync.wait(&|| cx.check())?;
+    let check = || cx.check();
+    let options = WriteOptions {
+        interrupt: Some(&check),
+        bypass_validation: true,
+        ..WriteOptions::default()
+    };
+    let collection = cx.store().collection_or_create(&ns)?;
+    cx.store().write(options, &mut |txn| txn.insert(&collection, args.obj).map(drop))
+}

@@ -1,0 +1,87 @@
+//! Tailable cursors that wait: woken by an insert, by a kill, by the end of the server.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nagi_bson::{DocBuf, Value};
+use nagi_server::Server;
+
+use crate::client::{Client, is_ok, server};
+
+/// Longer than any of this takes.
+const PATIENCE_MS: u64 = 60_000;
+
+fn cursor_on_capped(client: &mut Client) -> i64 {
+    client.shell("{create: 'c', capped: true, size: 4096}");
+    client.shell("{insert: 'c', documents: [{_id: 1}]}");
+    let reply = client.shell("{find: 'c', tailable: true, awaitData: true}");
+    match reply.get("cursor").as_doc().map(|cursor| cursor.get("id")) {
+        Some(Value::Int64(id)) if id != 0 => id,
+        _ => panic!("no cursor: {reply:?}"),
+    }
+}
+
+/// Waits in a getMore while `act` runs; gives back the getMore's reply.
+fn while_waiting(act: impl FnOnce(&Arc<Server>, &mut Client, i64)) -> DocBuf {
+    let server = server();
+    let mut client = Client::new(&server);
+    let id = cursor_on_capped(&mut client);
+    let mut waiter = Client::new(&server);
+    let begun = Instant::now();
+    let more =
+        format!("{{getMore: NumberLong('{id}'), collection: 'c', maxTimeMS: {PATIENCE_MS}}}");
+    let reply = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.shell(&more));
+        let running = "{aggregate: 1, pipeline: [{$currentOp: {}}], cursor: {}}";
+        loop {
+            let ops = client.run("admin", nagi_bson::json::parse(running).unwrap().as_doc());
+            let batch = ops.get("cursor").as_doc().unwrap().get("firstBatch");
+            let waits = batch.as_array().unwrap().iter().any(|op| {
+                let command = op.as_doc().unwrap().get("command");
+                command.as_doc().is_some_and(|c| !c.get("getMore").is_missing())
+            });
+            if waits {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        act(&server, &mut client, id);
+        waiting.join().unwrap()
+    });
+    assert!(begun.elapsed().as_millis() < u128::from(PATIENCE_MS));
+    reply
+}
+
+#[test]
+fn an_insert_wakes_it() {
+    let reply = while_waiting(|_, client, _| {
+        assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 2}]}")));
+    });
+    assert_eq!(
+        reply.get("cursor").as_doc().unwrap().get("nextBatch").to_string(),
+        "[ { _id: 2 } ]"
+    );
+}
+
+#[test]
+fn a_kill_wakes_it() {
+    let reply = while_waiting(|_, client, id| {
+        let kill = format!("{{killCursors: 'c', cursors: [NumberLong('{id}')]}}");
+        assert!(is_ok(&client.shell(&kill)));
+    });
+    assert_eq!(reply.get("code").to_string(), "237");
+}
+
+#[test]
+fn a_drop_wakes_it() {
+    let reply = while_waiting(|_, client, _| {
+        assert!(is_ok(&client.shell("{drop: 'c'}")));
+    });
+    assert_eq!(reply.get("code").to_string(), "175");
+}
+
+#[test]
+fn the_end_of_the_server_wakes_it() {
+    let reply = while_waiting(|server, _, _| server.stop());
+    assert_eq!(reply.get("code").to_string(), "11600");
+}
