@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     report::say(&format!(
-        "crash: {rounds} kills, {} acknowledged writes ({} with j: true), {} index and collection changes, nothing lost; reopened within {} ms\n",
+        "crash: {rounds} kills, {} acknowledged writes ({} with j: true), {} index and collection \
+         changes, nothing lost; reopened within {} ms\n",
         totals.acknowledged, totals.synced, totals.changes, totals.reopen_ms_max
     ));
     Ok(())
@@ -116,7 +117,8 @@ fn prepare(address: &str) -> Outcome {
         .map(drop)
 }
 
-/// Lets one writer a model write, and one client change indexes and collections, until the server dies under them; when that was.
+/// Lets one writer a model write, and one client change indexes and collections, until the server
+/// dies under them; when that was.
 fn write_and_kill(
     server: Server,
     (models, schema): (&mut [Model], &mut Schema),
