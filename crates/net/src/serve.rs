@@ -110,9 +110,17 @@ fn admit(server: &Arc<Server>, shared: &Arc<Shared>, stream: Arc<Stream>, peer: 
     }
 }
 
-fn live(server: &Arc<Server>, config: &NetConfig, stream: &Stream, peer: Peer, member: Member) {
+fn live(
+    server: &Arc<Server>,
+    config: &NetConfig,
+    stream: &Arc<Stream>,
+    peer: Peer,
+    member: Member,
+) {
     let remote = peer.address.clone();
     let Some(mut connection) = server.connect(peer) else { return };
+    let watched = stream.clone();
+    connection.set_probe(move || watched.is_open());
     nagi_server::set_log_context(&format!("conn{}", connection.id()));
     let end = connection::run(server, stream, config, &mut connection);
     let reason = match end {

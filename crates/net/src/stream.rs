@@ -1,6 +1,7 @@
 //! A connected socket of either family.
 
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -16,6 +17,9 @@ pub(crate) enum Stream {
 /// A dead peer is noticed after two minutes and nine unanswered probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// `MSG_PEEK | MSG_DONTWAIT` of Linux.
+const PEEK_AT_ONCE: i32 = 0x2 | 0x40;
 
 impl Stream {
     /// Sends small replies at once, asks a silent peer whether it lives, bounds writes.
@@ -57,6 +61,22 @@ impl Stream {
             match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => return read,
+            }
+        }
+    }
+
+    /// Whether the peer has not hung up, without waiting and without taking a byte. Bytes that wait
+    /// to be read hide an end behind them.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut place = [MaybeUninit::uninit()];
+        let peeked = match self {
+            Stream::Tcp(s) => SockRef::from(s).recv_with_flags(&mut place, PEEK_AT_ONCE),
+            Stream::Unix(s) => SockRef::from(s).recv_with_flags(&mut place, PEEK_AT_ONCE),
+        };
+        match peeked {
+            Ok(count) => count > 0,
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
             }
         }
     }

@@ -3,14 +3,18 @@
 //! A batch ends after its number of documents or at 16 MiB, whichever comes first; a document that
 //! would exceed the size waits for the next batch, unless it is the first.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use nagi_bson::{ArrayWriter, Doc, DocWriter};
 use nagi_error::Result;
 use nagi_query::{Interrupt as _, Take};
+use nagi_store::Arrivals;
 
 use crate::clock;
 use crate::command::Context;
 use crate::cursors::{Api, OpenCursor};
-use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT};
+use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
 use crate::producer::Producer;
 use crate::request::Request;
 
@@ -85,10 +89,25 @@ fn next(
         }
         // A wait holds nothing of the engine.
         cursor.producer.save();
+        cx.ticket = None;
         cx.done.waited = true;
-        let watch = cx.watch();
-        if !cx.op.wait_for(&arrivals, seen, until, &|| watch.check())? {
+        if !wait(cx, &arrivals, seen, until)? {
             return Ok(filled);
+        }
+        cx.take_ticket()?;
+    }
+}
+
+/// Waits for an insert, looking now and then if the client is still there.
+fn wait(cx: &Context<'_>, arrivals: &Arc<Arrivals>, seen: u64, until: Instant) -> Result<bool> {
+    let watch = cx.watch();
+    loop {
+        let look = until.min(clock::now() + IDLE_PEER_LOOK);
+        if cx.op.wait_for(arrivals, seen, look, &|| watch.check())? {
+            return Ok(true);
+        }
+        if clock::now() >= until {
+            return Ok(false);
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::metrics::{LatencyKind, OpKind};
 use crate::op::{Op, interruption};
 use crate::request::Request;
 use crate::server::Server;
+use crate::tickets::{Pool, Ticket};
 
 /// A row of the command table. Rows are written as `Command { name: ..., ..Command::ROW }`.
 pub(crate) struct Command {
@@ -78,6 +79,9 @@ pub(crate) struct Context<'c> {
     pub(crate) started: Instant,
     /// When `maxTimeMS` is over.
     pub(crate) deadline: Option<Instant>,
+    /// Where its ticket comes from, and the ticket while it holds one.
+    pub(crate) pool: Option<&'c Pool>,
+    pub(crate) ticket: Option<Ticket<'c>>,
     /// What the request did, for the slow line, the profile and the counters.
     pub(crate) done: Done,
 }
@@ -111,6 +115,17 @@ pub(crate) struct Done {
 }
 
 impl Context<'_> {
+    /// Takes the ticket that the request needs, perhaps after a wait.
+    pub(crate) fn take_ticket(&mut self) -> Result<()> {
+        if let Some(pool) = self.pool {
+            let (op, deadline) = (self.op, self.deadline);
+            let watch = Watch { op, deadline };
+            let ticket = pool.take(&|| watch.check(), &|since| op.set_queued(since))?;
+            self.ticket = Some(ticket);
+        }
+        Ok(())
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.server.store
     }
@@ -144,7 +159,7 @@ impl nagi_query::Interrupt for Watch<'_> {
             Some(deadline) if clock::now() >= deadline => {
                 Err(interruption(Code::MAX_TIME_MS_EXPIRED))
             }
-            _ => Ok(()),
+            _ => self.op.check_peer(),
         }
     }
 }

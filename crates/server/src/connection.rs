@@ -80,6 +80,12 @@ impl Connection {
         &self.peer
     }
 
+    /// Tells how to find out whether the peer is still there. A running read asks every few
+    /// milliseconds, from the connection's own thread, and ends when it is not.
+    pub fn set_probe(&mut self, is_there: impl Fn() -> bool + Send + Sync + 'static) {
+        self.op.set_probe(Box::new(is_there));
+    }
+
     /// Gives memory back that a large request left behind; net calls it when a connection idles.
     pub fn shrink(&mut self) {
         for buffer in [&mut self.inflated, &mut self.plain, &mut self.record] {

@@ -17,6 +17,7 @@ use crate::command::{Context, Done};
 use crate::commands;
 use crate::connection::Connection;
 use crate::fail_points::Fault;
+use crate::metrics::LatencyKind;
 use crate::op::interruption;
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::server::Server;
@@ -57,6 +58,8 @@ pub(crate) fn run(
     let command = request.command;
     op.begin(server.ops.next_id(), started, slow::op_name(command), shown(&request));
     note_request(&op, &request);
+    // A read is for nobody once its client has gone; a write counts all the same.
+    op.watch_peer(command.latency == LatencyKind::Read);
     server.metrics.active_requests.up();
     let active = server.metrics.active_clients(command.latency);
     if let Some(gauge) = active {
@@ -68,6 +71,8 @@ pub(crate) fn run(
         op: &op,
         started,
         deadline: deadline(started, &request),
+        pool: server.tickets.pool(&request),
+        ticket: None,
         done: Done::default(),
     };
     let result = match begin_error {
@@ -291,7 +296,10 @@ fn run_with_faults(
 fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let name = request.command.name;
     let run = request.command.run;
-    match catch_unwind(AssertUnwindSafe(|| run(cx, request, out))) {
+    cx.take_ticket()?;
+    let result = catch_unwind(AssertUnwindSafe(|| run(cx, request, out)));
+    cx.ticket = None;
+    match result {
         Ok(result) => result,
         Err(panic) => {
             let text = panic_text(&*panic);

@@ -40,6 +40,7 @@ mod request;
 mod server;
 mod session;
 mod slow;
+mod tickets;
 mod top;
 
 pub use clock::wall_ms;

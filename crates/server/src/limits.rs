@@ -28,5 +28,15 @@ pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
 /// Open cursors; one more is refused rather than memory exhausted.
 pub(crate) const CURSOR_COUNT_MAX: usize = 100_000;
+/// Requests that read at once (`storageEngineConcurrentReadTransactions`, MongoDB's default).
+pub(crate) const READ_TICKETS: i64 = 128;
+/// Requests that write at once (`storageEngineConcurrentWriteTransactions`).
+pub(crate) const WRITE_TICKETS: i64 = 128;
+/// Most tickets of a kind that may be set.
+pub(crate) const TICKETS_MAX: i64 = 100_000;
+/// Time between two looks of a running read at whether its client is still there.
+pub(crate) const PEER_LOOK: std::time::Duration = std::time::Duration::from_millis(10);
+/// The same while a request waits for data.
+pub(crate) const IDLE_PEER_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long a getMore waits at the end of a capped collection when the client does not say.
 pub(crate) const AWAIT_DATA: std::time::Duration = std::time::Duration::from_secs(1);

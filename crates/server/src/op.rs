@@ -3,8 +3,8 @@
 //! Each connection has one [`Op`], reused by all its requests, so that registering a request takes a
 //! few stores and a copy of at most 4 KiB into a buffer that is kept. Readers (currentOp) lock it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
@@ -13,7 +13,7 @@ use nagi_store::Arrivals;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::limits::OP_COMMAND_BYTES_MAX;
+use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
 
 /// The operation of one connection or background job.
 pub(crate) struct Op {
@@ -29,7 +29,15 @@ pub(crate) struct Op {
     client: Mutex<Option<Arc<ClientMetadata>>>,
     /// What it waits for, so that a kill wakes it.
     waits_for: Mutex<Option<Arc<Arrivals>>>,
+    /// Whether the client is still there, as the network knows; set once, if at all.
+    probe: OnceLock<Probe>,
+    created: Instant,
+    /// When the next look at the client is due, in microseconds since `created`.
+    look_due: AtomicU64,
 }
+
+/// Says whether the client is still connected. Costs a system call.
+pub(crate) type Probe = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What the driver said of itself in its first hello.
 #[derive(Debug)]
@@ -46,6 +54,7 @@ struct OpText {
     message: String,
     started: Instant,
     lsid: Option<[u8; 16]>,
+    queued_since: Option<Instant>,
 }
 
 /// A copy of a running operation, for replies.
@@ -60,6 +69,8 @@ pub(crate) struct OpView {
     pub(crate) running_micros: u64,
     pub(crate) started_ms: i64,
     pub(crate) lsid: Option<[u8; 16]>,
+    /// Time in the queue for a ticket, while it waits there.
+    pub(crate) queued_micros: Option<u64>,
 }
 
 impl Op {
@@ -75,12 +86,16 @@ impl Op {
                 message: String::new(),
                 started: clock::now(),
                 lsid: None,
+                queued_since: None,
             }),
             description,
             connection_id,
             remote,
             client: Mutex::new(None),
             waits_for: Mutex::new(None),
+            probe: OnceLock::new(),
+            created: clock::now(),
+            look_due: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -161,10 +176,42 @@ impl Op {
 
     /// Asks the operation to end with `code` at its next poll.
     pub(crate) fn kill(&self, code: Code) {
-        self.kill_code.store(code.0, Ordering::Relaxed);
+        // The first reason stands.
+        let _ = self.kill_code.compare_exchange(0, code.0, Ordering::Relaxed, Ordering::Relaxed);
         if let Some(arrivals) = &*self.waits_for.lock() {
             arrivals.wake();
         }
+    }
+
+    pub(crate) fn set_probe(&self, probe: Probe) {
+        // A connection has one socket: whoever comes second changes nothing.
+        let _ = self.probe.set(probe);
+    }
+
+    /// Whether to look now and then if the client is still there, from now on.
+    pub(crate) fn watch_peer(&self, wanted: bool) {
+        let due = match wanted && self.probe.get().is_some() {
+            true => clock::micros_since(self.created) + PEER_LOOK.as_micros() as u64,
+            false => u64::MAX,
+        };
+        self.look_due.store(due, Ordering::Relaxed);
+    }
+
+    /// Fails (279) if the client has gone. Looks at the clock, and every few milliseconds at the
+    /// socket.
+    pub(crate) fn check_peer(&self) -> Result<()> {
+        let due = self.look_due.load(Ordering::Relaxed);
+        let Some(probe) = self.probe.get().filter(|_| due != u64::MAX) else { return Ok(()) };
+        let now = clock::micros_since(self.created);
+        if now < due {
+            return Ok(());
+        }
+        self.look_due.store(now + PEER_LOOK.as_micros() as u64, Ordering::Relaxed);
+        if probe() { Ok(()) } else { Err(interruption(Code::CLIENT_DISCONNECT)) }
+    }
+
+    pub(crate) fn set_queued(&self, since: Option<Instant>) {
+        self.text.lock().queued_since = since;
     }
 
     /// Waits at the end of a capped collection; true if something came. A kill ends the wait.
@@ -207,6 +254,7 @@ impl Op {
             running_micros: clock::micros_since(text.started),
             started_ms: clock::wall_ms() - (clock::micros_since(text.started) / 1000) as i64,
             lsid: text.lsid,
+            queued_micros: text.queued_since.map(clock::micros_since),
         })
     }
 }
@@ -216,6 +264,7 @@ pub(crate) fn interruption(code: Code) -> Error {
     Error::new(
         code,
         match code {
+            Code::CLIENT_DISCONNECT => "operation was interrupted because a client disconnected",
             Code::MAX_TIME_MS_EXPIRED => "operation exceeded time limit",
             Code::INTERRUPTED_AT_SHUTDOWN => "interrupted at shutdown",
             Code::CURSOR_KILLED => "operation was interrupted because the cursor was killed",

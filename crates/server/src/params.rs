@@ -12,6 +12,7 @@ use nagi_error::{Code, Result, bail};
 use parking_lot::RwLock;
 
 use crate::args::truncate;
+use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
 use crate::logging::COMPONENTS;
 use crate::server::Server;
 
@@ -105,20 +106,30 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("requireApiVersion", Both, Bool(false), Live),
     row("scramIterationCount", Both, Int(10_000, 5000, MAX), Kept),
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, MAX), Kept),
-    row("storageEngineConcurrentReadTransactions", Both, Int(128, 5, MAX), Kept),
-    row("storageEngineConcurrentWriteTransactions", Both, Int(128, 5, MAX), Kept),
+    row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
+    row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
     row("syncdelay", Both, Double(60.0), Kept),
     row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Kept),
     row("ttlMonitorEnabled", Both, Bool(true), Live),
     row("ttlMonitorSleepSecs", Both, Int(60, 1, MAX), Live),
-    row("wiredTigerConcurrentReadTransactions", Both, Int(128, 5, MAX), Kept),
-    row("wiredTigerConcurrentWriteTransactions", Both, Int(128, 5, MAX), Kept),
+    row("wiredTigerConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
+    row("wiredTigerConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
     row("writePeriodicNoops", Both, Bool(true), Kept),
 ];
 
 /// The row called `name`.
 pub(crate) fn find(name: &str) -> Option<usize> {
     PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()
+}
+
+/// The other name of a parameter that was renamed.
+fn twin(name: &str) -> Option<usize> {
+    let (new, old) = ("storageEngineConcurrent", "wiredTigerConcurrent");
+    match (name.strip_prefix(new), name.strip_prefix(old)) {
+        (Some(rest), _) => find(&format!("{old}{rest}")),
+        (_, Some(rest)) => find(&format!("{new}{rest}")),
+        _ => None,
+    }
 }
 
 /// The values of all parameters.
@@ -188,7 +199,12 @@ impl Parameters {
                     Code::BAD_VALUE,
                     "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
                 ),
-                Some(n) => self.numbers[index].store(n, Relaxed),
+                Some(n) => {
+                    self.numbers[index].store(n, Relaxed);
+                    if let Some(twin) = twin(name) {
+                        self.numbers[twin].store(n, Relaxed);
+                    }
+                }
                 None => return Err(bad_type(name)),
             },
             Double(_) => match value {
@@ -258,8 +274,17 @@ impl Parameters {
     }
 
     fn apply(&self, server: &Server, index: usize) {
-        if PARAMETERS[index].name == "logLevel" {
-            server.log.set_verbosity(self.int("logLevel") as i32);
+        let name = PARAMETERS[index].name;
+        match name {
+            "logLevel" => server.log.set_verbosity(self.int(name) as i32),
+            "storageEngineConcurrentReadTransactions" | "wiredTigerConcurrentReadTransactions" => {
+                server.tickets.read.resize(self.int(name));
+            }
+            "storageEngineConcurrentWriteTransactions"
+            | "wiredTigerConcurrentWriteTransactions" => {
+                server.tickets.write.resize(self.int(name));
+            }
+            _ => {}
         }
     }
 

@@ -20,11 +20,13 @@ use crate::connection::{Connection, Peer};
 use crate::cursors::Cursors;
 use crate::fail_points::FailPoints;
 use crate::jobs::Signal;
+use crate::limits::{READ_TICKETS, WRITE_TICKETS};
 use crate::logging::Log;
 use crate::metrics::Metrics;
 use crate::op::{Op, Ops};
 use crate::params::Parameters;
 use crate::session::Sessions;
+use crate::tickets::Tickets;
 
 /// What `app` gives a server.
 pub struct ServerConfig {
@@ -63,6 +65,7 @@ pub struct Server {
     pub(crate) fail_points: FailPoints,
     pub(crate) profile: crate::profile::Profiles,
     pub(crate) top: crate::top::Top,
+    pub(crate) tickets: Tickets,
     pub(crate) started: Instant,
     pub(crate) signal: Arc<Signal>,
     /// When the last TTL pass began.
@@ -154,6 +157,7 @@ impl Server {
             fail_points: FailPoints::default(),
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),
+            tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
             started: clock::now(),
             signal: Arc::new(Signal::default()),
             ttl_last_ms: AtomicI64::new(clock::wall_ms()),

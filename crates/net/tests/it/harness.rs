@@ -80,6 +80,25 @@ pub(crate) fn reply(stream: &mut impl Read) -> (i32, f64) {
     (i32::from_le_bytes([head[8], head[9], head[10], head[11]]), ok)
 }
 
+/// An OP_MSG with this body on a database.
+pub(crate) fn message(db: &str, body: Doc<'_>) -> Vec<u8> {
+    let mut frame = Vec::new();
+    nagi_wire::reply_msg(&mut frame, 1, 0, 0, |w| {
+        w.extend(body);
+        w.put("$db", db);
+    });
+    frame
+}
+
+/// Reads the document of a reply.
+pub(crate) fn body(stream: &mut impl Read) -> DocBuf {
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).unwrap();
+    let mut rest = vec![0; nagi_wire::frame_len(&head).unwrap() - 16];
+    stream.read_exact(&mut rest).unwrap();
+    Doc::parse(&rest[5..]).unwrap().to_buf()
+}
+
 /// Whether the server closes the connection without another byte.
 pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0; 1]) {

@@ -1,6 +1,7 @@
 //! Sockets of friends and of strangers against a server on the memory engine.
 #![allow(clippy::unwrap_used)] // helpers of tests may
 
+mod gone;
 mod harness;
 mod life;
 mod strangers;

@@ -9,6 +9,7 @@ mod golden_commands;
 mod legacy;
 mod protocol;
 mod tailable;
+mod tickets;
 
 #[global_allocator]
 static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;

@@ -119,6 +119,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     let ns = args.namespace(req.db)?;
     if nagi_query::writes(args.pipeline) {
+        cx.op.watch_peer(false);
         cx.server.fsync.wait(&|| cx.check())?;
     }
     let own = own_stages::replace(cx, req, &args)?;

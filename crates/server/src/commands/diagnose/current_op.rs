@@ -133,5 +133,15 @@ fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>) -> DocBuf {
         w.put("killPending", view.kill_pending);
         w.doc("locks", |_| ());
         w.put("waitingForLock", false);
+        let queue = view.queued_micros.map(|micros| {
+            DocBuf::build(|w| {
+                w.put("name", "execution");
+                w.put("timeQueuedMicros", micros as i64);
+            })
+        });
+        match &queue {
+            Some(queue) => w.put("currentQueue", queue),
+            None => w.put("currentQueue", Value::Null),
+        }
     })
 }

@@ -33,8 +33,10 @@ static SECTIONS: &[Section] = &[
     ("opLatencies", op_latencies),
     ("opcounters", op_counters),
     ("opcountersRepl", op_counters_repl),
+    ("queues", queues),
     ("storageEngine", storage_engine),
     ("transactions", transactions),
+    ("wiredTiger", wired_tiger),
     ("mem", memory),
     ("metrics", metrics),
     ("nagi", nagi),
@@ -128,7 +130,11 @@ fn global_lock(server: &Server, out: &mut DocWriter<'_>) {
     let metrics = &server.metrics;
     out.put("totalTime", clock::micros_since(server.started) as i64);
     out.doc("currentQueue", |doc| {
-        ["total", "readers", "writers"].iter().for_each(|name| doc.put(name, 0));
+        let tickets = &server.tickets;
+        let (readers, writers) = (tickets.read.waiting(), tickets.write.waiting());
+        doc.put("total", (readers + writers) as i32);
+        doc.put("readers", readers as i32);
+        doc.put("writers", writers as i32);
     });
     out.doc("activeClients", |doc| {
         let (readers, writers) = (metrics.active_readers.get(), metrics.active_writers.get());
@@ -215,6 +221,21 @@ fn op_counters_repl(_: &Server, out: &mut DocWriter<'_>) {
     for name in ["insert", "query", "update", "delete", "getmore", "command"] {
         out.put(name, 0_i64);
     }
+}
+
+fn queues(server: &Server, out: &mut DocWriter<'_>) {
+    out.doc("execution", |doc| {
+        doc.doc("write", |pool| server.tickets.write.write_queue(pool));
+        doc.doc("read", |pool| server.tickets.read.write_queue(pool));
+    });
+}
+
+/// The one part of this section that is not about WiredTiger itself: tools plot it.
+fn wired_tiger(server: &Server, out: &mut DocWriter<'_>) {
+    out.doc("concurrentTransactions", |doc| {
+        doc.doc("write", |pool| server.tickets.write.write(pool));
+        doc.doc("read", |pool| server.tickets.read.write(pool));
+    });
 }
 
 fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {

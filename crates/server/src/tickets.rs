@@ -1,0 +1,225 @@
+//! Tickets: how many requests may work on the storage at once, readers and writers apart.
+//!
+//! A free ticket costs one atomic operation to take and one to give back. Who finds none waits in a
+//! queue, looks at its own interruption now and then, and is shown as queued. Nothing that waits for
+//! a client (a tailable cursor, a hello) keeps a ticket meanwhile, nor does a request that ends
+//! others' waiting: commands that are neither reads nor writes take none.
+
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use nagi_bson::{DocWriter, Value};
+use nagi_error::Result;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock;
+use crate::metrics::{Counter, LatencyKind};
+use crate::request::Request;
+
+/// Between two looks of a queued request at its interruption.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// The tickets of readers and of writers.
+pub(crate) struct Tickets {
+    pub(crate) read: Pool,
+    pub(crate) write: Pool,
+}
+
+/// Tickets of one kind.
+pub(crate) struct Pool {
+    total: AtomicI64,
+    available: AtomicI64,
+    waiting: AtomicI64,
+    queue: Mutex<()>,
+    freed: Condvar,
+    queued_count: Counter,
+    queued_micros: Counter,
+}
+
+/// The right to work; given back when dropped.
+pub(crate) struct Ticket<'t>(&'t Pool);
+
+impl Tickets {
+    pub(crate) fn new(readers: i64, writers: i64) -> Tickets {
+        Tickets { read: Pool::new(readers), write: Pool::new(writers) }
+    }
+
+    /// The pool that a request draws from; none for what may always run.
+    pub(crate) fn pool(&self, request: &Request<'_>) -> Option<&Pool> {
+        // A transaction holds locks that those with tickets may wait for.
+        if request.generic.autocommit.is_some() {
+            return None;
+        }
+        match request.command.latency {
+            LatencyKind::Read if looks_at_the_server(request) => None,
+            LatencyKind::Read => Some(&self.read),
+            LatencyKind::Write => Some(&self.write),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a reading command reads no collection: `$currentOp` must work while everything waits.
+fn looks_at_the_server(request: &Request<'_>) -> bool {
+    match request.command.name {
+        "aggregate" => request.body.first().is_some_and(|first| first.value().is_number()),
+        "getMore" => match request.body.get("collection") {
+            Value::String(name) => name.starts_with("$cmd."),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl Pool {
+    fn new(total: i64) -> Pool {
+        Pool {
+            total: AtomicI64::new(total),
+            available: AtomicI64::new(total),
+            waiting: AtomicI64::new(0),
+            queue: Mutex::new(()),
+            freed: Condvar::new(),
+            queued_count: Counter::default(),
+            queued_micros: Counter::default(),
+        }
+    }
+
+    /// Takes a ticket, now or when one is free. `check` may end the wait; `queued` is told of it.
+    pub(crate) fn take(
+        &self,
+        check: &dyn Fn() -> Result<()>,
+        queued: &dyn Fn(Option<Instant>),
+    ) -> Result<Ticket<'_>> {
+        if !self.try_take() {
+            let since = clock::now();
+            queued(Some(since));
+            self.waiting.fetch_add(1, SeqCst);
+            let waited = self.wait(check);
+            self.waiting.fetch_sub(1, SeqCst);
+            queued(None);
+            self.queued_count.increment();
+            self.queued_micros.add(clock::micros_since(since));
+            waited?;
+        }
+        Ok(Ticket(self))
+    }
+
+    fn try_take(&self) -> bool {
+        let less = |free: i64| (free > 0).then(|| free - 1);
+        self.available.fetch_update(SeqCst, SeqCst, less).is_ok()
+    }
+
+    fn wait(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
+        let mut queue = self.queue.lock();
+        while !self.try_take() {
+            if let Err(error) = check() {
+                // A notice may have been for this one.
+                self.freed.notify_one();
+                return Err(error);
+            }
+            self.freed.wait_for(&mut queue, LOOK_AROUND);
+        }
+        Ok(())
+    }
+
+    fn give(&self, count: i64) {
+        self.available.fetch_add(count, SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            let _queue = self.queue.lock();
+            match count {
+                1 => drop(self.freed.notify_one()),
+                _ => drop(self.freed.notify_all()),
+            }
+        }
+    }
+
+    /// Changes how many there are. Those given out beyond it are not taken away.
+    pub(crate) fn resize(&self, total: i64) {
+        let before = self.total.swap(total, SeqCst);
+        self.give(total - before);
+    }
+
+    /// How many requests wait.
+    pub(crate) fn waiting(&self) -> i64 {
+        self.waiting.load(SeqCst)
+    }
+
+    /// `out`, `available` and `totalTickets`, as serverStatus shows them.
+    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        let (total, available) = (self.total.load(SeqCst), self.available.load(SeqCst));
+        out.put("out", (total - available).max(0) as i32);
+        out.put("available", available.max(0) as i32);
+        out.put("totalTickets", total as i32);
+    }
+
+    /// The same with what the queue has seen.
+    pub(crate) fn write_queue(&self, out: &mut DocWriter<'_>) {
+        self.write(out);
+        out.doc("normalPriority", |doc| {
+            doc.put("queueLength", self.waiting());
+            doc.put("addedToQueue", self.queued_count.get() + self.waiting());
+            doc.put("removedFromQueue", self.queued_count.get());
+            doc.put("totalTimeQueuedMicros", self.queued_micros.get());
+        });
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.0.give(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use nagi_error::{Code, err};
+
+    #[test]
+    fn no_more_than_the_total_at_once() {
+        let pool = Arc::new(Pool::new(3));
+        let inside = AtomicI64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let ticket = pool.take(&|| Ok(()), &|_| ()).unwrap();
+                        assert!(inside.fetch_add(1, SeqCst) < 3);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, SeqCst);
+                        drop(ticket);
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.available.load(SeqCst), 3);
+        assert_eq!(pool.waiting(), 0);
+    }
+
+    #[test]
+    fn a_waiter_may_be_called_off_and_more_tickets_let_it_in() {
+        let pool = Pool::new(1);
+        let first = pool.take(&|| Ok(()), &|_| ()).unwrap();
+        let stop = || Err(err!(Code::INTERRUPTED, "enough"));
+        assert!(pool.take(&stop, &|_| ()).is_err());
+        let queued = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let note = |since: Option<Instant>| queued.store(since.is_some(), SeqCst);
+                drop(pool.take(&|| Ok(()), &note).unwrap());
+            });
+            while pool.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            pool.resize(2);
+            waiter.join().unwrap();
+        });
+        drop(first);
+        pool.resize(1);
+        assert_eq!(pool.available.load(SeqCst), 1);
+        assert!(!queued.load(SeqCst));
+    }
+}
