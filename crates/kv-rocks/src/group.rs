@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 const GROUP_BYTES_MAX: usize = 1 << 20;
 /// How often a waiter lets others run before it sleeps: most groups are written meanwhile, and to be
 /// woken costs more than the commit.
-const YIELD_COUNT: usize = 8;
+const YIELD_COUNT: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct Group {
