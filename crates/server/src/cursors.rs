@@ -202,8 +202,8 @@ impl Cursors {
         }
     }
 
-    /// Ends all cursors that `choose` picks; how many.
-    fn kill_where(&self, mut choose: impl FnMut(&Entry) -> bool) -> usize {
+    /// Ends all cursors that `choose` picks, those at work with `code`; how many.
+    fn kill_where(&self, code: Code, mut choose: impl FnMut(&Entry) -> bool) -> usize {
         let mut count = 0;
         for shard in &self.shards {
             shard.lock().retain(|_, entry| {
@@ -215,7 +215,7 @@ impl Cursors {
                     State::Idle(_) => false,
                     State::Busy { op, killed } => {
                         *killed = true;
-                        op.kill(Code::CURSOR_KILLED);
+                        op.kill(code);
                         true
                     }
                 }
@@ -226,7 +226,7 @@ impl Cursors {
 
     /// Ends the idle cursors not used since `before_ms`; how many.
     pub(crate) fn expire(&self, before_ms: i64) -> usize {
-        self.kill_where(|entry| {
+        self.kill_where(Code::CURSOR_KILLED, |entry| {
             matches!(entry.state, State::Idle(_))
                 && !entry.no_timeout
                 && entry.last_used_ms < before_ms
@@ -235,12 +235,12 @@ impl Cursors {
 
     /// Ends the cursors of a session.
     pub(crate) fn end_session(&self, session: &SessionId) -> usize {
-        self.kill_where(|entry| entry.session.as_ref() == Some(session))
+        self.kill_where(Code::CURSOR_KILLED, |entry| entry.session.as_ref() == Some(session))
     }
 
-    /// Ends all cursors.
+    /// Ends all cursors: the server stops.
     pub(crate) fn clear(&self) {
-        self.kill_where(|_| true);
+        self.kill_where(Code::INTERRUPTED_AT_SHUTDOWN, |_| true);
     }
 
     pub(crate) fn count(&self) -> usize {
