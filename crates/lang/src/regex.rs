@@ -1,7 +1,9 @@
 //! Regular expressions on PCRE2, as filters and expressions use them.
 //!
-//! UTF and Unicode properties are on, as in MongoDB. Patterns come from strangers: their length, the
-//! number of steps of a match and its memory are bounded, so that a hostile pattern ends in an error.
+//! UTF is on, Unicode properties are not, as in MongoDB: `\w`, `\d`, `\s` and `\b` know ASCII only,
+//! unless the pattern begins with `(*UCP)`; `i` folds the case of any letter. Patterns
+//! come from strangers: their length, the number of steps of a match and its memory are bounded, so
+//! that a hostile pattern ends in an error.
 
 use std::sync::OnceLock;
 
@@ -129,7 +131,7 @@ impl std::fmt::Debug for Pattern {
 
 fn compile(pattern: &str, options: &str, machine_code: bool) -> Result<pcre2::bytes::Regex> {
     let mut builder = pcre2::bytes::RegexBuilder::new();
-    builder.utf(true).ucp(true).jit_if_available(machine_code);
+    builder.utf(true).jit_if_available(machine_code);
     for flag in options.chars() {
         match flag {
             'i' => builder.caseless(true),

@@ -66,6 +66,15 @@ pub(super) enum Items {
     List(Vec<Node>),
 }
 
+/// What stands at the end of a path through documents: to MongoDB a property with a dot is a path.
+fn below<'a>(doc: Doc<'a>, path: &str) -> Value<'a> {
+    let mut at = Value::Doc(doc);
+    for name in path.split('.') {
+        at = at.as_doc().map_or(Value::Missing, |doc| doc.get(name));
+    }
+    at
+}
+
 /// What holds for items or properties that are not named.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Rest {
@@ -196,6 +205,12 @@ impl Node {
         }
         for element in doc {
             if !self.valid_field(element.name(), element.value())? {
+                return Ok(false);
+            }
+        }
+        for (name, node) in self.properties.iter().filter(|(name, _)| name.contains('.')) {
+            let value = below(doc, name);
+            if !value.is_missing() && !node.valid(value)? {
                 return Ok(false);
             }
         }

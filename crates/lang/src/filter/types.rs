@@ -99,6 +99,10 @@ impl TypeSet {
         match value {
             Value::String(name) => TypeSet::by_name(name)
                 .ok_or_else(|| err!(Code::BAD_VALUE, "Unknown type name alias: {name}")),
+            value if nagi_bson::number::as_i64_exact(value) == Some(0) => bail!(
+                Code::BAD_VALUE,
+                "Invalid numerical type code: 0. Instead use {{$exists:false}}."
+            ),
             value if value.is_number() => TypeSet::by_code(value)
                 .ok_or_else(|| err!(Code::BAD_VALUE, "Invalid numerical type code: {value}")),
             _ => bail!(Code::TYPE_MISMATCH, "type must be represented as a number or a string"),

@@ -257,15 +257,10 @@ fn insert(
     let name = path.part(at);
     let found = level.find(name);
     if at + 1 == path.len() {
-        match found.map(|found| &mut level.fields[found].1) {
-            Some(Action::Nested(_)) => {
-                bail!(Code::Location(31250), "Path collision at {path}")
-            }
-            Some(old) => *old = action,
-            None => {
-                level.push(name, action);
-            }
+        if found.is_some() {
+            bail!(Code::Location(31250), "Path collision at {path}");
         }
+        level.push(name, action);
         return Ok(());
     }
     let found = found.unwrap_or_else(|| level.push(name, Action::Nested(Level::default())));

@@ -34,9 +34,11 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
     update.add(&FieldPath::new(field.name()), Change::Pull(pull))
 }
 
-/// Whether the first name is an operator of a field; `$not` and logical operators are not.
+/// Whether the first name is an operator of a field. `$eq`, `$not` and logical operators are not:
+/// what begins with one is a filter, and refused as such.
 fn is_condition(doc: Doc<'_>) -> bool {
-    doc.first().is_some_and(|e| e.name() != "$not" && Filter::is_field_operator(e.name()))
+    let operator = |name: &str| !matches!(name, "$eq" | "$not") && Filter::is_field_operator(name);
+    doc.first().is_some_and(|e| operator(e.name()))
 }
 
 fn wrapped(condition: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Filter> {
