@@ -104,6 +104,12 @@ pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option
     if let Some((option, _)) = refused.iter().find(|(_, given)| *given) {
         bail!(Code::INVALID_PIPELINE_OPERATOR, "Option {option} not supported in aggregation.");
     }
+    if !request.sort.get("$natural").is_missing() {
+        bail!(
+            Code::INVALID_PIPELINE_OPERATOR,
+            "Sort option $natural not supported in aggregation."
+        );
+    }
     let pipeline = ArrayBuf::build(|out| {
         if !request.filter.is_empty() {
             out.doc(|out| out.put("$match", request.filter));

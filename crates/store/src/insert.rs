@@ -50,6 +50,12 @@ pub(crate) fn prepare<'d>(
     Ok(doc)
 }
 
+/// Checks a document that an upsert made.
+pub(crate) fn check_made(doc: Doc<'_>) -> Result<()> {
+    check_id(doc.get("_id"))?;
+    check_update(doc)
+}
+
 /// Checks what an update made: the size is the update's own check, the depth is ours.
 pub(crate) fn check_update(doc: Doc<'_>) -> Result<()> {
     if doc.len() > DOC_BYTES_MAX {

@@ -210,6 +210,19 @@ impl<'s> WriteTxn<'s> {
     pub fn insert(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
         let mut rewritten = Vec::new();
         let doc = insert::prepare(doc, &self.store.ids, &mut rewritten)?;
+        self.insert_checked(collection, doc)
+    }
+
+    /// Inserts a document that an upsert made: it begins with `_id`, and its empty timestamps stay.
+    ///
+    /// # Errors
+    /// Those of [`WriteTxn::insert`].
+    pub fn insert_made(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
+        insert::check_made(doc)?;
+        self.insert_checked(collection, doc)
+    }
+
+    fn insert_checked(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
         let at = self.touch(collection)?;
         let collection = Arc::clone(&self.touched[at].collection);
         if !self.bypass_validation {

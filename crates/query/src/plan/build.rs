@@ -401,6 +401,9 @@ fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
     {
         node = project(spec, projection, node);
     }
+    if spec.return_key && !from_key(&node) {
+        node = Node::NoKey { input: Box::new(node) };
+    }
     if spec.show_record_id {
         node = Node::RecordId { input: Box::new(node) };
     }

@@ -87,6 +87,10 @@ pub(crate) enum Node {
         flat: bool,
         input: Box<Node>,
     },
+    /// Empty documents: `returnKey` where no index is read.
+    NoKey {
+        input: Box<Node>,
+    },
     /// Adds `$recordId`.
     RecordId {
         input: Box<Node>,
@@ -154,6 +158,7 @@ impl Node {
             | Node::Limit { input, .. }
             | Node::Projection { input, .. }
             | Node::FromKey { input, .. }
+            | Node::NoKey { input }
             | Node::RecordId { input }
             | Node::Subplan { input } => vec![input],
         }
@@ -173,7 +178,7 @@ impl Node {
             Node::Skip { .. } => "SKIP",
             Node::Limit { .. } => "LIMIT",
             Node::Projection { kind, .. } => kind.stage_name(),
-            Node::FromKey { flat: true, .. } => "RETURN_KEY",
+            Node::FromKey { flat: true, .. } | Node::NoKey { .. } => "RETURN_KEY",
             Node::FromKey { .. } => ProjectionKind::Covered.stage_name(),
             Node::RecordId { .. } => "RECORD_ID",
             Node::Subplan { .. } => "SUBPLAN",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::node::Node;
 use crate::source::{
-    self, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, Project, RecordIds,
-    Skip, Sort, SortMerge, Source, Union,
+    self, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, NoKey, Project,
+    RecordIds, Skip, Sort, SortMerge, Source, Union,
 };
 
 /// How to open.
@@ -48,6 +48,7 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::Projection { projection, filter, input: below, .. } => {
             Box::new(Project::new(input(below), projection.clone(), filter.clone()))
         }
+        Node::NoKey { input: below } => Box::new(NoKey::new(input(below))),
         Node::FromKey { access, flat, input: below } => {
             Box::new(FromKey::new(input(below), Arc::clone(&access.index), *flat))
         }

@@ -38,7 +38,7 @@ pub(crate) use limit::{Limit, Skip};
 pub(crate) use memory::Documents;
 pub(crate) use runs::Runs;
 pub(crate) use scan::{CollScan, Eof, IdLookup, ScanOptions};
-pub(crate) use shape::{FromKey, Project, RecordIds};
+pub(crate) use shape::{FromKey, NoKey, Project, RecordIds};
 pub(crate) use sort::{Sort, SortLimits};
 pub(crate) use started::{Returned, Started};
 

@@ -65,6 +65,39 @@ impl Source for Project {
     }
 }
 
+/// Empty documents, one for each of the input.
+pub(crate) struct NoKey {
+    input: Box<dyn Source>,
+}
+
+impl NoKey {
+    pub(crate) fn new(input: Box<dyn Source>) -> NoKey {
+        NoKey { input }
+    }
+}
+
+impl Source for NoKey {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        self.input.advance(cx)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::EMPTY
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.input.record_id()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.input.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}
+
 /// Makes documents of index keys: `{a: .., b: {c: ..}}`, or flat with the key pattern's names.
 pub(crate) struct FromKey {
     input: Box<dyn Source>,

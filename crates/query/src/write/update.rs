@@ -206,7 +206,7 @@ impl Prepared<'_> {
         let cx = update_cx(vars, &arena, env);
         self.update.upsert_document(&self.selection.filter, &new_id, &cx, new)?;
         let doc = Doc::trusted(new);
-        txn.insert(collection, doc)?;
+        txn.insert_made(collection, doc)?;
         Ok(ValueBuf::new(doc.get("_id")))
     }
 }

@@ -8,6 +8,7 @@ use nagi_error::{Code, Error, Result, bail};
 use super::{
     CollMod, Collection, CollectionOptions,
     ddl::{Ddl, find_by_key},
+    view_graph,
 };
 use crate::{Index, IndexSpec, Namespace, RecordId, Store};
 
@@ -22,6 +23,9 @@ impl Store {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns does not exist");
         };
         let options = change_options(&collection, &changes)?;
+        if let Some(view) = &options.view {
+            view_graph::check(&ddl, namespace, view)?;
+        }
         let mut reply = Vec::new();
         let mut out = DocWriter::new(&mut reply);
         let mut next = collection.with_indexes(collection.indexes.to_vec());

@@ -15,7 +15,9 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 use parking_lot::MutexGuard;
 
-use super::{Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid};
+use super::{
+    Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid, view_graph,
+};
 use crate::{
     Index, IndexSpec, Namespace, Store, WriteTxn,
     engine_error::engine,
@@ -271,10 +273,14 @@ fn made(
     uuid: Uuid,
 ) -> Result<Collection> {
     check_case(&ddl.catalog, namespace.database())?;
+    if let Some(view) = &options.view {
+        view_graph::check(ddl, namespace, view)?;
+    }
     let ident = ddl.ident()?;
     let mut indexes = Vec::new();
     if options.view.is_none() {
-        let index = Index::new(IndexSpec::id(), true, ddl.ident()?, Multikey::new(1).into())?;
+        let spec = IndexSpec::id_of_version(options.id_index_version.unwrap_or(2));
+        let index = Index::new(spec, true, ddl.ident()?, Multikey::new(1).into())?;
         indexes.push(Arc::new(index));
     }
     Ok(Collection {

@@ -5,6 +5,7 @@ mod ddl;
 mod options;
 mod persist;
 mod rename;
+mod view_graph;
 
 use std::{
     collections::BTreeMap,

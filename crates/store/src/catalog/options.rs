@@ -49,6 +49,8 @@ pub struct CollectionOptions {
     pub validator: Option<DocBuf>,
     pub validation_level: ValidationLevel,
     pub validation_action: ValidationAction,
+    /// The version that `idIndex` asks for; none is 2.
+    pub(crate) id_index_version: Option<i32>,
 }
 
 impl CollectionOptions {
@@ -115,7 +117,7 @@ impl CollectionOptions {
             "validationAction" => self.validation_action = validation_action(value)?,
             "storageEngine" => check_engine(value)?,
             "indexOptionDefaults" => check_index_defaults(value)?,
-            "idIndex" => check_id_index(value)?,
+            "idIndex" => self.id_index_version = Some(id_index_version(value)?),
             "autoIndexId" if !value.is_truthy() => bail!(
                 Code::Location(50001),
                 "autoIndexId:false is not allowed for collections outside the local database"
@@ -233,7 +235,7 @@ fn check_index_defaults(value: Value<'_>) -> Result<()> {
     }
 }
 
-fn check_id_index(value: Value<'_>) -> Result<()> {
+fn id_index_version(value: Value<'_>) -> Result<i32> {
     let Value::Doc(spec) = value else {
         bail!(Code::TYPE_MISMATCH, "'idIndex' has to be a document: idIndex: {value}");
     };
@@ -250,7 +252,18 @@ fn check_id_index(value: Value<'_>) -> Result<()> {
             doc_text(key)
         );
     }
-    Ok(())
+    match spec.get("v") {
+        Value::Missing => Ok(2),
+        version => match number::as_i64_exact(version) {
+            Some(1) => Ok(1),
+            Some(2) => Ok(2),
+            _ => bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "Invalid index specification {}; cannot create an index with v={version}",
+                doc_text(spec)
+            ),
+        },
+    }
 }
 
 fn check_collation(value: Value<'_>) -> Result<()> {
@@ -280,7 +293,7 @@ fn view(options: Doc<'_>, namespace: &Namespace) -> Result<Option<ViewOptions>> 
         Value::String("") => bail!(Code::BAD_VALUE, "'viewOn' cannot be empty.'"),
         Value::String(on) => on,
         Value::Missing if pipeline.is_some() => {
-            bail!(Code::BAD_VALUE, "'pipeline' cannot be specified without 'viewOn'")
+            bail!(Code::INVALID_OPTIONS, "'pipeline' requires 'viewOn' to also be specified")
         }
         Value::Missing => return Ok(None),
         _ => bail!(Code::BAD_VALUE, "'viewOn' has to be a string."),

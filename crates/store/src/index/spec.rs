@@ -91,8 +91,13 @@ static OPTIONS: &[(&str, Shape)] = &[
 impl IndexSpec {
     /// The index every collection has.
     pub fn id() -> IndexSpec {
+        IndexSpec::id_of_version(2)
+    }
+
+    /// The same, listed with the version that old clients ask for: 1 or 2. The keys are the same.
+    pub(crate) fn id_of_version(version: i32) -> IndexSpec {
         let key = KeyPart { path: "_id".into(), descending: false, hashed: false };
-        let doc = nagi_bson::doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
+        let doc = nagi_bson::doc! { "v": version, "key": { "_id": 1 }, "name": "_id_" };
         IndexSpec {
             name: "_id_".into(),
             kind: IndexKind::Btree,
@@ -464,7 +469,7 @@ fn parse_id(spec: Doc<'_>, pattern: Doc<'_>) -> Result<IndexSpec> {
         }
     }
     let _ = pattern;
-    Ok(IndexSpec::id())
+    Ok(IndexSpec::id_of_version(if number::as_f64(spec.get("v")) == Some(1.0) { 1 } else { 2 }))
 }
 
 fn expire_after(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Option<i64>> {

@@ -19,7 +19,7 @@ args! { "create" => Args {
     capped:               Option<bool>        = "capped",
     size:                 Option<i64>         = "size",
     max:                  Option<i64>         = "max",
-    auto_index_id:        Value<'a>           = "autoIndexId",
+    auto_index_id:        Option<bool>        = "autoIndexId",
     id_index:             Option<Doc<'a>>     = "idIndex",
     storage_engine:       Option<Doc<'a>>     = "storageEngine",
     index_defaults:       Option<Doc<'a>>     = "indexOptionDefaults",
@@ -40,15 +40,25 @@ args! { "create" => Args {
     replicated_ids:       Value<'a>           = "recordIdsReplicated",
 }}
 
-fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     if let Some(index) = args.id_index {
         check_id_index(index)?;
     }
+    if args.auto_index_id == Some(false) && req.db != "local" {
+        bail!(
+            Code::Location(50001),
+            "autoIndexId:false is not allowed for collection {ns} because it can be replicated"
+        );
+    }
     cx.server.fsync.wait(&|| cx.check())?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
+    if args.auto_index_id.is_some() {
+        let note = "the autoIndexId option is deprecated and will be removed in a future release";
+        out.put("note", note);
+    }
     Ok(())
 }
 
@@ -59,8 +69,8 @@ fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
     for element in body.iter().skip(1).filter(|e| !is_generic(e.name())) {
         let value = element.value();
         match element.name() {
-            // What old clients send and no release since has looked at.
-            "autoIndexId" | "flags" | "idIndex" => {}
+            // Every collection has its `_id` index; the flags were MMAPv1's.
+            "autoIndexId" | "flags" => {}
             "capped" | "size" | "max" if !capped || is_view => {}
             "capped" => out.put("capped", true),
             "indexOptionDefaults" | "storageEngine" if is_view => {}

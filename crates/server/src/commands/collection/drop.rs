@@ -38,7 +38,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     cx.server.fsync.wait(&|| cx.check())?;
     if let Some(dropped) = cx.store().drop_collection(&ns)? {
-        out.put("nIndexesWas", dropped.indexes.len() as i32);
+        if !dropped.is_view() {
+            out.put("nIndexesWas", dropped.indexes.len() as i32);
+        }
         out.put("ns", ns.as_str());
         log::info!(target: "COMMAND", id = 518_070, namespace = ns.as_str(); "CMD: drop");
     }

@@ -32,7 +32,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::BAD_VALUE, "Must specify at least one index to create");
     }
     if ns.is_system() && ns.collection() != "system.js" {
-        bail!(Code::CANNOT_CREATE_INDEX, "cannot create an index on the system collection {ns}");
+        bail!(Code::INVALID_NAMESPACE, "cannot write to '{ns}'");
     }
     refuse_view(cx, &ns)?;
     cx.server.fsync.wait(&|| cx.check())?;

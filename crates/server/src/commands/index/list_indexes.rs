@@ -25,7 +25,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let cursor = CursorOption::parse("listIndexes", args.cursor)?;
     let collection = match args.collection {
-        Value::Binary(_) => {
+        Value::Binary(binary) if binary.subtype == 4 => {
             let uuid = crate::commands::common::uuid("listIndexes.listIndexes", args.collection)?;
             cx.store().catalog().by_uuid(uuid).cloned().ok_or_else(|| {
                 err!(Code::NAMESPACE_NOT_FOUND, "UUID {uuid} specified in listIndexes not found")
