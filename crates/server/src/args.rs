@@ -72,6 +72,9 @@ pub(crate) fn unknown_field(command: &str, name: &str) -> Error {
 
 /// A type that an argument may have.
 pub(crate) trait FromArg<'a>: Sized {
+    /// Whether null and undefined stand for an absent field.
+    const TAKES_NULL: bool = true;
+
     fn from_value(value: Value<'a>, field: Field) -> Result<Self>;
 
     fn from_sequence(_: Sequence<'a>, field: Field) -> Result<Self> {
@@ -85,7 +88,8 @@ pub(crate) trait FromArg<'a>: Sized {
 
     fn read(arg: Arg<'a>, field: Field) -> Result<Self> {
         match arg {
-            Arg::Value(value) if value.is_nullish() => Self::absent(field),
+            Arg::Value(Value::Missing) => Self::absent(field),
+            Arg::Value(value) if Self::TAKES_NULL && value.is_nullish() => Self::absent(field),
             Arg::Value(value) => Self::from_value(value, field),
             Arg::Sequence(sequence) => Self::from_sequence(sequence, field),
         }
@@ -93,6 +97,8 @@ pub(crate) trait FromArg<'a>: Sized {
 }
 
 impl<'a, T: FromArg<'a>> FromArg<'a> for Option<T> {
+    const TAKES_NULL: bool = T::TAKES_NULL;
+
     fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
         T::from_value(value, field).map(Some)
     }
@@ -161,6 +167,26 @@ impl<'a> FromArg<'a> for StrictBool {
         match value {
             Value::Bool(given) => Ok(StrictBool(given)),
             _ => Err(field.wrong_type(value, "bool")),
+        }
+    }
+}
+
+/// A boolean that takes neither a number nor an explicit null: the switches of `find`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Switch(pub(crate) bool);
+
+impl<'a> FromArg<'a> for Switch {
+    const TAKES_NULL: bool = false;
+
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Bool(given) => Ok(Switch(given)),
+            _ => bail!(
+                Code::TYPE_MISMATCH,
+                "Field '{}' should be a boolean value, but found: {}",
+                field.name,
+                value.kind().name()
+            ),
         }
     }
 }

@@ -169,7 +169,9 @@ pub(crate) mod prelude {
     pub(crate) use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
     pub(crate) use nagi_error::{Code, Error, Result, bail, err};
 
-    pub(crate) use crate::args::{Docs, Long, Name, NonNegative, StrictBool, args};
+    pub(crate) use crate::args::{
+        Docs, FromArg, Long, Name, NonNegative, StrictBool, Switch, args,
+    };
     pub(crate) use crate::command::{Command, Context};
     pub(crate) use crate::metrics::{LatencyKind, OpKind};
     pub(crate) use crate::request::Request;

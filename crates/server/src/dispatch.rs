@@ -203,8 +203,9 @@ fn check(server: &Server, request: &Request<'_>) -> Result<()> {
 }
 
 fn check_db_name(db: &str) -> Result<()> {
-    let bad = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '$' | '\0');
-    if db.is_empty() || db.len() > 63 || (db.contains(bad) && db != "$external") {
+    // A `$` is refused where a namespace is made of it: commands without one take it.
+    let bad = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '\0');
+    if db.is_empty() || db.len() > 63 || db.contains(bad) {
         bail!(Code::INVALID_NAMESPACE, "Invalid database name: '{db}'");
     }
     Ok(())

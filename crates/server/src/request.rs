@@ -1,7 +1,7 @@
 //! One command as it arrived: its name's row, database, body, sequences, generic arguments.
 
 use nagi_bson::{Doc, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::args::truncate;
 use crate::command::Command;
@@ -117,8 +117,13 @@ impl<'a> Generic<'a> {
     /// Reads the generic arguments of `body`. No allocation unless something is wrong.
     pub(crate) fn parse(command: &Command, body: Doc<'a>) -> Result<Generic<'a>> {
         let mut generic = Generic::default();
+        let mut seen = 0_u64;
+        let own = body.first().map_or("", |first| first.name());
         for element in body.iter().skip(1) {
             let name = element.name();
+            if name == own {
+                return Err(duplicate(command, name));
+            }
             // Cheap first look: the names of most arguments cannot be generic ones.
             if !matches!(
                 name.as_bytes().first(),
@@ -127,6 +132,12 @@ impl<'a> Generic<'a> {
                 continue;
             }
             let value = element.value();
+            if let Ok(at) = GENERIC.binary_search(&name) {
+                if seen & (1 << at) != 0 {
+                    return Err(duplicate(command, name));
+                }
+                seen |= 1 << at;
+            }
             match name {
                 _ if value.is_nullish() => {}
                 "lsid" => generic.lsid = Some(parse_lsid(value, "lsid")?),
@@ -134,6 +145,9 @@ impl<'a> Generic<'a> {
                 "autocommit" => generic.autocommit = Some(boolean(command, name, value)?),
                 "startTransaction" => {
                     generic.start_transaction = boolean(command, name, value)?;
+                }
+                "$clusterTime" if !matches!(value, Value::Doc(_)) => {
+                    return mismatch(command, name, value, "object");
                 }
                 "$readPreference" => check_read_preference(value)?,
                 "maxTimeMS" => generic.max_time_ms = max_time_ms(command, value)?,
@@ -180,6 +194,10 @@ fn check_read_preference(value: Value<'_>) -> Result<()> {
             other.kind().name()
         ),
     }
+}
+
+fn duplicate(command: &Command, name: &str) -> Error {
+    err!(Code::IDL_DUPLICATE_FIELD, "BSON field '{}.{name}' is a duplicate field", command.name)
 }
 
 fn mismatch<T>(command: &Command, name: &str, value: Value<'_>, expected: &str) -> Result<T> {
@@ -236,7 +254,7 @@ fn max_time_ms(command: &Command, value: Value<'_>) -> Result<i64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn generic_names_are_sorted() {
-        assert!(super::GENERIC.is_sorted());
+    fn generic_names_are_sorted_and_fit_a_mask() {
+        assert!(super::GENERIC.is_sorted() && super::GENERIC.len() <= 64);
     }
 }

@@ -4,6 +4,7 @@ use nagi_query::{AggregateRequest, Hint};
 use nagi_store::Namespace;
 
 use super::own_stages;
+use crate::args::Field;
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
 use crate::commands::common::{CursorOption, namespace, refuse_collation};
@@ -24,9 +25,9 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
 args! { "aggregate" => Args {
     collection:      Value<'a>        = "aggregate",
     pipeline:        Array<'a>        = "pipeline",
-    explain:         Option<bool>     = "explain",
+    explain:         Option<Explain>  = "explain",
     cursor:          Value<'a>        = "cursor",
-    allow_disk_use:  Option<bool>     = "allowDiskUse",
+    allow_disk_use:  Option<Switch>   = "allowDiskUse",
     bypass:          Option<bool>     = "bypassDocumentValidation",
     collation:       Option<Doc<'a>>  = "collation",
     hint:            Value<'a>        = "hint",
@@ -38,6 +39,25 @@ args! { "aggregate" => Args {
     request_token:   Option<bool>     = "$_requestResumeToken",
     query_stats:     Option<bool>     = "includeQueryStatsMetrics",
 }}
+
+/// `explain`: a boolean and nothing else, null neither.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::commands) struct Explain(pub(in crate::commands) bool);
+
+impl<'a> FromArg<'a> for Explain {
+    const TAKES_NULL: bool = false;
+
+    fn from_value(value: Value<'a>, _: Field) -> Result<Self> {
+        match value {
+            Value::Bool(given) => Ok(Explain(given)),
+            _ => bail!(
+                Code::TYPE_MISMATCH,
+                "explain must be a boolean, not a {}",
+                value.kind().name()
+            ),
+        }
+    }
+}
 
 impl<'a> Args<'a> {
     /// The namespace; `aggregate: 1` stands for the database itself.
@@ -68,7 +88,7 @@ impl<'a> Args<'a> {
         Ok(AggregateRequest {
             let_vars: self.let_vars.unwrap_or(Doc::EMPTY),
             hint: Hint::parse(hint)?,
-            allow_disk_use: self.allow_disk_use.unwrap_or(true),
+            allow_disk_use: self.allow_disk_use != Some(Switch(false)),
             ..AggregateRequest::new(ns, self.pipeline)
         })
     }
@@ -84,6 +104,9 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
         "$changeStream",
         "$queryStats",
     ];
+    if pipeline.is_empty() {
+        bail!(Code::INVALID_NAMESPACE, "{{aggregate: 1}} is not valid for an empty pipeline.");
+    }
     let first = pipeline.iter().next().and_then(|v| v.as_doc()).and_then(|d| d.first());
     if let Some(stage) = first
         && !MAKERS.contains(&stage.name())
@@ -102,7 +125,7 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     refuse_collation(args.collation)?;
-    if args.explain == Some(true) {
+    if args.explain == Some(Explain(true)) {
         return super::explain::explain_aggregate(cx, req, &args, out);
     }
     let cursor = match args.cursor {
@@ -128,7 +151,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let host = cx.server.host_and_port();
         request.host = &host;
         request.memory_bytes_max = cx.server.sort_memory_bytes_max();
-        request.allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.server.allows_disk());
+        request.allow_disk_use =
+            args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
         if let Some(own) = &own {
             request.pipeline = own.as_array();
         }

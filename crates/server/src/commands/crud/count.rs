@@ -52,7 +52,7 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Count
     let hint = if args.hint.is_nullish() { Value::Missing } else { args.hint };
     let limit = args.limit.unwrap_or(0);
     if limit == i64::MIN {
-        bail!(Code::BAD_VALUE, "Limit value for count cannot be the least 64-bit integer");
+        bail!(Code::BAD_VALUE, "Limit value for count cannot be min long");
     }
     Ok(CountRequest {
         namespace: ns,

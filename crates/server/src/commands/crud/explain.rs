@@ -27,7 +27,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let verbosity = Verbosity::parse(args.verbosity)?;
     let Some(first) = args.explained.first() else {
-        bail!(Code::BAD_VALUE, "explain command requires a nested object");
+        bail!(Code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: ");
     };
     if let Value::String(db) = args.explained.get("$db")
         && db != req.db

@@ -33,19 +33,19 @@ args! { "find" => Args {
     limit:            Option<NonNegative> = "limit",
     batch_size:       Option<NonNegative> = "batchSize",
     ntoreturn:        Option<NonNegative> = "ntoreturn",
-    single_batch:     Option<bool>        = "singleBatch",
+    single_batch:     Option<Switch>      = "singleBatch",
     max:              Option<Doc<'a>>     = "max",
     min:              Option<Doc<'a>>     = "min",
-    return_key:       Option<bool>        = "returnKey",
-    show_record_id:   Option<bool>        = "showRecordId",
+    return_key:       Option<Switch>      = "returnKey",
+    show_record_id:   Option<Switch>      = "showRecordId",
     snapshot:         Option<bool>        = "snapshot",
-    tailable:         Option<bool>        = "tailable",
-    await_data:       Option<bool>        = "awaitData",
-    no_timeout:       Option<bool>        = "noCursorTimeout",
-    partial_results:  Option<bool>        = "allowPartialResults",
-    oplog_replay:     Option<bool>        = "oplogReplay",
+    tailable:         Option<Switch>      = "tailable",
+    await_data:       Option<Switch>      = "awaitData",
+    no_timeout:       Option<Switch>      = "noCursorTimeout",
+    partial_results:  Option<Switch>      = "allowPartialResults",
+    oplog_replay:     Option<Switch>      = "oplogReplay",
     collation:        Option<Doc<'a>>     = "collation",
-    allow_disk_use:   Option<bool>        = "allowDiskUse",
+    allow_disk_use:   Option<Switch>      = "allowDiskUse",
     let_vars:         Option<Doc<'a>>     = "let",
     request_token:    Option<bool>        = "$_requestResumeToken",
     resume_after:     Option<Doc<'a>>     = "$_resumeAfter",
@@ -70,7 +70,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 
 /// The namespace of a collection named by its UUID.
 fn by_uuid(cx: &Context<'_>, value: Value<'_>) -> Result<Namespace> {
-    if !matches!(value, Value::Binary(_)) {
+    if !matches!(value, Value::Binary(binary) if binary.subtype == 4) {
         bail!(Code::INVALID_NAMESPACE, "collection name has invalid type {}", value.kind().name());
     }
     let uuid = crate::commands::common::uuid("find.find", value)?;
@@ -91,7 +91,7 @@ fn run_on(
     check(args)?;
     let mut request = to_request(args, ns)?;
     request.memory_bytes_max = cx.server.sort_memory_bytes_max();
-    request.allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.server.allows_disk());
+    request.allow_disk_use = args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
     if args.batch_size != Some(NonNegative(0))
         && let Some(id) = request.point()
         && let Some(collection) = cx.store().collection(ns)
@@ -109,10 +109,10 @@ fn run_on(
     };
     let how = FirstBatch {
         count: args.batch_size.or(args.ntoreturn).map(|n| n.0),
-        single: args.single_batch == Some(true),
-        no_timeout: args.no_timeout == Some(true),
-        tailable: args.tailable == Some(true),
-        await_data: args.await_data == Some(true),
+        single: args.single_batch == Some(Switch(true)),
+        no_timeout: args.no_timeout == Some(Switch(true)),
+        tailable: args.tailable == Some(Switch(true)),
+        await_data: args.await_data == Some(Switch(true)),
     };
     let producer = Producer::Query(Box::new(execution));
     batch::reply_first(cx, req, producer, ns.as_str(), how, out)
@@ -120,12 +120,12 @@ fn run_on(
 
 /// Combinations that are refused.
 fn check(args: &Args<'_>) -> Result<()> {
-    let set = |flag: Option<bool>| flag == Some(true);
+    let set = |flag: Option<Switch>| flag == Some(Switch(true));
     if set(args.await_data) && !set(args.tailable) {
         bail!(Code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'");
     }
     if set(args.tailable) && set(args.single_batch) {
-        bail!(Code::FAILED_TO_PARSE, "Cannot use tailable option with the 'singleBatch' option");
+        bail!(Code::BAD_VALUE, "cannot use tailable option with the 'singleBatch' option");
     }
     let sorted = args.sort.is_some_and(|sort| !sort.is_empty() && !is_natural(Value::Doc(sort)));
     if set(args.tailable) && sorted {
@@ -192,11 +192,11 @@ pub(in crate::commands) fn to_request<'a>(
         limit: args.limit.map(|n| n.0 as u64).filter(|n| *n > 0),
         min: args.min.unwrap_or(Doc::EMPTY),
         max: args.max.unwrap_or(Doc::EMPTY),
-        return_key: args.return_key == Some(true),
-        show_record_id: args.show_record_id == Some(true),
+        return_key: args.return_key == Some(Switch(true)),
+        show_record_id: args.show_record_id == Some(Switch(true)),
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
-        allow_disk_use: args.allow_disk_use.unwrap_or(true),
-        tailable: args.tailable == Some(true),
+        allow_disk_use: args.allow_disk_use != Some(Switch(false)),
+        tailable: args.tailable == Some(Switch(true)),
         request_token: args.request_token == Some(true),
         resume_after: args.resume_after.and_then(token_record),
         ..FindRequest::new(ns)

@@ -60,6 +60,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
     statements.iter().try_for_each(check_update)?;
+    for statement in &statements {
+        array_filters(statement.array_filters)?;
+    }
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut outcome = Outcome { modified: Some(0), ..Outcome::default() };
@@ -202,13 +205,14 @@ fn merge(let_vars: Doc<'_>, constants: Option<Doc<'_>>) -> Option<DocBuf> {
 /// The documents of `arrayFilters`.
 pub(super) fn array_filters(filters: Option<Array<'_>>) -> Result<Vec<Doc<'_>>> {
     let Some(filters) = filters else { return Ok(Vec::new()) };
-    let as_doc = |value: Value<'_>| {
+    let not_doc = |index: usize, value: Value<'_>| {
         err!(
             Code::TYPE_MISMATCH,
-            "BSON field 'update.updates.arrayFilters.0' is the wrong type '{}', expected type \
-             'object'",
+            "BSON field 'update.updates.arrayFilters.{index}' is the wrong type '{}', expected \
+             type 'object'",
             value.kind().name()
         )
     };
-    filters.iter().map(|value| value.as_doc().ok_or_else(|| as_doc(value))).collect()
+    let filters = filters.iter().enumerate();
+    filters.map(|(at, value)| value.as_doc().ok_or_else(|| not_doc(at, value))).collect()
 }
