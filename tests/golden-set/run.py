@@ -2,11 +2,12 @@
 
     run.py --golden DIR --uri URI [--areas filter,update,...] [--filter REGEX] [--out FILE] [--min-pass P]
     run.py --golden DIR --write-pending       makes pending.txt anew
-    run.py ... --write-differences            writes docs/differences.md and open.txt anew
+    run.py ... --write-differences            writes explained.txt and docs/differences.md anew
 
-`pending.txt` names the cases of the areas in scope that need a feature of a later release. It is made from
+`pending.txt` names the cases of the areas in scope that need a feature which is not built. It is made from
 what a case asks for (its request and set-up), never from whether it failed. A case that fails must follow a rule of
-`differences.py` (a later version's behaviour) or stand in `open.txt` (known, to be mended); any other fails the run.
+`differences.py` (a later version's behaviour) and stand in `explained.txt` with the very answer it gives, or stand in
+`open.txt` (known, to be mended). Any other fails the run, and so does a listed case that agrees.
 """
 import argparse
 import collections
@@ -21,13 +22,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import differences  # noqa: E402
 
+EXPLAINED = os.path.join(HERE, "explained.txt")
 OPEN = os.path.join(HERE, "open.txt")
 PENDING = os.path.join(HERE, "pending.txt")
 AREAS = ["command", "error", "filter", "index", "project", "sort", "update"]
-STAGES = {"$match", "$project", "$addFields", "$set", "$unset", "$sort", "$limit", "$skip", "$group", "$unwind", "$count",
-          "$replaceRoot", "$replaceWith"}
-KNOWN_STAGES = {"$bucket", "$bucketAuto", "$facet", "$lookup", "$graphLookup", "$out", "$sortByCount", "$redact", "$sample",
-                "$geoNear", "$collStats", "$indexStats", "$currentOp", "$listSessions", "$listLocalSessions", "$changeStream"}
 LATER_COMMANDS = {
     "mapReduce": "js", "mapreduce": "js", "group": "js", "eval": "js", "$eval": "js", "geoNear": "geo", "geoSearch": "geo",
     "createUser": "users", "updateUser": "users", "dropUser": "users", "usersInfo": "users", "createRole": "users",
@@ -36,42 +34,20 @@ LATER_COMMANDS = {
     "revokePrivilegesFromRole": "users", "revokeRolesFromRole": "users", "revokeRolesFromUser": "users",
     "invalidateUserCache": "users", "saslStart": "users", "saslContinue": "users", "logout": "users", "authenticate": "users",
     "getnonce": "users", "copydbgetnonce": "users", "authSchemaUpgrade": "users",
-    "profile": "profiler", "collMod": "collMod", "convertToCapped": "capped", "cloneCollectionAsCapped": "capped",
-    "compact": "maintenance", "reIndex": "maintenance", "repairDatabase": "maintenance", "fsync": "maintenance",
-    "fsyncUnlock": "maintenance", "touch": "maintenance", "logRotate": "maintenance", "dataSize": "maintenance",
-    "planCacheClear": "plan cache", "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache",
-    "planCacheClearFilters": "plan cache", "planCacheListPlans": "plan cache", "planCacheListQueryShapes": "plan cache",
+    "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
+    "planCacheListPlans": "plan cache", "planCacheListQueryShapes": "plan cache",
     "commitTransaction": "transactions", "abortTransaction": "transactions", "prepareTransaction": "transactions",
-    "top": "statistics", "connPoolStats": "statistics", "features": "statistics", "setFeatureCompatibilityVersion": "parameters",
-    "setParameter": "parameters", "killAllSessions": "sessions", "killAllSessionsByPattern": "sessions",
-    "refreshLogicalSessionCacheNow": "sessions", "reapLogicalSessionCacheNow": "sessions", "applyOps": "replication",
-    "currentOp": "statistics", "killOp": "statistics", "filemd5": "maintenance", "parallelCollectionScan": "removed since",
-    "copydb": "removed since", "clone": "removed since", "cloneCollection": "removed since",
+    "convertToCapped": "capped", "cloneCollectionAsCapped": "capped",
 }
 REASONS = {
-    "js": "server-side JavaScript ($where, mapReduce, group, eval): with the document language",
-    "geo": "geometry operators and indexes (2d, 2dsphere, geoHaystack): with the document language and index kinds",
-    "text": "text indexes and $text: with the index kinds",
-    "collation": "collation: with the document language; refused clearly until then",
-    "jsonSchema": "$jsonSchema and validators: with the document language",
-    "hashed": "hashed indexes: with the index kinds",
-    "wildcard": "wildcard indexes: with the index kinds",
-    "stages": "stages beyond the first fourteen: with the query engine",
-    "views": "views: with the query engine",
-    "capped": "capped collections: with special collections",
-    "users": "users, roles and login: with security",
-    "profiler": "the profiler: with operations",
-    "collMod": "collMod: with special collections",
-    "maintenance": "compact, reIndex, fsync and the like: with storage",
-    "plan cache": "plan cache commands and index filters: with the query engine",
-    "transactions": "transactions: with sessions and replication",
-    "replication": "replica set commands: with sessions and replication",
-    "sessions": "session administration: with sessions and replication",
-    "statistics": "top, currentOp and other statistics: with operations",
-    "parameters": "setParameter and feature compatibility: with operations",
-    "removed since": "commands that no server since 4.2 has",
-    "timezones": "time zones: with the document language",
-    "expressions": "expression operators beyond the first families: with the document language",
+    "js": "server-side JavaScript ($where, mapReduce, group, eval): no engine is built in",
+    "geo": "geometry: operators, $geoNear and the index kinds 2d, 2dsphere and geoHaystack are not built",
+    "text": "text search: $text, textScore and text indexes are not built",
+    "collation": "collation: no locale but simple is built; others are refused (115)",
+    "capped": "capped collections: being finished with tailable cursors",
+    "users": "users, roles and login: being built",
+    "plan cache": "plan cache: there is none, each query is planned anew",
+    "transactions": "transactions: being built",
 }
 
 
@@ -128,14 +104,6 @@ def reason(line):
     collations = [v for v in keys.get("collation", []) if isinstance(v, list) and v and isinstance(v[0], Pair)]
     if collations or "idx.opt.collation" in features:
         return "collation"
-    if keys.keys() & {"$jsonSchema", "validator"}:
-        return "jsonSchema"
-    if "hashed" in kinds or "idx.hashed" in features and "hashed" in line:
-        return "hashed"
-    if any("$**" in p.key for spec in specs for p in spec) or "wildcardProjection" in keys:
-        return "wildcard"
-    if keys.keys() & {"viewOn"}:
-        return "views"
     if "capped" in keys and any(v not in (False, None) for v in keys["capped"]):
         return "capped"
     for request in requests(case):
@@ -146,10 +114,6 @@ def reason(line):
             name = request[0].value[0].key
         if name in LATER_COMMANDS:
             return LATER_COMMANDS[name]
-    stages = {p.key for v in keys.get("pipeline", []) if isinstance(v, list) for s in v if isinstance(s, list)
-              for p in s if isinstance(p, Pair)}
-    if stages & KNOWN_STAGES - STAGES:
-        return "stages"
     return None
 
 
@@ -195,7 +159,7 @@ def main():
     ap.add_argument("--golden", required=True)
     ap.add_argument("--uri")
     ap.add_argument("--areas", default=",".join(AREAS))
-    ap.add_argument("--filter")
+    ap.add_argument("--filter", help="regular expression on the line of a case")
     ap.add_argument("--out")
     ap.add_argument("--all", action="store_true", help="pending cases too")
     ap.add_argument("--sample", type=int, default=1, help="every n-th case")
@@ -205,54 +169,86 @@ def main():
     if o.write_pending:
         return write_pending(o.golden)
     pending = {} if o.all else read_pending()
-    left_out = collections.Counter()
+    left_out, ran = collections.Counter(), set()
     with tempfile.TemporaryDirectory() as folder:
         for area in o.areas.split(","):
             with open(os.path.join(folder, area + ".jsonl"), "w") as f:
                 for number, (_, line) in enumerate(cases(o.golden, [area])):
-                    why = pending.get(re.search(r'"id": ?"([^"]+)"', line).group(1))
+                    case = re.search(r'"id": ?"([^"]+)"', line).group(1)
+                    why = pending.get(case)
                     if why:
                         left_out[why] += 1
-                    elif number % o.sample == 0:
+                    elif number % o.sample == 0 and not (o.filter and not re.search(o.filter, line)):
+                        ran.add(case)
                         f.write(line)
         out = o.out or os.path.join(folder, "failed.out")
         command = [sys.executable, os.path.join(o.golden, "replay.py"), "--uri", o.uri, "--golden", folder, "--version", "8.0",
                    "--jobs", "2", "--out", out]
-        command += ["--filter", o.filter] if o.filter else []
         replay = subprocess.run(command, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"), stdout=subprocess.PIPE, text=True)
         print(replay.stdout[replay.stdout.find("by area"):], end="")
         if "golden: " not in replay.stdout:
             sys.exit("the replay did not end")
-        status = judge(out, o.write_differences)
+        status = judge(out, o.write_differences, ran)
     print("pending: " + ", ".join("%s %d" % pair for pair in left_out.most_common()))
     sys.exit(status)
 
 
-def judge(out, write):
-    """Sorts the failed cases: by rule, known, unexplained. Returns the exit status."""
-    counts, unexplained, still_open = collections.Counter(), [], 0
+def read_explained():
+    """explained.txt: the rule and the answer of every case that follows a rule of differences.py."""
+    found, rule = {}, None
+    for line in open(EXPLAINED):
+        if line.startswith("## "):
+            rule = line[3:].strip()
+        elif line.strip() and not line.startswith("#"):
+            case, answer = line.split()
+            found[case] = (rule, answer)
+    return found
+
+
+def judge(out, write, ran):
+    """Sorts the failed cases: explained with this very answer, known and open, unexplained. Returns the exit status."""
+    counts, unexplained, still_open, agree = collections.Counter(), [], 0, []
+    explained, groups = read_explained(), collections.defaultdict(dict)
     known = {line.split()[0] for line in open(OPEN) if line.strip() and not line.startswith("#")}
+    failed_ids = set()
     for line in open(out):
         failed = json.loads(line)
+        failed_ids.add(failed["id"])
         rule, texts = differences.rule_for(failed["id"], failed["case"], failed["actual"])
-        if rule:
-            counts[rule] += 1
-        elif failed["id"] in known and not write:
+        answer = differences.fingerprint(failed["actual"])
+        if write and rule:
+            groups[rule][failed["id"]] = answer
+        if failed["id"] in known and not (write and rule):
             still_open += 1
+        elif rule and (write or explained.get(failed["id"]) == (rule, answer)):
+            counts[rule] += 1
         else:
-            unexplained.append((failed["id"], texts))
+            unexplained.append((failed["id"], texts, explained.get(failed["id"]), answer))
+    agree = sorted(case for case in set(explained) | known if case in ran and case not in failed_ids)
     if write:
-        with open(os.path.join(HERE, "..", "..", "docs", "differences.md"), "w") as f:
-            f.write(differences.markdown(counts))
-        with open(OPEN, "w") as f:
-            f.write("# Cases that do not agree, follow no rule of differences.py, and are to be mended or explained.\n")
-            f.writelines(case + "\n" for case, _ in sorted(unexplained))
-        unexplained, still_open = [], len(unexplained)
-    for case, (want, got) in unexplained[:50]:
+        write_explained(groups, counts)
+        agree = []
+    for case, (want, got), listed, answer in unexplained[:50]:
         print("UNEXPLAINED %s\n  recorded %s\n  answered %s" % (case, want[:200], got[:200]))
-    print("golden set: %d follow a later version's rule, %d known and open, %d unexplained"
-          % (sum(counts.values()), still_open, len(unexplained)))
-    return 1 if unexplained else 0
+        if listed:
+            print("  listed as %s, %s; now %s" % (listed + (answer,)))
+    for case in agree[:50]:
+        print("AGREES NOW %s: take it off the list (--write-differences)" % case)
+    print("golden set: %d follow a later version's rule, %d known and open, %d unexplained, %d listed that agree"
+          % (sum(counts.values()), still_open, len(unexplained), len(agree)))
+    return 1 if unexplained or agree else 0
+
+
+def write_explained(groups, counts):
+    with open(os.path.join(HERE, "..", "..", "docs", "differences.md"), "w") as f:
+        f.write(differences.markdown(counts))
+    with open(EXPLAINED, "w") as f:
+        f.write("# Cases that follow a rule of differences.py, each with the answer that was looked at: codes, and a checksum\n"
+                "# of what is no error. Another answer fails the run. Written by run.py --write-differences; read the diff.\n")
+        for rule, _, _, _, _ in differences.RULES:
+            if groups.get(rule):
+                f.write("\n## %s\n" % rule)
+                f.writelines("%s %s\n" % pair for pair in sorted(groups[rule].items()))
 
 
 if __name__ == "__main__":
