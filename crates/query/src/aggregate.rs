@@ -35,6 +35,8 @@ pub struct AggregateRequest<'a> {
     pub allow_disk_use: bool,
     /// Memory of each blocking stage.
     pub memory_bytes_max: usize,
+    /// `$out` and `$merge` do not ask the target's validator.
+    pub bypass_validation: bool,
     /// This server's name, as some stages print it.
     pub host: &'a str,
 }
@@ -48,6 +50,7 @@ impl<'a> AggregateRequest<'a> {
             hint: None,
             allow_disk_use: true,
             memory_bytes_max: SORT_MEMORY_BYTES_MAX,
+            bypass_validation: false,
             host: "",
         }
     }
@@ -184,6 +187,7 @@ pub(crate) fn parse(
         namespace: request.namespace,
         host: request.host,
         memory_bytes_max: request.memory_bytes_max,
+        bypass_validation: request.bypass_validation,
         lets: lets.names(),
         depth: 0,
         allow_disk_use: request.allow_disk_use,
@@ -228,6 +232,7 @@ pub fn aggregate(
         reads,
         summary: summary(&assembled.plan),
         blocking_sort: assembled.plan.root.has_blocking_sort(),
+        multi_planned: !assembled.plan.rejected.is_empty(),
         tailable: false,
         wants_token: false,
     }))

@@ -35,6 +35,10 @@ pub struct ExecutionStats {
     pub keys_examined: u64,
     pub docs_examined: u64,
     pub has_sort_stage: bool,
+    /// A blocking stage wrote to disk.
+    pub used_disk: bool,
+    /// Several plans were tried.
+    pub from_multi_planner: bool,
 }
 
 /// Which kind of request it serves; decides the prefix of run-time errors.
@@ -60,6 +64,7 @@ pub struct Execution {
     saved: bool,
     done: bool,
     blocking_sort: bool,
+    multi_planned: bool,
     tailable: bool,
     wants_token: bool,
     /// The record looked at last, for a resume token.
@@ -77,6 +82,7 @@ pub(crate) struct Parts {
     pub(crate) reads: Vec<(Arc<Collection>, Vec<String>)>,
     pub(crate) summary: String,
     pub(crate) blocking_sort: bool,
+    pub(crate) multi_planned: bool,
     pub(crate) tailable: bool,
     pub(crate) wants_token: bool,
 }
@@ -96,6 +102,7 @@ impl Execution {
             saved: false,
             done: false,
             blocking_sort: parts.blocking_sort,
+            multi_planned: parts.multi_planned,
             tailable: parts.tailable,
             wants_token: parts.wants_token,
             position: None,
@@ -214,8 +221,11 @@ impl Execution {
 
     /// What was looked at so far.
     pub fn stats(&mut self) -> ExecutionStats {
-        let mut stats =
-            ExecutionStats { has_sort_stage: self.blocking_sort, ..ExecutionStats::default() };
+        let mut stats = ExecutionStats {
+            has_sort_stage: self.blocking_sort,
+            from_multi_planner: self.multi_planned,
+            ..ExecutionStats::default()
+        };
         sum_stats(&mut *self.root, &mut stats);
         stats
     }
@@ -286,6 +296,7 @@ pub(crate) fn sum_stats(source: &mut dyn Source, stats: &mut ExecutionStats) {
     let own = source.stats();
     stats.keys_examined += own.keys_examined;
     stats.docs_examined += own.docs_examined;
+    stats.used_disk |= own.bytes_spilled > 0;
     for input in source.inputs() {
         sum_stats(&mut **input, stats);
     }

@@ -28,6 +28,8 @@ pub(crate) struct FirstBatch {
     pub(crate) no_timeout: bool,
     pub(crate) tailable: bool,
     pub(crate) await_data: bool,
+    /// `includeQueryStatsMetrics`.
+    pub(crate) metrics: bool,
 }
 
 impl FirstBatch {
@@ -37,6 +39,7 @@ impl FirstBatch {
         no_timeout: false,
         tailable: false,
         await_data: false,
+        metrics: false,
     };
 }
 
@@ -128,7 +131,23 @@ fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
         cx.done.keys_examined = stats.keys_examined;
         cx.done.docs_examined = stats.docs_examined;
         cx.done.has_sort_stage = stats.has_sort_stage;
+        cx.done.used_disk = stats.used_disk;
+        cx.done.from_multi_planner = stats.from_multi_planner;
     }
+}
+
+/// What the request looked at, for a client that keeps statistics of queries.
+fn put_metrics(cx: &Context<'_>, out: &mut DocWriter<'_>) {
+    let done = &cx.done;
+    out.doc("metrics", |metrics| {
+        metrics.put("keysExamined", done.keys_examined as i64);
+        metrics.put("docsExamined", done.docs_examined as i64);
+        metrics.put("workingTimeMillis", (clock::micros_since(cx.started) / 1000) as i64);
+        metrics.put("hasSortStage", done.has_sort_stage);
+        metrics.put("usedDisk", done.used_disk);
+        metrics.put("fromMultiPlanner", done.from_multi_planner);
+        metrics.put("fromPlanCache", false);
+    });
 }
 
 /// Writes `cursor: {firstBatch, id, ns}` and parks what is left.
@@ -155,6 +174,9 @@ pub(crate) fn reply_first(
         };
         cursor.put("id", id);
         cursor.put("ns", namespace);
+        if how.metrics {
+            put_metrics(cx, cursor);
+        }
         note_batch(cx, filled.count, id, id == 0);
         Ok(())
     })
@@ -222,6 +244,7 @@ pub(crate) fn reply_next(
     cx: &mut Context<'_>,
     mut cursor: Box<OpenCursor>,
     count: Option<i64>,
+    metrics: bool,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let id = cursor.id;
@@ -235,11 +258,14 @@ pub(crate) fn reply_next(
         put_token(&cursor.producer, reply);
         reply.put("id", if filled.exhausted { 0 } else { id });
         reply.put("ns", cursor.namespace.as_str());
+        note_stats(cx, &mut cursor.producer);
+        cx.done.keys_examined = cx.done.keys_examined.saturating_sub(before.keys_examined);
+        cx.done.docs_examined = cx.done.docs_examined.saturating_sub(before.docs_examined);
+        if metrics {
+            put_metrics(cx, reply);
+        }
         Ok(filled)
     });
-    note_stats(cx, &mut cursor.producer);
-    cx.done.keys_examined = cx.done.keys_examined.saturating_sub(before.keys_examined);
-    cx.done.docs_examined = cx.done.docs_examined.saturating_sub(before.docs_examined);
     cx.op.set_plan_summary(&cursor.plan_summary);
     cx.done.originating = Some(cursor.originating.clone());
     let filled = result.inspect_err(|_| cx.server.cursors.finish(id))?;

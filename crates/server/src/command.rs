@@ -100,6 +100,8 @@ pub(crate) struct Done {
     pub(crate) cursor_id: i64,
     pub(crate) cursor_exhausted: bool,
     pub(crate) has_sort_stage: bool,
+    pub(crate) used_disk: bool,
+    pub(crate) from_multi_planner: bool,
     /// For plans that are not worth a copy into the operation.
     pub(crate) plan_summary: &'static str,
     /// The command whose cursor a getMore continued.

@@ -2,12 +2,12 @@
 //!
 //! One row a parameter: name, when it may be set, kind with default and range, and what setting it
 //! does. Values live in one array of atomics (texts behind a lock), so reading one on the request path
-//! is a load. A parameter without an effect in this server says so in the log when it is set.
+//! is a load. A parameter that is known but has no effect here can be set to its default only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, number};
 use nagi_error::{Code, Result, bail};
 use parking_lot::RwLock;
 
@@ -43,7 +43,7 @@ enum Effect {
     Live,
     /// Handed on by [`Parameters::apply`].
     Applied,
-    /// Kept and shown, nothing else.
+    /// Shown; nothing depends on it, so only the default may be set.
     Kept,
 }
 
@@ -186,6 +186,12 @@ impl Parameters {
     fn store_value(&self, index: usize, value: Value<'_>) -> Result<()> {
         let param = &PARAMETERS[index];
         let name = param.name;
+        if param.effect == Kept && !is_default(param.kind, value) {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Parameter {name} is known but not honoured yet: it can only be set to its default"
+            );
+        }
         match param.kind {
             Bool(_) if matches!(value, Value::Bool(_)) || value.is_number() => {
                 self.numbers[index].store(i64::from(value.is_truthy()), Relaxed);
@@ -266,10 +272,6 @@ impl Parameters {
         }
         self.store_value(index, value)?;
         self.apply(server, index);
-        if param.effect == Kept {
-            log::warn!(target: "COMMAND", id = 9_000_003, parameter = param.name;
-                "Parameter is kept but has no effect in this server");
-        }
         Ok(())
     }
 
@@ -291,6 +293,19 @@ impl Parameters {
     /// Hands every value on, once, at start.
     pub(crate) fn apply_all(&self, server: &Arc<Server>) {
         (0..PARAMETERS.len()).for_each(|index| self.apply(server, index));
+    }
+}
+
+/// Whether setting `value` would change nothing. What has the wrong type is for the other checks.
+fn is_default(kind: Kind, value: Value<'_>) -> bool {
+    match kind {
+        Bool(default) if matches!(value, Value::Bool(_)) || value.is_number() => {
+            value.is_truthy() == default
+        }
+        Int(default, _, _) => truncate(value).is_none_or(|n| n == default),
+        Double(default) => number::as_f64(value).is_none_or(|n| n == default),
+        Text(default) => value.as_str().is_none_or(|text| text == default),
+        _ => true,
     }
 }
 
@@ -373,5 +388,7 @@ mod tests {
         assert!(set("cursorTimeoutMillis", "0").is_err());
         assert!(set("cursorTimeoutMillis", "x").is_err());
         assert!(set("noSuchThing", "1").is_err());
+        assert!(set("notablescan", "true").is_err());
+        assert!(set("notablescan", "false").is_ok());
     }
 }

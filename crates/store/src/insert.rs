@@ -17,6 +17,7 @@ const LEVEL_BYTES_MIN: usize = 7;
 pub(crate) fn prepare<'d>(
     doc: Doc<'d>,
     ids: &Generator,
+    keep_empty_timestamps: bool,
     rewritten: &'d mut Vec<u8>,
 ) -> Result<Doc<'d>> {
     let mut first = true;
@@ -30,7 +31,8 @@ pub(crate) fn prepare<'d>(
             id = element.value();
             check_id(id)?;
             as_it_is &= first;
-        } else if element.kind() == Type::Timestamp
+        } else if !keep_empty_timestamps
+            && element.kind() == Type::Timestamp
             && matches!(element.value(), Value::Timestamp(0))
         {
             as_it_is = false;
@@ -38,7 +40,7 @@ pub(crate) fn prepare<'d>(
         first = false;
     }
     as_it_is &= !id.is_missing();
-    let doc = if as_it_is { doc } else { rewrite(doc, id, ids, rewritten) };
+    let doc = if as_it_is { doc } else { rewrite(doc, id, ids, keep_empty_timestamps, rewritten) };
     if doc.len() > DOC_BYTES_MAX {
         bail!(
             Code::BAD_VALUE,
@@ -71,6 +73,7 @@ fn rewrite<'d>(
     doc: Doc<'_>,
     id: Value<'_>,
     ids: &Generator,
+    keep_empty_timestamps: bool,
     rewritten: &'d mut Vec<u8>,
 ) -> Doc<'d> {
     let now_ms = clock::now_ms();
@@ -83,7 +86,7 @@ fn rewrite<'d>(
     let mut increment = 0;
     for element in doc.iter().filter(|element| element.name() != "_id") {
         match element.value() {
-            Value::Timestamp(0) => {
+            Value::Timestamp(0) if !keep_empty_timestamps => {
                 increment += 1;
                 let stamp = (u64::from(seconds) << 32) | increment;
                 writer.put(element.name(), Value::Timestamp(stamp));

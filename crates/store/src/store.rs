@@ -44,6 +44,8 @@ pub struct WriteOptions<'a> {
     pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
     /// `bypassDocumentValidation`.
     pub bypass_validation: bool,
+    /// `bypassEmptyTsReplacement`: empty timestamps at the top of an inserted document stay.
+    pub keep_empty_timestamps: bool,
 }
 
 /// A way to everything stored; shared by all threads. Plain, each call is a transaction of its own;
@@ -101,6 +103,11 @@ impl Store {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
             store.drop_indexes(&namespace, crate::IndexSelector::Name(&index))?;
+        }
+        for collection in store.catalog().iter().filter(|c| c.options.is_temporary()) {
+            log::info!(target: "STORAGE", id = 20_557, namespace = collection.namespace.as_str();
+                "Dropping a temporary collection that an earlier run has left");
+            store.drop_collection(&collection.namespace)?;
         }
         Ok(Arc::new(store))
     }
@@ -220,7 +227,7 @@ impl Store {
         }
         let mut attempt = 0;
         loop {
-            let mut txn = WriteTxn::begin(self, options.bypass_validation, attempt)?;
+            let mut txn = WriteTxn::begin(self, &options, attempt)?;
             let result = match f(&mut txn) {
                 Ok(value) => txn.commit(options.durability).map(|stamp| (value, stamp)),
                 Err(error) => {

@@ -270,7 +270,7 @@ impl Bound {
         let mut work = self.work.lock();
         let result = self.check_open().and_then(|()| {
             let suspended = work.take().ok_or_else(|| engine(nagi_kv::Error::Conflict))?;
-            let mut txn = WriteTxn::resume(store, suspended, options.bypass_validation);
+            let mut txn = WriteTxn::resume(store, suspended, &options);
             let result = txn.attempt(f);
             let bytes = txn.staged_bytes();
             *work = Some(txn.suspend());
@@ -304,7 +304,7 @@ impl Bound {
         let mut work = self.work.lock();
         let result = self.check_open().and_then(|()| {
             let suspended = work.take().ok_or_else(|| engine(nagi_kv::Error::Conflict))?;
-            let txn = WriteTxn::resume(store, suspended, false);
+            let txn = WriteTxn::resume(store, suspended, &WriteOptions::default());
             let created = std::mem::take(&mut self.names.lock().created);
             match created.is_empty() {
                 true => txn.commit(durability),

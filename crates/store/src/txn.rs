@@ -18,7 +18,7 @@ use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
 use crate::{
-    Collection, Index, Namespace, Reader, RecordId, Store,
+    Collection, Index, Namespace, Reader, RecordId, Store, WriteOptions,
     cache::Cache,
     engine_error::engine,
     gate::Pass,
@@ -44,6 +44,7 @@ pub struct WriteTxn<'s> {
     /// After a conflict nothing but a new transaction helps.
     conflict: bool,
     bypass_validation: bool,
+    keep_empty_timestamps: bool,
     /// How often `write` has begun again.
     attempt: u32,
 }
@@ -107,7 +108,7 @@ thread_local! {
 impl<'s> WriteTxn<'s> {
     pub(crate) fn begin(
         store: &'s Store,
-        bypass_validation: bool,
+        options: &WriteOptions<'_>,
         attempt: u32,
     ) -> Result<WriteTxn<'s>> {
         let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
@@ -120,13 +121,14 @@ impl<'s> WriteTxn<'s> {
             changed: Vec::new(),
             scratch,
             conflict: false,
-            bypass_validation,
+            bypass_validation: options.bypass_validation,
+            keep_empty_timestamps: options.keep_empty_timestamps,
             attempt,
         })
     }
 
     /// Goes on with a transaction of several statements.
-    pub(crate) fn resume(store: &'s Store, from: Suspended, bypass_validation: bool) -> Self {
+    pub(crate) fn resume(store: &'s Store, from: Suspended, options: &WriteOptions<'_>) -> Self {
         WriteTxn {
             store,
             txn: Some(from.txn),
@@ -135,7 +137,8 @@ impl<'s> WriteTxn<'s> {
             changed: from.changed,
             scratch: SCRATCH.take().unwrap_or_default(),
             conflict: from.conflict,
-            bypass_validation,
+            bypass_validation: options.bypass_validation,
+            keep_empty_timestamps: options.keep_empty_timestamps,
             attempt: 0,
         }
     }
@@ -209,7 +212,8 @@ impl<'s> WriteTxn<'s> {
     /// becomes now. Codes 2, 15, 52, 121, 11000, 171 and those of index keys.
     pub fn insert(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
         let mut rewritten = Vec::new();
-        let doc = insert::prepare(doc, &self.store.ids, &mut rewritten)?;
+        let doc =
+            insert::prepare(doc, &self.store.ids, self.keep_empty_timestamps, &mut rewritten)?;
         self.insert_checked(collection, doc)
     }
 

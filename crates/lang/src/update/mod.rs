@@ -75,6 +75,8 @@ pub struct UpdateCx<'a> {
     pub now_ms: i64,
     /// What `$currentDate` of type timestamp and empty timestamps become.
     pub timestamp: u64,
+    /// Empty timestamps of a replacement stay empty (`bypassEmptyTsReplacement`).
+    pub keep_empty_timestamps: bool,
 }
 
 /// What an update did to a document.

@@ -32,7 +32,9 @@ impl Replacement {
         for element in self.0.as_doc() {
             match (element.name(), element.value()) {
                 ("_id", _) => {}
-                (name, Value::Timestamp(0)) => writer.put(name, Value::Timestamp(cx.timestamp)),
+                (name, Value::Timestamp(0)) if !cx.keep_empty_timestamps => {
+                    writer.put(name, Value::Timestamp(cx.timestamp))
+                }
                 (name, value) => writer.put(name, value),
             }
         }

@@ -100,7 +100,13 @@ fn apply(update: &Update, doc: &DocBuf, info: MatchInfo) -> Result<Option<DocBuf
     let mut bytes = Vec::new();
     let applied = {
         let vars = Vars::EMPTY;
-        let cx = UpdateCx { vars: &vars, arena: &arena, now_ms: NOW_MS, timestamp: 1 << 32 };
+        let cx = UpdateCx {
+            vars: &vars,
+            arena: &arena,
+            now_ms: NOW_MS,
+            timestamp: 1 << 32,
+            keep_empty_timestamps: false,
+        };
         update.apply(doc.as_doc(), info, &cx, &mut bytes)?
     };
     Ok((applied == Applied::Modified)
@@ -112,7 +118,13 @@ fn upsert(update: &Update, filter: &Filter) -> Result<DocBuf> {
     let mut bytes = Vec::new();
     {
         let vars = Vars::EMPTY;
-        let cx = UpdateCx { vars: &vars, arena: &arena, now_ms: NOW_MS, timestamp: 1 << 32 };
+        let cx = UpdateCx {
+            vars: &vars,
+            arena: &arena,
+            now_ms: NOW_MS,
+            timestamp: 1 << 32,
+            keep_empty_timestamps: false,
+        };
         update.upsert_document(filter, &NEW_ID, &cx, &mut bytes)?;
     }
     Ok(DocBuf::from_bytes(bytes).expect("an upsert writes valid BSON"))

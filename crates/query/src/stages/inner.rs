@@ -35,6 +35,7 @@ impl Inner {
             depth: cx.depth + 1,
             allow_disk_use: cx.allow_disk_use,
             memory_bytes_max: cx.memory_bytes_max,
+            bypass_validation: cx.bypass_validation,
             within,
         };
         let pipeline = Pipeline::parse(stages, &mut inner)?;
@@ -72,6 +73,8 @@ impl Inner {
             depth: self.depth,
             allow_disk_use: self.allow_disk_use,
             memory_bytes_max: self.memory_bytes_max,
+            // A pipeline within another one writes nothing.
+            bypass_validation: false,
             within: Within::Top,
         };
         Pipeline::parse(stages.as_array(), &mut cx)

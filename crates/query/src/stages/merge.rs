@@ -37,6 +37,7 @@ struct Merge {
     not_matched: NotMatched,
     pipeline: ArrayBuf,
     lets: Vec<(Box<str>, Expr)>,
+    bypass_validation: bool,
     text: ValueBuf,
 }
 
@@ -83,6 +84,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         not_matched,
         pipeline,
         lets,
+        bypass_validation: cx.bypass_validation,
         text: ValueBuf::new(spec),
     }))))
 }
@@ -262,7 +264,13 @@ impl Merge {
     fn write(&self, document: &DocBuf, collection: &Collection, cx: &Cx<'_>) -> Result<()> {
         let filter = self.filter(document.as_doc())?;
         if self.matched == Matched::Fail {
-            return insert_all(cx.store, collection, std::slice::from_ref(document), cx);
+            return insert_all(
+                cx.store,
+                collection,
+                std::slice::from_ref(document),
+                self.bypass_validation,
+                cx,
+            );
         }
         let lets = self.let_values(document, cx)?;
         let operators = match self.matched {
@@ -276,6 +284,7 @@ impl Merge {
         };
         let inserts = self.not_matched == NotMatched::Insert;
         let statement = UpdateStatement {
+            bypass_validation: self.bypass_validation,
             upsert: inserts && self.matched != Matched::Pipeline,
             let_vars: if self.matched == Matched::Pipeline { lets.as_doc() } else { Doc::EMPTY },
             ..UpdateStatement::new(filter.as_doc(), change)
@@ -285,9 +294,13 @@ impl Merge {
             return Ok(());
         }
         match self.not_matched {
-            NotMatched::Insert => {
-                insert_all(cx.store, collection, std::slice::from_ref(document), cx)
-            }
+            NotMatched::Insert => insert_all(
+                cx.store,
+                collection,
+                std::slice::from_ref(document),
+                self.bypass_validation,
+                cx,
+            ),
             NotMatched::Discard => Ok(()),
             NotMatched::Fail => bail!(
                 Code::MERGE_STAGE_NO_MATCHING_DOCUMENT,

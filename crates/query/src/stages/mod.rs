@@ -168,6 +168,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) allow_disk_use: bool,
     /// Memory of each blocking stage.
     pub(crate) memory_bytes_max: usize,
+    /// Whether stages that write leave the target's validator out.
+    pub(crate) bypass_validation: bool,
     /// The kind of pipeline around it, for placement errors.
     pub(crate) within: Within,
 }

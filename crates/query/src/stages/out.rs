@@ -18,6 +18,7 @@ const BATCH_BYTES: usize = 4 << 20;
 #[derive(Clone)]
 struct Out {
     target: Namespace,
+    bypass_validation: bool,
     text: ValueBuf,
 }
 
@@ -52,12 +53,14 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     if target.is_system() {
         bail!(Code::Location(17385), "Can't $out to special collection: {collection}");
     }
-    Ok(Box::new(Out { target, text: ValueBuf::new(spec) }))
+    let bypass_validation = cx.bypass_validation;
+    Ok(Box::new(Out { target, bypass_validation, text: ValueBuf::new(spec) }))
 }
 
 impl Stage for Out {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, target: self.target.clone(), done: false })
+        let bypass_validation = self.bypass_validation;
+        Box::new(Running { input, target: self.target.clone(), bypass_validation, done: false })
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
@@ -68,6 +71,7 @@ impl Stage for Out {
 struct Running {
     input: Box<dyn Source>,
     target: Namespace,
+    bypass_validation: bool,
     done: bool,
 }
 
@@ -76,10 +80,12 @@ pub(super) fn insert_all(
     store: &Store,
     collection: &Collection,
     docs: &[DocBuf],
+    bypass_validation: bool,
     cx: &Cx<'_>,
 ) -> Result<()> {
     let check = || cx.env.interrupt().check();
-    let options = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
+    let options =
+        WriteOptions { interrupt: Some(&check), bypass_validation, ..WriteOptions::default() };
     store.write(options, &mut |txn| {
         docs.iter().try_for_each(|doc| txn.insert(collection, doc.as_doc()).map(|_| ()))
     })
@@ -110,7 +116,11 @@ impl Running {
         id.iter().for_each(|byte| name.push_str(&format!("{byte:02x}")));
         let temporary = Namespace::new(self.target.database(), &name)?;
         let options = target.as_ref().map_or(Doc::EMPTY, |c| c.options.doc.as_doc());
-        cx.store.create_collection(&temporary, options)?;
+        let options = DocBuf::build(|w| {
+            w.extend(options);
+            w.put("temp", true);
+        });
+        cx.store.create_collection(&temporary, options.as_doc())?;
         let specs: Vec<Doc<'_>> = target
             .iter()
             .flat_map(|c| c.indexes.iter())
@@ -132,13 +142,13 @@ impl Running {
             bytes += doc.as_bytes().len();
             docs.push(doc);
             if docs.len() >= BATCH_COUNT || bytes >= BATCH_BYTES {
-                insert_all(cx.store, &collection, &docs, cx)?;
+                insert_all(cx.store, &collection, &docs, self.bypass_validation, cx)?;
                 docs.clear();
                 bytes = 0;
             }
         }
-        insert_all(cx.store, &collection, &docs, cx)?;
-        cx.store.rename_collection(temporary, &self.target, true)
+        insert_all(cx.store, &collection, &docs, self.bypass_validation, cx)?;
+        cx.store.rename_collection(temporary, &self.target, true, false)
     }
 }
 

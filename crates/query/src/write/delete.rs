@@ -42,7 +42,7 @@ pub fn delete(
     let Some(collection) = target(store, namespace)? else { return Ok(0) };
     let values = selection.lets.values();
     let vars = Vars::new(&values);
-    let how = How { durability, bypass_validation: true };
+    let how = How { durability, bypass_validation: true, keep_empty_timestamps: true };
     if !statement.multi {
         let mut old = Vec::new();
         return with_txn(store, how, env, &mut |txn| {

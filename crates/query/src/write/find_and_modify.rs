@@ -37,6 +37,7 @@ pub struct FindAndModifyRequest<'a> {
     pub let_vars: Doc<'a>,
     /// Do not check the collection's validator.
     pub bypass_validation: bool,
+    pub keep_empty_timestamps: bool,
 }
 
 impl<'a> FindAndModifyRequest<'a> {
@@ -54,6 +55,7 @@ impl<'a> FindAndModifyRequest<'a> {
             hint: None,
             let_vars: Doc::EMPTY,
             bypass_validation: false,
+            keep_empty_timestamps: false,
         }
     }
 
@@ -66,6 +68,7 @@ impl<'a> FindAndModifyRequest<'a> {
             hint: self.hint,
             sort: self.sort,
             let_vars: self.let_vars,
+            keep_empty_timestamps: self.keep_empty_timestamps,
             ..UpdateStatement::new(self.filter, if self.remove { nothing } else { self.update })
         }
     }
@@ -120,7 +123,11 @@ pub fn find_and_modify(
     let values = prepared.selection.lets.values();
     let vars = Vars::new(&values);
     let run = Run { request, prepared: &prepared, projection, collection, vars: &vars, env };
-    let how = How { durability, bypass_validation: request.bypass_validation };
+    let how = How {
+        durability,
+        bypass_validation: request.bypass_validation,
+        keep_empty_timestamps: request.keep_empty_timestamps,
+    };
     let mut tries = 0;
     loop {
         let outcome = with_txn(store, how, env, &mut |txn| run.once(txn));
@@ -167,7 +174,7 @@ impl Run<'_> {
         }
         let arena = Bump::new();
         let info = self.prepared.info(doc, self.vars, &arena, self.env)?.unwrap_or_default();
-        let cx = update_cx(self.vars, &arena, self.env);
+        let cx = update_cx(self.vars, &arena, self.env, self.prepared.keep_empty_timestamps);
         let applied = self.prepared.update.apply(doc, info, &cx, &mut new)?;
         let mut after = doc;
         if applied == Applied::Modified {

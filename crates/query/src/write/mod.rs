@@ -139,9 +139,15 @@ impl<'a> Selection<'a> {
 }
 
 /// What updates evaluate in.
-fn update_cx<'a>(vars: &'a Vars<'a>, arena: &'a Bump, env: &Env<'_>) -> UpdateCx<'a> {
+fn update_cx<'a>(
+    vars: &'a Vars<'a>,
+    arena: &'a Bump,
+    env: &Env<'_>,
+    keep_empty_timestamps: bool,
+) -> UpdateCx<'a> {
     let seconds = u64::try_from(env.now_ms() / 1000).unwrap_or(0);
-    UpdateCx { vars, arena, now_ms: env.now_ms(), timestamp: seconds << 32 | 1 }
+    let timestamp = seconds << 32 | 1;
+    UpdateCx { vars, arena, now_ms: env.now_ms(), timestamp, keep_empty_timestamps }
 }
 
 /// How the transactions of a statement write and commit.
@@ -149,6 +155,7 @@ fn update_cx<'a>(vars: &'a Vars<'a>, arena: &'a Bump, env: &Env<'_>) -> UpdateCx
 struct How {
     durability: Durability,
     bypass_validation: bool,
+    keep_empty_timestamps: bool,
 }
 
 /// Runs a transaction of a statement.
@@ -163,6 +170,7 @@ fn with_txn<T>(
         durability: how.durability,
         interrupt: Some(&check),
         bypass_validation: how.bypass_validation,
+        keep_empty_timestamps: how.keep_empty_timestamps,
     };
     store.write(options, f)
 }

@@ -31,6 +31,8 @@ pub struct UpdateStatement<'a> {
     pub let_vars: Doc<'a>,
     /// Do not check the collection's validator.
     pub bypass_validation: bool,
+    /// Empty timestamps at the top of what is stored stay empty.
+    pub keep_empty_timestamps: bool,
 }
 
 impl<'a> UpdateStatement<'a> {
@@ -45,6 +47,7 @@ impl<'a> UpdateStatement<'a> {
             sort: Doc::EMPTY,
             let_vars: Doc::EMPTY,
             bypass_validation: false,
+            keep_empty_timestamps: false,
         }
     }
 }
@@ -62,6 +65,7 @@ pub struct UpdateOutcome {
 pub(crate) struct Prepared<'a> {
     pub(crate) selection: Selection<'a>,
     pub(super) update: Update,
+    pub(super) keep_empty_timestamps: bool,
 }
 
 pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Result<Prepared<'a>> {
@@ -86,7 +90,8 @@ pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Res
     if statement.multi && selection.sort.is_some() {
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
     }
-    Ok(Prepared { selection, update })
+    let keep_empty_timestamps = statement.keep_empty_timestamps;
+    Ok(Prepared { selection, update, keep_empty_timestamps })
 }
 
 /// Runs one update statement.
@@ -108,7 +113,11 @@ pub fn update(
     let Some(collection) = collection else { return Ok(UpdateOutcome::default()) };
     let values = prepared.selection.lets.values();
     let vars = Vars::new(&values);
-    let how = How { durability, bypass_validation: statement.bypass_validation };
+    let how = How {
+        durability,
+        bypass_validation: statement.bypass_validation,
+        keep_empty_timestamps: statement.keep_empty_timestamps,
+    };
     let mut tries = 0;
     loop {
         let outcome = if statement.multi {
@@ -165,8 +174,12 @@ fn one(
             let arena = Bump::new();
             let info = prepared.info(doc, vars, &arena, env)?.unwrap_or_default();
             new.clear();
-            let applied =
-                prepared.update.apply(doc, info, &update_cx(vars, &arena, env), &mut new)?;
+            let applied = prepared.update.apply(
+                doc,
+                info,
+                &update_cx(vars, &arena, env, prepared.keep_empty_timestamps),
+                &mut new,
+            )?;
             if applied == Applied::Modified {
                 txn.update(collection, id, doc, Doc::trusted(&new))?;
                 outcome.modified = 1;
@@ -203,7 +216,7 @@ impl Prepared<'_> {
         let arena = Bump::new();
         let new_id = txn.store().new_object_id();
         new.clear();
-        let cx = update_cx(vars, &arena, env);
+        let cx = update_cx(vars, &arena, env, self.keep_empty_timestamps);
         self.update.upsert_document(&self.selection.filter, &new_id, &cx, new)?;
         let doc = Doc::trusted(new);
         txn.insert_made(collection, doc)?;
@@ -229,7 +242,12 @@ fn many(
             return Ok(Tally::default());
         };
         new.clear();
-        let applied = prepared.update.apply(doc, info, &update_cx(vars, &arena, env), &mut new)?;
+        let applied = prepared.update.apply(
+            doc,
+            info,
+            &update_cx(vars, &arena, env, prepared.keep_empty_timestamps),
+            &mut new,
+        )?;
         let modified = applied == Applied::Modified;
         if modified {
             txn.update(collection, id, doc, Doc::trusted(&new))?;

@@ -58,6 +58,39 @@ pub(crate) fn check_uuid(cx: &Context<'_>, ns: &Namespace, expected: Option<Uuid
         .with_info(info))
 }
 
+/// Checks the `collectionUUID` argument of a command on `ns` (14, 361).
+pub(crate) fn check_uuid_arg(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    command: &str,
+    value: Value<'_>,
+) -> Result<()> {
+    if value.is_nullish() {
+        return Ok(());
+    }
+    let expected = uuid(&format!("{command}.collectionUUID"), value)?;
+    check_uuid(cx, ns, Some(expected))
+}
+
+/// Refuses the election term that members of a replica set send to each other (76).
+pub(crate) fn refuse_term(term: Value<'_>) -> Result<()> {
+    match term.is_nullish() {
+        true => Ok(()),
+        false => bail!(Code::NO_REPLICATION_ENABLED, "not running with --replSet"),
+    }
+}
+
+/// Refuses what clients of encrypted collections send along: there are none here.
+pub(crate) fn refuse_encryption(information: Value<'_>) -> Result<()> {
+    if information.is_nullish() {
+        return Ok(());
+    }
+    bail!(
+        Code::ILLEGAL_OPERATION,
+        "Queryable Encryption is only supported on replica sets and sharded clusters"
+    );
+}
+
 /// `cursor: {batchSize: n}`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CursorOption {

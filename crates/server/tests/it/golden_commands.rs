@@ -18,6 +18,8 @@ const VOLATILE: &[&str] = &[
     "localUpdateWallClockTime",
     "nonce",
     "oidMachine",
+    "millis",
+    "workingTimeMillis",
 ];
 
 #[test]

@@ -35,8 +35,10 @@ impl Store {
             next.indexes = change_index(self, &collection, change, &mut out)?;
         }
         out.finish();
-        ddl.put(next)?;
-        ddl.finish()?;
+        if !changes.dry_run {
+            ddl.put(next)?;
+            ddl.finish()?;
+        }
         Ok(DocBuf::from_bytes(reply)?)
     }
 }

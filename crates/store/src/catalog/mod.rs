@@ -116,6 +116,15 @@ impl Collection {
         self.indexes.iter().filter(|index| index.ready)
     }
 
+    /// What names the build of an index in listings: the same from its beginning to its end.
+    pub fn build_uuid(&self, index: &Index) -> Uuid {
+        let mut uuid = self.uuid;
+        for (byte, own) in uuid.0[12..].iter_mut().zip(index.ident.0.to_be_bytes()) {
+            *byte ^= own;
+        }
+        uuid
+    }
+
     /// Tells of inserts into a capped collection, and of its end.
     pub fn arrivals(&self) -> &Arc<Arrivals> {
         &self.state.arrivals
@@ -171,6 +180,8 @@ pub struct CollMod<'a> {
     pub pipeline: Option<nagi_bson::Array<'a>>,
     pub capped_size: Option<i64>,
     pub capped_max: Option<i64>,
+    /// Checks everything, changes nothing.
+    pub dry_run: bool,
 }
 
 impl fmt::Display for Uuid {

@@ -76,6 +76,27 @@ impl CollectionOptions {
         Ok(parsed)
     }
 
+    /// Whether the next start drops it (`temp`).
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.doc.get("temp").is_truthy()
+    }
+
+    pub(crate) fn set_temporary(&mut self, temporary: bool) {
+        if temporary == self.is_temporary() {
+            return;
+        }
+        self.doc = DocBuf::build(|w| {
+            self.doc
+                .as_doc()
+                .iter()
+                .filter(|e| e.name() != "temp")
+                .for_each(|e| w.put(e.name(), e.value()));
+            if temporary {
+                w.put("temp", true);
+            }
+        });
+    }
+
     /// The validator, parsed.
     pub(crate) fn condition(&self) -> Result<Option<Condition>> {
         self.validator.as_ref().map(|doc| Condition::validator(doc.as_doc())).transpose()
@@ -214,6 +235,14 @@ fn check_engine(value: Value<'_>) -> Result<()> {
             bail!(
                 Code::BAD_VALUE,
                 "'storageEngine.{}' has to be an embedded document.",
+                element.name()
+            );
+        }
+        // What WiredTiger would be told is kept for tools that copy options, see docs/differences.
+        if element.name() != "wiredTiger" {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "{} is not a registered storage engine for this server",
                 element.name()
             );
         }

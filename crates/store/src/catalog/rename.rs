@@ -17,12 +17,14 @@ const COPY_BATCH_COUNT: usize = 500;
 const COPY_BATCH_BYTES: usize = 4 << 20;
 
 impl Store {
-    /// Renames within a database, copies across. Codes 20, 26, 48, 166.
+    /// Renames within a database, copies across. A temporary collection becomes a lasting one, unless
+    /// `stay_temp`. Codes 20, 26, 48, 166.
     pub fn rename_collection(
         &self,
         from: &Namespace,
         to: &Namespace,
         drop_target: bool,
+        stay_temp: bool,
     ) -> Result<()> {
         let Some(source) = self.collection(from) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
@@ -34,7 +36,7 @@ impl Store {
             bail!(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself");
         }
         if from.database() == to.database() {
-            return self.rename_within(from, to, drop_target);
+            return self.rename_within(from, to, drop_target, stay_temp);
         }
         if !drop_target && self.collection(to).is_some() {
             bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
@@ -42,7 +44,8 @@ impl Store {
         let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
         let temporary = Namespace::new(to.database(), &name)?;
         let copied = self.copy(&source, &temporary);
-        let renamed = copied.and_then(|()| self.rename_within(&temporary, to, drop_target));
+        let renamed =
+            copied.and_then(|()| self.rename_within(&temporary, to, drop_target, stay_temp));
         if let Err(error) = renamed {
             self.drop_collection(&temporary)?;
             return Err(error);
@@ -50,7 +53,13 @@ impl Store {
         self.drop_collection(from).map(drop)
     }
 
-    fn rename_within(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
+    fn rename_within(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        drop_target: bool,
+        stay_temp: bool,
+    ) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
         let Some(source) = ddl.collection(from) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
@@ -66,6 +75,9 @@ impl Store {
         }
         let mut renamed = source.with_indexes(source.indexes.to_vec());
         renamed.namespace = to.clone();
+        if !stay_temp {
+            renamed.options.set_temporary(false);
+        }
         ddl.put(renamed)?;
         ddl.finish()?;
         log::info!(target: "COMMAND", id = 20319, fromName = from.as_str(),
@@ -76,7 +88,9 @@ impl Store {
     /// Copies options, indexes and documents; keeps the order of the documents.
     fn copy(&self, source: &Arc<Collection>, to: &Namespace) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
-        let target = ddl::create(&mut ddl, to, source.options.clone(), Uuid::random())?;
+        let mut options = source.options.clone();
+        options.set_temporary(true);
+        let target = ddl::create(&mut ddl, to, options, Uuid::random())?;
         ddl.finish()?;
         let specs: Vec<Doc<'_>> = source
             .ready_indexes()

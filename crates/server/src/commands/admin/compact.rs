@@ -26,7 +26,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
     };
     let before = bytes(cx, &collection)?;
-    if args.dry_run != Some(true) {
+    let target_bytes = match args.target_mb {
+        Some(mb) if mb < 1 => bail!(
+            Code::Location(51024),
+            "BSON field 'freeSpaceTargetMB' value must be >= 1, actual value '{mb}'"
+        ),
+        target => target.unwrap_or(1).saturating_mul(1 << 20),
+    };
+    // Less than the target cannot give the target back. Without one, all is rewritten.
+    let worth_it = args.target_mb.is_none() || before >= target_bytes;
+    if args.dry_run != Some(true) && worth_it {
         cx.store().compact(&collection)?;
     }
     let freed = (before - bytes(cx, &collection)?).max(0);

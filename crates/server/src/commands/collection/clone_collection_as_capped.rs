@@ -2,7 +2,7 @@
 
 use nagi_store::WriteOptions;
 
-use super::convert_to_capped::{capped_options, refuse_temp};
+use super::convert_to_capped::capped_options;
 use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
 
@@ -29,8 +29,7 @@ const CHUNK_BYTES_MAX: usize = 4 << 20;
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let (from, to) = (namespace(req.db, args.from.0)?, namespace(req.db, args.to)?);
-    refuse_temp(args.temp)?;
-    let options = capped_options(args.size)?;
+    let options = capped_options(args.size, args.temp)?;
     refuse_view(cx, &from)?;
     let Some(source) = cx.store().collection(&from) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "source collection {from} does not exist");

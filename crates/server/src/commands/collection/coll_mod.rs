@@ -41,6 +41,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
              a clustered collection"
         );
     }
+    check_dry_run(&args)?;
     check_capped(args.capped_size, args.capped_max)?;
     if args.pre_images.is_some() {
         bail!(
@@ -55,6 +56,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         validation_action: args.validation_action,
         view_on: args.view_on,
         pipeline: args.pipeline,
+        dry_run: args.dry_run == Some(true),
         capped_size: args.capped_size,
         capped_max: args.capped_max,
     };
@@ -62,6 +64,20 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let changed = cx.store().coll_mod(&ns, changes)?;
     out.extend(changed.as_doc());
     Ok(())
+}
+
+/// `dryRun` is for the one change that may fail after a long look (72).
+fn check_dry_run(args: &Args<'_>) -> Result<()> {
+    let converts = args.index.is_some_and(|index| !index.get("unique").is_missing());
+    match args.dry_run {
+        Some(true) if !converts => {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "dryRun mode is only valid for index conversions to unique"
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The limits of a capped collection as they may be changed; rounding is the catalog's.

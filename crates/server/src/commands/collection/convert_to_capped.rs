@@ -21,30 +21,21 @@ args! { "convertToCapped" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    refuse_temp(args.temp)?;
-    let options = capped_options(args.size)?;
+    let options = capped_options(args.size, args.temp)?;
     cx.server.fsync.wait(&|| cx.check())?;
     cx.store().convert_to_capped(&ns, options.as_doc(), &|| cx.check())
 }
 
 /// The options of a capped collection of this size (72).
-pub(super) fn capped_options(size: i64) -> Result<DocBuf> {
+pub(super) fn capped_options(size: i64, temp: Option<bool>) -> Result<DocBuf> {
     if size <= 0 {
         bail!(Code::INVALID_OPTIONS, "Capped collection size must be greater than zero");
     }
     Ok(DocBuf::build(|w| {
         w.put("capped", true);
         w.put("size", size);
+        if temp == Some(true) {
+            w.put("temp", true);
+        }
     }))
-}
-
-/// `temp` marks collections of the server's own work, which disappear at a start.
-pub(super) fn refuse_temp(temp: Option<bool>) -> Result<()> {
-    if temp == Some(true) {
-        bail!(
-            Code::INVALID_OPTIONS,
-            "Temporary collections are the server's own: 'temp' cannot be set"
-        );
-    }
-    Ok(())
 }

@@ -33,7 +33,6 @@ args! { "create" => Args {
     expire_after_seconds: Value<'a>           = "expireAfterSeconds",
     clustered_index:      Value<'a>           = "clusteredIndex",
     pre_images:           Option<Doc<'a>>     = "changeStreamPreAndPostImages",
-    record_pre_images:    Option<bool>        = "recordPreImages",
     encrypted_fields:     Option<Doc<'a>>     = "encryptedFields",
     temp:                 Option<bool>        = "temp",
     flags:                Value<'a>           = "flags",
@@ -52,12 +51,28 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "autoIndexId:false is not allowed for collection {ns} because it can be replicated"
         );
     }
+    check_replicated(&args)?;
     cx.server.fsync.wait(&|| cx.check())?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
     if args.auto_index_id.is_some() {
         let note = "the autoIndexId option is deprecated and will be removed in a future release";
         out.put("note", note);
+    }
+    Ok(())
+}
+
+/// What only a replica set can do.
+fn check_replicated(args: &Args<'_>) -> Result<()> {
+    let images = args.pre_images.is_some_and(|images| images.get("enabled").is_truthy());
+    if images {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "BSON field changeStreamPreAndPostImages is only supported on replica sets"
+        );
+    }
+    if args.replicated_ids.is_truthy() {
+        bail!(Code::INVALID_OPTIONS, "recordIdsReplicated is only supported on replica sets");
     }
     Ok(())
 }

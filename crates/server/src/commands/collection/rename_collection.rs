@@ -40,5 +40,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     };
     crate::commands::common::check_uuid(cx, &from, expected)?;
     cx.server.fsync.wait(&|| cx.check())?;
-    cx.store().rename_collection(&from, &to, args.drop_target.is_truthy())
+    cx.store().rename_collection(
+        &from,
+        &to,
+        args.drop_target.is_truthy(),
+        args.stay_temp == Some(true),
+    )
 }

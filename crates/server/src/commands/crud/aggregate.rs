@@ -7,7 +7,7 @@ use super::own_stages;
 use crate::args::Field;
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
-use crate::commands::common::{CursorOption, namespace, refuse_collation};
+use crate::commands::common::{CursorOption, check_uuid_arg, namespace, refuse_collation};
 use crate::producer::Producer;
 
 pub(in crate::commands) static AGGREGATE: Command = Command {
@@ -89,6 +89,7 @@ impl<'a> Args<'a> {
             let_vars: self.let_vars.unwrap_or(Doc::EMPTY),
             hint: Hint::parse(hint)?,
             allow_disk_use: self.allow_disk_use != Some(Switch(false)),
+            bypass_validation: self.bypass == Some(true),
             ..AggregateRequest::new(ns, self.pipeline)
         })
     }
@@ -122,6 +123,26 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
     Namespace::new(db, "aggregate.collectionless")
 }
 
+/// Refuses what routers of a sharded cluster ask of shards, and what only the oplog has.
+fn check_internal(args: &Args<'_>) -> Result<()> {
+    if args.needs_merge == Some(true) && args.from_mongos != Some(true) {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "Cannot specify 'needsMerge' without also specifying 'fromMongos'"
+        );
+    }
+    if args.needs_merge == Some(true) || args.exchange.is_some() {
+        bail!(Code::ILLEGAL_OPERATION, "'needsMerge' and 'exchange' are for shards of a cluster");
+    }
+    if args.request_token == Some(true) {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "$_requestResumeToken is only supported on the oplog or a change stream"
+        );
+    }
+    Ok(())
+}
+
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     refuse_collation(args.collation)?;
@@ -141,6 +162,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ),
     };
     let ns = args.namespace(req.db)?;
+    check_internal(&args)?;
+    check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
     if nagi_query::writes(args.pipeline) {
         cx.op.watch_peer(false);
         cx.server.fsync.wait(&|| cx.check())?;
@@ -163,6 +186,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Value::String(_) => ns.as_str().to_owned(),
         _ => format!("{}.$cmd.aggregate", req.db),
     };
-    let how = FirstBatch { count: cursor.batch_size, ..FirstBatch::DEFAULT };
+    let metrics = args.query_stats == Some(true);
+    let how = FirstBatch { count: cursor.batch_size, metrics, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)
 }

@@ -11,7 +11,7 @@ use super::update::{end_durability, how, update_one};
 use super::{delete, update};
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
-use crate::commands::common::{CursorOption, check_writable};
+use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
 use crate::concern::WriteConcern;
 use crate::producer::Producer;
 
@@ -104,7 +104,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let cursor = CursorOption::parse("bulkWrite", args.cursor)?;
     let namespaces = args.ns_info.iter().map(|doc| {
-        let ns = Namespace::parse(NsInfo::parse_doc(doc?)?.ns)?;
+        let info = NsInfo::parse_doc(doc?)?;
+        let ns = Namespace::parse(info.ns)?;
+        check_uuid_arg(cx, &ns, "bulkWrite.nsInfo", info.uuid)?;
+        refuse_encryption(info.encryption)?;
         check_writable(&ns).map(|()| ns)
     });
     let namespaces = namespaces.collect::<Result<Vec<_>>>()?;
@@ -201,13 +204,13 @@ fn run_all(
         let ns = &namespaces[statements[at].ns_index];
         let run_len = insert_run(&statements[at..]);
         if run_len > 0 {
-            let how = how(durability(concern), args.bypass);
+            let how = how(durability(concern), args.bypass, args.bypass_ts);
             run_inserts(cx, ns, &statements[at..at + run_len], at, ordered, how, report)?;
             at += run_len;
             continue;
         }
         let last = at + 1 == statements.len();
-        let how = how(end_durability(concern, last), args.bypass);
+        let how = how(end_durability(concern, last), args.bypass, args.bypass_ts);
         run_one(cx, ns, &statements[at].op, at, let_vars, how, report)?;
         at += 1;
     }

@@ -4,7 +4,7 @@ use nagi_query::{CountRequest, Hint};
 use nagi_store::Namespace;
 
 use crate::command::prelude::*;
-use crate::commands::common::{namespace, refuse_collation};
+use crate::commands::common::{check_uuid_arg, namespace, refuse_collation};
 
 pub(in crate::commands) static COUNT: Command = Command {
     name: "count",
@@ -25,8 +25,6 @@ args! { "count" => Args {
     hint:            Value<'a>           = "hint",
     collation:       Option<Doc<'a>>     = "collation",
     fields:          Value<'a>           = "fields",
-    max_scan:        Value<'a>           = "maxScan",
-    query_settings:  Value<'a>           = "querySettings",
     collection_uuid: Value<'a>           = "collectionUUID",
 }}
 
@@ -34,6 +32,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     refuse_collation(args.collation)?;
+    check_uuid_arg(cx, &ns, "count", args.collection_uuid)?;
     let counted = {
         let watch = cx.watch();
         nagi_query::count(cx.store(), &to_request(&args, &ns)?, &cx.env(&watch))?

@@ -6,7 +6,9 @@ use nagi_store::{Durability, Namespace};
 use super::outcome::{Outcome, check_batch, ends_command};
 use super::update::{end_durability, settle};
 use crate::command::prelude::*;
-use crate::commands::common::{check_writable, namespace, refuse_collation};
+use crate::commands::common::{
+    check_uuid_arg, check_writable, namespace, refuse_collation, refuse_encryption,
+};
 use crate::concern::WriteConcern;
 
 pub(in crate::commands) static DELETE: Command = Command {
@@ -26,7 +28,6 @@ args! { "delete" => Args {
     deletes:         Docs<'a>        = "deletes",
     ordered:         Option<StrictBool>    = "ordered",
     let_vars:        Option<Doc<'a>> = "let",
-    constants:       Option<Doc<'a>> = "legacyRuntimeConstants",
     bypass:          Option<bool>    = "bypassDocumentValidation",
     encryption:      Value<'a>       = "encryptionInformation",
     collection_uuid: Value<'a>       = "collectionUUID",
@@ -46,6 +47,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if ns.collection() != "system.profile" {
         check_writable(&ns)?;
     }
+    check_uuid_arg(cx, &ns, "delete", args.collection_uuid)?;
+    refuse_encryption(args.encryption)?;
     check_batch(args.deletes.count())?;
     cx.server.fsync.wait(&|| cx.check())?;
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));

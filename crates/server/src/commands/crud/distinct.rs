@@ -4,7 +4,7 @@ use nagi_query::{DistinctRequest, Hint};
 use nagi_store::Namespace;
 
 use crate::command::prelude::*;
-use crate::commands::common::{namespace, refuse_collation};
+use crate::commands::common::{check_uuid_arg, namespace, refuse_collation};
 
 pub(in crate::commands) static DISTINCT: Command = Command {
     name: "distinct",
@@ -22,7 +22,6 @@ args! { "distinct" => Args {
     query:           Option<Doc<'a>> = "query",
     collation:       Option<Doc<'a>> = "collation",
     hint:            Value<'a>       = "hint",
-    query_settings:  Value<'a>       = "querySettings",
     collection_uuid: Value<'a>       = "collectionUUID",
 }}
 
@@ -30,6 +29,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     refuse_collation(args.collation)?;
+    check_uuid_arg(cx, &ns, "distinct", args.collection_uuid)?;
     let request = to_request(&args, &ns)?;
     let stats = out.array("values", |values| {
         let watch = cx.watch();

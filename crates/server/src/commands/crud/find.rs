@@ -8,7 +8,7 @@ use nagi_store::Namespace;
 
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
-use crate::commands::common::refuse_collation;
+use crate::commands::common::{check_uuid_arg, refuse_collation, refuse_term};
 use crate::producer::Producer;
 
 pub(in crate::commands) static FIND: Command = Command {
@@ -38,7 +38,6 @@ args! { "find" => Args {
     min:              Option<Doc<'a>>     = "min",
     return_key:       Option<Switch>      = "returnKey",
     show_record_id:   Option<Switch>      = "showRecordId",
-    snapshot:         Option<bool>        = "snapshot",
     tailable:         Option<Switch>      = "tailable",
     await_data:       Option<Switch>      = "awaitData",
     no_timeout:       Option<Switch>      = "noCursorTimeout",
@@ -89,10 +88,12 @@ fn run_on(
 ) -> Result<()> {
     refuse_collation(args.collation)?;
     check(args)?;
+    check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
     let mut request = to_request(args, ns)?;
     request.memory_bytes_max = cx.server.sort_memory_bytes_max();
     request.allow_disk_use = args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
     if args.batch_size != Some(NonNegative(0))
+        && args.query_stats != Some(true)
         && let Some(id) = request.point()
         && let Some(collection) = cx.store().collection(ns)
         && !collection.is_view()
@@ -113,6 +114,7 @@ fn run_on(
         no_timeout: args.no_timeout == Some(Switch(true)),
         tailable: args.tailable == Some(Switch(true)),
         await_data: args.await_data == Some(Switch(true)),
+        metrics: args.query_stats == Some(true),
     };
     let producer = Producer::Query(Box::new(execution));
     batch::reply_first(cx, req, producer, ns.as_str(), how, out)
@@ -131,6 +133,7 @@ fn check(args: &Args<'_>) -> Result<()> {
     if set(args.tailable) && sorted {
         bail!(Code::BAD_VALUE, "cannot use tailable option with a sort other than {{$natural: 1}}");
     }
+    refuse_term(args.term)?;
     check_token(args, sorted)
 }
 

@@ -6,7 +6,7 @@ use nagi_store::Namespace;
 use super::insert::durability;
 use super::update::array_filters;
 use crate::command::prelude::*;
-use crate::commands::common::{check_writable, namespace, refuse_collation};
+use crate::commands::common::{check_writable, namespace, refuse_collation, refuse_encryption};
 use crate::concern::WriteConcern;
 
 pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
@@ -37,7 +37,6 @@ args! { "findAndModify" => Args {
     array_filters:   Option<Array<'a>> = "arrayFilters",
     hint:            Value<'a>         = "hint",
     let_vars:        Option<Doc<'a>>   = "let",
-    constants:       Option<Doc<'a>>   = "runtimeConstants",
     sample_id:       Value<'a>         = "sampleId",
     encryption:      Value<'a>         = "encryptionInformation",
 }}
@@ -52,6 +51,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.name())?;
     check_writable(&ns)?;
+    refuse_encryption(args.encryption)?;
     cx.server.fsync.wait(&|| cx.check())?;
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
     let filters = array_filters(args.array_filters)?;
@@ -98,6 +98,7 @@ pub(super) fn to_request<'a>(
         fields: args.fields.unwrap_or(Doc::EMPTY),
         upsert: args.upsert == Some(true),
         bypass_validation: args.bypass == Some(true),
+        keep_empty_timestamps: args.bypass_ts == Some(true),
         hint: Hint::parse(absent(args.hint))?,
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
         ..FindAndModifyRequest::new(ns)

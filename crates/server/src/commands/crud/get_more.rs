@@ -2,6 +2,7 @@
 
 use crate::batch;
 use crate::command::prelude::*;
+use crate::commands::common::refuse_term;
 use crate::cursors::Api;
 
 pub(in crate::commands) static GET_MORE: Command = Command {
@@ -31,6 +32,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.id.0 == 0 {
         bail!(Code::BAD_VALUE, "Cursor id for getMore must be non-zero");
     }
+    refuse_term(args.term)?;
+    refuse_term(args.committed)?;
     cx.op.set_namespace(req.db, args.collection);
     let namespace = cx.op.namespace();
     let id = args.id.0;
@@ -40,7 +43,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         return Err(error);
     }
     // The time of a getMore is the client's patience with an empty tailable cursor, not a limit.
-    batch::reply_next(cx, cursor, args.batch_size.map(|n| n.0), out)?;
+    let metrics = args.query_stats == Some(true);
+    batch::reply_next(cx, cursor, args.batch_size.map(|n| n.0), metrics, out)?;
     cx.done.stream = req.exhaust_allowed && !cx.done.cursor_exhausted;
     Ok(())
 }

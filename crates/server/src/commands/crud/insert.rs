@@ -7,7 +7,7 @@ use nagi_store::{Durability, Namespace, WriteOptions, WriteTxn};
 
 use super::outcome::{Outcome, check_batch, ends_command};
 use crate::command::prelude::*;
-use crate::commands::common::check_writable;
+use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
 use crate::concern::WriteConcern;
 
 pub(in crate::commands) static INSERT: Command = Command {
@@ -40,11 +40,17 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = cx.connection.namespace(req.db, args.collection.0)?;
     check_writable(&ns)?;
+    check_uuid_arg(cx, &ns, "insert", args.collection_uuid)?;
+    refuse_encryption(args.encryption)?;
     let docs = args.documents.iter().collect::<Result<Vec<_>>>()?;
     check_batch(docs.len())?;
     cx.server.fsync.wait(&|| cx.check())?;
     let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
-    let how = How { durability: durability(&concern), bypass: args.bypass == Some(true) };
+    let how = How {
+        durability: durability(&concern),
+        bypass: args.bypass == Some(true),
+        keep_empty_timestamps: args.bypass_ts == Some(true),
+    };
     let outcome = insert_all(cx, &ns, &docs, args.ordered != Some(StrictBool(false)), how)?;
     cx.done.inserted = Some(outcome.count);
     outcome.write(req, out);
@@ -58,6 +64,8 @@ pub(super) struct How {
     pub(super) durability: Durability,
     /// `bypassDocumentValidation`.
     pub(super) bypass: bool,
+    /// `bypassEmptyTsReplacement`.
+    pub(super) keep_empty_timestamps: bool,
 }
 
 /// Inserts a batch, chunk by chunk. With `ordered` it ends at the first error.
@@ -104,6 +112,7 @@ fn insert_chunk(
         durability: how.durability,
         interrupt: Some(&check),
         bypass_validation: how.bypass,
+        keep_empty_timestamps: how.keep_empty_timestamps,
     };
     loop {
         let written =

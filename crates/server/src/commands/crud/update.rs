@@ -9,7 +9,9 @@ use nagi_store::{Durability, Namespace};
 use super::insert::How;
 use super::outcome::{Outcome, check_batch, ends_command};
 use crate::command::prelude::*;
-use crate::commands::common::{check_writable, namespace, refuse_collation};
+use crate::commands::common::{
+    check_uuid_arg, check_writable, namespace, refuse_collation, refuse_encryption,
+};
 use crate::concern::WriteConcern;
 
 pub(in crate::commands) static UPDATE: Command = Command {
@@ -29,7 +31,6 @@ args! { "update" => Args {
     updates:         Docs<'a>        = "updates",
     ordered:         Option<StrictBool>    = "ordered",
     let_vars:        Option<Doc<'a>> = "let",
-    constants:       Option<Doc<'a>> = "runtimeConstants",
     bypass:          Option<bool>    = "bypassDocumentValidation",
     bypass_ts:       Option<bool>    = "bypassEmptyTsReplacement",
     encryption:      Value<'a>       = "encryptionInformation",
@@ -55,6 +56,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     check_writable(&ns)?;
+    check_uuid_arg(cx, &ns, "update", args.collection_uuid)?;
+    refuse_encryption(args.encryption)?;
     check_batch(args.updates.count())?;
     cx.server.fsync.wait(&|| cx.check())?;
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
@@ -70,7 +73,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     for (index, statement) in statements.iter().enumerate() {
         let durability = end_durability(&concern, index == last);
         cx.server.metrics.ops.update.increment();
-        match update_one(cx, &ns, statement, let_vars, how(durability, args.bypass)) {
+        match update_one(cx, &ns, statement, let_vars, how(durability, args.bypass, args.bypass_ts))
+        {
             Ok(done) => add(&mut outcome, index, done),
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
@@ -102,8 +106,9 @@ fn add(outcome: &mut Outcome, index: usize, done: UpdateOutcome) {
     }
 }
 
-pub(super) fn how(durability: Durability, bypass: Option<bool>) -> How {
-    How { durability, bypass: bypass == Some(true) }
+pub(super) fn how(durability: Durability, bypass: Option<bool>, bypass_ts: Option<bool>) -> How {
+    let (bypass, keep_empty_timestamps) = (bypass == Some(true), bypass_ts == Some(true));
+    How { durability, bypass, keep_empty_timestamps }
 }
 
 /// The last statement waits for the disk if that is wanted; the log keeps the order of the others.
@@ -137,7 +142,11 @@ pub(super) fn update_one(
     let filters = array_filters(statement.array_filters)?;
     with_statement(statement, let_vars, &filters, &mut |update| {
         let watch = cx.watch();
-        let update = UpdateStatement { bypass_validation: how.bypass, ..*update };
+        let update = UpdateStatement {
+            bypass_validation: how.bypass,
+            keep_empty_timestamps: how.keep_empty_timestamps,
+            ..*update
+        };
         nagi_query::update(cx.store(), ns, &update, how.durability, &cx.env(&watch))
     })
 }

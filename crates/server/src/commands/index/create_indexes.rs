@@ -35,6 +35,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::INVALID_NAMESPACE, "cannot write to '{ns}'");
     }
     refuse_view(cx, &ns)?;
+    if !args.commit_quorum.is_nullish() {
+        bail!(Code::BAD_VALUE, "Standalones can't specify commitQuorum");
+    }
+    if args.internal == Some(true) {
+        bail!(Code::NAMESPACE_NOT_FOUND, "no time-series buckets collection {ns}");
+    }
     cx.server.fsync.wait(&|| cx.check())?;
     let check = || cx.check();
     let progress = |done: i64, total: i64| {

@@ -1,6 +1,8 @@
 //! `listIndexes`: the indexes of a collection, `_id_` first.
 
 use crate::batch::{self, FirstBatch};
+use nagi_store::{Collection, Index};
+
 use crate::command::prelude::*;
 use crate::commands::common::{CursorOption, namespace};
 use crate::producer::Producer;
@@ -47,9 +49,36 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if collection.is_view() {
         bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
     }
-    let with_builds = args.include_build_uuids == Some(true);
-    let ready = collection.indexes.iter().filter(|index| index.ready || with_builds);
-    let docs = ready.map(|index| index.spec.doc.clone()).collect();
+    let (uuids, info) =
+        (args.include_build_uuids == Some(true), args.include_build_info == Some(true));
+    if uuids && info {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "The 'includeBuildUUIDs' and 'includeIndexBuildInfo' options cannot both be true"
+        );
+    }
+    let shown = collection.indexes.iter().filter(|index| index.ready || uuids || info);
+    let docs = shown.map(|index| describe(&collection, index, info)).collect();
     let how = FirstBatch { count: cursor.batch_size, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::list(docs), ns.as_str(), how, out)
+}
+
+/// The index's specification; of one that is being built, with its build.
+fn describe(collection: &Collection, index: &Index, info: bool) -> DocBuf {
+    if index.ready && !info {
+        return index.spec.doc.clone();
+    }
+    let id = collection.build_uuid(index);
+    let id = Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &id.0 });
+    DocBuf::build(|w| {
+        w.put("spec", &index.spec.doc);
+        match (index.ready, info) {
+            (true, _) => {}
+            (false, false) => w.put("buildUUID", id),
+            (false, true) => w.doc("indexBuildInfo", |w| {
+                w.put("buildUUID", id);
+                w.put("method", "Hybrid");
+            }),
+        }
+    })
 }
