@@ -342,12 +342,7 @@ impl Engine for Rocks {
     }
 
     fn limits(&self) -> Limits {
-        Limits {
-            key_bytes_max: 64 << 10,
-            value_bytes_max: 64 << 20,
-            txn_bytes_max: 256 << 20,
-            snapshot_age_ms_max: None,
-        }
+        Limits::default()
     }
 
     fn latest(&self) -> &(dyn Read + Sync) {

@@ -75,12 +75,19 @@ pub trait Read: Send {
     ) -> Result<Option<&'a [u8]>>;
 
     /// Looks up many keys, fastest when they are sorted; `visit` gets each key's index once, in order.
+    /// An engine that can read several at once does better than this.
     fn get_many(
         &self,
         space: Space,
         keys: &[&[u8]],
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let mut buf = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            visit(index, self.get(space, key, &mut buf)?);
+        }
+        Ok(())
+    }
 
     /// A cursor over the keys in `[start, end)`; an empty `end` means no upper bound. Bounds let
     /// the engine skip what lies outside, so give the tightest that are known. Not positioned yet.

@@ -88,6 +88,18 @@ pub struct Limits {
     pub snapshot_age_ms_max: Option<u64>,
 }
 
+/// What the store above relies on: keys of index entries, 16 MiB documents with room to spare.
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            key_bytes_max: 64 << 10,
+            value_bytes_max: 64 << 20,
+            txn_bytes_max: 256 << 20,
+            snapshot_age_ms_max: None,
+        }
+    }
+}
+
 /// A point within a transaction to go back to (`Txn::rollback_to`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Savepoint(pub(crate) usize);

@@ -196,35 +196,7 @@ impl Base for Core {
     }
 }
 
-/// The newest state: `Core` read at whatever stamp is newest.
-impl Read for Core {
-    fn get<'a>(
-        &'a self,
-        space: Space,
-        key: &[u8],
-        buf: &'a mut Vec<u8>,
-    ) -> Result<Option<&'a [u8]>> {
-        Ok(self.get_at(space, key, || self.newest(), buf))
-    }
-
-    fn get_many(
-        &self,
-        space: Space,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        let mut buf = Vec::new();
-        for (index, key) in keys.iter().enumerate() {
-            visit(index, self.get(space, key, &mut buf)?);
-        }
-        Ok(())
-    }
-
-    fn cursor(&self, _: Space, _: &[u8], _: &[u8]) -> Result<Box<dyn Cursor>> {
-        unreachable!("`Memory::cursor` opens a state of its own")
-    }
-}
-
+/// The newest state.
 impl Read for Memory {
     fn get<'a>(
         &'a self,
@@ -232,16 +204,7 @@ impl Read for Memory {
         key: &[u8],
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
-        self.core.get(space, key, buf)
-    }
-
-    fn get_many(
-        &self,
-        space: Space,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        self.core.get_many(space, keys, visit)
+        Ok(self.core.get_at(space, key, || self.core.newest(), buf))
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
@@ -257,19 +220,6 @@ impl Read for State {
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
         Ok(self.core.get_at(space, key, || self.ticket.stamp(), buf))
-    }
-
-    fn get_many(
-        &self,
-        space: Space,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        let mut buf = Vec::new();
-        for (index, key) in keys.iter().enumerate() {
-            visit(index, self.get(space, key, &mut buf)?);
-        }
-        Ok(())
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
@@ -290,12 +240,7 @@ impl Engine for Memory {
     }
 
     fn limits(&self) -> Limits {
-        Limits {
-            key_bytes_max: 64 << 10,
-            value_bytes_max: 64 << 20,
-            txn_bytes_max: 256 << 20,
-            snapshot_age_ms_max: None,
-        }
+        Limits::default()
     }
 
     fn latest(&self) -> &(dyn Read + Sync) {
