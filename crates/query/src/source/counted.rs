@@ -1,7 +1,5 @@
 //! Counters around sources, for explain; and the source that only passes on.
 
-use std::slice;
-
 use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_store::RecordId;
@@ -92,15 +90,5 @@ impl Source for Pass {
         self.input.doc()
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.input.is_at_end()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
-    }
+    over_input!();
 }

@@ -1,6 +1,6 @@
 //! Passes on the documents that match: `$match` where no plan could take it over.
 
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
@@ -38,15 +38,5 @@ impl Source for Filtered {
         self.input.doc()
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.input.is_at_end()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
-    }
+    over_input!();
 }

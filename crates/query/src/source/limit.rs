@@ -75,15 +75,5 @@ impl Source for Skip {
         self.input.doc()
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.input.is_at_end()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
-    }
+    over_input!();
 }

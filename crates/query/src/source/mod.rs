@@ -16,6 +16,23 @@ use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_store::RecordId;
 
+/// What a source over one other passes on: the record, the end, the input itself.
+macro_rules! over_input {
+    () => {
+        fn record_id(&self) -> Option<RecordId> {
+            self.input.record_id()
+        }
+
+        fn is_at_end(&self) -> bool {
+            self.input.is_at_end()
+        }
+
+        fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+            std::slice::from_mut(&mut self.input)
+        }
+    };
+}
+
 mod counted;
 mod cx;
 mod fetch;

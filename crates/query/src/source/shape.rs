@@ -1,6 +1,6 @@
 //! Sources that shape documents: projections, documents made of index keys, `$recordId`.
 
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocWriter, Value};
@@ -52,17 +52,7 @@ impl Source for Project {
         Doc::trusted(&self.out)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.input.is_at_end()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
-    }
+    over_input!();
 }
 
 /// Empty documents, one for each of the input.
@@ -162,17 +152,7 @@ impl Source for FromKey {
         Doc::trusted(if self.flat { &self.key } else { &self.out })
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.input.is_at_end()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
-    }
+    over_input!();
 }
 
 /// Adds `$recordId` at the end.
@@ -206,15 +186,5 @@ impl Source for RecordIds {
         Doc::trusted(&self.out)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.input.is_at_end()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
-    }
+    over_input!();
 }
