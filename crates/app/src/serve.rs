@@ -223,10 +223,27 @@ fn server_config(
         argv,
         parsed_options: parsed_options(options),
         port: options.net.port,
+        replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
         connection_count_max: options.connection_count_max,
         parameters: options.parameters.clone(),
         nagi_version: build::VERSION,
         git_version: build::GIT_VERSION,
+    }
+}
+
+/// How a default configuration of a replica set names this server: by the host's name, or by the first
+/// address if nobody outside can reach it.
+fn own_host(options: &Options) -> String {
+    let bound = &options.net.bind_ip;
+    let local = |name: &String| name == "localhost" || name == "::1" || name.starts_with("127.");
+    let host = match bound.iter().find(|name| !name.starts_with('/')) {
+        Some(first) if bound.iter().all(|n| n.starts_with('/') || local(n)) => first.clone(),
+        _ => std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned()),
+    };
+    match host.contains(':') {
+        true => format!("[{host}]:{}", options.net.port),
+        false => format!("{host}:{}", options.net.port),
     }
 }
 

@@ -115,6 +115,7 @@ codes! {
     DB_PATH_IN_USE = 98, "DBPathInUse";
     UNSATISFIABLE_WRITE_CONCERN = 100, "UnsatisfiableWriteConcern";
     OUTDATED_CLIENT = 101, "OutdatedClient";
+    NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE = 103, "NewReplicaSetConfigurationIncompatible";
     LOCK_FAILED = 107, "LockFailed";
     NOT_EXACT_VALUE_FIELD = 111, "NotExactValueField";
     WRITE_CONFLICT = 112, "WriteConflict";

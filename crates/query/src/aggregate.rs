@@ -249,3 +249,23 @@ pub fn writes(pipeline: Array<'_>) -> bool {
 pub(crate) fn begins(pipeline: &Pipeline) -> bool {
     pipeline.stages.first().is_some_and(|stage| matches!(stage.step(), Step::Begins))
 }
+
+/// Stages that no transaction runs: they write elsewhere, or show what is not the data's.
+const REFUSED_IN_TRANSACTIONS: &[&str] = &[
+    "$changeStream",
+    "$collStats",
+    "$currentOp",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSessions",
+    "$merge",
+    "$out",
+    "$planCacheStats",
+    "$queryStats",
+];
+
+/// The first stage of a pipeline that cannot run in a transaction.
+pub fn refused_in_transaction(pipeline: Array<'_>) -> Option<&str> {
+    let names = pipeline.iter().filter_map(|stage| Some(stage.as_doc()?.first()?.name()));
+    names.into_iter().find(|name| REFUSED_IN_TRANSACTIONS.contains(name))
+}

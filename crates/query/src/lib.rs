@@ -25,7 +25,7 @@ mod source;
 mod stages;
 mod write;
 
-pub use aggregate::{AggregateRequest, aggregate, writes};
+pub use aggregate::{AggregateRequest, aggregate, refused_in_transaction, writes};
 pub use count::{CountRequest, Counted, count};
 pub use distinct::{DistinctRequest, DistinctStats, distinct};
 pub use execution::{Execution, ExecutionStats, Take};

@@ -223,6 +223,7 @@ fn park(
         producer,
         namespace: namespace.to_owned(),
         session: generic.lsid,
+        txn_number: generic.transaction(),
         no_timeout: how.no_timeout,
         tailable: how.tailable,
         await_data: how.await_data,

@@ -13,8 +13,10 @@ use nagi_query::Interrupt as _;
 use nagi_store::Store;
 
 use crate::clock;
+use crate::concern::WriteConcern;
 use crate::connection::Connection;
 use crate::metrics::{LatencyKind, OpKind};
+use crate::numbered::Scope;
 use crate::op::{Op, interruption};
 use crate::request::Request;
 use crate::server::Server;
@@ -42,6 +44,12 @@ pub(crate) struct Command {
     pub(crate) api_v1: bool,
     pub(crate) counts_as: OpKind,
     pub(crate) latency: LatencyKind,
+    /// Runs as a statement of a transaction.
+    pub(crate) in_transaction: bool,
+    /// Commits or aborts a transaction.
+    pub(crate) ends_transaction: bool,
+    /// A write that a transaction number alone makes safe to repeat.
+    pub(crate) retryable: bool,
     /// The first field's value is a collection name (for log and currentOp).
     pub(crate) on_collection: bool,
     /// Its arguments may hold secrets: never logged or shown.
@@ -63,6 +71,9 @@ impl Command {
         api_v1: false,
         counts_as: OpKind::Command,
         latency: LatencyKind::Command,
+        in_transaction: false,
+        ends_transaction: false,
+        retryable: false,
         on_collection: false,
         secret: false,
         run: |_, request, _| {
@@ -84,6 +95,12 @@ pub(crate) struct Context<'c> {
     pub(crate) ticket: Option<Ticket<'c>>,
     /// What the request did, for the slow line, the profile and the counters.
     pub(crate) done: Done,
+    /// The numbered command's session, while it runs.
+    pub(crate) scope: Option<Box<Scope>>,
+    /// The transaction in which statements run.
+    pub(crate) bound: Option<Arc<Store>>,
+    /// A statement of a batch failed: in a transaction that ends it.
+    pub(crate) failed: bool,
 }
 
 /// What a request did.
@@ -116,7 +133,7 @@ pub(crate) struct Done {
     pub(crate) close: bool,
 }
 
-impl Context<'_> {
+impl<'c> Context<'c> {
     /// Takes the ticket that the request needs, perhaps after a wait.
     pub(crate) fn take_ticket(&mut self) -> Result<()> {
         if let Some(pool) = self.pool {
@@ -128,8 +145,19 @@ impl Context<'_> {
         Ok(())
     }
 
+    /// The store, or the transaction that the request runs in.
     pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.server.store
+        self.bound.as_ref().unwrap_or(&self.server.store)
+    }
+
+    /// The request's write concern, or what holds without one.
+    pub(crate) fn write_concern<'a>(&self, request: &Request<'a>) -> WriteConcern<'a> {
+        request.generic.write_concern.unwrap_or_else(|| self.server.default_write_concern())
+    }
+
+    /// Whether the request is a statement of a transaction.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.bound.is_some()
     }
 
     /// Fails if the operation was killed or its time is over.
@@ -138,7 +166,7 @@ impl Context<'_> {
     }
 
     /// What long work asks whether it shall go on.
-    pub(crate) fn watch(&self) -> Watch<'_> {
+    pub(crate) fn watch(&self) -> Watch<'c> {
         Watch { op: self.op, deadline: self.deadline }
     }
 

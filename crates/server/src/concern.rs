@@ -27,6 +27,10 @@ impl<'a> WriteConcern<'a> {
     pub(crate) const DEFAULT: WriteConcern<'static> =
         WriteConcern { nodes: WriteNodes::Count(1), journal: false, timeout_ms: 0 };
 
+    /// What a member of a replica set does then.
+    pub(crate) const MAJORITY: WriteConcern<'static> =
+        WriteConcern { nodes: WriteNodes::Majority, journal: false, timeout_ms: 0 };
+
     /// Reads `{w, j, fsync, wtimeout}`.
     pub(crate) fn parse(value: Value<'a>) -> Result<WriteConcern<'a>> {
         let Value::Doc(doc) = value else {
@@ -95,6 +99,43 @@ impl<'a> WriteConcern<'a> {
         }
     }
 
+    /// What a set of one member cannot give; the write has happened all the same. Code and text of
+    /// the `writeConcernError`.
+    pub(crate) fn unsatisfiable(&self) -> Option<(Code, String)> {
+        match self.nodes {
+            WriteNodes::Count(count) if count > 1 => Some((
+                Code::UNSATISFIABLE_WRITE_CONCERN,
+                "Not enough data-bearing nodes".to_owned(),
+            )),
+            WriteNodes::Other(mode) => Some((
+                Code::UNKNOWN_REPL_WRITE_CONCERN,
+                format!("No write concern mode named '{mode}' found in replica set configuration"),
+            )),
+            _ => None,
+        }
+    }
+
+    /// Writes it as replies show it.
+    pub(crate) fn write(&self, out: &mut nagi_bson::DocWriter<'_>) {
+        match self.nodes {
+            WriteNodes::Count(count) => out.put("w", count as i32),
+            WriteNodes::Majority => out.put("w", "majority"),
+            WriteNodes::Other(mode) => out.put("w", mode),
+        }
+        if self.journal {
+            out.put("j", true);
+        }
+        out.put("wtimeout", self.timeout_ms as i32);
+    }
+
+    /// Refuses what makes no sense anywhere (9).
+    pub(crate) fn check_member(&self) -> Result<()> {
+        if self.nodes == WriteNodes::Count(0) && self.journal {
+            bail!(Code::FAILED_TO_PARSE, "cannot have j:true with w:0");
+        }
+        Ok(())
+    }
+
     /// Whether the commit must be on disk before the reply.
     pub(crate) fn is_synced(&self) -> bool {
         self.journal || self.nodes == WriteNodes::Majority
@@ -147,8 +188,10 @@ fn flag(name: &str, value: Value<'_>) -> Result<bool> {
 #[derive(Default, Clone, Copy, PartialEq, Debug)]
 pub(crate) struct ReadConcern<'a> {
     pub(crate) level: Option<&'a str>,
-    after_cluster_time: bool,
+    pub(crate) after_cluster_time: Option<u64>,
     at_cluster_time: bool,
+    /// The request has one, perhaps an empty one.
+    pub(crate) is_given: bool,
 }
 
 impl<'a> ReadConcern<'a> {
@@ -160,7 +203,7 @@ impl<'a> ReadConcern<'a> {
                 value.kind().name()
             );
         };
-        let mut concern = ReadConcern::default();
+        let mut concern = ReadConcern { is_given: true, ..ReadConcern::default() };
         for element in doc {
             match (element.name(), element.value()) {
                 (_, Value::Null | Value::Undefined) => {}
@@ -170,7 +213,18 @@ impl<'a> ReadConcern<'a> {
                     "BSON field 'readConcern.level' is the wrong type '{}', expected type 'string'",
                     other.kind().name()
                 ),
-                ("afterClusterTime", _) => concern.after_cluster_time = true,
+                ("afterClusterTime", Value::Timestamp(0)) => {
+                    bail!(Code::INVALID_OPTIONS, "afterClusterTime cannot be a null timestamp")
+                }
+                ("afterClusterTime", Value::Timestamp(time)) => {
+                    concern.after_cluster_time = Some(time);
+                }
+                ("afterClusterTime", other) => bail!(
+                    Code::TYPE_MISMATCH,
+                    "BSON field 'readConcern.afterClusterTime' is the wrong type '{}', expected type \
+                     'timestamp'",
+                    other.kind().name()
+                ),
                 ("atClusterTime", _) => concern.at_cluster_time = true,
                 (
                     "afterOpTime"
@@ -189,7 +243,7 @@ impl<'a> ReadConcern<'a> {
     }
 
     /// Refuses what this command or a standalone cannot give.
-    pub(crate) fn check(&self, supported: bool, command: &str) -> Result<()> {
+    pub(crate) fn check(&self, supported: bool, command: &str, replicated: bool) -> Result<()> {
         let level = match self.level {
             None | Some("local" | "available") => "local",
             Some(level @ ("majority" | "linearizable" | "snapshot")) => level,
@@ -198,14 +252,17 @@ impl<'a> ReadConcern<'a> {
                 "Enumeration value '{other}' for field 'readConcern.level' is not a valid value."
             ),
         };
-        if !supported && (level != "local" || self.after_cluster_time) {
+        if !supported && (level != "local" || (self.after_cluster_time.is_some() && !replicated)) {
             bail!(
                 Code::INVALID_OPTIONS,
                 "Command {command} does not support {{ readConcern: {{ level: \"{level}\", \
                  provenance: \"clientSupplied\" }} }} :: caused by :: read concern not supported"
             );
         }
-        if self.after_cluster_time || self.at_cluster_time {
+        if replicated {
+            return self.check_member(level);
+        }
+        if self.after_cluster_time.is_some() || self.at_cluster_time {
             bail!(
                 Code::ILLEGAL_OPERATION,
                 "Cannot specify {} readConcern without replication enabled",
@@ -216,6 +273,23 @@ impl<'a> ReadConcern<'a> {
             bail!(
                 Code::NOT_A_REPLICA_SET,
                 "node needs to be a replica set member to use read concern"
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses what a member cannot give outside transactions: states of the past.
+    fn check_member(&self, level: &str) -> Result<()> {
+        if self.at_cluster_time && level != "snapshot" {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "readConcern level must be 'snapshot' if 'atClusterTime' is specified"
+            );
+        }
+        if self.at_cluster_time || level == "snapshot" {
+            bail!(
+                Code::SNAPSHOT_UNAVAILABLE,
+                "Snapshot reads outside of transactions are not supported by this server"
             );
         }
         Ok(())

@@ -28,6 +28,8 @@ pub(crate) struct OpenCursor {
     /// `db.collection`, as replies name it.
     pub(crate) namespace: String,
     pub(crate) session: Option<SessionId>,
+    /// The transaction it was opened in.
+    pub(crate) txn_number: Option<i64>,
     pub(crate) no_timeout: bool,
     pub(crate) tailable: bool,
     pub(crate) await_data: bool,
@@ -53,6 +55,7 @@ pub(crate) struct Api {
 struct Entry {
     namespace: String,
     session: Option<SessionId>,
+    txn_number: Option<i64>,
     no_timeout: bool,
     last_used_ms: i64,
     returned_count: u64,
@@ -120,6 +123,7 @@ impl Cursors {
         let entry = Entry {
             namespace: cursor.namespace.clone(),
             session: cursor.session,
+            txn_number: cursor.txn_number,
             no_timeout: cursor.no_timeout,
             last_used_ms: clock::wall_ms(),
             returned_count: cursor.returned_count,
@@ -134,7 +138,7 @@ impl Cursors {
         &self,
         id: i64,
         namespace: &str,
-        session: Option<SessionId>,
+        (session, txn_number): (Option<SessionId>, Option<i64>),
         op: &Arc<Op>,
     ) -> Result<Box<OpenCursor>> {
         let mut shard = self.shard(id).lock();
@@ -150,6 +154,7 @@ impl Cursors {
             );
         }
         check_session(id, entry.session, session)?;
+        check_transaction(id, entry.txn_number, txn_number)?;
         entry.last_used_ms = clock::wall_ms();
         let busy = State::Busy { op: op.clone(), killed: false };
         match std::mem::replace(&mut entry.state, busy) {
@@ -238,6 +243,13 @@ impl Cursors {
         self.kill_where(Code::CURSOR_KILLED, |entry| entry.session.as_ref() == Some(session))
     }
 
+    /// Ends the cursors of a transaction.
+    pub(crate) fn end_transaction(&self, session: &SessionId, txn_number: i64) -> usize {
+        self.kill_where(Code::CURSOR_KILLED, |entry| {
+            entry.txn_number == Some(txn_number) && entry.session.as_ref() == Some(session)
+        })
+    }
+
     /// Ends all cursors: the server stops.
     pub(crate) fn clear(&self) {
         self.kill_where(Code::INTERRUPTED_AT_SHUTDOWN, |_| true);
@@ -275,6 +287,21 @@ impl Cursors {
                 }
             }
         }
+    }
+}
+
+/// A cursor lives and is read in its transaction. Codes 50740, 50741.
+fn check_transaction(id: i64, owner: Option<i64>, asks: Option<i64>) -> Result<()> {
+    match (owner, asks) {
+        _ if owner == asks => Ok(()),
+        (Some(_), None) => bail!(
+            Code::Location(50740),
+            "Cannot run getMore on cursor {id}, which was created in a transaction, outside of it"
+        ),
+        _ => bail!(
+            Code::Location(50741),
+            "Cannot run getMore on cursor {id}, which was not created in this transaction"
+        ),
     }
 }
 

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nagi_bson::{Doc, DocWriter, Value};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::clock;
@@ -18,7 +18,9 @@ use crate::commands;
 use crate::connection::Connection;
 use crate::fail_points::Fault;
 use crate::metrics::LatencyKind;
+use crate::numbered;
 use crate::op::interruption;
+use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::server::Server;
 use crate::slow::{self, Finished};
@@ -74,11 +76,15 @@ pub(crate) fn run(
         pool: server.tickets.pool(&request),
         ticket: None,
         done: Done::default(),
+        scope: None,
+        bound: None,
+        failed: false,
     };
     let result = match begin_error {
         Some(error) => Err(error),
         None => run_with_faults(&mut cx, &request, out),
     };
+    let result = result.map_err(|error| numbered::add_labels(&request, error));
     let mut done = std::mem::take(&mut cx.done);
     // An error is the last reply of a stream.
     done.stream &= result.is_ok();
@@ -89,6 +95,9 @@ pub(crate) fn run(
     match &result {
         Ok(()) => out.put("ok", 1.0),
         Err(error) => write_error(&server, error, Some(&request), out),
+    }
+    if let Some(replica) = &server.replica {
+        replica.write_times(out);
     }
     let finished = Finished {
         op: &op,
@@ -188,18 +197,57 @@ fn check(server: &Server, request: &Request<'_>) -> Result<()> {
     if command.admin_only && request.db != "admin" {
         bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
     }
-    check_session(server, request)?;
+    if let Some(lsid) = &generic.lsid {
+        server.sessions.touch(lsid, clock::wall_ms())?;
+    }
+    numbered::check(request, server.replica.is_some())?;
     if let Some(concern) = &generic.write_concern {
         if !command.write {
             bail!(Code::INVALID_OPTIONS, "Command {} does not support writeConcern", command.name);
         }
-        concern.check_standalone()?;
+        match server.replica {
+            Some(_) => concern.check_member()?,
+            None => concern.check_standalone()?,
+        }
     }
-    generic.read_concern.check(command.read_concern, command.name)?;
+    if generic.autocommit.is_none() {
+        let replicated = server.replica.is_some();
+        generic.read_concern.check(command.read_concern, command.name, replicated)?;
+    }
     if server.is_stopping() && !command.before_login {
         return Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN));
     }
-    Ok(())
+    match &server.replica {
+        Some(replica) => check_member(replica, request),
+        None => Ok(()),
+    }
+}
+
+/// What only members of a replica set check: their role, and the times that clients bring.
+fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
+    let (command, generic) = (request.command, &request.generic);
+    if let Some(time) = generic.cluster_time {
+        replica.clock.observe(time)?;
+    }
+    if let Some(time) = generic.read_concern.after_cluster_time {
+        replica.clock.advance_to(time)?;
+    }
+    if command.before_login || request.db == "local" {
+        return Ok(());
+    }
+    // aggregate may write, but most of the time it reads.
+    let writes = command.write && !command.read_concern;
+    match replica.role() {
+        Role::Primary => Ok(()),
+        _ if writes => bail!(Code::NOT_WRITABLE_PRIMARY, "not primary"),
+        Role::Startup if command.on_collection => {
+            bail!(Code::NOT_PRIMARY_OR_SECONDARY, "node is not in primary or recovering state")
+        }
+        Role::Secondary if command.on_collection && !generic.secondary_ok => {
+            bail!(Code::NOT_PRIMARY_NO_SECONDARY_OK, "not primary and secondaryOk=false")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_db_name(db: &str) -> Result<()> {
@@ -238,38 +286,6 @@ fn check_api(server: &Server, request: &Request<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_session(server: &Server, request: &Request<'_>) -> Result<()> {
-    let generic = &request.generic;
-    if let Some(lsid) = &generic.lsid {
-        server.sessions.touch(lsid, clock::wall_ms())?;
-    }
-    if generic.txn_number.is_some() {
-        if generic.lsid.is_none() {
-            bail!(
-                Code::INVALID_OPTIONS,
-                "Transaction number requires a session ID to also be specified"
-            );
-        }
-        bail!(
-            Code::ILLEGAL_OPERATION,
-            "Transaction numbers are only allowed on a replica set member or mongos"
-        );
-    }
-    if generic.start_transaction && generic.autocommit.is_none() {
-        bail!(
-            Code::INVALID_OPTIONS,
-            "'startTransaction' field requires 'autocommit' field to also be specified"
-        );
-    }
-    if generic.autocommit.is_some() {
-        bail!(
-            Code::INVALID_OPTIONS,
-            "'autocommit' field requires a transaction number to also be specified"
-        );
-    }
-    Ok(())
-}
-
 /// Runs the command, unless a fail point has other plans for it.
 fn run_with_faults(
     cx: &mut Context<'_>,
@@ -278,7 +294,7 @@ fn run_with_faults(
 ) -> Result<()> {
     let app_name = cx.connection.client.as_ref().map_or("", |client| client.app_name.as_str());
     match cx.server.fail_points.fault(request, app_name) {
-        None => guarded_run(cx, request, out),
+        None => concerned_run(cx, request, out),
         Some(Fault::Error(error)) => Err(error),
         Some(Fault::CloseConnection) => {
             cx.done.close = true;
@@ -286,11 +302,53 @@ fn run_with_faults(
             Ok(())
         }
         Some(Fault::WriteConcern(error)) => {
-            guarded_run(cx, request, out)?;
-            out.put("writeConcernError", &error);
+            concerned_run(cx, request, out)?;
+            write_concern_error(request, &error, out);
             Ok(())
         }
     }
+}
+
+fn write_concern_error(request: &Request<'_>, error: &DocBuf, out: &mut DocWriter<'_>) {
+    out.put("writeConcernError", error);
+    let code = crate::args::truncate(error.get("code")).and_then(|code| i32::try_from(code).ok());
+    if let Some(label) = code.and_then(|code| numbered::write_concern_label(request, Code(code))) {
+        out.array("errorLabels", |labels| labels.push(label));
+    }
+}
+
+/// Runs the command; says afterwards what its write concern could not be given.
+fn concerned_run(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    match request.generic.txn_number {
+        None => guarded_run(cx, request, out)?,
+        Some(_) => numbered::run(cx, request, out, guarded_run)?,
+    }
+    let Some(replica) = &cx.server.replica else { return Ok(()) };
+    if !request.command.write {
+        return Ok(());
+    }
+    replica.clock.tick();
+    if let Some(concern) = &request.generic.write_concern
+        && let Some((code, text)) = concern.unsatisfiable()
+    {
+        let error = DocBuf::build(|w| {
+            w.put("code", code.0);
+            w.put("codeName", code.name().as_ref());
+            w.put("errmsg", text.as_str());
+            w.doc("errInfo", |w| {
+                w.doc("writeConcern", |w| {
+                    concern.write(w);
+                    w.put("provenance", "clientSupplied");
+                });
+            });
+        });
+        write_concern_error(request, &error, out);
+    }
+    Ok(())
 }
 
 /// Runs the command's function; a panic becomes an error of this request.
@@ -339,6 +397,9 @@ pub(crate) fn write_error(
             error.labels().iter().for_each(|label| labels.push(*label));
         });
     }
+    if server.replica.is_some() && tells_topology(error.code()) {
+        server.topology.write(out);
+    }
     if error.code() == Code::INTERNAL_ERROR {
         server.metrics.asserts.regular.increment();
         let name = request.map_or("", |r| r.command.name);
@@ -347,6 +408,20 @@ pub(crate) fn write_error(
     } else {
         server.metrics.asserts.user.increment();
     }
+}
+
+/// Errors after which a driver looks at the server anew, unless it knows this topology already.
+fn tells_topology(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NOT_WRITABLE_PRIMARY
+            | Code::NOT_PRIMARY_NO_SECONDARY_OK
+            | Code::NOT_PRIMARY_OR_SECONDARY
+            | Code::PRIMARY_STEPPED_DOWN
+            | Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
+            | Code::INTERRUPTED_AT_SHUTDOWN
+            | Code::SHUTDOWN_IN_PROGRESS
+    )
 }
 
 /// Counters, slow line, profile.

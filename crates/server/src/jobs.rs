@@ -49,6 +49,9 @@ type Work = fn(&Arc<Server>) -> Duration;
 pub(crate) fn spawn(server: &Arc<Server>) {
     start(server, "clientcursormon", reap);
     start(server, "TTLMonitor", expire);
+    if server.replica.is_some() {
+        start(server, "transactionReaper", reap_transactions);
+    }
 }
 
 fn start(server: &Arc<Server>, name: &'static str, work: Work) {
@@ -80,9 +83,40 @@ fn reap(server: &Arc<Server>) -> Duration {
     }
     let session_ms = server.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
     for session in server.sessions.expire(now - session_ms) {
+        server.numbered.end(&session);
         server.cursors.end_session(&session);
     }
     Duration::from_secs(server.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
+}
+
+/// Ends transactions that live too long, and forgets the records of sessions that are gone; ends the
+/// time of a member that has stepped down.
+fn reap_transactions(server: &Arc<Server>) -> Duration {
+    let limit = server.params.int("transactionLifetimeLimitSeconds").max(1) as u64;
+    if let Some(begun_before) = clock::now().checked_sub(Duration::from_secs(limit)) {
+        let ended = server.numbered.expire(begun_before);
+        if ended > 0 {
+            log::info!(target: "TXN", id = 22778, count = ended;
+                "Aborting expired transactions");
+        }
+    }
+    if let Some(replica) = server.replica.as_ref().filter(|replica| replica.is_to_step_up()) {
+        replica.role();
+        server.topology.advance();
+    }
+    let now = clock::wall_ms();
+    let every = server.params.int("logicalSessionRefreshMillis");
+    let last = server.records_swept_ms.load(std::sync::atomic::Ordering::Relaxed);
+    if now - last >= every {
+        server.records_swept_ms.store(now, std::sync::atomic::Ordering::Relaxed);
+        let before = now - server.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
+        let is_live = |id: &crate::session::SessionId| server.sessions.is_known(id);
+        if let Err(error) = crate::numbered::sweep_records(&server.store, before, &is_live) {
+            log::warn!(target: "CONTROL", id = 20711, error = error.message();
+                "Failed to reap transaction table");
+        }
+    }
+    Duration::from_secs(1)
 }
 
 /// Deletes expired documents once `ttlMonitorSleepSecs` have passed since the pass before. Looks every

@@ -26,6 +26,8 @@ pub(crate) const APP_NAME_BYTES_MAX: usize = 128;
 pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Body of a running operation that `currentOp` keeps; a larger one is shown cut.
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
+/// How far ahead of the wall clock a client's cluster time may be (MongoDB's default, a year).
+pub(crate) const CLUSTER_TIME_DRIFT_SECONDS_MAX: i64 = 31_536_000;
 /// Open cursors; one more is refused rather than memory exhausted.
 pub(crate) const CURSOR_COUNT_MAX: usize = 100_000;
 /// Requests that read at once (`storageEngineConcurrentReadTransactions`, MongoDB's default).

@@ -109,7 +109,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
     row("syncdelay", Both, Double(60.0), Kept),
-    row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Kept),
+    row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Live),
     row("ttlMonitorEnabled", Both, Bool(true), Live),
     row("ttlMonitorSleepSecs", Both, Int(60, 1, MAX), Live),
     row("wiredTigerConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),

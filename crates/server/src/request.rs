@@ -1,6 +1,6 @@
 //! One command as it arrived: its name's row, database, body, sequences, generic arguments.
 
-use nagi_bson::{Doc, Value};
+use nagi_bson::{Array, Doc, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::args::truncate;
@@ -61,7 +61,14 @@ pub(crate) struct Generic<'a> {
     pub(crate) lsid: Option<SessionId>,
     pub(crate) txn_number: Option<i64>,
     pub(crate) autocommit: Option<bool>,
-    pub(crate) start_transaction: bool,
+    pub(crate) start_transaction: Option<bool>,
+    /// Ids of the statements of a retryable write.
+    pub(crate) stmt_id: Option<i32>,
+    pub(crate) stmt_ids: Option<Array<'a>>,
+    /// `$readPreference` names a mode that secondaries may serve.
+    pub(crate) secondary_ok: bool,
+    /// The time in `$clusterTime`.
+    pub(crate) cluster_time: Option<u64>,
     pub(crate) max_time_ms: i64,
     pub(crate) comment: Option<Value<'a>>,
     pub(crate) write_concern: Option<WriteConcern<'a>>,
@@ -114,6 +121,11 @@ pub(crate) fn is_generic(name: &str) -> bool {
 }
 
 impl<'a> Generic<'a> {
+    /// The number of the transaction that the command is a statement of.
+    pub(crate) fn transaction(&self) -> Option<i64> {
+        self.txn_number.filter(|_| self.autocommit.is_some())
+    }
+
     /// Reads the generic arguments of `body`. No allocation unless something is wrong.
     pub(crate) fn parse(command: &Command, body: Doc<'a>) -> Result<Generic<'a>> {
         let mut generic = Generic::default();
@@ -144,12 +156,15 @@ impl<'a> Generic<'a> {
                 "txnNumber" => generic.txn_number = Some(long(command, name, value)?),
                 "autocommit" => generic.autocommit = Some(boolean(command, name, value)?),
                 "startTransaction" => {
-                    generic.start_transaction = boolean(command, name, value)?;
+                    generic.start_transaction = Some(boolean(command, name, value)?);
                 }
                 "$clusterTime" if !matches!(value, Value::Doc(_)) => {
                     return mismatch(command, name, value, "object");
                 }
-                "$readPreference" => check_read_preference(value)?,
+                "$readPreference" => generic.secondary_ok = read_preference(value)?,
+                "$clusterTime" => generic.cluster_time = Some(cluster_time(value)?),
+                "stmtId" => generic.stmt_id = Some(int(command, name, value)?),
+                "stmtIds" => generic.stmt_ids = Some(array(command, name, value)?),
                 "maxTimeMS" => generic.max_time_ms = max_time_ms(command, value)?,
                 "comment" => generic.comment = Some(value),
                 "writeConcern" => generic.write_concern = Some(WriteConcern::parse(value)?),
@@ -166,8 +181,8 @@ impl<'a> Generic<'a> {
     }
 }
 
-/// A standalone serves every read preference; a wrong one is wrong all the same.
-fn check_read_preference(value: Value<'_>) -> Result<()> {
+/// Whether a secondary may serve it. A primary serves every mode; a wrong one is wrong all the same.
+fn read_preference(value: Value<'_>) -> Result<bool> {
     const MODES: &[&str] =
         &["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"];
     let Value::Doc(doc) = value else {
@@ -178,7 +193,7 @@ fn check_read_preference(value: Value<'_>) -> Result<()> {
         );
     };
     match doc.get("mode") {
-        Value::String(mode) if MODES.contains(&mode) => Ok(()),
+        Value::String(mode) if MODES.contains(&mode) => Ok(mode != "primary"),
         Value::String(mode) => bail!(
             Code::FAILED_TO_PARSE,
             "Could not parse $readPreference mode '{mode}'. Only the modes 'primary', \
@@ -220,6 +235,41 @@ fn long(command: &Command, name: &str, value: Value<'_>) -> Result<i64> {
     match value {
         Value::Int64(n) => Ok(n),
         _ => mismatch(command, name, value, "long"),
+    }
+}
+
+fn int(command: &Command, name: &str, value: Value<'_>) -> Result<i32> {
+    match value {
+        Value::Int32(n) => Ok(n),
+        _ => mismatch(command, name, value, "int"),
+    }
+}
+
+fn array<'a>(command: &Command, name: &str, value: Value<'a>) -> Result<Array<'a>> {
+    match value.as_array() {
+        Some(list) => Ok(list),
+        None => mismatch(command, name, value, "array"),
+    }
+}
+
+/// `{clusterTime, signature}`; nobody signs it here.
+fn cluster_time(value: Value<'_>) -> Result<u64> {
+    match value.as_doc().map(|doc| doc.get("clusterTime")) {
+        Some(Value::Timestamp(time)) => Ok(time),
+        None => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$clusterTime' is the wrong type '{}', expected type 'object'",
+            value.kind().name()
+        ),
+        Some(Value::Missing) => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field '$clusterTime.clusterTime' is missing but a required field"
+        ),
+        Some(other) => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$clusterTime.clusterTime' is the wrong type '{}', expected type 'timestamp'",
+            other.kind().name()
+        ),
     }
 }
 

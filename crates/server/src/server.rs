@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use nagi_bson::{DocBuf, oid};
+use nagi_bson::{DocBuf, DocWriter, oid};
 use nagi_error::{Code, Result};
 use nagi_store::Store;
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock;
 use crate::commands::COMMANDS;
+use crate::concern::WriteConcern;
 use crate::connection::{Connection, Peer};
 use crate::cursors::Cursors;
 use crate::fail_points::FailPoints;
@@ -23,8 +24,10 @@ use crate::jobs::Signal;
 use crate::limits::{READ_TICKETS, WRITE_TICKETS};
 use crate::logging::Log;
 use crate::metrics::Metrics;
+use crate::numbered::NumberedSessions;
 use crate::op::{Op, Ops};
 use crate::params::Parameters;
+use crate::replica::ReplicaSet;
 use crate::session::Sessions;
 use crate::tickets::Tickets;
 
@@ -41,6 +44,9 @@ pub struct ServerConfig {
     /// `parsed` of `getCmdLineOpts`.
     pub parsed_options: DocBuf,
     pub port: u16,
+    /// The replica set that this server is the member of, and `host:port` under which a default
+    /// configuration names it.
+    pub replica_set: Option<(String, String)>,
     pub connection_count_max: i64,
     /// `--setParameter name=value`, as typed.
     pub parameters: Vec<(String, String)>,
@@ -57,6 +63,9 @@ pub struct Server {
     pub(crate) metrics: Metrics,
     pub(crate) ops: Ops,
     pub(crate) sessions: Sessions,
+    pub(crate) numbered: NumberedSessions,
+    /// None on a standalone.
+    pub(crate) replica: Option<ReplicaSet>,
     pub(crate) cursors: Cursors,
     pub(crate) params: Parameters,
     pub(crate) oids: oid::Generator,
@@ -70,6 +79,8 @@ pub struct Server {
     pub(crate) signal: Arc<Signal>,
     /// When the last TTL pass began.
     pub(crate) ttl_last_ms: AtomicI64,
+    /// When old records of sessions were last looked for.
+    pub(crate) records_swept_ms: AtomicI64,
     next_connection_id: AtomicI64,
     shutdown: Shutdown,
 }
@@ -110,7 +121,16 @@ impl Topology {
         }
     }
 
-    fn advance(&self) {
+    /// `topologyVersion`, as replies show it.
+    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        out.doc("topologyVersion", |doc| {
+            doc.put("processId", &self.process_id);
+            doc.put("counter", self.counter());
+        });
+    }
+
+    /// The server's role has changed: waiting hellos answer.
+    pub(crate) fn advance(&self) {
         *self.counter.lock() += 1;
         self.changed.notify_all();
     }
@@ -132,6 +152,9 @@ impl Server {
         let oids = oid::Generator::new(process, start);
         let process_id = oids.next(clock::wall_seconds());
         let params = Parameters::new(&config.parameters)?;
+        let replica = config
+            .replica_set
+            .map(|(name, own_host)| ReplicaSet::open(config.store.clone(), name, own_host));
         let server = Arc::new(Server {
             store: config.store,
             log: config.log,
@@ -149,6 +172,8 @@ impl Server {
             metrics: Metrics::new(COMMANDS.len()),
             ops: Ops::new(),
             sessions: Sessions::new(params.int("maxSessions") as usize),
+            numbered: NumberedSessions::new(),
+            replica: replica.transpose()?,
             cursors: Cursors::new(&random),
             params,
             oids,
@@ -161,6 +186,7 @@ impl Server {
             started: clock::now(),
             signal: Arc::new(Signal::default()),
             ttl_last_ms: AtomicI64::new(clock::wall_ms()),
+            records_swept_ms: AtomicI64::new(clock::wall_ms()),
             next_connection_id: AtomicI64::new(1),
             shutdown: Shutdown::default(),
         });
@@ -233,6 +259,14 @@ impl Server {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.ops.stopping.load(Ordering::Relaxed)
+    }
+
+    /// What holds for requests that name no write concern.
+    pub(crate) fn default_write_concern(&self) -> WriteConcern<'static> {
+        match self.replica {
+            Some(_) => WriteConcern::MAJORITY,
+            None => WriteConcern::DEFAULT,
+        }
     }
 
     /// Memory of one blocking sort or group.

@@ -54,6 +54,10 @@ impl Sessions {
         self.shard(id).lock().remove(id).is_some()
     }
 
+    pub(crate) fn is_known(&self, id: &SessionId) -> bool {
+        self.shard(id).lock().contains_key(id)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }

@@ -172,6 +172,12 @@ impl Transaction {
         self.bound.ended()
     }
 
+    /// Whether it has something to commit.
+    pub fn has_written(&self) -> bool {
+        self.bound.work.lock().as_ref().is_some_and(|work| work.read().staged_bytes() > 0)
+            || !self.bound.names.lock().created.is_empty()
+    }
+
     /// The error that whoever uses it after its end gets.
     pub fn check_open(&self) -> Result<()> {
         self.bound.check_open()

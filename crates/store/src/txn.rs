@@ -198,6 +198,14 @@ impl<'s> WriteTxn<'s> {
                 current.namespace
             );
         }
+        if current.options.capped && self.store.private().is_some() {
+            bail!(
+                Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                "Collection '{}' is a capped collection. Writes in transactions are not allowed on \
+                 capped collections.",
+                current.namespace
+            );
+        }
         self.touched.push(Touched {
             collection: current,
             count: 0,

@@ -177,7 +177,7 @@ mod tests {
             (&["--port", "x"], "bad value 'x'"),
             (&["--port", "70000"], "bad value '70000'"),
             (&["--auth"], "'security.authorization' (--auth)"),
-            (&["--replSet", "rs"], "not honoured by Nagi yet"),
+            (&["--replSet", "rs/other:27017"], "bad value 'rs/other:27017'"),
             (&["--storageEngine", "mmapv1"], "bad value 'mmapv1'"),
             (&["--keyFile", "x"], "not honoured"),
             (&["stray"], "too many positional options"),

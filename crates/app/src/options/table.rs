@@ -208,7 +208,7 @@ pub(super) static TABLE: &[Row] = &[
     only("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Bool, TRUE),
     no("replication.oplogSizeMB", "oplogSize"),
     no("replication.replSet", ""),
-    no("replication.replSetName", "replSet"),
+    yes("replication.replSetName", "replSet", Text),
     only_switch("security.authorization", "auth", "enabled", AUTHORIZATION, &["disabled"]),
     only_switch("security.authorization", "noauth", "disabled", AUTHORIZATION, &["disabled"]),
     no("security.clusterAuthMode", "clusterAuthMode"),

@@ -27,6 +27,8 @@ pub(crate) struct Options {
     /// Name of the compressor of documents, if it was chosen.
     pub(crate) block_compressor: Option<String>,
     pub(crate) connection_count_max: i64,
+    /// Name of the replica set that the server is the member of.
+    pub(crate) replica_set: Option<String>,
     pub(crate) log: LogDestination,
     pub(crate) fork: bool,
     pub(crate) pid_file: Option<PathBuf>,
@@ -71,6 +73,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
             .get("storage.wiredTiger.collectionConfig.blockCompressor")
             .map(str::to_owned),
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
+        replica_set: replica_set(settings)?,
         log,
         fork,
         pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),
@@ -79,6 +82,18 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
         parsed,
     })
+}
+
+/// Longest name of a replica set.
+const SET_NAME_BYTES_MAX: usize = 128;
+
+/// The set's name. The old form had other members behind a slash; there can be none.
+fn replica_set(settings: &Settings) -> Result<Option<String>, String> {
+    let Some(name) = settings.get("replication.replSetName") else { return Ok(None) };
+    if name.is_empty() || name.contains('/') || name.len() > SET_NAME_BYTES_MAX {
+        return Err(format!("BadValue: bad value '{name}' for the name of a replica set"));
+    }
+    Ok(Some(name.to_owned()))
 }
 
 /// Parameters, with those options that are parameters under another name.

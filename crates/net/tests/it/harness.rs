@@ -28,6 +28,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         argv: Vec::new(),
         parsed_options: DocBuf::new(),
         port: 0,
+        replica_set: None,
         connection_count_max: most,
         parameters: Vec::new(),
         nagi_version: "0.1.0",

@@ -8,7 +8,20 @@ use nagi_store::{Store, StoreOptions};
 
 /// A server on the memory engine, test commands allowed.
 pub(crate) fn server() -> Arc<Server> {
-    let engine = Arc::new(nagi_kv::Memory::new());
+    server_on(Arc::new(nagi_kv::Memory::new()), None)
+}
+
+/// A server that is a member of replica set `rs`, initiated.
+pub(crate) fn member() -> Arc<Server> {
+    let server = server_on(Arc::new(nagi_kv::Memory::new()), Some("rs"));
+    let reply =
+        Client::new(&server).run("admin", nagi_bson::doc! { "replSetInitiate": 1 }.as_doc());
+    assert!(is_ok(&reply), "{reply:?}");
+    server
+}
+
+/// A server on this engine; a member of the replica set, if one is named.
+pub(crate) fn server_on(engine: Arc<nagi_kv::Memory>, set: Option<&str>) -> Arc<Server> {
     let store = Store::open(engine, StoreOptions::default()).unwrap();
     let log = Log::open(LogDestination::Nowhere).unwrap();
     Server::new(ServerConfig {
@@ -19,6 +32,7 @@ pub(crate) fn server() -> Arc<Server> {
         argv: vec!["nagi".to_owned(), "serve".to_owned()],
         parsed_options: DocBuf::new(),
         port: 27017,
+        replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
         connection_count_max: 100,
         parameters: vec![("enableTestCommands".to_owned(), "1".to_owned())],
         nagi_version: "0.1.0",

@@ -1,11 +1,12 @@
 //! Golden cases of the commands, one file a row.
 //!
 //! Verbs: `run` on database test, `admin` on database admin, `wire` on test with nothing added;
-//! `shape` prints names and types instead of values, for replies that change from run to run.
+//! `shape` prints names and types instead of values, for replies that change from run to run. `set`
+//! goes on with a fresh server: `{initiated: true}`, a member of replica set `rs`, or `{initiated: false}`.
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 
-use crate::client::{Client, server};
+use crate::client::{Client, member, server, server_on};
 
 /// Fields whose value differs from run to run, at any depth.
 const VOLATILE: &[&str] = &[
@@ -20,6 +21,18 @@ const VOLATILE: &[&str] = &[
     "oidMachine",
     "millis",
     "workingTimeMillis",
+    "ts",
+    "date",
+    "lastWriteDate",
+    "majorityWriteDate",
+    "optimeDate",
+    "electionDate",
+    "electionTime",
+    "lastAppliedWallTime",
+    "lastCommittedWallTime",
+    "lastDurableWallTime",
+    "lastStableRecoveryTimestamp",
+    "replicaSetId",
 ];
 
 #[test]
@@ -32,6 +45,14 @@ fn commands() {
             if verb == "begin" {
                 client = Client::new(&server());
                 return String::new();
+            }
+            if verb == "set" {
+                let engine = std::sync::Arc::new(nagi_kv::Memory::new());
+                client = match input.contains("true") {
+                    true => Client::new(&member()),
+                    false => Client::new(&server_on(engine, Some("rs"))),
+                };
+                return "ok".to_owned();
             }
             let text = input.replace("$CURSOR", &format!("NumberLong(\"{cursor}\")"));
             let body = match json::parse(&text) {
@@ -57,7 +78,8 @@ fn print(reply: &DocBuf) -> String {
     if !reply.get("ok").is_truthy() {
         let extra = DocBuf::build(|w| {
             for element in reply.as_doc() {
-                if !["ok", "errmsg", "code", "codeName"].contains(&element.name()) {
+                let known = ["ok", "errmsg", "code", "codeName", "topologyVersion"];
+                if !known.contains(&element.name()) && !TIMES.contains(&element.name()) {
                     w.put(element.name(), element.value());
                 }
             }
@@ -79,7 +101,7 @@ fn print(reply: &DocBuf) -> String {
 /// The document with changing values replaced.
 fn masked(doc: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
-        for element in doc {
+        for element in doc.iter().filter(|element| !TIMES.contains(&element.name())) {
             let name = element.name();
             match element.value() {
                 _ if VOLATILE.contains(&name) => w.put(name, "..."),
@@ -98,6 +120,9 @@ fn masked(doc: Doc<'_>) -> DocBuf {
         }
     })
 }
+
+/// What a member's replies end with.
+const TIMES: &[&str] = &["$clusterTime", "operationTime"];
 
 fn shape(doc: Doc<'_>) -> String {
     let field = |e: nagi_bson::Element<'_>| format!("{}: {}", e.name(), e.kind().name());

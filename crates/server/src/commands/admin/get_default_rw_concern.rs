@@ -11,12 +11,9 @@ pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
     ..Command::ROW
 };
 
-fn run(_: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     out.doc("defaultReadConcern", |doc| doc.put("level", "local"));
-    out.doc("defaultWriteConcern", |doc| {
-        doc.put("w", 1);
-        doc.put("wtimeout", 0);
-    });
+    out.doc("defaultWriteConcern", |doc| cx.server.default_write_concern().write(doc));
     out.put("defaultWriteConcernSource", "implicit");
     out.put("defaultReadConcernSource", "implicit");
     out.put("localUpdateWallClockTime", Value::DateTime(clock::wall_ms()));

@@ -10,6 +10,7 @@ pub(in crate::commands) static CREATE: Command = Command {
     write: true,
     api_v1: true,
     on_collection: true,
+    in_transaction: true,
     run,
     ..Command::ROW
 };

@@ -18,6 +18,7 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
     api_v1: true,
     on_collection: true,
     latency: LatencyKind::Read,
+    in_transaction: true,
     run,
     ..Command::ROW
 };

@@ -5,14 +5,14 @@
 
 use nagi_store::Namespace;
 
-use super::insert::{How, durability, insert_all};
+use super::insert::{Batch, How, durability, insert_all};
 use super::outcome::{check_batch, ends_command};
-use super::update::{end_durability, how, update_one};
+use super::update::{check_multi, end_durability, how, update_once};
 use super::{delete, update};
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
-use crate::concern::WriteConcern;
+use crate::numbered;
 use crate::producer::Producer;
 
 pub(in crate::commands) static BULK_WRITE: Command = Command {
@@ -22,6 +22,8 @@ pub(in crate::commands) static BULK_WRITE: Command = Command {
     write: true,
     api_v1: true,
     latency: LatencyKind::Write,
+    in_transaction: true,
+    retryable: true,
     run,
     ..Command::ROW
 };
@@ -121,13 +123,20 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     });
     let statements = statements.collect::<Result<Vec<_>>>()?;
     cx.server.fsync.wait(&|| cx.check())?;
-    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    let is_multi = |s: &Statement<'_>| match &s.op {
+        Op::Insert(_) => false,
+        Op::Update(update) => update.multi == Some(StrictBool(true)),
+        Op::Delete(delete) => delete.limit == 0,
+    };
+    check_multi(cx, statements.iter().any(is_multi), "multi=true")?;
+    let concern = cx.write_concern(req);
     let mut report = Report {
         rows: Vec::new(),
         totals: Totals::default(),
         errors_only: args.errors_only == Some(true),
     };
-    run_all(cx, &args, &namespaces, &statements, &concern, &mut report)?;
+    run_all(cx, req, &args, &namespaces, &statements, &mut report)?;
+    cx.failed = report.totals.errors > 0;
     if concern.is_synced() && report.totals.errors > 0 {
         cx.store().flush()?;
     }
@@ -141,6 +150,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("nModified", totals.modified as i32);
     out.put("nUpserted", totals.upserted as i32);
     out.put("nDeleted", totals.deleted as i32);
+    numbered::write_retried(cx, out);
     Ok(())
 }
 
@@ -190,14 +200,15 @@ fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
 }
 
 fn run_all(
-    cx: &Context<'_>,
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
     args: &Args<'_>,
     namespaces: &[Namespace],
     statements: &[Statement<'_>],
-    concern: &WriteConcern<'_>,
     report: &mut Report,
 ) -> Result<()> {
-    let ordered = args.ordered != Some(false);
+    let concern = &cx.write_concern(req);
+    let ordered = args.ordered != Some(false) || cx.in_transaction();
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut at = 0;
     while at < statements.len() && !(ordered && report.totals.errors > 0) {
@@ -205,13 +216,20 @@ fn run_all(
         let run_len = insert_run(&statements[at..]);
         if run_len > 0 {
             let how = how(durability(concern), args.bypass, args.bypass_ts);
-            run_inserts(cx, ns, &statements[at..at + run_len], at, ordered, how, report)?;
+            let docs = statements[at..at + run_len].iter().filter_map(|s| match s.op {
+                Op::Insert(doc) => Some(doc),
+                _ => None,
+            });
+            let docs = docs.collect::<Vec<_>>();
+            let batch = Batch { docs: &docs, first: at, ordered };
+            run_inserts(cx, req, ns, batch, how, report)?;
             at += run_len;
             continue;
         }
         let last = at + 1 == statements.len();
         let how = how(end_durability(concern, last), args.bypass, args.bypass_ts);
-        run_one(cx, ns, &statements[at].op, at, let_vars, how, report)?;
+        let place = Place { at, id: numbered::statement_id(req, at) };
+        run_one(cx, ns, &statements[at].op, place, let_vars, how, report)?;
         at += 1;
     }
     Ok(())
@@ -225,23 +243,18 @@ fn insert_run(statements: &[Statement<'_>]) -> usize {
 }
 
 fn run_inserts(
-    cx: &Context<'_>,
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
     ns: &Namespace,
-    statements: &[Statement<'_>],
-    at: usize,
-    ordered: bool,
+    batch: Batch<'_, '_>,
     how: How,
     report: &mut Report,
 ) -> Result<()> {
-    let docs = statements.iter().filter_map(|s| match s.op {
-        Op::Insert(doc) => Some(doc),
-        _ => None,
-    });
-    let docs = docs.collect::<Vec<_>>();
-    let outcome = insert_all(cx, ns, &docs, ordered, how)?;
+    let (at, ordered) = (batch.first, batch.ordered);
+    let outcome = insert_all(cx, req, ns, batch, how)?;
     report.totals.inserted += outcome.count;
     let mut errors = outcome.errors.iter().peekable();
-    for index in 0..docs.len() {
+    for index in 0..batch.docs.len() {
         match errors.next_if(|(failed, _)| *failed == index) {
             Some((_, error)) => {
                 report.fail(at + index, error, false);
@@ -255,34 +268,42 @@ fn run_inserts(
     Ok(())
 }
 
+/// Where a statement stands in the command, and its id.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    id: i32,
+}
+
 fn run_one(
-    cx: &Context<'_>,
+    cx: &mut Context<'_>,
     ns: &Namespace,
     op: &Op<'_>,
-    at: usize,
+    Place { at, id }: Place,
     let_vars: Doc<'_>,
     how: How,
     report: &mut Report,
 ) -> Result<()> {
     let result = match op {
         Op::Insert(_) => return Ok(()),
-        Op::Update(statement) => update_one(cx, ns, statement, let_vars, how).map(|done| {
+        Op::Update(statement) => update_once(cx, id, ns, statement, let_vars, how).map(|done| {
             let upserted = u64::from(done.upserted.is_some());
             report.totals.matched += done.matched;
             report.totals.modified += done.modified;
             report.totals.upserted += upserted;
-            let id = done.upserted.as_ref().map(|id| id.value());
-            report.succeed(at, done.matched + upserted, Some(done.modified), id);
+            let new = done.upserted.as_ref().map(|id| id.value());
+            report.succeed(at, done.matched + upserted, Some(done.modified), new);
             cx.server.metrics.ops.update.increment();
             cx.server.metrics.documents_updated.add(done.modified);
         }),
-        Op::Delete(statement) => delete::delete_one(cx, ns, statement, let_vars, how.durability)
-            .map(|count| {
+        Op::Delete(statement) => {
+            delete::delete_once(cx, id, ns, statement, let_vars, how.durability).map(|count| {
                 report.totals.deleted += count;
                 report.succeed(at, count, None, None);
                 cx.server.metrics.ops.delete.increment();
                 cx.server.metrics.documents_deleted.add(count);
-            }),
+            })
+        }
     };
     match result {
         Ok(()) => Ok(()),

@@ -4,12 +4,12 @@ use nagi_query::{DeleteStatement, Hint};
 use nagi_store::{Durability, Namespace};
 
 use super::outcome::{Outcome, check_batch, ends_command};
-use super::update::{end_durability, settle};
+use super::update::{check_multi, end_durability, settle};
 use crate::command::prelude::*;
 use crate::commands::common::{
     check_uuid_arg, check_writable, namespace, refuse_collation, refuse_encryption,
 };
-use crate::concern::WriteConcern;
+use crate::numbered::{self, Codec};
 
 pub(in crate::commands) static DELETE: Command = Command {
     name: "delete",
@@ -19,6 +19,8 @@ pub(in crate::commands) static DELETE: Command = Command {
     on_collection: true,
     counts_as: OpKind::Delete,
     latency: LatencyKind::Write,
+    in_transaction: true,
+    retryable: true,
     run,
     ..Command::ROW
 };
@@ -54,19 +56,22 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
     statements.iter().try_for_each(|statement| is_multi(statement).map(drop))?;
-    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    check_multi(cx, statements.iter().any(|s| s.limit == 0), "limit=0")?;
+    let concern = cx.write_concern(req);
+    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut outcome = Outcome::default();
     let last = statements.len() - 1;
     for (index, statement) in statements.iter().enumerate() {
         let durability = end_durability(&concern, index == last);
         cx.server.metrics.ops.delete.increment();
-        match delete_one(cx, &ns, statement, let_vars, durability) {
+        let id = numbered::statement_id(req, index);
+        match delete_once(cx, id, &ns, statement, let_vars, durability) {
             Ok(count) => outcome.count += count,
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
                 outcome.errors.push((index, error));
-                if args.ordered != Some(StrictBool(false)) {
+                if ordered {
                     break;
                 }
             }
@@ -75,11 +80,31 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     settle(cx, &concern, &outcome)?;
     cx.server.metrics.documents_deleted.add(outcome.count);
     cx.done.deleted = Some(outcome.count);
-    outcome.write(req, out);
+    outcome.write(cx, req, out);
     Ok(())
 }
 
-pub(super) fn delete_one(
+/// How the count of a statement is kept in a session's records.
+static DELETED: Codec<u64> = Codec {
+    write: |count| (*count > 0).then(|| nagi_bson::doc! { "n": (*count as i64) }),
+    read: |doc| crate::args::truncate(doc.get("n")).unwrap_or(0) as u64,
+};
+
+/// Runs one statement; once, if it has a number.
+pub(super) fn delete_once(
+    cx: &mut Context<'_>,
+    id: i32,
+    ns: &Namespace,
+    statement: &Statement<'_>,
+    let_vars: Doc<'_>,
+    durability: Durability,
+) -> Result<u64> {
+    numbered::once(cx, id, durability, &DELETED, &mut |cx| {
+        delete_one(cx, ns, statement, let_vars, durability)
+    })
+}
+
+fn delete_one(
     cx: &Context<'_>,
     ns: &Namespace,
     statement: &Statement<'_>,

@@ -12,6 +12,7 @@ pub(in crate::commands) static DISTINCT: Command = Command {
     read_concern: true,
     on_collection: true,
     latency: LatencyKind::Read,
+    in_transaction: true,
     run,
     ..Command::ROW
 };

@@ -19,6 +19,7 @@ pub(in crate::commands) static FIND: Command = Command {
     on_collection: true,
     counts_as: OpKind::Query,
     latency: LatencyKind::Read,
+    in_transaction: true,
     run,
     ..Command::ROW
 };

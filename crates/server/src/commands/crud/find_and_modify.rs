@@ -1,13 +1,13 @@
 //! `findAndModify`: changes or removes one document and gives it back.
 
-use nagi_query::{FindAndModifyRequest, Hint};
+use nagi_query::{FindAndModifyRequest, FoundAndModified, Hint};
 use nagi_store::Namespace;
 
 use super::insert::durability;
 use super::update::array_filters;
 use crate::command::prelude::*;
 use crate::commands::common::{check_writable, namespace, refuse_collation, refuse_encryption};
-use crate::concern::WriteConcern;
+use crate::numbered::{self, Codec};
 
 pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
     name: "findAndModify",
@@ -17,6 +17,8 @@ pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
     api_v1: true,
     on_collection: true,
     latency: LatencyKind::Write,
+    in_transaction: true,
+    retryable: true,
     run,
     ..Command::ROW
 };
@@ -53,14 +55,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_writable(&ns)?;
     refuse_encryption(args.encryption)?;
     cx.server.fsync.wait(&|| cx.check())?;
-    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    let concern = cx.write_concern(req);
     let filters = array_filters(args.array_filters)?;
     let request = to_request(&args, &ns, &filters)?;
-    let found = {
+    let durability = durability(&concern);
+    let id = numbered::statement_id(req, 0);
+    let found = numbered::once(cx, id, durability, &FOUND, &mut |cx| {
         let watch = cx.watch();
-        let durability = durability(&concern);
-        nagi_query::find_and_modify(cx.store(), &request, durability, &cx.env(&watch))?
-    };
+        nagi_query::find_and_modify(cx.store(), &request, durability, &cx.env(&watch))
+    })?;
     let removed = args.remove == Some(true);
     out.doc("lastErrorObject", |doc| {
         doc.put("n", found.n as i32);
@@ -78,8 +81,36 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         (_, Some(_)) => metrics.documents_inserted.add(1),
         _ => metrics.documents_updated.add(found.n),
     }
+    numbered::write_retried_one(cx, out);
     Ok(())
 }
+
+/// How the result is kept in a session's records: with the document that it gave back.
+static FOUND: Codec<FoundAndModified> = Codec {
+    write: |found| {
+        (found.n > 0).then(|| {
+            DocBuf::build(|w| {
+                w.put("n", found.n as i64);
+                w.put("updatedExisting", found.updated_existing);
+                if let Some(id) = &found.upserted {
+                    w.put("upserted", id.value());
+                }
+                if let Some(value) = &found.value {
+                    w.put("value", value);
+                }
+            })
+        })
+    },
+    read: |doc| {
+        let upserted = doc.get("upserted");
+        FoundAndModified {
+            n: crate::args::truncate(doc.get("n")).unwrap_or(0) as u64,
+            updated_existing: doc.get("updatedExisting").is_truthy(),
+            upserted: (!upserted.is_missing()).then(|| nagi_bson::ValueBuf::new(upserted)),
+            value: doc.get("value").as_doc().map(|doc| doc.to_buf()),
+        }
+    },
+};
 
 pub(super) fn to_request<'a>(
     args: &Args<'a>,

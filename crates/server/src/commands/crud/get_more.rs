@@ -9,6 +9,7 @@ pub(in crate::commands) static GET_MORE: Command = Command {
     name: "getMore",
     help: "Returns the next batch of a cursor.",
     api_v1: true,
+    in_transaction: true,
     counts_as: OpKind::GetMore,
     latency: LatencyKind::Read,
     run,
@@ -37,7 +38,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.op.set_namespace(req.db, args.collection);
     let namespace = cx.op.namespace();
     let id = args.id.0;
-    let cursor = cx.server.cursors.take(id, &namespace, req.generic.lsid, cx.op)?;
+    let owner = (req.generic.lsid, req.generic.transaction());
+    let cursor = cx.server.cursors.take(id, &namespace, owner, cx.op)?;
     if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {
         cx.server.cursors.put_back(cursor);
         return Err(error);

@@ -9,6 +9,7 @@ use super::outcome::{Outcome, check_batch, ends_command};
 use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
 use crate::concern::WriteConcern;
+use crate::numbered;
 
 pub(in crate::commands) static INSERT: Command = Command {
     name: "insert",
@@ -18,6 +19,8 @@ pub(in crate::commands) static INSERT: Command = Command {
     on_collection: true,
     counts_as: OpKind::Insert,
     latency: LatencyKind::Write,
+    in_transaction: true,
+    retryable: true,
     run,
     ..Command::ROW
 };
@@ -45,15 +48,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let docs = args.documents.iter().collect::<Result<Vec<_>>>()?;
     check_batch(docs.len())?;
     cx.server.fsync.wait(&|| cx.check())?;
-    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    let concern = cx.write_concern(req);
     let how = How {
         durability: durability(&concern),
         bypass: args.bypass == Some(true),
         keep_empty_timestamps: args.bypass_ts == Some(true),
     };
-    let outcome = insert_all(cx, &ns, &docs, args.ordered != Some(StrictBool(false)), how)?;
+    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
+    let outcome = insert_all(cx, req, &ns, Batch { docs: &docs, first: 0, ordered }, how)?;
     cx.done.inserted = Some(outcome.count);
-    outcome.write(req, out);
+    outcome.write(cx, req, out);
     cx.connection.keep_namespace(ns);
     Ok(())
 }
@@ -68,19 +72,34 @@ pub(super) struct How {
     pub(super) keep_empty_timestamps: bool,
 }
 
-/// Inserts a batch, chunk by chunk. With `ordered` it ends at the first error.
+/// Documents to insert.
+#[derive(Clone, Copy)]
+pub(super) struct Batch<'b, 'd> {
+    pub(super) docs: &'b [Doc<'d>],
+    /// Position of the first one among the statements of the command.
+    pub(super) first: usize,
+    /// It ends at the first error.
+    pub(super) ordered: bool,
+}
+
+/// Inserts a batch, chunk by chunk.
 pub(super) fn insert_all(
-    cx: &Context<'_>,
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
     ns: &Namespace,
-    docs: &[Doc<'_>],
-    ordered: bool,
+    batch: Batch<'_, '_>,
     how: How,
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
+    let docs = batch.docs;
     let mut at = 0;
-    while at < docs.len() && (!ordered || outcome.errors.is_empty()) {
+    while at < docs.len() && (!batch.ordered || outcome.errors.is_empty()) {
         let end = at + chunk_count(&docs[at..]);
-        insert_chunk(cx, ns, &docs[at..end], at, ordered, how, &mut outcome)?;
+        let mut chunk = Chunk { ns, docs: &docs[at..end], at, ordered: batch.ordered, done: &[] };
+        match numbered::is_retryable(cx) {
+            true => insert_once(cx, req, &mut chunk, batch.first, how, &mut outcome)?,
+            false => insert_chunk(cx, &chunk, how, &mut outcome)?,
+        }
         at = end;
     }
     cx.server.metrics.ops.insert.add(docs.len() as u64);
@@ -98,12 +117,88 @@ fn chunk_count(docs: &[Doc<'_>]) -> usize {
     full.unwrap_or(docs.len().min(CHUNK_COUNT_MAX)).max(1)
 }
 
-fn insert_chunk(
-    cx: &Context<'_>,
-    ns: &Namespace,
-    docs: &[Doc<'_>],
+/// What one transaction inserts.
+#[derive(Clone, Copy)]
+struct Chunk<'c, 'd> {
+    ns: &'c Namespace,
+    docs: &'c [Doc<'d>],
+    /// Position of the first one in the batch.
     at: usize,
     ordered: bool,
+    /// Which of them an earlier attempt has inserted; empty: none.
+    done: &'c [bool],
+}
+
+impl Chunk<'_, '_> {
+    fn is_done(&self, offset: usize) -> bool {
+        self.done.get(offset) == Some(&true)
+    }
+}
+
+/// Inserts what an earlier attempt of this command has not inserted, with the record that it was.
+fn insert_once<'c>(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    chunk: &mut Chunk<'c, '_>,
+    first: usize,
+    how: How,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let len = chunk.docs.len();
+    let id = |offset: usize| numbered::statement_id(req, first + chunk.at + offset);
+    let done: Vec<bool> =
+        (0..len).map(|offset| numbered::executed(cx, id(offset)).is_some()).collect();
+    if done.iter().all(|done| *done) {
+        outcome.count += len as u64;
+        return Ok(());
+    }
+    let chunk = Chunk { done: &done, ..*chunk };
+    let inserted = |written: &Option<Written>| {
+        let (count, errors) = written.as_ref()?;
+        let failed = |offset: usize| errors.iter().any(|(at, _)| *at == chunk.at + offset);
+        // An ordered batch ends at its first error: nothing behind it was tried.
+        let reached = match chunk.ordered {
+            true => *count as usize,
+            false => len,
+        };
+        let new = (0..len).filter(|offset| !failed(*offset)).take(reached);
+        let ids: Vec<i32> = new.filter(|offset| !chunk.is_done(*offset)).map(id).collect();
+        (!ids.is_empty()).then_some((ids, None))
+    };
+    loop {
+        let written = numbered::recorded(cx, how.durability, &inserted, &mut |cx| {
+            let options = WriteOptions { bypass_validation: how.bypass, ..WriteOptions::default() };
+            cx.store().write(options, &mut |txn| attempt_chunk(txn, &chunk))
+        });
+        match written {
+            Ok(None) => {
+                cx.check()?;
+                cx.store().collection_or_create(chunk.ns)?;
+            }
+            other => return take(other.map(Option::unwrap_or_default), &chunk, outcome),
+        }
+    }
+}
+
+/// Adds what a chunk came to. The error of a single document is that document's.
+fn take(written: Result<Written>, chunk: &Chunk<'_, '_>, outcome: &mut Outcome) -> Result<()> {
+    match written {
+        Ok((count, errors)) => {
+            outcome.count += count;
+            outcome.errors.extend(errors);
+            Ok(())
+        }
+        Err(error) if chunk.docs.len() == 1 && !ends_command(&error) => {
+            outcome.errors.push((chunk.at, error));
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn insert_chunk(
+    cx: &Context<'_>,
+    chunk: &Chunk<'_, '_>,
     how: How,
     outcome: &mut Outcome,
 ) -> Result<()> {
@@ -115,24 +210,13 @@ fn insert_chunk(
         keep_empty_timestamps: how.keep_empty_timestamps,
     };
     loop {
-        let written =
-            cx.store().write(options, &mut |txn| attempt_chunk(txn, ns, docs, at, ordered));
-        match written {
-            Ok(Some((count, errors))) => {
-                outcome.count += count;
-                outcome.errors.extend(errors);
-                return Ok(());
-            }
+        match cx.store().write(options, &mut |txn| attempt_chunk(txn, chunk)) {
             // The collection is not there yet (or was dropped meanwhile).
             Ok(None) => {
                 cx.check()?;
-                cx.store().collection_or_create(ns)?;
+                cx.store().collection_or_create(chunk.ns)?;
             }
-            Err(error) if docs.len() == 1 && !ends_command(&error) => {
-                outcome.errors.push((at, error));
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+            other => return take(other.map(Option::unwrap_or_default), chunk, outcome),
         }
     }
 }
@@ -140,13 +224,8 @@ fn insert_chunk(
 type Written = (u64, Vec<(usize, Error)>);
 
 /// One try at a chunk; `None` if there is no such collection.
-fn attempt_chunk(
-    txn: &mut WriteTxn<'_>,
-    ns: &Namespace,
-    docs: &[Doc<'_>],
-    at: usize,
-    ordered: bool,
-) -> Result<Option<Written>> {
+fn attempt_chunk(txn: &mut WriteTxn<'_>, chunk: &Chunk<'_, '_>) -> Result<Option<Written>> {
+    let Chunk { ns, docs, at, ordered, .. } = *chunk;
     let Some(collection) = txn.collection(ns) else { return Ok(None) };
     if collection.is_view() {
         let refused = docs.iter().enumerate().take(if ordered { 1 } else { docs.len() });
@@ -159,6 +238,10 @@ fn attempt_chunk(
     }
     let (mut count, mut errors) = (0, Vec::new());
     for (offset, doc) in docs.iter().enumerate() {
+        if chunk.is_done(offset) {
+            count += 1;
+            continue;
+        }
         match txn.attempt(|txn| txn.insert(&collection, *doc)) {
             Ok(_) => count += 1,
             Err(error) if ends_command(&error) => return Err(error),

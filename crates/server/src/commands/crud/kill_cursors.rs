@@ -8,6 +8,7 @@ pub(in crate::commands) static KILL_CURSORS: Command = Command {
     help: "Ends cursors.",
     api_v1: true,
     on_collection: true,
+    in_transaction: true,
     run,
     ..Command::ROW
 };

@@ -38,12 +38,25 @@ pub(super) fn ends_command(error: &Error) -> bool {
             | Code::MAX_TIME_MS_EXPIRED
             | Code::CURSOR_KILLED
             | Code::WRITE_CONFLICT
+            | Code::LOCK_TIMEOUT
+            | Code::SNAPSHOT_TOO_OLD
+            | Code::SNAPSHOT_UNAVAILABLE
+            | Code::NO_SUCH_TRANSACTION
+            | Code::TRANSACTION_TOO_LARGE_FOR_CACHE
+            | Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION
     )
 }
 
 impl Outcome {
-    /// Writes `n`, `nModified`, `upserted` and `writeErrors`.
-    pub(super) fn write(&self, request: &Request<'_>, out: &mut DocWriter<'_>) {
+    /// Writes `n`, `nModified`, `upserted`, `writeErrors` and `retriedStmtIds`. Errors end the
+    /// transaction, if there is one.
+    pub(super) fn write(
+        &self,
+        cx: &mut Context<'_>,
+        request: &Request<'_>,
+        out: &mut DocWriter<'_>,
+    ) {
+        cx.failed = !self.errors.is_empty();
         if request.generic.write_concern.is_some_and(|concern| concern.is_unacknowledged()) {
             return;
         }
@@ -70,6 +83,7 @@ impl Outcome {
                 }
             });
         }
+        crate::numbered::write_retried(cx, out);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::commands::common::{
     check_uuid_arg, check_writable, namespace, refuse_collation, refuse_encryption,
 };
 use crate::concern::WriteConcern;
+use crate::numbered::{self, Codec};
 
 pub(in crate::commands) static UPDATE: Command = Command {
     name: "update",
@@ -22,6 +23,8 @@ pub(in crate::commands) static UPDATE: Command = Command {
     on_collection: true,
     counts_as: OpKind::Update,
     latency: LatencyKind::Write,
+    in_transaction: true,
+    retryable: true,
     run,
     ..Command::ROW
 };
@@ -66,20 +69,23 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     for statement in &statements {
         array_filters(statement.array_filters)?;
     }
-    let concern = req.generic.write_concern.unwrap_or(WriteConcern::DEFAULT);
+    check_multi(cx, statements.iter().any(|s| s.multi == Some(StrictBool(true))), "multi=true")?;
+    let concern = cx.write_concern(req);
+    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut outcome = Outcome { modified: Some(0), ..Outcome::default() };
     let last = statements.len() - 1;
     for (index, statement) in statements.iter().enumerate() {
         let durability = end_durability(&concern, index == last);
         cx.server.metrics.ops.update.increment();
-        match update_one(cx, &ns, statement, let_vars, how(durability, args.bypass, args.bypass_ts))
-        {
+        let how = how(durability, args.bypass, args.bypass_ts);
+        let id = numbered::statement_id(req, index);
+        match update_once(cx, id, &ns, statement, let_vars, how) {
             Ok(done) => add(&mut outcome, index, done),
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
                 outcome.errors.push((index, error));
-                if args.ordered != Some(StrictBool(false)) {
+                if ordered {
                     break;
                 }
             }
@@ -93,8 +99,73 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.done.matched = Some(outcome.count - upserted);
     cx.done.modified = Some(modified);
     cx.done.upserted = Some(upserted);
-    outcome.write(req, out);
+    outcome.write(cx, req, out);
     Ok(())
+}
+
+/// Refuses what a number alone cannot make safe to repeat (72).
+pub(super) fn check_multi(cx: &Context<'_>, multi: bool, what: &str) -> Result<()> {
+    if multi && numbered::is_retryable(cx) {
+        bail!(Code::INVALID_OPTIONS, "Cannot use (or request) retryable writes with {what}");
+    }
+    Ok(())
+}
+
+/// How the outcome of a statement is kept in a session's records.
+static OUTCOME: Codec<UpdateOutcome> = Codec {
+    write: |done| {
+        let changed = done.modified > 0 || done.upserted.is_some();
+        changed.then(|| {
+            DocBuf::build(|w| {
+                w.put("n", done.matched as i64);
+                w.put("nModified", done.modified as i64);
+                if let Some(id) = &done.upserted {
+                    w.put("upserted", id.value());
+                }
+            })
+        })
+    },
+    read: |doc| {
+        let number = |name| crate::args::truncate(doc.get(name)).unwrap_or(0) as u64;
+        let upserted = doc.get("upserted");
+        UpdateOutcome {
+            matched: number("n"),
+            modified: number("nModified"),
+            upserted: (!upserted.is_missing()).then(|| nagi_bson::ValueBuf::new(upserted)),
+        }
+    },
+};
+
+/// Times a numbered upsert begins again after somebody else inserted its key.
+const UPSERT_RETRIES: u32 = 3;
+
+/// Runs one statement; once, if it has a number.
+pub(super) fn update_once(
+    cx: &mut Context<'_>,
+    id: i32,
+    ns: &Namespace,
+    statement: &Statement<'_>,
+    let_vars: Doc<'_>,
+    how: How,
+) -> Result<UpdateOutcome> {
+    let mut tries = 0;
+    loop {
+        let done = numbered::once(cx, id, how.durability, &OUTCOME, &mut |cx| {
+            update_one(cx, ns, statement, let_vars, how)
+        });
+        match done {
+            // The document of the key may match now: its state was too old to see it.
+            Err(error)
+                if error.code() == Code::DUPLICATE_KEY
+                    && statement.upsert == Some(StrictBool(true))
+                    && numbered::is_retryable(cx)
+                    && tries < UPSERT_RETRIES =>
+            {
+                tries += 1;
+            }
+            other => return other,
+        }
+    }
 }
 
 fn add(outcome: &mut Outcome, index: usize, done: UpdateOutcome) {

@@ -12,6 +12,7 @@ pub(in crate::commands) static BUILD_INFO: Command = Command {
     aliases: &["buildinfo"],
     help: "Versions and build facts of the server.",
     before_login: true,
+    in_transaction: true,
     run,
     ..Command::ROW
 };

@@ -34,6 +34,7 @@ static SECTIONS: &[Section] = &[
     ("opcounters", op_counters),
     ("opcountersRepl", op_counters_repl),
     ("queues", queues),
+    ("repl", repl),
     ("storageEngine", storage_engine),
     ("transactions", transactions),
     ("wiredTiger", wired_tiger),
@@ -56,6 +57,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("localTime", Value::DateTime(clock::wall_ms()));
     let none = matches!(req.body.get("none"), value if value.is_truthy());
     for (name, write) in SECTIONS {
+        if *name == "repl" && server.replica.is_none() {
+            continue;
+        }
         let wanted = req.body.get(name);
         if (wanted.is_missing() && !none) || wanted.is_truthy() {
             out.doc(name, |section| write(server, section));
@@ -103,12 +107,9 @@ fn connections(server: &Server, out: &mut DocWriter<'_>) {
     out.put("loadBalanced", 0);
 }
 
-fn default_rw_concern(_: &Server, out: &mut DocWriter<'_>) {
+fn default_rw_concern(server: &Server, out: &mut DocWriter<'_>) {
     out.doc("defaultReadConcern", |doc| doc.put("level", "local"));
-    out.doc("defaultWriteConcern", |doc| {
-        doc.put("w", 1);
-        doc.put("wtimeout", 0);
-    });
+    out.doc("defaultWriteConcern", |doc| server.default_write_concern().write(doc));
     out.put("defaultWriteConcernSource", "implicit");
     out.put("defaultReadConcernSource", "implicit");
 }
@@ -248,19 +249,37 @@ fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
     out.put("backupCursorOpen", false);
 }
 
-fn transactions(_: &Server, out: &mut DocWriter<'_>) {
-    for name in [
-        "retriedCommandsCount",
-        "retriedStatementsCount",
-        "currentActive",
-        "currentInactive",
-        "currentOpen",
-        "totalAborted",
-        "totalCommitted",
-        "totalStarted",
+fn transactions(server: &Server, out: &mut DocWriter<'_>) {
+    let numbered = &server.numbered;
+    for (name, counter) in [
+        ("retriedCommandsCount", &numbered.retried_commands),
+        ("retriedStatementsCount", &numbered.retried_statements),
+        ("transactionsCollectionWriteCount", &numbered.record_writes),
+        ("currentOpen", &numbered.open),
+        ("totalAborted", &numbered.aborted),
+        ("totalCommitted", &numbered.committed),
+        ("totalStarted", &numbered.started),
     ] {
-        out.put(name, 0_i64);
+        out.put(name, counter.load(std::sync::atomic::Ordering::Relaxed));
     }
+}
+
+/// Of a member of a replica set.
+fn repl(server: &Server, out: &mut DocWriter<'_>) {
+    let Some(set) = &server.replica else { return };
+    let Some(member) = set.member() else { return };
+    let primary = set.role() == crate::replica::Role::Primary;
+    out.array("hosts", |list| list.push(&member.host));
+    out.put("setName", &set.name);
+    out.put("setVersion", member.version as i32);
+    out.put("isWritablePrimary", primary);
+    out.put("secondary", !primary);
+    if primary {
+        out.put("primary", &member.host);
+        out.put("electionId", &member.election_id());
+    }
+    out.put("me", &member.host);
+    out.put("rbid", 1);
 }
 
 fn memory(_: &Server, out: &mut DocWriter<'_>) {

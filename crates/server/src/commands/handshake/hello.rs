@@ -1,7 +1,7 @@
 //! `hello` and its old spelling `isMaster`: what this server is and can do.
 //!
-//! The shape is that of a standalone: no `setName`, so drivers neither retry writes nor begin
-//! transactions. With `topologyVersion` and `maxAwaitTimeMS` the reply waits until the server's role
+//! A standalone's has no `setName`, so drivers neither retry writes nor begin transactions; a member of
+//! a replica set names itself. With `topologyVersion` and `maxAwaitTimeMS` the reply waits until the server's role
 //! changes (it only does at shutdown) or the time is over; with an exhaust request the replies stream.
 
 use std::time::Duration;
@@ -13,11 +13,13 @@ use crate::limits::{
     BSON_OBJECT_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX,
     WIRE_VERSION_MIN, WRITE_BATCH_COUNT_MAX,
 };
+use crate::replica::{ReplicaSet, Role};
 
 pub(in crate::commands) static HELLO: Command = Command {
     name: "hello",
     help: "Describes the server: its role, limits and protocol versions.",
     before_login: true,
+    in_transaction: true,
     api_v1: true,
     run,
     ..Command::ROW
@@ -28,6 +30,7 @@ pub(in crate::commands) static IS_MASTER: Command = Command {
     aliases: &["ismaster"],
     help: "Old spelling of hello.",
     before_login: true,
+    in_transaction: true,
     run,
     ..Command::ROW
 };
@@ -67,12 +70,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.hello_ok == Some(true) {
         out.put("helloOk", true);
     }
-    out.put(if req.name == "hello" { "isWritablePrimary" } else { "ismaster" }, true);
-    let topology = &cx.server.topology;
-    out.doc("topologyVersion", |doc| {
-        doc.put("processId", &topology.process_id);
-        doc.put("counter", topology.counter());
-    });
+    let role_field = if req.name == "hello" { "isWritablePrimary" } else { "ismaster" };
+    match &cx.server.replica {
+        None => out.put(role_field, true),
+        Some(replica) => write_member(replica, role_field, out),
+    }
+    cx.server.topology.write(out);
     out.put("maxBsonObjectSize", BSON_OBJECT_BYTES_MAX as i32);
     out.put("maxMessageSizeBytes", MESSAGE_BYTES_MAX as i32);
     out.put("maxWriteBatchSize", WRITE_BATCH_COUNT_MAX as i32);
@@ -86,6 +89,44 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         write_compression(offered, out);
     }
     Ok(())
+}
+
+/// What a member says of itself and its set.
+fn write_member(replica: &ReplicaSet, role_field: &str, out: &mut DocWriter<'_>) {
+    let role = replica.role();
+    let Some(member) = replica.member() else {
+        out.put(role_field, false);
+        out.put("secondary", false);
+        out.put("info", "Does not have a valid replica set config");
+        out.put("isreplicaset", true);
+        return;
+    };
+    out.array("hosts", |list| list.push(&member.host));
+    out.put("setName", &replica.name);
+    out.put("setVersion", member.version as i32);
+    out.put(role_field, role == Role::Primary);
+    out.put("secondary", role == Role::Secondary);
+    if role == Role::Primary {
+        out.put("primary", &member.host);
+    }
+    if !member.tags.as_doc().is_empty() {
+        out.put("tags", &member.tags);
+    }
+    out.put("me", &member.host);
+    if role == Role::Primary {
+        out.put("electionId", &member.election_id());
+    }
+    out.doc("lastWrite", |w| {
+        let (time, date) = (replica.clock.operation(), replica.clock.written_ms());
+        let op_time = |w: &mut DocWriter<'_>| {
+            w.put("ts", Value::Timestamp(time));
+            w.put("t", member.term);
+        };
+        w.doc("opTime", op_time);
+        w.put("lastWriteDate", Value::DateTime(date));
+        w.doc("majorityOpTime", op_time);
+        w.put("majorityWriteDate", Value::DateTime(date));
+    });
 }
 
 /// The offered compressors that this server has, in the client's order; nothing if none.

@@ -11,6 +11,7 @@ pub(in crate::commands) static CREATE_INDEXES: Command = Command {
     write: true,
     api_v1: true,
     on_collection: true,
+    in_transaction: true,
     run,
     ..Command::ROW
 };

@@ -1,9 +1,41 @@
-//! Commands of replica sets, as a standalone answers them.
+//! Commands of replica sets: of one member, or as a standalone answers them.
 
+mod append_oplog_note;
+mod repl_set_freeze;
 mod repl_set_get_config;
 mod repl_set_get_status;
 mod repl_set_initiate;
+mod repl_set_reconfig;
+mod repl_set_step_down;
 
+pub(super) use append_oplog_note::APPEND_OPLOG_NOTE;
+pub(super) use repl_set_freeze::REPL_SET_FREEZE;
 pub(super) use repl_set_get_config::REPL_SET_GET_CONFIG;
 pub(super) use repl_set_get_status::REPL_SET_GET_STATUS;
 pub(super) use repl_set_initiate::REPL_SET_INITIATE;
+pub(super) use repl_set_reconfig::REPL_SET_RECONFIG;
+pub(super) use repl_set_step_down::REPL_SET_STEP_DOWN;
+
+use crate::command::prelude::*;
+use crate::replica::ReplicaSet;
+
+/// The replica set of this server (76 on a standalone).
+fn member_of<'c>(cx: &Context<'c>) -> Result<&'c ReplicaSet> {
+    match &cx.server.replica {
+        Some(replica) => Ok(replica),
+        None => bail!(Code::NO_REPLICATION_ENABLED, "not running with --replSet"),
+    }
+}
+
+/// An argument that is a document, or a number or nothing for none.
+fn document_argument<'a>(command: &str, value: Value<'a>) -> Result<Doc<'a>> {
+    match value {
+        Value::Doc(doc) => Ok(doc),
+        value if value.is_nullish() || value.is_number() => Ok(Doc::EMPTY),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{command}.{command}' is the wrong type '{}', expected type 'object'",
+            other.kind().name()
+        ),
+    }
+}

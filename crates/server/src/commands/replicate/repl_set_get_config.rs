@@ -1,11 +1,27 @@
-//! `replSetGetConfig`: there is no configuration on a standalone.
+//! `replSetGetConfig`: the configuration of the set.
 
+use super::member_of;
 use crate::command::prelude::*;
 
 pub(in crate::commands) static REPL_SET_GET_CONFIG: Command = Command {
     name: "replSetGetConfig",
     help: "Configuration of the replica set; an error on a server without one.",
     admin_only: true,
-    run: |_, _, _| bail!(Code::NO_REPLICATION_ENABLED, "not running with --replSet"),
+    run,
     ..Command::ROW
 };
+
+args! { "replSetGetConfig" => Args {
+    one:        Value<'a>    = "replSetGetConfig",
+    commitment: Option<bool> = "commitmentStatus",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let member = member_of(cx)?.initialized()?;
+    out.put("config", &member.config);
+    if args.commitment == Some(true) {
+        out.put("commitmentStatus", true);
+    }
+    Ok(())
+}

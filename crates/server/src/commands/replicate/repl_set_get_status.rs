@@ -1,11 +1,87 @@
-//! `replSetGetStatus`: tools look at this error to see that the server is a standalone.
+//! `replSetGetStatus`: state of the set and its member. Tools tell a standalone by the error.
 
+use super::member_of;
+use crate::clock;
 use crate::command::prelude::*;
+use crate::replica::{Member, ReplicaSet, Role};
 
 pub(in crate::commands) static REPL_SET_GET_STATUS: Command = Command {
     name: "replSetGetStatus",
     help: "State of the replica set; an error on a server without one.",
     admin_only: true,
-    run: |_, _, _| bail!(Code::NO_REPLICATION_ENABLED, "not running with --replSet"),
+    run,
     ..Command::ROW
 };
+
+args! { "replSetGetStatus" => Args {
+    one:          Value<'a> = "replSetGetStatus",
+    initial_sync: Value<'a> = "initialSync",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req)?;
+    let set = member_of(cx)?;
+    let member = set.initialized()?;
+    let state = match set.role() {
+        Role::Primary => 1,
+        _ => 2,
+    };
+    out.put("set", &set.name);
+    out.put("date", Value::DateTime(clock::wall_ms()));
+    out.put("myState", state);
+    out.put("term", member.term);
+    out.put("syncSourceHost", "");
+    out.put("syncSourceId", -1);
+    out.put("heartbeatIntervalMillis", 2000_i64);
+    for name in [
+        "majorityVoteCount",
+        "writeMajorityCount",
+        "votingMembersCount",
+        "writableVotingMembersCount",
+    ] {
+        out.put(name, 1);
+    }
+    let date = Value::DateTime(set.clock.written_ms());
+    out.doc("optimes", |w| {
+        w.doc("lastCommittedOpTime", |w| op_time(set, &member, w));
+        w.put("lastCommittedWallTime", date);
+        w.doc("readConcernMajorityOpTime", |w| op_time(set, &member, w));
+        w.doc("appliedOpTime", |w| op_time(set, &member, w));
+        w.doc("durableOpTime", |w| op_time(set, &member, w));
+        w.put("lastAppliedWallTime", date);
+        w.put("lastDurableWallTime", date);
+    });
+    out.put("lastStableRecoveryTimestamp", Value::Timestamp(set.clock.operation()));
+    let uptime = (clock::micros_since(cx.server.started) / 1_000_000) as i32;
+    out.array("members", |list| {
+        list.doc(|w| {
+            w.put("_id", 0);
+            w.put("name", &member.host);
+            w.put("health", 1.0);
+            w.put("state", state);
+            w.put("stateStr", if state == 1 { "PRIMARY" } else { "SECONDARY" });
+            w.put("uptime", uptime);
+            w.doc("optime", |w| op_time(set, &member, w));
+            w.put("optimeDate", date);
+            w.put("lastAppliedWallTime", date);
+            w.put("lastDurableWallTime", date);
+            w.put("syncSourceHost", "");
+            w.put("syncSourceId", -1);
+            w.put("infoMessage", "");
+            if state == 1 {
+                w.put("electionTime", Value::Timestamp(member.elected_at));
+                w.put("electionDate", Value::DateTime(member.elected_ms));
+            }
+            w.put("configVersion", member.version as i32);
+            w.put("configTerm", member.term);
+            w.put("self", true);
+            w.put("lastHeartbeatMessage", "");
+        });
+    });
+    Ok(())
+}
+
+fn op_time(set: &ReplicaSet, member: &Member, w: &mut DocWriter<'_>) {
+    w.put("ts", Value::Timestamp(set.clock.operation()));
+    w.put("t", member.term);
+}

@@ -1,13 +1,31 @@
-//! `replSetInitiate`: a server that was not started as a member cannot become one.
+//! `replSetInitiate`: makes a replica set of this server alone.
 
+use super::{document_argument, member_of};
 use crate::command::prelude::*;
 
 pub(in crate::commands) static REPL_SET_INITIATE: Command = Command {
     name: "replSetInitiate",
     help: "Makes a replica set; an error on a server not started for one.",
     admin_only: true,
-    run: |_, _, _| {
-        bail!(Code::NO_REPLICATION_ENABLED, "This node was not started with replication enabled.")
-    },
+    run,
     ..Command::ROW
 };
+
+args! { "replSetInitiate" => Args {
+    config: Value<'a> = "replSetInitiate",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let Ok(set) = member_of(cx) else {
+        bail!(Code::NO_REPLICATION_ENABLED, "This node was not started with replication enabled.");
+    };
+    let given = document_argument("replSetInitiate", args.config)?;
+    set.initiate(given)?;
+    if given.is_empty() {
+        out.put("info2", "no configuration specified. Using a default configuration for the set");
+        out.put("me", set.initialized()?.host.as_str());
+    }
+    cx.server.topology.advance();
+    Ok(())
+}

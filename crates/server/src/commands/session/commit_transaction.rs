@@ -1,6 +1,9 @@
-//! `commitTransaction` and `abortTransaction`: a standalone has no transactions over several commands.
+//! `commitTransaction` and `abortTransaction`.
+
+use nagi_store::Durability;
 
 use crate::command::prelude::*;
+use crate::numbered;
 
 pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
     name: "commitTransaction",
@@ -8,7 +11,9 @@ pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
     admin_only: true,
     write: true,
     api_v1: true,
-    run: refuse,
+    in_transaction: true,
+    ends_transaction: true,
+    run: commit,
     ..Command::ROW
 };
 
@@ -18,11 +23,38 @@ pub(in crate::commands) static ABORT_TRANSACTION: Command = Command {
     admin_only: true,
     write: true,
     api_v1: true,
-    run: refuse,
+    in_transaction: true,
+    ends_transaction: true,
+    run: abort,
     ..Command::ROW
 };
 
-/// A transaction number never comes this far: dispatch refuses it on a standalone.
-fn refuse(_: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
-    bail!(Code::COMMAND_FAILED, "{} must be run within a transaction", req.command.name)
+args! { "commitTransaction" => Args {
+    commit:         Value<'a>       = "commitTransaction",
+    abort:          Value<'a>       = "abortTransaction",
+    recovery_token: Option<Doc<'a>> = "recoveryToken",
+    timestamp:      Value<'a>       = "commitTimestamp",
+}}
+
+fn commit(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req)?;
+    check_within(req)?;
+    let durability = match cx.write_concern(req).is_synced() {
+        true => Durability::Synced,
+        false => Durability::Buffered,
+    };
+    numbered::commit(cx, durability)
+}
+
+fn abort(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req)?;
+    check_within(req)?;
+    numbered::abort(cx)
+}
+
+fn check_within(req: &Request<'_>) -> Result<()> {
+    if req.generic.transaction().is_none() {
+        bail!(Code::COMMAND_FAILED, "{} must be run within a transaction", req.command.name);
+    }
+    Ok(())
 }

@@ -27,6 +27,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     for value in args.sessions.iter() {
         let session = parse_lsid(value, "endSessions.endSessions")?;
         cx.server.sessions.end(&session);
+        cx.server.numbered.end(&session);
         cx.server.cursors.end_session(&session);
     }
     Ok(())

@@ -83,6 +83,7 @@ fn by_pattern(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) ->
 
 fn end(cx: &Context<'_>, session: &SessionId) {
     cx.server.sessions.end(session);
+    cx.server.numbered.end(session);
     cx.server.cursors.end_session(session);
     for op in cx.server.ops.all() {
         let mine = std::sync::Arc::ptr_eq(&op, cx.op);

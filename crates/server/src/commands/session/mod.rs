@@ -1,4 +1,4 @@
-//! Logical sessions, transactions as a standalone answers them, and users who are not there yet.
+//! Logical sessions and the ends of their transactions.
 
 mod commit_transaction;
 mod end_sessions;

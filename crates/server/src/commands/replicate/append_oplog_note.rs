@@ -1,0 +1,45 @@
+//! `appendOplogNote`: connectors write notes to make the cluster's time go on. There is no oplog that
+//! would keep them; the time goes on.
+
+use super::member_of;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static APPEND_OPLOG_NOTE: Command = Command {
+    name: "appendOplogNote",
+    help: "Advances the time of the replica set.",
+    admin_only: true,
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "appendOplogNote" => Args {
+    one:  Value<'a> = "appendOplogNote",
+    data: Doc<'a>   = "data",
+    max:  Value<'a> = "maxClusterTime",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let Ok(set) = member_of(cx) else {
+        bail!(
+            Code::NO_REPLICATION_ENABLED,
+            "Must have replication set up to run \"appendOplogNote\""
+        );
+    };
+    match args.max {
+        Value::Timestamp(max) if set.clock.operation() > max => bail!(
+            Code::STALE_CLUSTER_TIME,
+            "Requested maxClusterTime {max} is less or equal to the last primary OpTime"
+        ),
+        Value::Timestamp(_) | Value::Missing => {}
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'appendOplogNote.maxClusterTime' is the wrong type '{}', expected type \
+             'timestamp'",
+            other.kind().name()
+        ),
+    }
+    // Every write advances the time, and this is one.
+    Ok(())
+}

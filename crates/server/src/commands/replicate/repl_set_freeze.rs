@@ -1,0 +1,47 @@
+//! `replSetFreeze`: keeps a secondary from becoming primary for a time; 0 ends that.
+
+use super::member_of;
+use crate::command::prelude::*;
+use crate::replica::Role;
+
+pub(in crate::commands) static REPL_SET_FREEZE: Command = Command {
+    name: "replSetFreeze",
+    help: "Keeps a secondary from becoming primary for a time.",
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "replSetFreeze" => Args {
+    seconds: i64 = "replSetFreeze",
+}}
+
+/// Longest time as a secondary.
+const SECONDS_MAX: i64 = 86_400 * 365;
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let set = member_of(cx)?;
+    set.initialized()?;
+    if set.role() != Role::Secondary {
+        bail!(
+            Code::NOT_SECONDARY,
+            "cannot freeze node when primary or running for election. state: Primary"
+        );
+    }
+    match args.seconds {
+        0 => {
+            set.step_up()?;
+            out.put("info", "unfreezing");
+        }
+        seconds if (1..=SECONDS_MAX).contains(&seconds) => {
+            set.step_down(seconds)?;
+            if seconds == 1 {
+                out.put("warning", "you really want to freeze for only 1 second?");
+            }
+        }
+        _ => bail!(Code::BAD_VALUE, "seconds must be a non-negative number"),
+    }
+    cx.server.topology.advance();
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! `replSetStepDown`: nobody else can become primary, so only force makes the member a secondary, for
+//! as many seconds as asked.
+
+use super::member_of;
+use crate::command::prelude::*;
+use crate::replica::Role;
+
+pub(in crate::commands) static REPL_SET_STEP_DOWN: Command = Command {
+    name: "replSetStepDown",
+    help: "Makes the primary a secondary for a time.",
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "replSetStepDown" => Args {
+    seconds:  i64          = "replSetStepDown",
+    catch_up: Option<i64>  = "secondaryCatchUpPeriodSecs",
+    force:    Option<bool> = "force",
+}}
+
+/// Longest time as a secondary.
+const SECONDS_MAX: i64 = 86_400 * 365;
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let set = member_of(cx)?;
+    set.initialized()?;
+    if !(0..=SECONDS_MAX).contains(&args.seconds) {
+        bail!(Code::BAD_VALUE, "stepdown period must be a non-negative integer");
+    }
+    let catch_up = args.catch_up.unwrap_or(if args.force == Some(true) { 0 } else { 10 });
+    if catch_up < 0 {
+        bail!(Code::BAD_VALUE, "secondaryCatchUpPeriodSecs period must be a positive or absent");
+    }
+    let seconds = if args.seconds == 0 { 60 } else { args.seconds };
+    if seconds < catch_up {
+        bail!(Code::BAD_VALUE, "stepdown period must be longer than secondaryCatchUpPeriodSecs");
+    }
+    if set.role() != Role::Primary {
+        bail!(Code::NOT_WRITABLE_PRIMARY, "not primary so can't step down");
+    }
+    if args.force != Some(true) {
+        bail!(
+            Code::EXCEEDED_TIME_LIMIT,
+            "No electable secondaries caught up. Please use the replSetStepDown command with the \
+             argument {{force: true}} to force node to step down."
+        );
+    }
+    set.step_down(seconds)?;
+    cx.server.topology.advance();
+    Ok(())
+}

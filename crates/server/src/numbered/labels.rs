@@ -1,0 +1,56 @@
+//! Error labels: what a driver may do after an error.
+
+use nagi_error::{Code, Error};
+
+use crate::request::Request;
+
+/// Codes after which a write may be sent again. Sorted.
+const RETRIABLE: &[i32] = &[
+    6, 7, 89, 91, 134, 189, 262, 358, 402, 406, 407, 412, 453, 462, 9001, 10107, 11600, 11602,
+    13435, 13436,
+];
+/// Codes after which a whole transaction may be begun again. Sorted.
+const TRANSIENT: &[i32] = &[24, 112, 150, 239, 246, 249, 250, 251, 267, 272, 343, 13388];
+
+const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
+
+fn is_in(codes: &[i32], code: Code) -> bool {
+    codes.binary_search(&code.0).is_ok()
+}
+
+/// The label that an error with this code gets in the reply to `request`, if any.
+fn label(request: &Request<'_>, code: Code) -> Option<&'static str> {
+    let generic = &request.generic;
+    generic.txn_number?;
+    let ends = request.command.ends_transaction;
+    let in_transaction = generic.autocommit.is_some();
+    if in_transaction && (is_in(TRANSIENT, code) || (!ends && is_in(RETRIABLE, code))) {
+        return Some(TRANSIENT_TRANSACTION_ERROR);
+    }
+    let retryable = (!in_transaction && request.command.retryable) || ends;
+    (retryable && is_in(RETRIABLE, code)).then_some(RETRYABLE_WRITE_ERROR)
+}
+
+/// The error with the labels that its code and the request call for.
+pub(crate) fn add_labels(request: &Request<'_>, error: Error) -> Error {
+    match label(request, error.code()) {
+        Some(label) if !error.labels().contains(&label) => error.with_label(label),
+        _ => error,
+    }
+}
+
+/// The label of a `writeConcernError` with this code.
+pub(crate) fn write_concern_label(request: &Request<'_>, code: Code) -> Option<&'static str> {
+    label(request, code).filter(|label| *label == RETRYABLE_WRITE_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_sorted() {
+        assert!(RETRIABLE.is_sorted() && TRANSIENT.is_sorted());
+    }
+}

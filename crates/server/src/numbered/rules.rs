@@ -1,0 +1,131 @@
+//! What may be numbered at all: checks that need nothing but the request.
+
+use nagi_error::{Code, Result, bail};
+
+use crate::request::{Generic, Request};
+
+/// Checks the fields `txnNumber`, `autocommit`, `startTransaction` and what goes with them.
+pub(crate) fn check(request: &Request<'_>, is_replicated: bool) -> Result<()> {
+    let generic = &request.generic;
+    let Some(number) = generic.txn_number else { return check_unnumbered(generic) };
+    if generic.lsid.is_none() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "Transaction number requires a session ID to also be specified"
+        );
+    }
+    if !is_replicated {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "Transaction numbers are only allowed on a replica set member or mongos"
+        );
+    }
+    if number < 0 {
+        bail!(Code::INVALID_OPTIONS, "Transaction number cannot be negative");
+    }
+    match generic.autocommit {
+        Some(false) => check_statement(request),
+        Some(true) => bail!(Code::INVALID_OPTIONS, "Specifying autocommit=true is not allowed."),
+        None => check_retryable(request),
+    }
+}
+
+fn check_unnumbered(generic: &Generic<'_>) -> Result<()> {
+    if generic.start_transaction.is_some() && generic.autocommit.is_none() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "'startTransaction' field requires 'autocommit' field to also be specified"
+        );
+    }
+    if generic.autocommit.is_some() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "'autocommit' field requires a transaction number to also be specified"
+        );
+    }
+    Ok(())
+}
+
+fn check_retryable(request: &Request<'_>) -> Result<()> {
+    if request.generic.start_transaction.is_some() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "'startTransaction' field requires 'autocommit' field to also be specified"
+        );
+    }
+    if !request.command.retryable && !request.command.ends_transaction {
+        bail!(
+            Code::NOT_A_RETRYABLE_WRITE_COMMAND,
+            "txnNumber may only be provided for multi-document transactions and retryable write \
+             commands. autocommit:false was not provided, and {} is not a retryable write command.",
+            request.command.name
+        );
+    }
+    Ok(())
+}
+
+/// A command with `autocommit: false`.
+fn check_statement(request: &Request<'_>) -> Result<()> {
+    let (command, generic) = (request.command, &request.generic);
+    if generic.start_transaction == Some(false) {
+        bail!(Code::INVALID_OPTIONS, "Specifying startTransaction=false is not allowed.");
+    }
+    if command.ends_transaction {
+        if generic.start_transaction.is_some() {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Cannot specify 'startTransaction' on a {} command",
+                command.name
+            );
+        }
+        return Ok(());
+    }
+    if !command.in_transaction {
+        let advice = match command.name {
+            "count" => {
+                " Please see http://dochub.mongodb.org/core/transaction-count for a recommended \
+                 alternative."
+            }
+            _ => "",
+        };
+        bail!(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot run '{}' in a multi-document transaction.{advice}",
+            command.name
+        );
+    }
+    let system = matches!(request.db, "config" | "local")
+        || (request.db == "admin" && command.on_collection);
+    if system {
+        bail!(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot run command against the '{}' database in a transaction.",
+            request.db
+        );
+    }
+    if generic.write_concern.is_some() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "writeConcern is not allowed within a multi-statement transaction"
+        );
+    }
+    check_read_concern(generic)
+}
+
+fn check_read_concern(generic: &Generic<'_>) -> Result<()> {
+    let concern = &generic.read_concern;
+    if concern.is_given && generic.start_transaction.is_none() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "Only the first command in a transaction may specify a readConcern"
+        );
+    }
+    if !matches!(concern.level, None | Some("local" | "majority" | "snapshot")) {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in \
+             order to run in a transaction"
+        );
+    }
+    Ok(())
+}

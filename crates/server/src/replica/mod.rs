@@ -1,0 +1,338 @@
+//! A replica set of one member: what a server started with `--replSet` is.
+//!
+//!   started -- replSetInitiate --> primary -- replSetStepDown, force --> secondary -- time over --> primary
+//!                (or found in `local`)
+//!
+//! Configuration and term are documents of `local.system.replset` and `local.replset.election`, as in
+//! MongoDB. Every time the server becomes primary the term grows, and with it the election id.
+//!
+//! Does not know about: other members (there are none), an oplog (there is none yet).
+
+mod clock;
+mod config;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+
+use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, doc};
+use nagi_error::{Code, Result, bail};
+use nagi_store::{Durability, Namespace, Store, WriteOptions};
+use parking_lot::{Mutex, RwLock};
+
+pub(crate) use clock::ClusterClock;
+use config::Config;
+
+use crate::clock::wall_ms;
+
+/// Where MongoDB keeps a set's configuration and its last vote.
+const CONFIG_NAMESPACE: &str = "local.system.replset";
+const ELECTION_NAMESPACE: &str = "local.replset.election";
+
+/// The member that this server is, or may become.
+pub(crate) struct ReplicaSet {
+    pub(crate) name: String,
+    /// `host:port` that a default configuration names.
+    own_host: String,
+    store: Arc<Store>,
+    member: RwLock<Option<Arc<Member>>>,
+    is_member: AtomicBool,
+    /// Until when it has promised not to be primary, milliseconds since 1970; zero: it is primary.
+    stepped_down_until_ms: AtomicI64,
+    /// One change at a time.
+    changing: Mutex<()>,
+    pub(crate) clock: ClusterClock,
+}
+
+/// A member with its configuration; immutable, replaced as a whole.
+pub(crate) struct Member {
+    pub(crate) config: DocBuf,
+    pub(crate) version: i64,
+    pub(crate) term: i64,
+    pub(crate) host: String,
+    pub(crate) tags: DocBuf,
+    pub(crate) elected_ms: i64,
+    /// The cluster time of its election.
+    pub(crate) elected_at: u64,
+}
+
+impl Member {
+    /// Grows with the term: drivers take the greatest for the newest primary.
+    pub(crate) fn election_id(&self) -> [u8; 12] {
+        let mut id = [0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0];
+        id[4..].copy_from_slice(&self.term.to_be_bytes());
+        id
+    }
+}
+
+/// What the member is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// No configuration yet.
+    Startup,
+    Primary,
+    Secondary,
+}
+
+impl ReplicaSet {
+    /// Reads what an earlier start has kept. Code 93 if that was of another set.
+    pub(crate) fn open(store: Arc<Store>, name: String, own_host: String) -> Result<ReplicaSet> {
+        let set = ReplicaSet {
+            name,
+            own_host,
+            store,
+            member: RwLock::new(None),
+            is_member: AtomicBool::new(false),
+            stepped_down_until_ms: AtomicI64::new(0),
+            changing: Mutex::new(()),
+            clock: ClusterClock::new(),
+        };
+        if let Some(stored) = read_one(&set.store, CONFIG_NAMESPACE)? {
+            let stored = stored.as_doc();
+            if stored.get("_id").as_str() != Some(&set.name) {
+                bail!(
+                    Code::INVALID_REPLICA_SET_CONFIG,
+                    "The data belong to replica set {}, but the command line says {}",
+                    stored.get("_id"),
+                    set.name
+                );
+            }
+            let term = crate::args::truncate(stored.get("term")).unwrap_or(1);
+            let config = config::complete(stored, &set.name, term)?;
+            set.elect(config)?;
+        }
+        Ok(set)
+    }
+
+    pub(crate) fn member(&self) -> Option<Arc<Member>> {
+        self.member.read().clone()
+    }
+
+    /// The member, or 94.
+    pub(crate) fn initialized(&self) -> Result<Arc<Member>> {
+        match self.member() {
+            Some(member) => Ok(member),
+            None => bail!(Code::NOT_YET_INITIALIZED, "no replset config has been received"),
+        }
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.is_member.load(SeqCst)
+    }
+
+    /// What it is now; a member whose time as a secondary is over is elected again.
+    pub(crate) fn role(&self) -> Role {
+        if !self.is_member() {
+            return Role::Startup;
+        }
+        match self.stepped_down_until_ms.load(SeqCst) {
+            0 => Role::Primary,
+            until if wall_ms() < until => Role::Secondary,
+            _ => match self.step_up() {
+                Ok(()) => Role::Primary,
+                Err(_) => Role::Secondary,
+            },
+        }
+    }
+
+    /// `replSetInitiate`. Codes 23, 93, 103.
+    pub(crate) fn initiate(&self, given: Doc<'_>) -> Result<()> {
+        let _one = self.changing.lock();
+        if self.is_member() {
+            bail!(Code::ALREADY_INITIALIZED, "already initialized");
+        }
+        let default = config::default(&self.name, &self.own_host);
+        let given = if given.is_empty() { default.as_doc() } else { given };
+        let mut with_id = given.to_buf();
+        if given.get("settings").as_doc().unwrap_or(Doc::EMPTY).get("replicaSetId").is_missing() {
+            with_id = add_set_id(given, &self.store.new_object_id());
+        }
+        let config = config::complete(with_id.as_doc(), &self.name, 1)?;
+        write_one(&self.store, CONFIG_NAMESPACE, config.doc.as_doc())?;
+        self.elect(config)?;
+        log::info!(target: "REPL", id = 21331, setName = self.name.as_str();
+            "Transition to primary complete; database writes are now permitted");
+        Ok(())
+    }
+
+    /// `replSetReconfig`. Codes 93, 94, 103.
+    pub(crate) fn reconfigure(&self, given: Doc<'_>, force: bool) -> Result<()> {
+        let _one = self.changing.lock();
+        let member = self.initialized()?;
+        let config = config::complete(given, &self.name, member.term)?;
+        if config.version <= member.version && !force {
+            bail!(
+                Code::NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE,
+                "New replica set configuration version must be greater than old, but {} is not \
+                 greater than {} for replica set {}",
+                config.version,
+                member.version,
+                self.name
+            );
+        }
+        write_one(&self.store, CONFIG_NAMESPACE, config.doc.as_doc())?;
+        self.publish(config, member.term, (member.elected_ms, member.elected_at));
+        Ok(())
+    }
+
+    /// `replSetStepDown` with force: a secondary for `seconds`.
+    pub(crate) fn step_down(&self, seconds: i64) -> Result<()> {
+        self.initialized()?;
+        self.stepped_down_until_ms.store(wall_ms() + seconds.max(1) * 1000, SeqCst);
+        Ok(())
+    }
+
+    /// Ends the time as a secondary.
+    pub(crate) fn step_up(&self) -> Result<()> {
+        let _one = self.changing.lock();
+        if self.stepped_down_until_ms.load(SeqCst) == 0 {
+            return Ok(());
+        }
+        let member = self.initialized()?;
+        let config = config::complete(member.config.as_doc(), &self.name, member.term)?;
+        self.elect(config)?;
+        self.stepped_down_until_ms.store(0, SeqCst);
+        Ok(())
+    }
+
+    /// Whether a time as a secondary is over that nobody has noticed yet.
+    pub(crate) fn is_to_step_up(&self) -> bool {
+        let until = self.stepped_down_until_ms.load(SeqCst);
+        until > 0 && wall_ms() >= until
+    }
+
+    /// Becomes primary, in the next term.
+    fn elect(&self, config: Config) -> Result<()> {
+        let last = read_one(&self.store, ELECTION_NAMESPACE)?;
+        let last = last.and_then(|doc| crate::args::truncate(doc.get("term"))).unwrap_or(0);
+        let term = last + 1;
+        let vote = doc! { "_id": "lastVote", "term": term, "candidateIndex": 0_i64 };
+        write_one(&self.store, ELECTION_NAMESPACE, vote.as_doc())?;
+        self.publish(config, term, (wall_ms(), self.clock.tick()));
+        Ok(())
+    }
+
+    fn publish(&self, config: Config, term: i64, elected: (i64, u64)) {
+        *self.member.write() = Some(Arc::new(Member {
+            version: config.version,
+            config: config.doc,
+            term,
+            host: config.host,
+            tags: config.tags,
+            elected_ms: elected.0,
+            elected_at: elected.1,
+        }));
+        self.is_member.store(true, SeqCst);
+    }
+
+    /// What every reply of a member ends with.
+    pub(crate) fn write_times(&self, out: &mut DocWriter<'_>) {
+        if !self.is_member() {
+            return;
+        }
+        out.doc("$clusterTime", |w| {
+            w.put("clusterTime", Value::Timestamp(self.clock.cluster()));
+            w.doc("signature", |w| {
+                w.put("hash", Value::Binary(Binary { subtype: 0, bytes: &[0; 20] }));
+                w.put("keyId", 0_i64);
+            });
+        });
+        out.put("operationTime", Value::Timestamp(self.clock.operation()));
+    }
+}
+
+/// The configuration with an id of the set among its settings.
+fn add_set_id(given: Doc<'_>, id: &[u8; 12]) -> DocBuf {
+    DocBuf::build(|w| {
+        given.iter().filter(|e| e.name() != "settings").for_each(|e| w.put_element(e));
+        w.doc("settings", |w| {
+            w.extend(given.get("settings").as_doc().unwrap_or(Doc::EMPTY));
+            w.put("replicaSetId", id);
+        });
+    })
+}
+
+/// The only document of a small collection.
+fn read_one(store: &Store, namespace: &str) -> Result<Option<DocBuf>> {
+    let Some(collection) = store.collection(&Namespace::parse(namespace)?) else {
+        return Ok(None);
+    };
+    let mut cursor = store.latest().scan(&collection, true)?;
+    Ok(if cursor.advance()? { Some(cursor.doc().to_buf()) } else { None })
+}
+
+/// Replaces whatever the collection holds by one document, durably.
+fn write_one(store: &Store, namespace: &str, doc: Doc<'_>) -> Result<()> {
+    let collection = store.collection_or_create(&Namespace::parse(namespace)?)?;
+    let options = WriteOptions { durability: Durability::Synced, ..WriteOptions::default() };
+    store.write(options, &mut |txn| {
+        let mut cursor = txn.reader().scan(&collection, true)?;
+        while cursor.advance()? {
+            let old = cursor.doc().to_buf();
+            txn.delete(&collection, cursor.id(), old.as_doc())?;
+        }
+        drop(cursor);
+        txn.insert(&collection, doc).map(drop)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_kv::Memory;
+    use nagi_store::StoreOptions;
+
+    use super::*;
+
+    fn open(engine: &Arc<Memory>, name: &str) -> Result<ReplicaSet> {
+        let store = Store::open(engine.clone(), StoreOptions::default()).unwrap();
+        ReplicaSet::open(store, name.to_owned(), "localhost:27017".to_owned())
+    }
+
+    #[test]
+    fn the_configuration_survives_and_each_start_is_a_new_term() {
+        let engine = Arc::new(Memory::new());
+        let set = open(&engine, "rs").unwrap();
+        assert_eq!((set.role(), set.initialized().err().unwrap().code().0), (Role::Startup, 94));
+        set.initiate(Doc::EMPTY).unwrap();
+        assert_eq!(set.initiate(Doc::EMPTY).unwrap_err().code().0, 23);
+        let first = set.member().unwrap();
+        assert_eq!((first.host.as_str(), first.term, first.version), ("localhost:27017", 1, 1));
+        drop(set);
+        assert_eq!(open(&engine, "other").err().unwrap().code().0, 93);
+        let set = open(&engine, "rs").unwrap();
+        let second = set.member().unwrap();
+        assert_eq!((set.role(), second.term), (Role::Primary, 2));
+        assert!(second.election_id() > first.election_id());
+    }
+
+    #[test]
+    fn stepping_down_lasts_until_somebody_ends_it() {
+        let set = open(&Arc::new(Memory::new()), "rs").unwrap();
+        set.initiate(Doc::EMPTY).unwrap();
+        set.step_down(60).unwrap();
+        assert_eq!(set.role(), Role::Secondary);
+        set.step_up().unwrap();
+        assert_eq!((set.role(), set.member().unwrap().term), (Role::Primary, 2));
+    }
+
+    #[test]
+    fn configurations_are_checked() {
+        let set = open(&Arc::new(Memory::new()), "rs").unwrap();
+        for (text, code) in [
+            ("{_id: 'other', members: [{_id: 0, host: 'a:1'}]}", 93),
+            ("{_id: 'rs', members: []}", 93),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:x'}]}", 93),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1', priority: 0}]}", 93),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1'}, {_id: 1, host: 'b:1'}]}", 103),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1', nonsense: 1}]}", 40415),
+            ("{_id: 'rs', version: 0, members: [{_id: 0, host: 'a:1'}]}", 93),
+        ] {
+            let given = nagi_bson::json::parse(text).unwrap();
+            assert_eq!(set.initiate(given.as_doc()).unwrap_err().code().0, code, "{text}");
+        }
+        let given =
+            nagi_bson::json::parse("{_id: 'rs', members: [{_id: 0, host: 'a:1'}]}").unwrap();
+        set.initiate(given.as_doc()).unwrap();
+        assert_eq!(set.reconfigure(given.as_doc(), false).unwrap_err().code().0, 103);
+        set.reconfigure(given.as_doc(), true).unwrap();
+    }
+}
