@@ -75,17 +75,7 @@ impl Source for NoKey {
         Doc::EMPTY
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.input.is_at_end()
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
-    }
+    over_input!();
 }
 
 /// Makes documents of index keys: `{a: .., b: {c: ..}}`, or flat with the key pattern's names.
