@@ -19,7 +19,7 @@ use crate::{
     limits::SORT_MEMORY_BYTES_MAX,
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
-    stages::{Pipeline, PipelineCx, Step, Within},
+    stages::{Pipeline, PipelineCx, Step, Touch, Within},
 };
 
 /// Views upon views, as MongoDB allows.
@@ -236,6 +236,15 @@ pub fn aggregate(
         tailable: false,
         wants_token: false,
     }))
+}
+
+/// What a pipeline does to which collections, for privileges. Its errors are those of parsing it.
+pub fn touches(request: &AggregateRequest<'_>) -> Result<Vec<Touch>> {
+    let lets = LetVars::parse(request.let_vars, 0)?;
+    let pipeline = parse(request, request.pipeline, &lets)?;
+    let mut out = Vec::new();
+    pipeline.touches(request.namespace, &mut out);
+    Ok(out)
 }
 
 /// Whether a pipeline ends with a stage that writes, for privileges and write concern.

@@ -25,7 +25,7 @@ mod source;
 mod stages;
 mod write;
 
-pub use aggregate::{AggregateRequest, aggregate, refused_in_transaction, writes};
+pub use aggregate::{AggregateRequest, aggregate, refused_in_transaction, touches, writes};
 pub use count::{CountRequest, Counted, count};
 pub use distinct::{DistinctRequest, DistinctStats, distinct};
 pub use execution::{Execution, ExecutionStats, Take};
@@ -33,7 +33,7 @@ pub use explain::{Explained, Verbosity, explain};
 pub use find::{FindRequest, find, point_read};
 pub use plan::Hint;
 pub use source::{Cx, Env, Interrupt};
-pub use stages::stage_names;
+pub use stages::{Touch, Use, stage_names};
 pub use write::{
     DeleteStatement, FindAndModifyRequest, FoundAndModified, UpdateOutcome, UpdateStatement,
     delete, find_and_modify, update,

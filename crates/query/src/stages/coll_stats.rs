@@ -65,6 +65,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for CollStats {
+    fn begins_with(&self) -> Option<super::Use> {
+        Some(super::Use::CollStats)
+    }
+
     fn open(&self, _: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running { spec: self.clone(), out: Vec::new(), done: false })
     }

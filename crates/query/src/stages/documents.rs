@@ -21,6 +21,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for Documents {
+    fn begins_with(&self) -> Option<super::Use> {
+        None
+    }
+
     fn open(&self, _: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running { expr: self.expr.clone(), docs: None, next: 0 })
     }

@@ -56,6 +56,11 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for Facet {
+    fn touches(&self, out: &mut Vec<super::Touch>) {
+        let stages = self.pipelines.iter().flat_map(|(_, pipeline)| &pipeline.stages);
+        stages.for_each(|stage| stage.touches(out));
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running { input, pipelines: self.pipelines.clone(), out: Vec::new(), done: false })
     }

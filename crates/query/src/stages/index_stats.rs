@@ -19,6 +19,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for IndexStats {
+    fn begins_with(&self) -> Option<super::Use> {
+        Some(super::Use::IndexStats)
+    }
+
     fn open(&self, _: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running {
             namespace: self.namespace.clone(),

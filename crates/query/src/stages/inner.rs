@@ -4,7 +4,7 @@ use nagi_bson::{Array, ArrayBuf};
 use nagi_lang::filter::Filter;
 use nagi_store::Namespace;
 
-use super::{Pipeline, Within, prelude::*};
+use super::{Pipeline, Touch, Within, prelude::*};
 use crate::{aggregate, source::Filtered};
 
 /// A pipeline over a collection of its own.
@@ -43,6 +43,11 @@ impl Inner {
         let allow_disk_use = cx.allow_disk_use;
         let memory_bytes_max = cx.memory_bytes_max;
         Ok(Inner { namespace, lets, pipeline, depth, allow_disk_use, memory_bytes_max })
+    }
+
+    /// Adds what it does to collections.
+    pub(super) fn touches(&self, out: &mut Vec<Touch>) {
+        self.pipeline.touches(&self.namespace, out);
     }
 
     /// Opens it, with `extra` as a condition on the collection's documents. `cx` has the values of the

@@ -156,6 +156,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 struct Shared(Arc<Lookup>);
 
 impl Stage for Shared {
+    fn touches(&self, out: &mut Vec<super::Touch>) {
+        self.0.inner.touches(out);
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running { input, lookup: self.0.clone(), out: Vec::new(), arena: Bump::new() })
     }

@@ -9,7 +9,12 @@ use nagi_bson::{ArrayBuf, ValueBuf, doc};
 use nagi_lang::expr::{Expr, check_variable_write};
 use nagi_store::{Collection, Durability, Namespace};
 
-use super::{out::insert_all, paths::value_at, prelude::*};
+use super::{
+    Touch, Use,
+    out::{insert_all, refuse_internal},
+    paths::value_at,
+    prelude::*,
+};
 use crate::write::{UpdateStatement, update};
 
 pub(super) static MERGE: StageSpec = StageSpec { name: "$merge", place: Place::Last, parse };
@@ -57,6 +62,11 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     }
     let into = if options.is_empty() { spec } else { options.get("into") };
     let into = parse_into(into, cx)?;
+    refuse_internal("$merge to", &into, Code::Location(31320))?;
+    if into.is_system() {
+        let collection = into.collection();
+        bail!(Code::Location(31319), "Cannot $merge to special collection: {collection}");
+    }
     let (matched, pipeline) = parse_matched(options.get("whenMatched"))?;
     let not_matched = match options.get("whenNotMatched") {
         Value::Missing | Value::String("insert") => NotMatched::Insert,
@@ -199,6 +209,16 @@ fn parse_let(
 struct Shared(Arc<Merge>);
 
 impl Stage for Shared {
+    fn touches(&self, out: &mut Vec<Touch>) {
+        let mut touch = |usage| out.push(Touch { namespace: self.0.into.clone(), usage });
+        if self.0.not_matched == NotMatched::Insert {
+            touch(Use::Insert);
+        }
+        if !matches!(self.0.matched, Matched::KeepExisting | Matched::Fail) {
+            touch(Use::Update);
+        }
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running { input, merge: self.0.clone(), done: false })
     }

@@ -68,10 +68,38 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
+    /// Adds what it does to collections other than its pipeline's, with those of inner pipelines.
+    fn touches(&self, _out: &mut Vec<Touch>) {}
+
+    /// What it does, as the first stage, to the collection of its pipeline.
+    fn begins_with(&self) -> Option<Use> {
+        Some(Use::Read)
+    }
+
     /// Adds the paths it reads; true if nothing else of its input can reach its output.
     fn needs(&self, _deps: &mut Deps) -> bool {
         false
     }
+}
+
+/// What a pipeline does to a collection, for privileges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Read,
+    /// Reads its statistics.
+    CollStats,
+    /// Reads the statistics of its indexes.
+    IndexStats,
+    Insert,
+    Update,
+    Remove,
+}
+
+/// A collection and what is done to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touch {
+    pub namespace: Namespace,
+    pub usage: Use,
 }
 
 /// A stage the planner can take over.

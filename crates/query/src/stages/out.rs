@@ -50,6 +50,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         ),
     };
     let target = Namespace::new(database, collection)?;
+    refuse_internal("$out to", &target, Code::Location(31321))?;
     if target.is_system() {
         bail!(Code::Location(17385), "Can't $out to special collection: {collection}");
     }
@@ -57,7 +58,23 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Out { target, bypass_validation, text: ValueBuf::new(spec) }))
 }
 
+/// Refuses the databases that belong to the server.
+pub(super) fn refuse_internal(what: &str, target: &Namespace, code: Code) -> Result<()> {
+    match target.database() {
+        db @ ("admin" | "config" | "local") => {
+            bail!(code, "Cannot {what} internal database: {db}")
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Stage for Out {
+    fn touches(&self, out: &mut Vec<super::Touch>) {
+        for usage in [super::Use::Insert, super::Use::Remove] {
+            out.push(super::Touch { namespace: self.target.clone(), usage });
+        }
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         let bypass_validation = self.bypass_validation;
         Box::new(Running { input, target: self.target.clone(), bypass_validation, done: false })

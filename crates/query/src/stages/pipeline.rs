@@ -5,8 +5,11 @@ use std::sync::Arc;
 use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{filter::Filter, sort::SortSpec};
+use nagi_store::Namespace;
 
-use super::{PipelineCx, Place, Stage, StageSpec, Step, Within, reorder::reorder, stage_spec};
+use super::{
+    PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within, reorder::reorder, stage_spec,
+};
 use crate::{
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
     source::Source,
@@ -76,6 +79,15 @@ impl Pipeline {
             check_place(row, at, rows.len(), cx.within)?;
         }
         Ok(Pipeline { stages: reorder(stages) })
+    }
+
+    /// Adds what it does to collections; `namespace` is its own.
+    pub(crate) fn touches(&self, namespace: &Namespace, out: &mut Vec<Touch>) {
+        let begins = self.stages.first().map_or(Some(Use::Read), |stage| stage.begins_with());
+        if let Some(usage) = begins {
+            out.push(Touch { namespace: namespace.clone(), usage });
+        }
+        self.stages.iter().for_each(|stage| stage.touches(out));
     }
 
     /// What the first stages come to as filter, sort, skip and limit.

@@ -57,6 +57,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for UnionWith {
+    fn touches(&self, out: &mut Vec<super::Touch>) {
+        self.inner.touches(out);
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running { inputs: vec![input], at: 0, inner: self.inner.clone() })
     }
