@@ -225,6 +225,7 @@ fn server_config(
         port: options.net.port,
         replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
         connection_count_max: options.connection_count_max,
+        authorization: options.authorization,
         parameters: options.parameters.clone(),
         nagi_version: build::VERSION,
         git_version: build::GIT_VERSION,
@@ -307,12 +308,14 @@ fn announce(options: &Options, log: &Log) {
 
 /// What every shell shows when it connects.
 fn warn_at_start(options: &Options, log: &Log) {
-    log.startup_warning(
-        "CONTROL",
-        22_120,
-        "Access control is not enabled for the database. Read and write access to data and \
-         configuration is unrestricted",
-    );
+    if !options.authorization {
+        log.startup_warning(
+            "CONTROL",
+            22_120,
+            "Access control is not enabled for the database. Read and write access to data and \
+             configuration is unrestricted",
+        );
+    }
     if rustix::process::geteuid().is_root() {
         log.startup_warning(
             "CONTROL",

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use nagi_server::Peer;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::NetConfig;
@@ -84,21 +85,20 @@ fn unix(path: &Path, config: &NetConfig) -> io::Result<UnixListener> {
 
 impl Door {
     /// Waits for a connection; with the peer's address as the log prints it.
-    pub(crate) fn accept(&self) -> io::Result<(Stream, String)> {
+    pub(crate) fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Door::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
-                Ok((Stream::Tcp(stream), peer.to_string()))
+                let local = stream.local_addr().ok().map(|address| address.ip().to_canonical());
+                let peer = Peer { address: peer.to_string(), unix_socket: false, local };
+                Ok((Stream::Tcp(stream), peer))
             }
             Door::Unix(listener, _) => {
                 let (stream, _) = listener.accept()?;
-                Ok((Stream::Unix(stream), "anonymous unix socket".into()))
+                let address = "anonymous unix socket".into();
+                Ok((Stream::Unix(stream), Peer { address, unix_socket: true, local: None }))
             }
         }
-    }
-
-    pub(crate) fn is_unix(&self) -> bool {
-        matches!(self, Door::Unix(..))
     }
 
     /// The address for the log.

@@ -81,10 +81,7 @@ fn accept_loop(server: &Arc<Server>, shared: &Arc<Shared>, index: usize) {
     let door = &shared.doors[index];
     while !shared.stopping.load(Ordering::SeqCst) {
         match door.accept() {
-            Ok((stream, address)) => {
-                let peer = Peer { address, unix_socket: door.is_unix() };
-                admit(server, shared, Arc::new(stream), peer);
-            }
+            Ok((stream, peer)) => admit(server, shared, Arc::new(stream), peer),
             Err(_) if shared.stopping.load(Ordering::SeqCst) => return,
             Err(error) => {
                 log::warn!(target: "NETWORK", id = 23018, error = error.to_string();

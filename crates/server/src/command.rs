@@ -12,6 +12,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_query::Interrupt as _;
 use nagi_store::Store;
 
+use crate::access::{Access, Asking};
 use crate::clock;
 use crate::concern::WriteConcern;
 use crate::connection::Connection;
@@ -32,6 +33,8 @@ pub(crate) struct Command {
     pub(crate) help: &'static str,
     /// Works before a client has logged in.
     pub(crate) before_login: bool,
+    /// What a client needs to run it, where authorization is on.
+    pub(crate) access: Access,
     /// Only on database `admin` (13).
     pub(crate) admin_only: bool,
     /// Only with `enableTestCommands`.
@@ -52,7 +55,7 @@ pub(crate) struct Command {
     pub(crate) retryable: bool,
     /// The first field's value is a collection name (for log and currentOp).
     pub(crate) on_collection: bool,
-    /// Its arguments may hold secrets: never logged or shown.
+    /// Its arguments may hold secrets: those are never logged or shown.
     pub(crate) secret: bool,
     pub(crate) run: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
 }
@@ -64,6 +67,7 @@ impl Command {
         aliases: &[],
         help: "",
         before_login: false,
+        access: Access::Undeclared,
         admin_only: false,
         test_only: false,
         write: false,
@@ -145,6 +149,11 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
+    /// Who asks, for commands that look at privileges themselves.
+    pub(crate) fn asking(&self) -> Asking<'_> {
+        Asking::new(self.connection)
+    }
+
     /// The store, or the transaction that the request runs in.
     pub(crate) fn store(&self) -> &Arc<Store> {
         self.bound.as_ref().unwrap_or(&self.server.store)
@@ -199,9 +208,11 @@ pub(crate) mod prelude {
     pub(crate) use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
     pub(crate) use nagi_error::{Code, Error, Result, bail, err};
 
+    pub(crate) use crate::access::{Access, Asking};
     pub(crate) use crate::args::{
         Docs, FromArg, Long, Name, NonNegative, StrictBool, Switch, args,
     };
+    pub(crate) use crate::auth::Action;
     pub(crate) use crate::command::{Command, Context};
     pub(crate) use crate::metrics::{LatencyKind, OpKind};
     pub(crate) use crate::request::Request;

@@ -1,11 +1,13 @@
 //! One client connection as the server knows it: who, what it negotiated, what it did last.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use nagi_bson::DocBuf;
 use nagi_error::Result;
 use nagi_store::Namespace;
 
+use crate::auth::{Login, sasl::Conversation};
 use crate::op::{ClientMetadata, Op};
 use crate::server::Server;
 
@@ -16,6 +18,15 @@ pub struct Peer {
     pub address: String,
     /// Comes over a Unix socket.
     pub unix_socket: bool,
+    /// The server's address that it connected to, if it has one.
+    pub local: Option<IpAddr>,
+}
+
+impl Peer {
+    /// The client's address; none on a Unix socket.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        self.address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
+    }
 }
 
 /// The server's side of a connection. Dropping it ends the connection's life in the server.
@@ -26,6 +37,10 @@ pub struct Connection {
     pub(crate) op: Arc<Op>,
     pub(crate) client: Option<Arc<ClientMetadata>>,
     pub(crate) hello_seen: bool,
+    /// Who it is; `None` before it has logged in.
+    pub(crate) login: Option<Login>,
+    /// A login under way.
+    pub(crate) conversation: Option<Box<Conversation>>,
     /// Outcome of the newest legacy write, for getLastError.
     pub(crate) last_write: LastWrite,
     pub(crate) stream: Option<Stream>,
@@ -102,6 +117,8 @@ impl Connection {
             op,
             client: None,
             hello_seen: false,
+            login: None,
+            conversation: None,
             last_write: LastWrite::default(),
             stream: None,
             inflated: Vec::new(),

@@ -13,6 +13,8 @@ use nagi_bson::DocBuf;
 use nagi_error::{Code, Result, bail};
 use parking_lot::Mutex;
 
+use crate::access::Asking;
+use crate::auth::UserName;
 use crate::clock;
 use crate::limits::CURSOR_COUNT_MAX;
 use crate::op::Op;
@@ -30,6 +32,8 @@ pub(crate) struct OpenCursor {
     pub(crate) session: Option<SessionId>,
     /// The transaction it was opened in.
     pub(crate) txn_number: Option<i64>,
+    /// Who opened it; only that user goes on with it.
+    pub(crate) owner: Option<UserName>,
     pub(crate) no_timeout: bool,
     pub(crate) tailable: bool,
     pub(crate) await_data: bool,
@@ -56,6 +60,7 @@ struct Entry {
     namespace: String,
     session: Option<SessionId>,
     txn_number: Option<i64>,
+    owner: Option<UserName>,
     no_timeout: bool,
     last_used_ms: i64,
     returned_count: u64,
@@ -124,6 +129,7 @@ impl Cursors {
             namespace: cursor.namespace.clone(),
             session: cursor.session,
             txn_number: cursor.txn_number,
+            owner: cursor.owner.clone(),
             no_timeout: cursor.no_timeout,
             last_used_ms: clock::wall_ms(),
             returned_count: cursor.returned_count,
@@ -139,6 +145,7 @@ impl Cursors {
         id: i64,
         namespace: &str,
         (session, txn_number): (Option<SessionId>, Option<i64>),
+        asking: &Asking<'_>,
         op: &Arc<Op>,
     ) -> Result<Box<OpenCursor>> {
         let mut shard = self.shard(id).lock();
@@ -152,6 +159,9 @@ impl Cursors {
                  namespace {}",
                 entry.namespace
             );
+        }
+        if !asking.owns(entry.owner.as_ref()) {
+            bail!(Code::UNAUTHORIZED, "cursor id {id} was not created by the authenticated user");
         }
         check_session(id, entry.session, session)?;
         check_transaction(id, entry.txn_number, txn_number)?;
@@ -188,6 +198,12 @@ impl Cursors {
     /// Forgets a cursor that is out: exhausted or failed.
     pub(crate) fn finish(&self, id: i64) {
         self.shard(id).lock().remove(&id);
+    }
+
+    /// The namespace and the owner of a cursor.
+    pub(crate) fn owner(&self, id: i64) -> Option<(String, Option<UserName>)> {
+        let shard = self.shard(id).lock();
+        shard.get(&id).map(|entry| (entry.namespace.clone(), entry.owner.clone()))
     }
 
     /// Ends a cursor; with `namespace`, only if it belongs there.

@@ -1,6 +1,6 @@
 //! From a command's body to its reply: row, checks in a fixed order, run, outcome.
 //!
-//!   name -> row -> generic arguments -> API version -> database -> session -> concerns -> deadline -> run
+//!   name -> row -> generic arguments -> API version -> database -> access -> session -> concerns -> deadline -> run
 //!
 //! On an error everything written is taken back and code, name, message and extra fields are written
 //! instead. A panic in a command ends that request with InternalError, nothing else.
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
+use crate::access;
 use crate::clock;
 use crate::command::{Context, Done};
 use crate::commands;
@@ -19,7 +20,7 @@ use crate::connection::Connection;
 use crate::fail_points::Fault;
 use crate::metrics::LatencyKind;
 use crate::numbered;
-use crate::op::interruption;
+use crate::op::{interruption, printable};
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::server::Server;
@@ -45,7 +46,7 @@ pub(crate) fn run(
     let op = connection.op.clone();
     let started = clock::now();
     server.metrics.request_count.increment();
-    let begun = begin(&server, incoming);
+    let begun = begin(connection, &server, incoming);
     let (request, begin_error) = match begun {
         Ok(request) => (request, None),
         Err(refused) => match *refused {
@@ -58,7 +59,9 @@ pub(crate) fn run(
         },
     };
     let command = request.command;
-    op.begin(server.ops.next_id(), started, slow::op_name(command), shown(&request));
+    let secretless = command.secret.then(|| printable(request.body, true));
+    let shown = secretless.as_ref().map_or(request.body, |doc| doc.as_doc());
+    op.begin(server.ops.next_id(), started, slow::op_name(command), shown);
     note_request(&op, &request);
     // A read is for nobody once its client has gone; a write counts all the same.
     op.watch_peer(command.latency == LatencyKind::Read);
@@ -108,13 +111,12 @@ pub(crate) fn run(
         reply_bytes: out.len(),
     };
     account(&server, &finished);
+    // Tools that restore users write their documents as any others.
+    if command.write && command.on_collection && is_on_users(&request) {
+        server.auth.changed();
+    }
     op.end();
     done
-}
-
-/// The body as `currentOp` and the log may show it.
-fn shown<'a>(request: &Request<'a>) -> Doc<'a> {
-    if request.command.secret { Doc::EMPTY } else { request.body }
 }
 
 fn note_request(op: &crate::op::Op, request: &Request<'_>) {
@@ -138,7 +140,7 @@ fn deadline(started: Instant, request: &Request<'_>) -> Option<Instant> {
 type Begun<'a> = std::result::Result<Request<'a>, Box<(Option<Request<'a>>, Error)>>;
 
 /// Finds the row and reads the generic arguments.
-fn begin<'a>(server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
+fn begin<'a>(connection: &mut Connection, server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
     let body = incoming.body;
     let db = match database(incoming) {
         Ok(db) => db,
@@ -163,7 +165,7 @@ fn begin<'a>(server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
     };
     let checked = Generic::parse(command, body).and_then(|generic| {
         request.generic = generic;
-        check(server, &request)
+        check(connection, server, &request)
     });
     match checked {
         Ok(()) => Ok(request),
@@ -187,7 +189,7 @@ fn database<'a>(incoming: &Incoming<'a>) -> Result<&'a str> {
 }
 
 /// The checks before a run, in MongoDB's order.
-fn check(server: &Server, request: &Request<'_>) -> Result<()> {
+fn check(connection: &mut Connection, server: &Server, request: &Request<'_>) -> Result<()> {
     let (command, generic) = (request.command, &request.generic);
     check_db_name(request.db)?;
     if command.test_only && !server.params.bool("enableTestCommands") {
@@ -197,6 +199,7 @@ fn check(server: &Server, request: &Request<'_>) -> Result<()> {
     if command.admin_only && request.db != "admin" {
         bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
     }
+    access::check(connection, request)?;
     if let Some(lsid) = &generic.lsid {
         server.sessions.touch(lsid, clock::wall_ms())?;
     }
@@ -422,6 +425,11 @@ fn tells_topology(code: Code) -> bool {
             | Code::INTERRUPTED_AT_SHUTDOWN
             | Code::SHUTDOWN_IN_PROGRESS
     )
+}
+
+/// Whether the collection may be that of users or roles.
+fn is_on_users(request: &Request<'_>) -> bool {
+    request.db == "admin" && access::collection(request).is_some_and(|c| c.starts_with("system."))
 }
 
 /// Counters, slow line, profile.

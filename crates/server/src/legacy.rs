@@ -11,7 +11,9 @@ use nagi_error::Code;
 use nagi_wire::{Delete, GetMore, Header, Insert, Message, Query, Update};
 use nagi_wire::{query_flags, reply_flags, write_flags};
 
+use crate::access::Asking;
 use crate::args::truncate;
+use crate::commands::may_kill;
 use crate::connection::Connection;
 use crate::dispatch::{self, Incoming};
 use crate::handle::Outcome;
@@ -52,7 +54,9 @@ pub(crate) fn handle(
         }
         Message::KillCursors(message) => {
             server.metrics.legacy_kill_cursors.increment();
-            for id in message.ids.clone() {
+            // A stale login owns nothing more than it did.
+            let asking = Asking::new(connection);
+            for id in message.ids.clone().filter(|id| may_kill(&asking, *id)) {
                 let _ = server.cursors.kill(id, None);
             }
             Outcome::NoReply

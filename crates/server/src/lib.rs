@@ -13,7 +13,9 @@
 //!
 //! Does not know about: sockets, TLS, engines, configuration files.
 
+mod access;
 mod args;
+mod auth;
 mod batch;
 mod clock;
 mod command;

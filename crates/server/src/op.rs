@@ -12,6 +12,7 @@ use nagi_error::{Code, Error, Result};
 use nagi_store::Arrivals;
 use parking_lot::Mutex;
 
+use crate::auth::UserName;
 use crate::clock;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
 
@@ -34,6 +35,7 @@ pub(crate) struct Op {
     created: Instant,
     /// When the next look at the client is due, in microseconds since `created`.
     look_due: AtomicU64,
+    user: Mutex<Option<UserName>>,
 }
 
 /// Says whether the client is still connected. Costs a system call.
@@ -96,6 +98,7 @@ impl Op {
             probe: OnceLock::new(),
             created: clock::now(),
             look_due: AtomicU64::new(u64::MAX),
+            user: Mutex::new(None),
         })
     }
 
@@ -172,6 +175,15 @@ impl Op {
 
     pub(crate) fn client(&self) -> Option<Arc<ClientMetadata>> {
         self.client.lock().clone()
+    }
+
+    /// Who the connection has logged in as.
+    pub(crate) fn set_user(&self, user: Option<UserName>) {
+        *self.user.lock() = user;
+    }
+
+    pub(crate) fn user(&self) -> Option<UserName> {
+        self.user.lock().clone()
     }
 
     /// Asks the operation to end with `code` at its next poll.
@@ -273,6 +285,31 @@ pub(crate) fn interruption(code: Code) -> Error {
     )
 }
 
+/// Arguments that hold secrets, in commands whose rows say so.
+const SECRETS: &[&str] = &["key", "nonce", "payload", "pwd", "speculativeAuthenticate"];
+
+/// A command as messages may show it: cut if it is large, `secret` arguments hidden.
+pub(crate) fn printable(command: Doc<'_>, secret: bool) -> DocBuf {
+    if command.len() > OP_COMMAND_BYTES_MAX {
+        let mut cut = Vec::new();
+        write_cut(&mut cut, command);
+        let cut = DocBuf::from_bytes(cut).unwrap_or_default();
+        return if secret { hide_secrets(cut.as_doc()) } else { cut };
+    }
+    if secret { hide_secrets(command) } else { command.to_buf() }
+}
+
+fn hide_secrets(command: Doc<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for element in command {
+            match SECRETS.contains(&element.name()) {
+                true => out.put(element.name(), "xxx"),
+                false => out.put_element(element),
+            }
+        }
+    })
+}
+
 /// The small fields of a large command, so that one still sees what it is.
 fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
     let mut writer = DocWriter::new(out);
@@ -319,6 +356,12 @@ impl Ops {
 
     pub(crate) fn all(&self) -> Vec<Arc<Op>> {
         self.all.lock().clone()
+    }
+
+    /// Who runs the operation `id`, if it is there.
+    pub(crate) fn owner(&self, id: u64) -> Option<Option<UserName>> {
+        let all = self.all.lock();
+        all.iter().find(|op| op.id() == id && id != 0).map(|op| op.user())
     }
 
     /// Asks the operation `id` to end; whether it was there.

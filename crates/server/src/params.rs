@@ -68,14 +68,16 @@ const MAX: i64 = i64::MAX;
 #[rustfmt::skip]
 pub(crate) static PARAMETERS: &[Param] = &[
     row("allowDiskUseByDefault", Both, Bool(true), Live),
-    row("authenticationMechanisms", Startup, Text("SCRAM-SHA-1,SCRAM-SHA-256"), Kept),
+    row("authFailedDelayMs", Startup, Int(0, 0, 5000), Live),
+    row("authSchemaVersion", Never, Int(5, 5, 5), Live),
+    row("authenticationMechanisms", Startup, Text("SCRAM-SHA-1,SCRAM-SHA-256"), Live),
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Kept),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
     row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Kept),
     row("diagnosticDataCollectionEnabled", Both, Bool(false), Kept),
     row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Kept),
-    row("enableLocalhostAuthBypass", Startup, Bool(true), Kept),
+    row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
     row("featureCompatibilityVersion", Never, Special, Live),
     row("indexMaxNumGeneratedKeysPerDocument", Both, Int(100_000, 1, MAX), Kept),
@@ -104,8 +106,8 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("quiet", Both, Bool(false), Live),
     row("redactClientLogData", Both, Bool(false), Live),
     row("requireApiVersion", Both, Bool(false), Live),
-    row("scramIterationCount", Both, Int(10_000, 5000, MAX), Kept),
-    row("scramSHA256IterationCount", Both, Int(15_000, 5000, MAX), Kept),
+    row("scramIterationCount", Both, Int(10_000, 5000, 100_000_000), Live),
+    row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
     row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
     row("syncdelay", Both, Double(60.0), Kept),
@@ -232,6 +234,12 @@ impl Parameters {
     /// A parameter of kind int. The name must be a row's: checked by a test over the sources' names.
     pub(crate) fn int(&self, name: &str) -> i64 {
         find(name).map_or(0, |index| self.numbers[index].load(Relaxed))
+    }
+
+    /// Whether the list of a text parameter, separated by commas, has `item`.
+    pub(crate) fn lists(&self, name: &str, item: &str) -> bool {
+        let texts = self.texts.read();
+        find(name).is_some_and(|index| texts[index].split(',').any(|one| one.trim() == item))
     }
 
     pub(crate) fn bool(&self, name: &str) -> bool {

@@ -14,6 +14,7 @@ use nagi_error::{Code, Result};
 use nagi_store::Store;
 use parking_lot::{Condvar, Mutex};
 
+use crate::auth::Auth;
 use crate::clock;
 use crate::commands::COMMANDS;
 use crate::concern::WriteConcern;
@@ -48,6 +49,8 @@ pub struct ServerConfig {
     /// configuration names it.
     pub replica_set: Option<(String, String)>,
     pub connection_count_max: i64,
+    /// Requests need privileges (`--auth`).
+    pub authorization: bool,
     /// `--setParameter name=value`, as typed.
     pub parameters: Vec<(String, String)>,
     /// The release, "0.1.0".
@@ -68,6 +71,7 @@ pub struct Server {
     pub(crate) replica: Option<ReplicaSet>,
     pub(crate) cursors: Cursors,
     pub(crate) params: Parameters,
+    pub(crate) auth: Auth,
     pub(crate) oids: oid::Generator,
     pub(crate) topology: Topology,
     pub(crate) fsync: crate::fsync::FsyncLock,
@@ -176,6 +180,7 @@ impl Server {
             replica: replica.transpose()?,
             cursors: Cursors::new(&random),
             params,
+            auth: Auth::new(config.authorization, random_bytes()),
             oids,
             topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
             fsync: crate::fsync::FsyncLock::default(),

@@ -167,6 +167,7 @@ mod tests {
         assert_eq!(all.cache_bytes, Some(1 << 29));
         assert_eq!((all.connection_count_max, all.slow_ms), (10, Some(5)));
         assert!(all.net.unix_socket_dir.is_none() && all.engine == EngineKind::Memory);
+        assert!(!all.authorization && options(&["--auth"]).unwrap().authorization);
     }
 
     #[test]
@@ -176,7 +177,7 @@ mod tests {
             (&["--port"], "required argument for option '--port' is missing"),
             (&["--port", "x"], "bad value 'x'"),
             (&["--port", "70000"], "bad value '70000'"),
-            (&["--auth"], "'security.authorization' (--auth)"),
+            (&["--transitionToAuth"], "'security.transitionToAuth' (--transitionToAuth)"),
             (&["--replSet", "rs/other:27017"], "bad value 'rs/other:27017'"),
             (&["--storageEngine", "mmapv1"], "bad value 'mmapv1'"),
             (&["--keyFile", "x"], "not honoured"),

@@ -209,8 +209,14 @@ pub(super) static TABLE: &[Row] = &[
     no("replication.oplogSizeMB", "oplogSize"),
     no("replication.replSet", ""),
     yes("replication.replSetName", "replSet", Text),
-    only_switch("security.authorization", "auth", "enabled", AUTHORIZATION, &["disabled"]),
-    only_switch("security.authorization", "noauth", "disabled", AUTHORIZATION, &["disabled"]),
+    Row {
+        key: "security.authorization", flag: "auth",
+        kind: AUTHORIZATION, implied: Some("enabled"), honoured: Honoured::Yes,
+    },
+    Row {
+        key: "security.authorization", flag: "noauth",
+        kind: AUTHORIZATION, implied: Some("disabled"), honoured: Honoured::Yes,
+    },
     no("security.clusterAuthMode", "clusterAuthMode"),
     no("security.clusterIpSourceAllowlist", "clusterIpSourceAllowlist"),
     no("security.clusterIpSourceWhitelist", "clusterIpSourceWhitelist"),

@@ -29,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) connection_count_max: i64,
     /// Name of the replica set that the server is the member of.
     pub(crate) replica_set: Option<String>,
+    /// Clients need to log in, and privileges.
+    pub(crate) authorization: bool,
     pub(crate) log: LogDestination,
     pub(crate) fork: bool,
     pub(crate) pid_file: Option<PathBuf>,
@@ -74,6 +76,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
             .map(str::to_owned),
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
         replica_set: replica_set(settings)?,
+        authorization: settings.get("security.authorization") == Some("enabled"),
         log,
         fork,
         pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),

@@ -1,6 +1,7 @@
 //! The commands: one row each, sorted by name, one file each by area.
 
 mod admin;
+mod auth;
 mod collection;
 pub(crate) mod common;
 mod crud;
@@ -10,6 +11,7 @@ mod index;
 mod legacy;
 mod replicate;
 mod session;
+mod users;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -17,6 +19,7 @@ use std::sync::OnceLock;
 use foldhash::fast::FixedState;
 
 use crate::command::Command;
+pub(crate) use crud::may_kill;
 pub(crate) use diagnose::COMPATIBLE_VERSION;
 
 /// Every command, sorted by name.
@@ -24,6 +27,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &session::ABORT_TRANSACTION,
     &crud::AGGREGATE,
     &replicate::APPEND_OPLOG_NOTE,
+    &auth::AUTHENTICATE,
     &diagnose::BUILD_INFO,
     &crud::BULK_WRITE,
     &collection::CAPTRUNC,
@@ -39,14 +43,20 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &crud::COUNT,
     &collection::CREATE,
     &index::CREATE_INDEXES,
+    &users::CREATE_ROLE,
+    &users::CREATE_USER,
     &diagnose::CURRENT_OP,
     &diagnose::DATA_SIZE,
     &diagnose::DB_STATS,
     &crud::DELETE,
     &crud::DISTINCT,
     &collection::DROP,
+    &users::DROP_ALL_ROLES_FROM_DATABASE,
+    &users::DROP_ALL_USERS_FROM_DATABASE,
     &collection::DROP_DATABASE,
     &index::DROP_INDEXES,
+    &users::DROP_ROLE,
+    &users::DROP_USER,
     &collection::EMPTYCAPPED,
     &session::END_SESSIONS,
     &crud::EXPLAIN,
@@ -61,13 +71,17 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &legacy::GET_LAST_ERROR,
     &diagnose::GET_LOG,
     &crud::GET_MORE,
-    &legacy::GETNONCE,
+    &auth::GETNONCE,
     &admin::GET_PARAMETER,
     &legacy::GET_PREV_ERROR,
     &collection::GODINSERT,
+    &users::GRANT_PRIVILEGES_TO_ROLE,
+    &users::GRANT_ROLES_TO_ROLE,
+    &users::GRANT_ROLES_TO_USER,
     &handshake::HELLO,
     &diagnose::HOST_INFO,
     &crud::INSERT,
+    &users::INVALIDATE_USER_CACHE,
     &handshake::IS_MASTER,
     &session::KILL_ALL_SESSIONS,
     &session::KILL_ALL_SESSIONS_BY_PATTERN,
@@ -79,7 +93,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &collection::LIST_DATABASES,
     &index::LIST_INDEXES,
     &diagnose::LOCK_INFO,
-    &session::LOGOUT,
+    &auth::LOGOUT,
     &admin::LOG_ROTATE,
     &diagnose::PING,
     &admin::PLAN_CACHE_CLEAR,
@@ -93,6 +107,12 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &replicate::REPL_SET_RECONFIG,
     &replicate::REPL_SET_STEP_DOWN,
     &legacy::RESET_ERROR,
+    &users::REVOKE_PRIVILEGES_FROM_ROLE,
+    &users::REVOKE_ROLES_FROM_ROLE,
+    &users::REVOKE_ROLES_FROM_USER,
+    &users::ROLES_INFO,
+    &auth::SASL_CONTINUE,
+    &auth::SASL_START,
     &diagnose::SERVER_STATUS,
     &admin::SET_DEFAULT_RW_CONCERN,
     &admin::SET_FEATURE_COMPATIBILITY_VERSION,
@@ -102,6 +122,9 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &session::START_SESSION,
     &diagnose::TOP,
     &crud::UPDATE,
+    &users::UPDATE_ROLE,
+    &users::UPDATE_USER,
+    &users::USERS_INFO,
     &diagnose::VALIDATE,
     &diagnose::WHATSMYURI,
 ];
@@ -136,6 +159,7 @@ pub(crate) fn index_of(command: &Command) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
 
     #[test]
     fn rows_are_sorted_and_complete() {
@@ -145,6 +169,8 @@ mod tests {
         }
         for command in COMMANDS {
             assert!(!command.help.is_empty(), "{}", command.name);
+            let says = command.before_login || !matches!(command.access, Access::Undeclared);
+            assert!(says, "the row of {} does not say what it needs: access", command.name);
             assert!(std::ptr::eq(find(command.name).unwrap(), *command));
             for alias in command.aliases {
                 assert!(std::ptr::eq(find(alias).unwrap(), *command));

@@ -22,8 +22,22 @@ pub(crate) fn member() -> Arc<Server> {
 
 /// A server on this engine; a member of the replica set, if one is named.
 pub(crate) fn server_on(engine: Arc<nagi_kv::Memory>, set: Option<&str>) -> Arc<Server> {
+    server_with(engine, set, false)
+}
+
+/// The same, with or without authorization. Passwords are derived with few iterations.
+pub(crate) fn server_with(
+    engine: Arc<nagi_kv::Memory>,
+    set: Option<&str>,
+    authorization: bool,
+) -> Arc<Server> {
     let store = Store::open(engine, StoreOptions::default()).unwrap();
     let log = Log::open(LogDestination::Nowhere).unwrap();
+    let parameters = [
+        ("enableTestCommands", "1"),
+        ("scramIterationCount", "5000"),
+        ("scramSHA256IterationCount", "5000"),
+    ];
     Server::new(ServerConfig {
         store,
         log,
@@ -34,7 +48,8 @@ pub(crate) fn server_on(engine: Arc<nagi_kv::Memory>, set: Option<&str>) -> Arc<
         port: 27017,
         replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
         connection_count_max: 100,
-        parameters: vec![("enableTestCommands".to_owned(), "1".to_owned())],
+        authorization,
+        parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         nagi_version: "0.1.0",
         git_version: "unknown",
     })
@@ -51,7 +66,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(server: &Arc<Server>) -> Client {
-        let peer = Peer { address: "127.0.0.1:50000".to_owned(), unix_socket: false };
+        let peer = Peer { address: "127.0.0.1:50000".to_owned(), unix_socket: false, local: None };
         Client {
             server: server.clone(),
             connection: server.connect(peer).unwrap(),

@@ -33,6 +33,11 @@ const VOLATILE: &[&str] = &[
     "lastDurableWallTime",
     "lastStableRecoveryTimestamp",
     "replicaSetId",
+    "userId",
+    "salt",
+    "storedKey",
+    "serverKey",
+    "payload",
 ];
 
 #[test]

@@ -6,6 +6,7 @@ use crate::commands::common::{namespace, refuse_view};
 pub(in crate::commands) static COMPACT: Command = Command {
     name: "compact",
     help: "Gives unused space of a collection back.",
+    access: Access::Collection(&[Action::Compact]),
     on_collection: true,
     run,
     ..Command::ROW

@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static CONFIGURE_FAIL_POINT: Command = Command {
     name: "configureFailPoint",
     help: "Makes commands fail, for tests.",
+    access: Access::LoggedIn,
     admin_only: true,
     test_only: true,
     run,

@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static FSYNC: Command = Command {
     name: "fsync",
     help: "Writes everything to disk; with lock, holds writes until fsyncUnlock.",
+    access: Access::Cluster(&[Action::Fsync]),
     admin_only: true,
     run,
     ..Command::ROW
@@ -13,6 +14,7 @@ pub(in crate::commands) static FSYNC: Command = Command {
 pub(in crate::commands) static FSYNC_UNLOCK: Command = Command {
     name: "fsyncUnlock",
     help: "Lets writes go on after fsync with lock.",
+    access: Access::Cluster(&[Action::Unlock]),
     admin_only: true,
     run: unlock,
     ..Command::ROW

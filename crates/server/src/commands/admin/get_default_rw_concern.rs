@@ -6,6 +6,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
     name: "getDefaultRWConcern",
     help: "Default read and write concern.",
+    access: Access::Cluster(&[Action::GetDefaultRWConcern]),
     admin_only: true,
     run,
     ..Command::ROW

@@ -8,6 +8,7 @@ use crate::request::is_generic;
 pub(in crate::commands) static GET_PARAMETER: Command = Command {
     name: "getParameter",
     help: "Reads server parameters.",
+    access: Access::Cluster(&[Action::GetParameter]),
     admin_only: true,
     run,
     ..Command::ROW

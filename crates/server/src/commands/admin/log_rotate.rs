@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static LOG_ROTATE: Command = Command {
     name: "logRotate",
     help: "Begins a new log file.",
+    access: Access::Cluster(&[Action::LogRotate]),
     admin_only: true,
     run,
     ..Command::ROW

@@ -6,6 +6,7 @@ use crate::commands::common::namespace;
 pub(in crate::commands) static PLAN_CACHE_CLEAR: Command = Command {
     name: "planCacheClear",
     help: "Forgets cached plans of a collection.",
+    access: Access::Collection(&[Action::PlanCacheWrite]),
     on_collection: true,
     run,
     ..Command::ROW

@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static SET_DEFAULT_RW_CONCERN: Command = Command {
     name: "setDefaultRWConcern",
     help: "Sets the default read and write concern of a replica set.",
+    access: Access::Cluster(&[Action::SetDefaultRWConcern]),
     admin_only: true,
     write: true,
     run: |_, _, _| {

@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static SET_FEATURE_COMPATIBILITY_VERSION: Command = Command {
     name: "setFeatureCompatibilityVersion",
     help: "Sets the feature compatibility version.",
+    access: Access::Cluster(&[Action::SetFeatureCompatibilityVersion]),
     admin_only: true,
     write: true,
     run,

@@ -7,6 +7,7 @@ use crate::request::is_generic;
 pub(in crate::commands) static SET_PARAMETER: Command = Command {
     name: "setParameter",
     help: "Sets a server parameter.",
+    access: Access::Cluster(&[Action::SetParameter]),
     admin_only: true,
     run,
     ..Command::ROW

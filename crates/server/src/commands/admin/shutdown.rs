@@ -2,8 +2,14 @@
 
 use crate::command::prelude::*;
 
-pub(in crate::commands) static SHUTDOWN: Command =
-    Command { name: "shutdown", help: "Stops the server.", admin_only: true, run, ..Command::ROW };
+pub(in crate::commands) static SHUTDOWN: Command = Command {
+    name: "shutdown",
+    help: "Stops the server.",
+    access: Access::Cluster(&[Action::Shutdown]),
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
 
 args! { "shutdown" => Args {
     one:          Value<'a>    = "shutdown",

@@ -8,6 +8,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static SLEEP: Command = Command {
     name: "sleep",
     help: "Does nothing for a while (for tests).",
+    access: Access::LoggedIn,
     admin_only: true,
     test_only: true,
     run,

@@ -6,6 +6,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static CAPTRUNC: Command = Command {
     name: "captrunc",
     help: "Takes the newest documents out of a capped collection (for tests).",
+    access: Access::Collection(&[Action::Remove]),
     write: true,
     test_only: true,
     on_collection: true,

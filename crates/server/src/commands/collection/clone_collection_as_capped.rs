@@ -9,6 +9,7 @@ use crate::commands::common::{namespace, refuse_view};
 pub(in crate::commands) static CLONE_COLLECTION_AS_CAPPED: Command = Command {
     name: "cloneCollectionAsCapped",
     help: "Copies a collection into a new capped one, the newest documents that fit.",
+    access: Access::By(access),
     write: true,
     on_collection: true,
     run,
@@ -25,6 +26,15 @@ args! { "cloneCollectionAsCapped" => Args {
 /// Documents and bytes of one transaction of the copy.
 const CHUNK_COUNT_MAX: usize = 500;
 const CHUNK_BYTES_MAX: usize = 4 << 20;
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let to = |action| asking.on_collection(req.db, args.to, action);
+    Ok(asking.on_collection(req.db, args.from.0, Action::Find)
+        && to(Action::Insert)
+        && to(Action::CreateCollection)
+        && to(Action::ConvertToCapped))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

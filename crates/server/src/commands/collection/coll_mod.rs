@@ -8,6 +8,7 @@ use crate::commands::common::namespace;
 pub(in crate::commands) static COLL_MOD: Command = Command {
     name: "collMod",
     help: "Changes options of a collection, a view or an index.",
+    access: Access::By(access),
     write: true,
     api_v1: true,
     on_collection: true,
@@ -30,6 +31,20 @@ args! { "collMod" => Args {
     pre_images:           Option<Doc<'a>>   = "changeStreamPreAndPostImages",
     dry_run:              Option<bool>      = "dryRun",
 }}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let reads = match (args.view_on, args.pipeline) {
+        (None, None) => true,
+        (source, pipeline) => crate::commands::crud::reads(
+            asking,
+            req.db,
+            source.unwrap_or(args.collection.0),
+            pipeline.unwrap_or(Array::EMPTY),
+        )?,
+    };
+    Ok(reads && asking.on_collection(req.db, args.collection.0, Action::CollMod))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

@@ -6,6 +6,7 @@ use crate::commands::common::namespace;
 pub(in crate::commands) static CONVERT_TO_CAPPED: Command = Command {
     name: "convertToCapped",
     help: "Makes a collection capped; drops its indexes other than _id.",
+    access: Access::Collection(&[Action::ConvertToCapped]),
     write: true,
     on_collection: true,
     run,

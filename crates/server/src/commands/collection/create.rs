@@ -7,6 +7,7 @@ use crate::request::is_generic;
 pub(in crate::commands) static CREATE: Command = Command {
     name: "create",
     help: "Creates a collection or a view.",
+    access: Access::By(access),
     write: true,
     api_v1: true,
     on_collection: true,
@@ -39,6 +40,23 @@ args! { "create" => Args {
     flags:                Value<'a>           = "flags",
     replicated_ids:       Value<'a>           = "recordIdsReplicated",
 }}
+
+/// Whoever may insert may also create an ordinary collection; a view also needs to read its source.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let may = |action| asking.on_collection(req.db, args.collection.0, action);
+    if let Some(source) = args.view_on {
+        let reads = crate::commands::crud::reads(
+            asking,
+            req.db,
+            source,
+            args.pipeline.unwrap_or(Array::EMPTY),
+        )?;
+        return Ok(may(Action::CreateCollection) && reads);
+    }
+    let capped = args.capped == Some(true);
+    Ok(may(Action::CreateCollection) || (!capped && may(Action::Insert)))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

@@ -6,6 +6,7 @@ use crate::commands::common::{check_uuid, namespace, uuid};
 pub(in crate::commands) static DROP: Command = Command {
     name: "drop",
     help: "Drops a collection or a view.",
+    access: Access::Collection(&[Action::DropCollection]),
     write: true,
     api_v1: true,
     on_collection: true,

@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static DROP_DATABASE: Command = Command {
     name: "dropDatabase",
     help: "Drops a database with all its collections.",
+    access: Access::Database(&[Action::DropDatabase]),
     write: true,
     api_v1: true,
     run,

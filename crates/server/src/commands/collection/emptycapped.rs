@@ -6,6 +6,7 @@ use crate::commands::common::{namespace, refuse_view};
 pub(in crate::commands) static EMPTYCAPPED: Command = Command {
     name: "emptycapped",
     help: "Empties a capped collection (for tests).",
+    access: Access::Collection(&[Action::Emptycapped]),
     write: true,
     test_only: true,
     on_collection: true,

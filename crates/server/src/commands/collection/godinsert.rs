@@ -8,6 +8,7 @@ use crate::commands::common::{namespace, refuse_view};
 pub(in crate::commands) static GODINSERT: Command = Command {
     name: "godinsert",
     help: "Inserts a document (for tests).",
+    access: Access::Collection(&[Action::Insert]),
     write: true,
     test_only: true,
     on_collection: true,

@@ -13,6 +13,7 @@ use crate::producer::Producer;
 pub(in crate::commands) static LIST_COLLECTIONS: Command = Command {
     name: "listCollections",
     help: "Lists the collections and views of a database.",
+    access: Access::By(access),
     api_v1: true,
     run,
     ..Command::ROW
@@ -26,6 +27,14 @@ args! { "listCollections" => Args {
     cursor:     Option<Doc<'a>> = "cursor",
 }}
 
+/// Without the right to see all, one may still ask for the names of what one may use.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let authorized = args.authorized == Some(true) && args.name_only == Some(true);
+    Ok(asking.on_database(req.db, Action::ListCollections)
+        || (authorized && asking.any_in_database(req.db)))
+}
+
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let cursor = CursorOption::parse("listCollections", args.cursor)?;
@@ -36,7 +45,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     let catalog = cx.store().catalog();
     let mut docs = Vec::new();
+    let asking = cx.asking();
+    let all = args.authorized != Some(true) && asking.on_database(req.db, Action::ListCollections);
     for collection in catalog.database(req.db) {
+        if !all && !asking.any_on_collection(req.db, collection.namespace.collection()) {
+            continue;
+        }
         let doc = describe(collection, name_only);
         if filtering::matches(filter.as_ref(), doc.as_doc())? {
             docs.push(doc);

@@ -9,6 +9,7 @@ use crate::filtering;
 pub(in crate::commands) static LIST_DATABASES: Command = Command {
     name: "listDatabases",
     help: "Lists the databases.",
+    access: Access::LoggedIn,
     admin_only: true,
     api_v1: true,
     run,
@@ -29,10 +30,19 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Some(filter) => Some(Filter::parse(filter, &mut ParseCx::new())?),
         None => None,
     };
+    let asking = cx.asking();
+    let all = match (args.authorized, asking.on_cluster(Action::ListDatabases)) {
+        (Some(false), false) => return Err(crate::access::refusal(req)),
+        (Some(true), _) => false,
+        (_, allowed) => allowed,
+    };
     let catalog = cx.store().catalog();
     let mut total_bytes = 0;
     out.array("databases", |list| -> Result<()> {
         for name in catalog.databases() {
+            if !all && !asking.any_in_database(name) {
+                continue;
+            }
             let bytes = if name_only { 0 } else { size_on_disk(cx, name)? };
             let doc = DocBuf::build(|w| {
                 w.put("name", name);

@@ -7,6 +7,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static RENAME_COLLECTION: Command = Command {
     name: "renameCollection",
     help: "Renames a collection.",
+    access: Access::By(access),
     admin_only: true,
     write: true,
     run,
@@ -20,6 +21,29 @@ args! { "renameCollection" => Args {
     stay_temp:       Option<bool> = "stayTemp",
     collection_uuid: Value<'a>    = "collectionUUID",
 }}
+
+/// In a database one action; across databases what the copy does, step by step.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let (Ok(from), Ok(to)) = (Namespace::parse(args.from), Namespace::parse(args.to)) else {
+        // Said by the command itself.
+        return Ok(true);
+    };
+    let may = |ns: &Namespace, action| asking.on_collection(ns.database(), ns.collection(), action);
+    let drops = !args.drop_target.is_truthy() || may(&to, Action::DropCollection);
+    if from.database() == to.database()
+        && asking.on_database(from.database(), Action::RenameCollectionSameDB)
+    {
+        // What was hidden under the old name may not come to light under the new one.
+        return Ok(drops && (may(&from, Action::Find) || !may(&to, Action::Find)));
+    }
+    Ok(drops
+        && may(&from, Action::Find)
+        && may(&from, Action::DropCollection)
+        && may(&to, Action::CreateCollection)
+        && may(&to, Action::CreateIndex)
+        && may(&to, Action::Insert))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

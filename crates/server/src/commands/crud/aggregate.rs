@@ -13,6 +13,7 @@ use crate::producer::Producer;
 pub(in crate::commands) static AGGREGATE: Command = Command {
     name: "aggregate",
     help: "Runs a pipeline of stages over a collection.",
+    access: Access::By(super::pipeline_access::access),
     write: true,
     read_concern: true,
     api_v1: true,

@@ -18,6 +18,7 @@ use crate::producer::Producer;
 pub(in crate::commands) static BULK_WRITE: Command = Command {
     name: "bulkWrite",
     help: "Runs inserts, updates and deletes on several collections.",
+    access: Access::By(access),
     admin_only: true,
     write: true,
     api_v1: true,
@@ -102,6 +103,31 @@ struct Report {
     errors_only: bool,
 }
 
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let namespaces = args.ns_info.iter().map(|doc| Namespace::parse(NsInfo::parse_doc(doc?)?.ns));
+    let namespaces = namespaces.collect::<Result<Vec<_>>>()?;
+    let bypass = args.bypass == Some(true);
+    for doc in args.ops.iter() {
+        let statement = parse(doc?)?;
+        // A wrong position is said by the command itself.
+        let Some(ns) = namespaces.get(statement.ns_index) else { continue };
+        let may = |action| asking.on_collection(ns.database(), ns.collection(), action);
+        let allowed = match &statement.op {
+            Op::Insert(_) => may(Action::Insert),
+            Op::Update(update) => {
+                may(Action::Update)
+                    && (update.upsert != Some(StrictBool(true)) || may(Action::Insert))
+            }
+            Op::Delete(_) => may(Action::Remove),
+        };
+        if !allowed || (bypass && !may(Action::BypassDocumentValidation)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let cursor = CursorOption::parse("bulkWrite", args.cursor)?;
@@ -135,7 +161,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         totals: Totals::default(),
         errors_only: args.errors_only == Some(true),
     };
-    run_all(cx, req, &args, &namespaces, &statements, &mut report)?;
+    let done = run_all(cx, req, &args, &namespaces, &statements, &mut report);
+    if namespaces.iter().any(|ns| ns.database() == "admin" && ns.is_system()) {
+        cx.server.auth.changed();
+    }
+    done?;
     cx.failed = report.totals.errors > 0;
     if concern.is_synced() && report.totals.errors > 0 {
         cx.store().flush()?;

@@ -9,6 +9,7 @@ use crate::commands::common::{check_uuid_arg, namespace, refuse_collation};
 pub(in crate::commands) static COUNT: Command = Command {
     name: "count",
     help: "Counts the documents of a collection that match a filter.",
+    access: Access::Collection(&[Action::Find]),
     read_concern: true,
     api_v1: true,
     on_collection: true,

@@ -14,6 +14,7 @@ use crate::numbered::{self, Codec};
 pub(in crate::commands) static DELETE: Command = Command {
     name: "delete",
     help: "Removes documents from a collection.",
+    access: Access::Collection(&[Action::Remove]),
     write: true,
     api_v1: true,
     on_collection: true,

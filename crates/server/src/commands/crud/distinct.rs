@@ -9,6 +9,7 @@ use crate::commands::common::{check_uuid_arg, namespace, refuse_collation};
 pub(in crate::commands) static DISTINCT: Command = Command {
     name: "distinct",
     help: "Lists the different values of a field.",
+    access: Access::Collection(&[Action::Find]),
     read_concern: true,
     on_collection: true,
     latency: LatencyKind::Read,

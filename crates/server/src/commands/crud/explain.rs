@@ -12,6 +12,7 @@ use crate::request::Generic;
 pub(in crate::commands) static EXPLAIN: Command = Command {
     name: "explain",
     help: "Explains how a command is run.",
+    access: Access::By(access),
     read_concern: true,
     api_v1: true,
     run,
@@ -22,6 +23,29 @@ args! { "explain" => Args {
     explained: Doc<'a>   = "explain",
     verbosity: Value<'a> = "verbosity",
 }}
+
+/// Whoever may run a command may have it explained.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let explained = args.explained.first().and_then(|first| commands::find(first.name()));
+    // Unknown commands are refused by the command itself.
+    let Some(command) = explained else { return Ok(true) };
+    crate::access::permits(asking, &inner(req, &args, command)?)
+}
+
+/// The explained command as a request.
+fn inner<'a>(req: &Request<'a>, args: &Args<'a>, command: &'static Command) -> Result<Request<'a>> {
+    Ok(Request {
+        command,
+        name: args.explained.first().map_or("", |first| first.name()),
+        db: req.db,
+        body: args.explained,
+        sequences: req.sequences,
+        generic: Generic::parse(command, args.explained)?,
+        protocol: req.protocol,
+        exhaust_allowed: false,
+    })
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
@@ -41,16 +65,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let Some(command) = commands::find(first.name()) else {
         bail!(Code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: {}", first.name());
     };
-    let inner = Request {
-        command,
-        name: first.name(),
-        db: req.db,
-        body: args.explained,
-        sequences: req.sequences,
-        generic: Generic::parse(command, args.explained)?,
-        protocol: req.protocol,
-        exhaust_allowed: false,
-    };
+    let inner = inner(req, &args, command)?;
     explain_inner(cx, &inner, verbosity, out)
 }
 

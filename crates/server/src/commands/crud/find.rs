@@ -4,7 +4,7 @@
 //! are warm.
 
 use nagi_query::{FindRequest, Hint};
-use nagi_store::Namespace;
+use nagi_store::{Namespace, Store};
 
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
@@ -14,6 +14,7 @@ use crate::producer::Producer;
 pub(in crate::commands) static FIND: Command = Command {
     name: "find",
     help: "Returns the documents of a collection that match a filter.",
+    access: Access::By(access),
     read_concern: true,
     api_v1: true,
     on_collection: true,
@@ -55,10 +56,21 @@ args! { "find" => Args {
     collection_uuid:  Value<'a>           = "collectionUUID",
 }}
 
+/// A collection named by its UUID also needs the right to do so.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    if let Some(collection) = crate::access::collection(req) {
+        return Ok(asking.on_collection(req.db, collection, Action::Find));
+    }
+    let value = req.body.first().map_or(Value::Missing, |e| e.value());
+    let ns = by_uuid(&asking.server.store, value)?;
+    Ok(asking.on_cluster(Action::UseUUID)
+        && asking.on_collection(ns.database(), ns.collection(), Action::Find))
+}
+
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     if !matches!(args.collection, Value::String(_)) {
-        let ns = by_uuid(cx, args.collection)?;
+        let ns = by_uuid(cx.store(), args.collection)?;
         return run_on(cx, req, &args, &ns, out);
     }
     let name = args.collection.as_str().unwrap_or("");
@@ -69,12 +81,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 /// The namespace of a collection named by its UUID.
-fn by_uuid(cx: &Context<'_>, value: Value<'_>) -> Result<Namespace> {
+fn by_uuid(store: &Store, value: Value<'_>) -> Result<Namespace> {
     if !matches!(value, Value::Binary(binary) if binary.subtype == 4) {
         bail!(Code::INVALID_NAMESPACE, "collection name has invalid type {}", value.kind().name());
     }
     let uuid = crate::commands::common::uuid("find.find", value)?;
-    match cx.store().catalog().by_uuid(uuid) {
+    match store.catalog().by_uuid(uuid) {
         Some(collection) => Ok(collection.namespace.clone()),
         None => bail!(Code::NAMESPACE_NOT_FOUND, "No collection found with UUID {uuid}"),
     }

@@ -13,6 +13,7 @@ pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
     name: "findAndModify",
     aliases: &["findandmodify"],
     help: "Changes or removes one document and returns it.",
+    access: Access::By(access),
     write: true,
     api_v1: true,
     on_collection: true,
@@ -47,6 +48,17 @@ impl<'a> Args<'a> {
     pub(super) fn name(&self) -> &'a str {
         self.collection.or(self.old_name).map_or("", |name| name.0)
     }
+}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let may = |action| asking.on_collection(req.db, args.name(), action);
+    let changes = match args.remove {
+        Some(true) => may(Action::Remove),
+        _ => may(Action::Update) && (args.upsert != Some(true) || may(Action::Insert)),
+    };
+    let bypasses = args.bypass != Some(true) || may(Action::BypassDocumentValidation);
+    Ok(may(Action::Find) && changes && bypasses)
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

@@ -8,6 +8,7 @@ use crate::cursors::Api;
 pub(in crate::commands) static GET_MORE: Command = Command {
     name: "getMore",
     help: "Returns the next batch of a cursor.",
+    access: Access::By(access),
     api_v1: true,
     in_transaction: true,
     counts_as: OpKind::GetMore,
@@ -25,6 +26,18 @@ args! { "getMore" => Args {
     query_stats: Option<bool>       = "includeQueryStatsMetrics",
 }}
 
+/// That the cursor is one's own is checked when it is taken; here, that its collection may still be
+/// read.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    if args.collection.starts_with("$cmd.") {
+        return Ok(asking.user.is_some());
+    }
+    let reading = [Action::Find, Action::ListIndexes, Action::CollStats, Action::IndexStats];
+    let may = |action| asking.on_collection(req.db, args.collection, action);
+    Ok(reading.into_iter().any(may))
+}
+
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     if args.collection.is_empty() {
@@ -39,7 +52,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let namespace = cx.op.namespace();
     let id = args.id.0;
     let owner = (req.generic.lsid, req.generic.transaction());
-    let cursor = cx.server.cursors.take(id, &namespace, owner, cx.op)?;
+    let cursor = cx.server.cursors.take(id, &namespace, owner, &cx.asking(), cx.op)?;
     if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {
         cx.server.cursors.put_back(cursor);
         return Err(error);

@@ -14,6 +14,7 @@ use crate::numbered;
 pub(in crate::commands) static INSERT: Command = Command {
     name: "insert",
     help: "Stores documents in a collection.",
+    access: Access::By(access),
     write: true,
     api_v1: true,
     on_collection: true,
@@ -38,6 +39,13 @@ args! { "insert" => Args {
 /// Documents and bytes of one transaction.
 const CHUNK_COUNT_MAX: usize = 1_000;
 const CHUNK_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let Some(collection) = crate::access::collection(req) else { return Ok(false) };
+    let may = |action| asking.on_collection(req.db, collection, action);
+    let bypasses = req.body.get("bypassDocumentValidation").is_truthy();
+    Ok(may(Action::Insert) && (!bypasses || may(Action::BypassDocumentValidation)))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

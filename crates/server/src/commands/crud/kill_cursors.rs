@@ -6,6 +6,7 @@ use crate::cursors::Killed;
 pub(in crate::commands) static KILL_CURSORS: Command = Command {
     name: "killCursors",
     help: "Ends cursors.",
+    access: Access::LoggedIn,
     api_v1: true,
     on_collection: true,
     in_transaction: true,
@@ -33,6 +34,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             );
         }
     }
+    let asking = cx.asking();
+    let mut ids = args.cursors.iter().filter_map(|value| crate::args::truncate(value));
+    if !ids.all(|id| may_kill(&asking, id)) {
+        return Err(crate::access::refusal(req));
+    }
     let namespace = format!("{}.{}", req.db, args.collection.0);
     let (mut killed, mut not_found) = (Vec::new(), Vec::new());
     for value in args.cursors.iter() {
@@ -47,4 +53,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("cursorsAlive", Array::EMPTY);
     out.put("cursorsUnknown", Array::EMPTY);
     Ok(())
+}
+
+/// One's own cursors, and any other with the right to it. One that is not there is nobody's.
+pub(crate) fn may_kill(asking: &Asking<'_>, id: i64) -> bool {
+    let Some((namespace, owner)) = asking.server.cursors.owner(id) else { return true };
+    let (db, collection) = namespace.split_once('.').unwrap_or((&namespace, ""));
+    asking.owns(owner.as_ref())
+        || asking.on_cluster(Action::KillAnyCursor)
+        || asking.on_collection(db, collection, Action::KillAnyCursor)
 }

@@ -13,6 +13,7 @@ mod insert;
 mod kill_cursors;
 mod outcome;
 mod own_stages;
+mod pipeline_access;
 mod update;
 
 pub(super) use aggregate::AGGREGATE;
@@ -26,4 +27,6 @@ pub(super) use find_and_modify::FIND_AND_MODIFY;
 pub(super) use get_more::GET_MORE;
 pub(super) use insert::INSERT;
 pub(super) use kill_cursors::KILL_CURSORS;
+pub(crate) use kill_cursors::may_kill;
+pub(super) use pipeline_access::reads;
 pub(super) use update::UPDATE;

@@ -52,7 +52,7 @@ fn current_op(
             "$currentOp must be run against the 'admin' database with {{aggregate: 1}}"
         );
     }
-    let (mut idle_connections, mut idle_cursors) = (false, false);
+    let (mut idle_connections, mut idle_cursors, mut all_users) = (false, false, false);
     for element in spec {
         let Value::Bool(on) = element.value() else {
             bail!(
@@ -65,14 +65,14 @@ fn current_op(
         match element.name() {
             "idleConnections" => idle_connections = on,
             "idleCursors" => idle_cursors = on,
-            "allUsers" | "idleSessions" | "localOps" | "truncateOps" | "backtrace"
-            | "targetAllNodes" => {}
+            "allUsers" => all_users = on,
+            "idleSessions" | "localOps" | "truncateOps" | "backtrace" | "targetAllNodes" => {}
             other => {
                 bail!(Code::FAILED_TO_PARSE, "Unrecognized option '{other}' in $currentOp stage.")
             }
         }
     }
-    Ok(describe_ops(cx.server, idle_connections, idle_cursors))
+    Ok(describe_ops(&cx.asking(), idle_connections, idle_cursors, !all_users))
 }
 
 fn local_sessions(cx: &Context<'_>, args: &Args<'_>) -> Result<Vec<DocBuf>> {

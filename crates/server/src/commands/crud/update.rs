@@ -18,6 +18,7 @@ use crate::numbered::{self, Codec};
 pub(in crate::commands) static UPDATE: Command = Command {
     name: "update",
     help: "Changes documents of a collection.",
+    access: Access::By(access),
     write: true,
     api_v1: true,
     on_collection: true,
@@ -54,6 +55,15 @@ args! { "update.updates" => Statement {
     sample_id:      Value<'a>         = "sampleId",
     zero_timestamp: Option<bool>      = "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
 }}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let may = |action| asking.on_collection(req.db, args.collection.0, action);
+    let upserts =
+        || args.updates.iter().any(|doc| doc.is_ok_and(|doc| doc.get("upsert").is_truthy()));
+    let bypasses = args.bypass != Some(true) || may(Action::BypassDocumentValidation);
+    Ok(may(Action::Update) && bypasses && (may(Action::Insert) || !upserts()))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

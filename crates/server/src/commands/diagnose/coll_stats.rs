@@ -9,6 +9,7 @@ pub(in crate::commands) static COLL_STATS: Command = Command {
     name: "collStats",
     aliases: &["collstats"],
     help: "Sizes and counts of a collection.",
+    access: Access::Collection(&[Action::CollStats]),
     on_collection: true,
     run,
     ..Command::ROW

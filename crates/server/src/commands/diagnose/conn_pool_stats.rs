@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static CONN_POOL_STATS: Command = Command {
     name: "connPoolStats",
     help: "Outgoing connections to other servers.",
+    access: Access::Cluster(&[Action::ConnPoolStats]),
     run: |_, _, out| {
         for name in [
             "numClientConnections",

@@ -1,5 +1,6 @@
 //! `connectionStatus`: who is logged in on this connection.
 
+use crate::auth::{login, write_privileges, write_roles};
 use crate::command::prelude::*;
 
 pub(in crate::commands) static CONNECTION_STATUS: Command = Command {
@@ -16,13 +17,27 @@ args! { "connectionStatus" => Args {
     show_privileges: Option<bool> = "showPrivileges",
 }}
 
-fn run(_: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
+    login::refresh(cx.server, cx.connection)?;
+    let user = cx.connection.login.as_ref().map(|login| &login.user);
     out.doc("authInfo", |info| {
-        info.put("authenticatedUsers", Array::EMPTY);
-        info.put("authenticatedUserRoles", Array::EMPTY);
+        info.array("authenticatedUsers", |users| {
+            if let Some(user) = user {
+                users.doc(|doc| user.name.write("user", doc));
+            }
+        });
+        info.array("authenticatedUserRoles", |roles| {
+            if let Some(user) = user {
+                write_roles(&user.closure.roles, roles);
+            }
+        });
         if args.show_privileges == Some(true) {
-            info.put("authenticatedUserPrivileges", Array::EMPTY);
+            info.array("authenticatedUserPrivileges", |list| {
+                if let Some(user) = user {
+                    write_privileges(&user.closure.privileges, list);
+                }
+            });
         }
     });
     Ok(())

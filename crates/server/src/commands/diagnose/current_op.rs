@@ -10,15 +10,21 @@ use crate::command::prelude::*;
 use crate::filtering;
 use crate::op::{Op, OpView};
 use crate::request::is_generic;
-use crate::server::Server;
 
 pub(in crate::commands) static CURRENT_OP: Command = Command {
     name: "currentOp",
     help: "Lists the operations that run now.",
+    access: Access::By(access),
     admin_only: true,
     run,
     ..Command::ROW
 };
+
+/// One's own operations everybody may see.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let own = req.body.get("$ownOps").is_truthy();
+    Ok(own && asking.user.is_some() || asking.on_cluster(Action::Inprog))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     // Everything but the command's own arguments is a filter over the list.
@@ -32,7 +38,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     });
     let filter = Filter::parse(filter.as_doc(), &mut ParseCx::new())?;
     let idle_too = req.body.get("$all").is_truthy();
-    let ops = describe_ops(cx.server, idle_too, false);
+    let own_only = req.body.get("$ownOps").is_truthy();
+    let asking = cx.asking();
+    let ops = describe_ops(&asking, idle_too, false, own_only);
     out.array("inprog", |list| -> Result<()> {
         for op in ops {
             if filtering::matches(Some(&filter), op.as_doc())? {
@@ -49,15 +57,20 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// One document for each operation, idle connection and cursor.
+/// One document for each operation, idle connection and cursor; `own_only`: of the asking user.
 pub(crate) fn describe_ops(
-    server: &Server,
+    asking: &Asking<'_>,
     idle_connections: bool,
     idle_cursors: bool,
+    own_only: bool,
 ) -> Vec<DocBuf> {
+    let server = asking.server;
     let host = server.host_and_port();
     let mut docs = Vec::new();
     for op in server.ops.all() {
+        if own_only && !asking.owns(op.user().as_ref()) {
+            continue;
+        }
         match op.view() {
             Some(view) => docs.push(describe(&host, &op, Some(&view))),
             None if idle_connections => docs.push(describe(&host, &op, None)),
@@ -66,6 +79,9 @@ pub(crate) fn describe_ops(
     }
     if idle_cursors {
         server.cursors.visit_idle(&mut |cursor, last_used_ms| {
+            if own_only && !asking.owns(cursor.owner.as_ref()) {
+                return;
+            }
             docs.push(DocBuf::build(|w| {
                 w.put("type", "idleCursor");
                 w.put("host", &host);
@@ -106,7 +122,11 @@ fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>) -> DocBuf {
         let mut started = String::new();
         clock::write_iso(&mut started, view.started_ms);
         w.put("currentOpTime", started.as_str());
-        w.put("effectiveUsers", Array::EMPTY);
+        w.array("effectiveUsers", |users| {
+            if let Some(user) = op.user() {
+                users.doc(|doc| user.write("user", doc));
+            }
+        });
         w.put("isFromUserConnection", true);
         w.put("threaded", true);
         w.put("opid", view.id as i64);

@@ -10,6 +10,7 @@ pub(in crate::commands) static DATA_SIZE: Command = Command {
     name: "dataSize",
     aliases: &["datasize"],
     help: "Bytes and number of documents of a collection.",
+    access: Access::By(access),
     run,
     ..Command::ROW
 };
@@ -22,6 +23,12 @@ args! { "dataSize" => Args {
     max:         Option<Doc<'a>>  = "max",
     estimate:    Option<bool>     = "estimate",
 }}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let ns = Namespace::parse(args.namespace.or(args.old_name).unwrap_or(""))?;
+    Ok(asking.on_collection(ns.database(), ns.collection(), Action::Find))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

@@ -8,6 +8,7 @@ pub(in crate::commands) static DB_STATS: Command = Command {
     name: "dbStats",
     aliases: &["dbstats"],
     help: "Sizes and counts of a database.",
+    access: Access::Database(&[Action::DbStats]),
     run,
     ..Command::ROW
 };

@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static FEATURES: Command = Command {
     name: "features",
     help: "Optional features of this build.",
+    before_login: true,
     run: |cx, req, out| {
         if req.body.get("oidReset").is_truthy() {
             out.put("oidMachineOld", 0);

@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static GET_FREE_MONITORING_STATUS: Command = Command {
     name: "getFreeMonitoringStatus",
     help: "State of the free monitoring service: always disabled.",
+    access: Access::Cluster(&[Action::CheckFreeMonitoringStatus]),
     admin_only: true,
     run: |_, _, out| {
         out.put("state", "disabled");

@@ -6,6 +6,7 @@ use crate::logging::Log;
 pub(in crate::commands) static GET_LOG: Command = Command {
     name: "getLog",
     help: "The newest lines of the log.",
+    access: Access::Cluster(&[Action::GetLog]),
     admin_only: true,
     run,
     ..Command::ROW

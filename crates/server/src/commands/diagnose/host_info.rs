@@ -8,6 +8,7 @@ pub(in crate::commands) static HOST_INFO: Command = Command {
     name: "hostInfo",
     aliases: &["hostinfo"],
     help: "Facts of the machine the server runs on.",
+    access: Access::Cluster(&[Action::HostInfo]),
     run,
     ..Command::ROW
 };

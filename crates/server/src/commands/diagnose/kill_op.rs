@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static KILL_OP: Command = Command {
     name: "killOp",
     help: "Asks a running operation to end.",
+    access: Access::LoggedIn,
     admin_only: true,
     run,
     ..Command::ROW
@@ -27,6 +28,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             args.op.kind().name()
         );
     };
+    let owner = u64::try_from(id).ok().and_then(|id| cx.server.ops.owner(id));
+    let asking = cx.asking();
+    let own = owner.is_some_and(|owner| asking.owns(owner.as_ref()));
+    if !own && !asking.on_cluster(Action::Killop) {
+        return Err(crate::access::refusal(req));
+    }
     out.put("info", "attempting to kill op");
     let found = u64::try_from(id).is_ok_and(|id| cx.server.ops.kill(id, Code::INTERRUPTED));
     log::info!(target: "COMMAND", id = 20_483, opId = id, found = found; "Attempting to kill op");

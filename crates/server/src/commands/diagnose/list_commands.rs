@@ -6,6 +6,7 @@ use crate::commands::COMMANDS;
 pub(in crate::commands) static LIST_COMMANDS: Command = Command {
     name: "listCommands",
     help: "Lists the commands of this server.",
+    before_login: true,
     run,
     ..Command::ROW
 };

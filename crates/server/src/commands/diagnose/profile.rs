@@ -5,6 +5,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static PROFILE: Command = Command {
     name: "profile",
     help: "Reads or sets the profiling level of a database.",
+    access: Access::By(access),
     run,
     ..Command::ROW
 };
@@ -15,6 +16,14 @@ args! { "profile" => Args {
     sample_rate: Option<f64> = "sampleRate",
     filter:      Value<'a>   = "filter",
 }}
+
+/// Reading the level is also for those who may read the profiles.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    let reads = args.level == -1 && args.slow_ms.is_none() && args.sample_rate.is_none();
+    Ok(asking.on_database(req.db, Action::EnableProfiler)
+        || (reads && asking.on_collection(req.db, "system.profile", Action::Find)))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

@@ -13,6 +13,7 @@ use crate::server::Server;
 pub(in crate::commands) static SERVER_STATUS: Command = Command {
     name: "serverStatus",
     help: "Counters and gauges of the server.",
+    access: Access::Cluster(&[Action::ServerStatus]),
     run,
     ..Command::ROW
 };

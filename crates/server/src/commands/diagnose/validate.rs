@@ -6,6 +6,7 @@ use crate::commands::common::{namespace, refuse_view};
 pub(in crate::commands) static VALIDATE: Command = Command {
     name: "validate",
     help: "Checks records and indexes of a collection against each other.",
+    access: Access::Collection(&[Action::Validate]),
     on_collection: true,
     run,
     ..Command::ROW

@@ -7,8 +7,10 @@
 use std::time::Duration;
 
 use super::client;
+use crate::auth::UserName;
 use crate::clock;
 use crate::command::prelude::*;
+use crate::commands::auth::start_speculatively;
 use crate::limits::{
     BSON_OBJECT_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX,
     WIRE_VERSION_MIN, WRITE_BATCH_COUNT_MAX,
@@ -21,6 +23,7 @@ pub(in crate::commands) static HELLO: Command = Command {
     before_login: true,
     in_transaction: true,
     api_v1: true,
+    secret: true,
     run,
     ..Command::ROW
 };
@@ -31,6 +34,7 @@ pub(in crate::commands) static IS_MASTER: Command = Command {
     help: "Old spelling of hello.",
     before_login: true,
     in_transaction: true,
+    secret: true,
     run,
     ..Command::ROW
 };
@@ -87,6 +91,40 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("readOnly", false);
     if let Some(offered) = args.compression {
         write_compression(offered, out);
+    }
+    write_mechanisms(cx, args.sasl_mechs, out)?;
+    if let Value::Doc(spec) = args.speculative
+        && let Some(reply) = start_speculatively(cx.connection, spec)
+    {
+        out.put("speculativeAuthenticate", &reply);
+    }
+    Ok(())
+}
+
+/// The mechanisms for which the user `db.name` has credentials; nothing for an unknown user.
+fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let name = match user {
+        Value::Missing | Value::Null | Value::Undefined => return Ok(()),
+        Value::String(text) => match text.split_once('.') {
+            Some((db, name)) => UserName::new(name, db),
+            None => {
+                bail!(Code::BAD_VALUE, "UserName must contain a '.' separated database.user pair")
+            }
+        },
+        Value::Doc(_) => UserName::parse(user, "user", "")?,
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'hello.saslSupportedMechs' is the wrong type '{}', expected types \
+             '[string, object]'",
+            other.kind().name()
+        ),
+    };
+    let mut mechanisms = crate::auth::users::mechanisms(cx.server, &name)?;
+    mechanisms.retain(|m| cx.server.params.lists("authenticationMechanisms", m.name()));
+    if !mechanisms.is_empty() {
+        out.array("saslSupportedMechs", |list| {
+            mechanisms.iter().for_each(|mechanism| list.push(mechanism.name()));
+        });
     }
     Ok(())
 }

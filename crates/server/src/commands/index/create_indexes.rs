@@ -8,6 +8,7 @@ use crate::commands::common::{namespace, refuse_view};
 pub(in crate::commands) static CREATE_INDEXES: Command = Command {
     name: "createIndexes",
     help: "Creates indexes on a collection.",
+    access: Access::Collection(&[Action::CreateIndex]),
     write: true,
     api_v1: true,
     on_collection: true,

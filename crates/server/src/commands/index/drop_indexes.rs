@@ -9,6 +9,7 @@ pub(in crate::commands) static DROP_INDEXES: Command = Command {
     name: "dropIndexes",
     aliases: &["deleteIndexes"],
     help: "Drops indexes of a collection.",
+    access: Access::Collection(&[Action::DropIndex]),
     write: true,
     api_v1: true,
     on_collection: true,

@@ -10,6 +10,7 @@ use crate::producer::Producer;
 pub(in crate::commands) static LIST_INDEXES: Command = Command {
     name: "listIndexes",
     help: "Lists the indexes of a collection.",
+    access: Access::By(access),
     api_v1: true,
     on_collection: true,
     run,
@@ -22,6 +23,13 @@ args! { "listIndexes" => Args {
     include_build_uuids: Option<bool>     = "includeBuildUUIDs",
     include_build_info:  Option<bool>     = "includeIndexBuildInfo",
 }}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    if let Some(collection) = crate::access::collection(req) {
+        return Ok(asking.on_collection(req.db, collection, Action::ListIndexes));
+    }
+    Ok(asking.on_cluster(Action::UseUUID) && asking.on_database(req.db, Action::ListIndexes))
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

@@ -10,6 +10,7 @@ pub(in crate::commands) static GET_LAST_ERROR: Command = Command {
     name: "getLastError",
     aliases: &["getlasterror"],
     help: "Outcome of the last legacy write of this connection.",
+    before_login: true,
     run,
     ..Command::ROW
 };
@@ -18,6 +19,7 @@ pub(in crate::commands) static GET_PREV_ERROR: Command = Command {
     name: "getPrevError",
     aliases: &["getpreverror"],
     help: "Outcome of the last legacy write that failed on this connection.",
+    before_login: true,
     run: previous,
     ..Command::ROW
 };

@@ -7,6 +7,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static APPEND_OPLOG_NOTE: Command = Command {
     name: "appendOplogNote",
     help: "Advances the time of the replica set.",
+    access: Access::Cluster(&[Action::AppendOplogNote]),
     admin_only: true,
     write: true,
     run,

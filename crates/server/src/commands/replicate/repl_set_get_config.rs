@@ -6,6 +6,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static REPL_SET_GET_CONFIG: Command = Command {
     name: "replSetGetConfig",
     help: "Configuration of the replica set; an error on a server without one.",
+    access: Access::Cluster(&[Action::ReplSetGetConfig]),
     admin_only: true,
     run,
     ..Command::ROW

@@ -8,6 +8,7 @@ use crate::replica::{Member, ReplicaSet, Role};
 pub(in crate::commands) static REPL_SET_GET_STATUS: Command = Command {
     name: "replSetGetStatus",
     help: "State of the replica set; an error on a server without one.",
+    access: Access::Cluster(&[Action::ReplSetGetStatus]),
     admin_only: true,
     run,
     ..Command::ROW

@@ -6,6 +6,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static REPL_SET_INITIATE: Command = Command {
     name: "replSetInitiate",
     help: "Makes a replica set; an error on a server not started for one.",
+    access: Access::Cluster(&[Action::ReplSetConfigure]),
     admin_only: true,
     run,
     ..Command::ROW

@@ -6,6 +6,7 @@ use crate::command::prelude::*;
 pub(in crate::commands) static REPL_SET_RECONFIG: Command = Command {
     name: "replSetReconfig",
     help: "Changes the configuration of the replica set.",
+    access: Access::Cluster(&[Action::ReplSetConfigure]),
     admin_only: true,
     run,
     ..Command::ROW

@@ -8,6 +8,7 @@ use crate::replica::Role;
 pub(in crate::commands) static REPL_SET_STEP_DOWN: Command = Command {
     name: "replSetStepDown",
     help: "Makes the primary a secondary for a time.",
+    access: Access::Cluster(&[Action::ReplSetStateChange]),
     admin_only: true,
     run,
     ..Command::ROW

@@ -8,6 +8,7 @@ use crate::numbered;
 pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
     name: "commitTransaction",
     help: "Commits a transaction of a session.",
+    access: Access::LoggedIn,
     admin_only: true,
     write: true,
     api_v1: true,
@@ -20,6 +21,7 @@ pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
 pub(in crate::commands) static ABORT_TRANSACTION: Command = Command {
     name: "abortTransaction",
     help: "Aborts a transaction of a session.",
+    access: Access::LoggedIn,
     admin_only: true,
     write: true,
     api_v1: true,

@@ -7,6 +7,7 @@ use crate::session::parse_lsid;
 pub(in crate::commands) static END_SESSIONS: Command = Command {
     name: "endSessions",
     help: "Ends logical sessions.",
+    before_login: true,
     api_v1: true,
     run,
     ..Command::ROW

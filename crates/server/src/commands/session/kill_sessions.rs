@@ -6,6 +6,7 @@ use crate::session::{SessionId, parse_lsid};
 pub(in crate::commands) static KILL_SESSIONS: Command = Command {
     name: "killSessions",
     help: "Ends sessions with their operations and cursors.",
+    access: Access::By(access),
     run: some,
     ..Command::ROW
 };
@@ -13,6 +14,7 @@ pub(in crate::commands) static KILL_SESSIONS: Command = Command {
 pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
     name: "killAllSessions",
     help: "Ends all sessions of users with their operations and cursors.",
+    access: Access::Cluster(&[Action::KillAnySession]),
     run: all,
     ..Command::ROW
 };
@@ -20,6 +22,7 @@ pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
 pub(in crate::commands) static KILL_ALL_SESSIONS_BY_PATTERN: Command = Command {
     name: "killAllSessionsByPattern",
     help: "Ends all sessions that fit a pattern with their operations and cursors.",
+    access: Access::Cluster(&[Action::KillAnySession]),
     run: by_pattern,
     ..Command::ROW
 };
@@ -35,6 +38,12 @@ args! { "killAllSessions" => AllArgs {
 args! { "killAllSessionsByPattern" => PatternArgs {
     patterns: Array<'a> = "killAllSessionsByPattern",
 }}
+
+/// An empty list means all sessions.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let all = Args::parse(req)?.sessions.is_empty();
+    Ok(!all || asking.on_cluster(Action::KillAnySession))
+}
 
 fn some(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;

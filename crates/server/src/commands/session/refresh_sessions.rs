@@ -7,6 +7,7 @@ use crate::session::parse_lsid;
 pub(in crate::commands) static REFRESH_SESSIONS: Command = Command {
     name: "refreshSessions",
     help: "Renews the last use of logical sessions.",
+    access: Access::LoggedIn,
     api_v1: true,
     run,
     ..Command::ROW

@@ -4,8 +4,13 @@ use crate::clock;
 use crate::command::prelude::*;
 use crate::limits::SESSION_TIMEOUT_MINUTES;
 
-pub(in crate::commands) static START_SESSION: Command =
-    Command { name: "startSession", help: "Starts a logical session.", run, ..Command::ROW };
+pub(in crate::commands) static START_SESSION: Command = Command {
+    name: "startSession",
+    help: "Starts a logical session.",
+    access: Access::LoggedIn,
+    run,
+    ..Command::ROW
+};
 
 args! { "startSession" => Args {
     start_session: Value<'a> = "startSession",

@@ -1,0 +1,173 @@
+//! Who may run a command: the `access` of its row against the privileges of the login.
+//!
+//! With authorization off nothing is looked at. With it on, a command that needs no login passes; any
+//! other one needs a login (or the localhost exception) and what its row asks for.
+
+use std::sync::{Arc, LazyLock};
+
+use nagi_bson::{DocBuf, Value};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use crate::auth::{Action, ActionSet, PrivilegeSet, Privileges, Resource, Target, User, login};
+use crate::connection::Connection;
+use crate::request::Request;
+use crate::server::Server;
+
+/// What a command needs. Commands that run before a login are not asked.
+pub(crate) enum Access {
+    /// The row has not said: nobody but `__system`. A test refuses such rows.
+    Undeclared,
+    /// A login; what more it needs the command finds out itself.
+    LoggedIn,
+    /// Actions on the cluster.
+    Cluster(&'static [Action]),
+    /// Actions on the database of the request.
+    Database(&'static [Action]),
+    /// Actions on the collection that the first field names.
+    Collection(&'static [Action]),
+    /// Depends on the arguments. Errors are those of the arguments.
+    By(fn(&Asking<'_>, &Request<'_>) -> Result<bool>),
+}
+
+/// Somebody who wants to do something.
+pub(crate) struct Asking<'c> {
+    pub(crate) server: &'c Server,
+    pub(crate) user: Option<&'c Arc<User>>,
+    set: &'c PrivilegeSet,
+}
+
+/// What the localhost exception allows: to make the first user or role.
+static FIRST_USER: LazyLock<PrivilegeSet> = LazyLock::new(|| {
+    let actions = [Action::CreateUser, Action::CreateRole, Action::GrantRole];
+    let on_admin = (Resource::on("admin", ""), ActionSet::of(&actions));
+    PrivilegeSet::new(&Privileges::from([on_admin]))
+});
+
+static NOTHING: LazyLock<PrivilegeSet> = LazyLock::new(PrivilegeSet::default);
+
+impl<'c> Asking<'c> {
+    /// The connection's user as it was resolved last.
+    pub(crate) fn new(connection: &'c Connection) -> Asking<'c> {
+        let user = connection.login.as_ref().map(|login| &login.user);
+        let set = user.map_or_else(|| &*NOTHING, |user| &user.set);
+        Asking { server: &connection.server, user, set }
+    }
+
+    /// Whether authorization is off, so that everything is allowed.
+    fn is_open(&self) -> bool {
+        !self.server.auth.is_enabled()
+    }
+
+    pub(crate) fn allows(&self, target: Target<'_>, action: Action) -> bool {
+        self.is_open() || self.set.allows(target, action)
+    }
+
+    pub(crate) fn on_cluster(&self, action: Action) -> bool {
+        self.allows(Target::Cluster, action)
+    }
+
+    pub(crate) fn on_database(&self, db: &str, action: Action) -> bool {
+        self.allows(Target::Database(db), action)
+    }
+
+    pub(crate) fn on_collection(&self, db: &str, collection: &str, action: Action) -> bool {
+        self.allows(Target::Collection(db, collection), action)
+    }
+
+    pub(crate) fn any_in_database(&self, db: &str) -> bool {
+        self.is_open() || self.set.any_in_database(db)
+    }
+
+    pub(crate) fn any_on_collection(&self, db: &str, collection: &str) -> bool {
+        self.is_open() || self.set.any_on_collection(db, collection)
+    }
+
+    /// Whether this is the user that a document names.
+    pub(crate) fn is_user(&self, name: &crate::auth::UserName) -> bool {
+        self.user.is_some_and(|user| user.name == *name)
+    }
+
+    /// Whether something of `owner` (nobody, if it was made without a login) is the asking one's own.
+    pub(crate) fn owns(&self, owner: Option<&crate::auth::UserName>) -> bool {
+        self.is_open() || self.user.map(|user| &user.name) == owner
+    }
+}
+
+/// Checks a request before it runs: 13 if it is not allowed.
+pub(crate) fn check(connection: &mut Connection, request: &Request<'_>) -> Result<()> {
+    if !connection.server.auth.is_enabled() {
+        return Ok(());
+    }
+    let server = connection.server.clone();
+    login::refresh(&server, connection)?;
+    if request.command.before_login {
+        return Ok(());
+    }
+    let mut asking = Asking::new(connection);
+    if asking.user.is_none() {
+        if !is_exempt(&server, connection)? {
+            bail!(Code::UNAUTHORIZED, "Command {} requires authentication", request.command.name);
+        }
+        asking.set = &FIRST_USER;
+    }
+    match permits(&asking, request)? {
+        true => Ok(()),
+        false => Err(refusal(request)),
+    }
+}
+
+/// The localhost exception: nobody is there yet, and the client is on this machine.
+fn is_exempt(server: &Server, connection: &Connection) -> Result<bool> {
+    let local =
+        connection.peer.unix_socket || connection.peer.ip().is_some_and(|ip| ip.is_loopback());
+    Ok(local
+        && server.params.bool("enableLocalhostAuthBypass")
+        && !server.auth.has_users(server)?)
+}
+
+/// Whether the asking one may run the request's command.
+pub(crate) fn permits(asking: &Asking<'_>, request: &Request<'_>) -> Result<bool> {
+    let all = |target: Target<'_>, actions: &[Action]| {
+        actions.iter().all(|action| asking.allows(target, *action))
+    };
+    Ok(match request.command.access {
+        Access::Undeclared => asking.on_cluster(Action::Internal),
+        Access::LoggedIn => asking.is_open() || asking.user.is_some(),
+        Access::Cluster(actions) => all(Target::Cluster, actions),
+        Access::Database(actions) => all(Target::Database(request.db), actions),
+        Access::Collection(actions) => match collection(request) {
+            Some(collection) => all(Target::Collection(request.db, collection), actions),
+            None => false,
+        },
+        Access::By(decide) => decide(asking, request)?,
+    })
+}
+
+/// The collection that the command's name, or else an alias, has as its value: as the commands
+/// read it that take their collection under several names.
+pub(crate) fn collection<'a>(request: &Request<'a>) -> Option<&'a str> {
+    let command = request.command;
+    let names = std::iter::once(&command.name).chain(command.aliases);
+    names.into_iter().find_map(|name| match request.body.get(name) {
+        Value::String(name) | Value::Symbol(name) => Some(name),
+        _ => None,
+    })
+}
+
+/// The error of a request that is not allowed. Shows it without secrets, cut if it is large.
+pub(crate) fn refusal(request: &Request<'_>) -> Error {
+    let shown = crate::op::printable(request.body, request.command.secret);
+    let shown = match shown.as_doc().element("$db") {
+        Some(_) => shown,
+        None => DocBuf::build(|doc| {
+            doc.extend(shown.as_doc());
+            doc.put("$db", request.db);
+        }),
+    };
+    err!(
+        Code::UNAUTHORIZED,
+        "not authorized on {} to execute command {}",
+        request.db,
+        shown.as_doc()
+    )
+}

@@ -1,0 +1,591 @@
+//! The built-in roles, one row each: what they grant, and which other roles they contain.
+//!
+//! `read`, `readWrite`, `dbAdmin`, `userAdmin` and `dbOwner` exist in every database and reach that
+//! one; the others exist in `admin` only.
+
+use super::action::Action::{self, *};
+use super::action::ActionSet;
+use super::privilege::{Privileges, Resource};
+
+/// Where a row grants something.
+enum On {
+    /// The normal collections of the role's database.
+    Database,
+    /// A collection of the role's database.
+    Collection(&'static str),
+    /// A collection of this name in every database.
+    EveryCollection(&'static str),
+    /// The normal collections of every database.
+    Everywhere,
+    /// A collection, or all normal ones of a database.
+    Exactly(&'static str, &'static str),
+    Cluster,
+    Anything,
+}
+
+type Grant = (On, &'static [Action]);
+
+/// A built-in role.
+pub(crate) struct BuiltinRole {
+    pub(crate) name: &'static str,
+    admin_only: bool,
+    grants: &'static [Grant],
+    /// Roles whose grants it has as well.
+    contains: &'static [&'static BuiltinRole],
+}
+
+const ADMIN: BuiltinRole = BuiltinRole { name: "", admin_only: true, grants: &[], contains: &[] };
+const ANY: BuiltinRole = BuiltinRole { admin_only: false, ..ADMIN };
+
+const READ_ACTIONS: &[Action] = &[
+    ChangeStream,
+    CollStats,
+    DbHash,
+    DbStats,
+    Find,
+    KillCursors,
+    ListCollections,
+    ListIndexes,
+    ListSearchIndexes,
+    PlanCacheRead,
+];
+const READ_WRITE_ACTIONS: &[Action] = &[
+    CleanupStructuredEncryptionData,
+    CompactStructuredEncryptionData,
+    ConvertToCapped,
+    CreateCollection,
+    CreateIndex,
+    CreateSearchIndexes,
+    DropCollection,
+    DropIndex,
+    DropSearchIndex,
+    Emptycapped,
+    Insert,
+    Remove,
+    RenameCollectionSameDB,
+    Update,
+    UpdateSearchIndex,
+];
+const DB_ADMIN_ACTIONS: &[Action] = &[
+    Analyze,
+    BypassDocumentValidation,
+    CollMod,
+    CollStats,
+    Compact,
+    ConvertToCapped,
+    CreateCollection,
+    CreateIndex,
+    CreateSearchIndexes,
+    DbStats,
+    DropCollection,
+    DropDatabase,
+    DropIndex,
+    DropSearchIndex,
+    EnableProfiler,
+    ListCollections,
+    ListIndexes,
+    ListSearchIndexes,
+    PlanCacheIndexFilter,
+    PlanCacheRead,
+    PlanCacheWrite,
+    ReIndex,
+    RenameCollectionSameDB,
+    StorageDetails,
+    UpdateSearchIndex,
+    Validate,
+];
+const PROFILE_ACTIONS: &[Action] = &[
+    ChangeStream,
+    CollStats,
+    ConvertToCapped,
+    CreateCollection,
+    DbHash,
+    DbStats,
+    DropCollection,
+    Find,
+    KillCursors,
+    ListCollections,
+    ListIndexes,
+    PlanCacheRead,
+];
+const USER_ADMIN_ACTIONS: &[Action] = &[
+    ChangeCustomData,
+    ChangePassword,
+    CreateRole,
+    CreateUser,
+    DropRole,
+    DropUser,
+    GrantRole,
+    RevokeRole,
+    SetAuthenticationRestriction,
+    ViewRole,
+    ViewUser,
+];
+const MONITOR_ACTIONS: &[Action] =
+    &[CollStats, DbStats, GetDatabaseVersion, GetShardVersion, IndexStats];
+const RESTORE_ACTIONS: &[Action] = &[
+    BypassDocumentValidation,
+    CollMod,
+    ConvertToCapped,
+    CreateCollection,
+    CreateIndex,
+    CreateSearchIndexes,
+    DropCollection,
+    DropDatabase,
+    Insert,
+];
+const RESTORE_USERS_ACTIONS: &[Action] = &[
+    ChangeCustomData,
+    ChangePassword,
+    CreateRole,
+    CreateUser,
+    DropRole,
+    DropUser,
+    GrantRole,
+    RevokeRole,
+    ViewRole,
+    ViewUser,
+];
+const RESTORE_SYSTEM_ACTIONS: &[Action] = &[
+    BypassDocumentValidation,
+    CollMod,
+    CreateCollection,
+    CreateIndex,
+    DropCollection,
+    Find,
+    Insert,
+    Remove,
+    Update,
+];
+const SHARD_ACTIONS: &[Action] = &[
+    AnalyzeShardKey,
+    ClearJumboFlag,
+    ConfigureQueryAnalyzer,
+    EnableSharding,
+    GetDatabaseVersion,
+    GetShardVersion,
+    MoveChunk,
+    MoveCollection,
+    RefineCollectionShardKey,
+    ReshardCollection,
+    SplitChunk,
+    SplitVector,
+];
+
+static BACKUP: BuiltinRole = BuiltinRole {
+    name: "backup",
+    grants: &[
+        (On::Anything, &[CollStats, ListCollections, ListIndexes, ListSearchIndexes]),
+        (
+            On::Cluster,
+            &[
+                AppendOplogNote,
+                BypassWriteBlockingMode,
+                GetParameter,
+                ListDatabases,
+                ServerStatus,
+                SetUserWriteBlockMode,
+            ],
+        ),
+        (On::Everywhere, &[Find]),
+        (On::EveryCollection("system.js"), &[Find]),
+        (On::EveryCollection("system.profile"), &[Find]),
+        (On::EveryCollection("system.views"), &[Find]),
+        (On::Exactly("admin", "mms.backup"), &[Insert, Update]),
+        (On::Exactly("admin", "system.backup_users"), &[Find]),
+        (On::Exactly("admin", "system.new_users"), &[Find]),
+        (On::Exactly("admin", "system.roles"), &[Find]),
+        (On::Exactly("admin", "system.users"), &[Find]),
+        (On::Exactly("admin", "system.version"), &[Find]),
+        (On::Exactly("config", ""), &[Find]),
+        (On::Exactly("config", "settings"), &[Find, Insert, Update]),
+        (On::Exactly("config", "system.preimages"), &[Find]),
+        (On::Exactly("local", ""), &[Find]),
+        (On::Exactly("local", "system.healthlog"), &[Find]),
+        (On::Exactly("local", "system.replset"), &[Find]),
+    ],
+    ..ADMIN
+};
+
+static CLUSTER_ADMIN: BuiltinRole = BuiltinRole {
+    name: "clusterAdmin",
+    grants: &[
+        (On::Everywhere, &[DropDatabase]),
+        (On::Exactly("config", ""), &[DropDatabase]),
+        (On::Exactly("local", ""), &[DropDatabase]),
+    ],
+    contains: &[&CLUSTER_MANAGER, &CLUSTER_MONITOR, &HOST_MANAGER],
+    ..ADMIN
+};
+
+static CLUSTER_MANAGER: BuiltinRole = BuiltinRole {
+    name: "clusterManager",
+    grants: &[
+        (
+            On::Cluster,
+            &[
+                AddShard,
+                AppendOplogNote,
+                ApplyOps,
+                CheckMetadataConsistency,
+                CleanupOrphaned,
+                FlushRouterConfig,
+                GetClusterParameter,
+                GetDefaultRWConcern,
+                ListSessions,
+                ListShards,
+                QuerySettings,
+                RemoveShard,
+                ReplSetConfigure,
+                ReplSetGetConfig,
+                ReplSetGetStatus,
+                ReplSetStateChange,
+                Resync,
+                SetClusterParameter,
+                SetDefaultRWConcern,
+                SetFeatureCompatibilityVersion,
+                SetFreeMonitoring,
+                ShardedDataDistribution,
+                TransitionFromDedicatedConfigServer,
+                TransitionToDedicatedConfigServer,
+            ],
+        ),
+        (On::Everywhere, SHARD_ACTIONS),
+        (
+            On::Exactly("config", ""),
+            &[
+                AnalyzeShardKey,
+                ClearJumboFlag,
+                EnableSharding,
+                Find,
+                Insert,
+                MoveChunk,
+                Remove,
+                SplitChunk,
+                SplitVector,
+                Update,
+            ],
+        ),
+        (On::Exactly("local", ""), &[EnableSharding, MoveChunk, SplitChunk, SplitVector]),
+        (On::Exactly("local", "system.replset"), &[Find]),
+    ],
+    ..ADMIN
+};
+
+static CLUSTER_MONITOR: BuiltinRole = BuiltinRole {
+    name: "clusterMonitor",
+    grants: &[
+        (
+            On::Cluster,
+            &[
+                CheckFreeMonitoringStatus,
+                ConnPoolStats,
+                GetClusterParameter,
+                GetCmdLineOpts,
+                GetDefaultRWConcern,
+                GetLog,
+                GetParameter,
+                GetShardMap,
+                HostInfo,
+                Inprog,
+                ListDatabases,
+                ListSessions,
+                ListShards,
+                Netstat,
+                OperationMetrics,
+                QueryStatsRead,
+                QueryStatsReadTransformed,
+                ReplSetGetConfig,
+                ReplSetGetStatus,
+                ServerStatus,
+                ShardingState,
+                Top,
+                UseUUID,
+            ],
+        ),
+        (On::Everywhere, MONITOR_ACTIONS),
+        (On::EveryCollection("system.profile"), &[Find]),
+        (
+            On::Exactly("config", ""),
+            &[
+                CollStats,
+                DbHash,
+                DbStats,
+                Find,
+                GetDatabaseVersion,
+                GetShardVersion,
+                IndexStats,
+                KillCursors,
+                ListCollections,
+                ListIndexes,
+                PlanCacheRead,
+            ],
+        ),
+        (On::Exactly("local", ""), MONITOR_ACTIONS),
+        (On::Exactly("local", "oplog.rs"), &[Find]),
+        (On::Exactly("local", "replset.election"), &[Find]),
+        (On::Exactly("local", "replset.minvalid"), &[Find]),
+        (On::Exactly("local", "system.replset"), &[Find]),
+    ],
+    ..ADMIN
+};
+
+static DB_ADMIN: BuiltinRole = BuiltinRole {
+    name: "dbAdmin",
+    grants: &[
+        (On::Database, DB_ADMIN_ACTIONS),
+        (On::Collection("system.profile"), PROFILE_ACTIONS),
+    ],
+    ..ANY
+};
+
+static DB_ADMIN_ANY_DATABASE: BuiltinRole = BuiltinRole {
+    name: "dbAdminAnyDatabase",
+    grants: &[
+        (On::Cluster, &[ApplicationMessage, ListDatabases]),
+        (On::Everywhere, DB_ADMIN_ACTIONS),
+        (On::EveryCollection("system.profile"), PROFILE_ACTIONS),
+    ],
+    ..ADMIN
+};
+
+static DB_OWNER: BuiltinRole =
+    BuiltinRole { name: "dbOwner", contains: &[&DB_ADMIN, &READ_WRITE, &USER_ADMIN], ..ANY };
+
+static DIRECT_SHARD_OPERATIONS: BuiltinRole = BuiltinRole {
+    name: "directShardOperations",
+    grants: &[(On::Cluster, &[IssueDirectShardOperations])],
+    ..ADMIN
+};
+
+static ENABLE_SHARDING: BuiltinRole =
+    BuiltinRole { name: "enableSharding", grants: &[(On::Everywhere, SHARD_ACTIONS)], ..ADMIN };
+
+static HOST_MANAGER: BuiltinRole = BuiltinRole {
+    name: "hostManager",
+    grants: &[
+        (
+            On::Cluster,
+            &[
+                ApplicationMessage,
+                CloseAllDatabases,
+                ConnPoolSync,
+                CpuProfiler,
+                DropConnections,
+                FlushRouterConfig,
+                Fsync,
+                FsyncUnlock,
+                GetDefaultRWConcern,
+                InvalidateUserCache,
+                KillAnyCursor,
+                KillAnySession,
+                Killop,
+                LogRotate,
+                OidReset,
+                ReplSetResizeOplog,
+                Resync,
+                RotateCertificates,
+                SetParameter,
+                Shutdown,
+                Touch,
+                TrafficRecord,
+                Unlock,
+            ],
+        ),
+        (On::Everywhere, &[KillCursors]),
+    ],
+    ..ADMIN
+};
+
+static READ: BuiltinRole = BuiltinRole {
+    name: "read",
+    grants: &[(On::Database, READ_ACTIONS), (On::Collection("system.js"), READ_ACTIONS)],
+    ..ANY
+};
+
+static READ_ANY_DATABASE: BuiltinRole = BuiltinRole {
+    name: "readAnyDatabase",
+    grants: &[
+        (On::Cluster, &[ListDatabases]),
+        (On::Everywhere, READ_ACTIONS),
+        (On::EveryCollection("system.js"), READ_ACTIONS),
+    ],
+    ..ADMIN
+};
+
+static READ_WRITE: BuiltinRole = BuiltinRole {
+    name: "readWrite",
+    grants: &[
+        (On::Database, READ_WRITE_ACTIONS),
+        (On::Collection("system.js"), READ_WRITE_ACTIONS),
+    ],
+    contains: &[&READ],
+    ..ANY
+};
+
+static READ_WRITE_ANY_DATABASE: BuiltinRole = BuiltinRole {
+    name: "readWriteAnyDatabase",
+    grants: &[
+        (On::Everywhere, READ_WRITE_ACTIONS),
+        (On::EveryCollection("system.js"), READ_WRITE_ACTIONS),
+    ],
+    contains: &[&READ_ANY_DATABASE],
+    ..ADMIN
+};
+
+static RESTORE: BuiltinRole = BuiltinRole {
+    name: "restore",
+    grants: &[
+        (On::Anything, &[ListCollections]),
+        (On::Cluster, &[BypassWriteBlockingMode, ForceUUID, GetParameter, UseUUID]),
+        (On::Everywhere, RESTORE_ACTIONS),
+        (On::Everywhere, RESTORE_USERS_ACTIONS),
+        (On::EveryCollection("system.js"), RESTORE_ACTIONS),
+        (On::EveryCollection("system.views"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("admin", "system.backup_users"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("admin", "system.new_users"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("admin", "system.roles"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("admin", "system.users"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("admin", "system.version"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("admin", "temproles"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("admin", "tempusers"), RESTORE_SYSTEM_ACTIONS),
+        (On::Exactly("config", ""), RESTORE_ACTIONS),
+        (On::Exactly("config", ""), RESTORE_USERS_ACTIONS),
+        (On::Exactly("local", ""), RESTORE_ACTIONS),
+        (On::Exactly("local", ""), RESTORE_USERS_ACTIONS),
+    ],
+    ..ADMIN
+};
+
+static ROOT: BuiltinRole = BuiltinRole {
+    name: "root",
+    grants: &[(On::Anything, &[Validate])],
+    contains: &[
+        &BACKUP,
+        &CLUSTER_ADMIN,
+        &DB_ADMIN_ANY_DATABASE,
+        &READ_WRITE_ANY_DATABASE,
+        &RESTORE,
+        &USER_ADMIN_ANY_DATABASE,
+    ],
+    ..ADMIN
+};
+
+static USER_ADMIN: BuiltinRole =
+    BuiltinRole { name: "userAdmin", grants: &[(On::Database, USER_ADMIN_ACTIONS)], ..ANY };
+
+static USER_ADMIN_ANY_DATABASE: BuiltinRole = BuiltinRole {
+    name: "userAdminAnyDatabase",
+    grants: &[
+        (On::Cluster, &[AuthSchemaUpgrade, InvalidateUserCache, ListDatabases, ViewUser]),
+        (On::Everywhere, USER_ADMIN_ACTIONS),
+        (On::Exactly("admin", "system.backup_users"), READ_ACTIONS),
+        (On::Exactly("admin", "system.new_users"), READ_ACTIONS),
+        (On::Exactly("admin", "system.roles"), READ_ACTIONS),
+        (On::Exactly("admin", "system.users"), READ_ACTIONS),
+        (On::Exactly("admin", "system.version"), READ_ACTIONS),
+        (On::Exactly("config", ""), USER_ADMIN_ACTIONS),
+        (On::Exactly("local", ""), USER_ADMIN_ACTIONS),
+    ],
+    ..ADMIN
+};
+
+static SYSTEM: BuiltinRole =
+    BuiltinRole { name: "__system", grants: &[(On::Anything, &[AnyAction])], ..ADMIN };
+
+/// All built-in roles, sorted by name.
+pub(crate) static ROLES: &[&BuiltinRole] = &[
+    &SYSTEM,
+    &BACKUP,
+    &CLUSTER_ADMIN,
+    &CLUSTER_MANAGER,
+    &CLUSTER_MONITOR,
+    &DB_ADMIN,
+    &DB_ADMIN_ANY_DATABASE,
+    &DB_OWNER,
+    &DIRECT_SHARD_OPERATIONS,
+    &ENABLE_SHARDING,
+    &HOST_MANAGER,
+    &READ,
+    &READ_ANY_DATABASE,
+    &READ_WRITE,
+    &READ_WRITE_ANY_DATABASE,
+    &RESTORE,
+    &ROOT,
+    &USER_ADMIN,
+    &USER_ADMIN_ANY_DATABASE,
+];
+
+/// The built-in role of that name in a database.
+pub(crate) fn find(name: &str, db: &str) -> Option<&'static BuiltinRole> {
+    let at = ROLES.binary_search_by(|row| row.name.cmp(name)).ok()?;
+    Some(ROLES[at]).filter(|role| role.is_in(db))
+}
+
+impl BuiltinRole {
+    /// Whether the role exists in a database.
+    pub(crate) fn is_in(&self, db: &str) -> bool {
+        !self.admin_only || db == "admin"
+    }
+
+    /// Adds what the role of database `db` grants.
+    pub(crate) fn grant(&self, db: &str, privileges: &mut Privileges) {
+        for (on, actions) in self.grants {
+            let resource = match on {
+                On::Database => Resource::on(db, ""),
+                On::Collection(name) => Resource::on(db, name),
+                On::EveryCollection(name) => Resource::on("", name),
+                On::Everywhere => Resource::on("", ""),
+                On::Exactly(db, name) => Resource::on(db, name),
+                On::Cluster => Resource::Cluster,
+                On::Anything => Resource::Any,
+            };
+            privileges.entry(resource).or_default().add(ActionSet::of(actions));
+        }
+        self.contains.iter().for_each(|role| role.grant(db, privileges));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::privilege::{PrivilegeSet, Target};
+    use super::*;
+
+    fn set(name: &str, db: &str) -> PrivilegeSet {
+        let mut privileges = Privileges::new();
+        find(name, db).unwrap().grant(db, &mut privileges);
+        PrivilegeSet::new(&privileges)
+    }
+
+    #[test]
+    fn rows_are_sorted() {
+        assert!(ROLES.is_sorted_by(|a, b| a.name < b.name));
+        assert!(find("root", "test").is_none() && find("nope", "admin").is_none());
+    }
+
+    #[test]
+    fn each_role_reaches_its_own() {
+        let on = Target::Collection;
+        let read = set("read", "shop");
+        assert!(read.allows(on("shop", "c"), Find) && !read.allows(on("shop", "c"), Insert));
+        assert!(!read.allows(on("other", "c"), Find));
+        assert!(!read.allows(on("shop", "system.profile"), Find));
+        let owner = set("dbOwner", "shop");
+        assert!(owner.allows(on("shop", "c"), Insert));
+        assert!(owner.allows(Target::Database("shop"), CreateUser));
+        assert!(!owner.allows(Target::Cluster, Shutdown));
+        let admin = set("dbAdmin", "shop");
+        assert!(admin.allows(on("shop", "c"), CollMod) && !admin.allows(on("shop", "c"), Find));
+        assert!(admin.allows(on("shop", "system.profile"), Find));
+        let monitor = set("clusterMonitor", "admin");
+        assert!(monitor.allows(Target::Cluster, ServerStatus));
+        assert!(!monitor.allows(on("shop", "c"), Find));
+        let root = set("root", "admin");
+        for action in [Find, Insert, DropDatabase, CreateUser, Validate, CollMod] {
+            assert!(root.allows(on("shop", "c"), action), "{}", action.name());
+        }
+        assert!(root.allows(Target::Cluster, Shutdown) && !root.allows(Target::Cluster, Internal));
+        assert!(root.allows(on("admin", "system.users"), Find));
+        assert!(set("__system", "admin").allows(Target::Cluster, Internal));
+    }
+}

@@ -1,0 +1,151 @@
+//! The documents of users and roles in `admin.system.users` and `admin.system.roles`.
+//!
+//! They are ordinary documents of ordinary collections in MongoDB's shapes, so tools that copy them
+//! do so. Every change is on disk before its command answers.
+
+use nagi_bson::{Doc, DocBuf, Value};
+use nagi_error::{Error, Result};
+use nagi_store::{Durability, Namespace, Store, WriteOptions, WriteTxn};
+
+/// The two collections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Users,
+    Roles,
+}
+
+/// Version of the documents' shape, in `admin.system.version` and a parameter.
+pub(crate) const SCHEMA_VERSION: i32 = 5;
+
+impl Kind {
+    pub(crate) fn namespace(self) -> Namespace {
+        admin(match self {
+            Kind::Users => "system.users",
+            Kind::Roles => "system.roles",
+        })
+    }
+}
+
+fn admin(collection: &str) -> Namespace {
+    Namespace::new("admin", collection).expect("a fixed name that is allowed")
+}
+
+/// The document with that `_id`. Two gets.
+pub(crate) fn read(store: &Store, kind: Kind, id: &str) -> Result<Option<DocBuf>> {
+    let Some(collection) = store.collection(&kind.namespace()) else { return Ok(None) };
+    let mut buffer = Vec::new();
+    let found = store.find_by_id(&collection, Value::String(id), &mut buffer)?;
+    Ok(found.map(|doc| doc.to_buf()))
+}
+
+/// Shows every document to `visit` until it says false.
+pub(crate) fn each(
+    store: &Store,
+    kind: Kind,
+    visit: &mut dyn FnMut(Doc<'_>) -> Result<bool>,
+) -> Result<()> {
+    let Some(collection) = store.collection(&kind.namespace()) else { return Ok(()) };
+    let snapshot = store.snapshot()?;
+    let mut cursor = snapshot.reader().scan(&collection, true)?;
+    while cursor.advance()? && visit(cursor.doc())? {}
+    Ok(())
+}
+
+const OPTIONS: WriteOptions<'static> = WriteOptions {
+    durability: Durability::Synced,
+    interrupt: None,
+    bypass_validation: true,
+    keep_empty_timestamps: true,
+};
+
+/// Adds a document; `exists` makes the error if there is one with its `_id`.
+pub(crate) fn insert(
+    store: &Store,
+    kind: Kind,
+    doc: Doc<'_>,
+    exists: &dyn Fn() -> Error,
+) -> Result<()> {
+    let (users, version) = (kind.namespace(), admin("system.version"));
+    loop {
+        store.collection_or_create(&users)?;
+        store.collection_or_create(&version)?;
+        let written = store.write(OPTIONS, &mut |txn| {
+            let (Some(users), Some(version)) = (txn.collection(&users), txn.collection(&version))
+            else {
+                return Ok(false);
+            };
+            if txn.reader().find_id(&users, doc.get("_id"))?.is_some() {
+                return Err(exists());
+            }
+            if txn.reader().find_id(&version, Value::String("authSchema"))?.is_none() {
+                let schema =
+                    nagi_bson::doc! { "_id": "authSchema", "currentVersion": SCHEMA_VERSION };
+                txn.insert(&version, schema.as_doc())?;
+            }
+            txn.insert(&users, doc)?;
+            Ok(true)
+        });
+        match written {
+            // Somebody created it at the same moment.
+            Err(error) if error.code() == nagi_error::Code::DUPLICATE_KEY => return Err(exists()),
+            Err(error) => return Err(error),
+            Ok(true) => return Ok(()),
+            // A collection was dropped in between.
+            Ok(false) => {}
+        }
+    }
+}
+
+/// Replaces the document with that `_id` by what `change` makes of it; false if there is none.
+pub(crate) fn replace(
+    store: &Store,
+    kind: Kind,
+    id: &str,
+    change: &mut dyn FnMut(Doc<'_>) -> Result<DocBuf>,
+) -> Result<bool> {
+    store.write(OPTIONS, &mut |txn| {
+        let Some((record, old)) = locked(txn, kind, id)? else { return Ok(false) };
+        let new = change(old.as_doc())?;
+        let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(false) };
+        txn.update(&collection, record, old.as_doc(), new.as_doc())?;
+        Ok(true)
+    })
+}
+
+/// Removes the document with that `_id`; false if there is none.
+pub(crate) fn remove(store: &Store, kind: Kind, id: &str) -> Result<bool> {
+    store.write(OPTIONS, &mut |txn| {
+        let Some((record, old)) = locked(txn, kind, id)? else { return Ok(false) };
+        let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(false) };
+        txn.delete(&collection, record, old.as_doc())?;
+        Ok(true)
+    })
+}
+
+type Found = (nagi_store::RecordId, DocBuf);
+
+/// A document that nobody else changes until the transaction ends.
+fn locked(txn: &mut WriteTxn<'_>, kind: Kind, id: &str) -> Result<Option<Found>> {
+    let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(None) };
+    let Some(record) = txn.reader().find_id(&collection, Value::String(id))? else {
+        return Ok(None);
+    };
+    txn.lock(&collection, record)?;
+    let mut buffer = Vec::new();
+    let doc = txn.reader().record(&collection, record, &mut buffer)?.map(|doc| doc.to_buf());
+    Ok(doc.map(|doc| (record, doc)))
+}
+
+/// `_id`s of the documents whose `db` is this one.
+pub(crate) fn ids_in_database(store: &Store, kind: Kind, db: &str) -> Result<Vec<String>> {
+    let mut ids = Vec::new();
+    each(store, kind, &mut |doc| {
+        if let (Some(owner), Some(id)) = (doc.get("db").as_str(), doc.get("_id").as_str())
+            && owner == db
+        {
+            ids.push(id.to_owned());
+        }
+        Ok(true)
+    })?;
+    Ok(ids)
+}

@@ -1,0 +1,152 @@
+//! `authenticationRestrictions`: the networks from which, and to which, a login is allowed.
+//!
+//! A list of restrictions holds if one of them does; a restriction holds if the client's address is in
+//! one of `clientSource` and the server's in one of `serverAddress`, each where it is given.
+
+use std::net::IpAddr;
+
+use nagi_bson::{Array, Value};
+use nagi_error::{Code, Result, bail, err};
+
+/// A list of alternatives; one has to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Restrictions(Vec<Restriction>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Restriction {
+    clients: Vec<Network>,
+    servers: Vec<Network>,
+}
+
+/// An address and how many of its first bits count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Network> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        Some(Network { address, bits: bits.unwrap_or(most) }).filter(|n| n.bits <= most)
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        let kept = |all: u128, width: u32| {
+            let dropped = width - self.bits;
+            if dropped >= 128 { 0 } else { all >> dropped }
+        };
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(given)) => {
+                kept(u32::from(own).into(), 32) == kept(u32::from(given).into(), 32)
+            }
+            (IpAddr::V6(own), IpAddr::V6(given)) => {
+                kept(own.into(), 128) == kept(given.into(), 128)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Restrictions {
+    /// Reads `[{clientSource: [...], serverAddress: [...]}, ...]`.
+    pub(crate) fn parse(list: Array<'_>) -> Result<Restrictions> {
+        let mut all = Vec::new();
+        for value in list.iter() {
+            let Value::Doc(doc) = value else {
+                bail!(
+                    Code::UNSUPPORTED_FORMAT,
+                    "'authenticationRestrictions' array sub-documents must be address restriction \
+                     objects"
+                );
+            };
+            let mut one = Restriction::default();
+            for element in doc {
+                let networks = match element.name() {
+                    "clientSource" => &mut one.clients,
+                    "serverAddress" => &mut one.servers,
+                    other => bail!(
+                        Code::UNSUPPORTED_FORMAT,
+                        "unrecognized field '{other}' in authentication restriction"
+                    ),
+                };
+                *networks = parse_networks(element.name(), element.value())?;
+            }
+            if doc.is_empty() {
+                bail!(Code::BAD_VALUE, "authentication restriction must not be empty");
+            }
+            all.push(one);
+        }
+        Ok(Restrictions(all))
+    }
+
+    /// Whether a login is allowed. An address that is not known is in no network.
+    pub(crate) fn allow(&self, client: Option<IpAddr>, server: Option<IpAddr>) -> bool {
+        let within = |networks: &[Network], address: Option<IpAddr>| {
+            networks.is_empty()
+                || address.is_some_and(|address| networks.iter().any(|n| n.contains(address)))
+        };
+        self.0.is_empty()
+            || self.0.iter().any(|one| within(&one.clients, client) && within(&one.servers, server))
+    }
+}
+
+fn parse_networks(field: &str, value: Value<'_>) -> Result<Vec<Network>> {
+    let wrong = || err!(Code::TYPE_MISMATCH, "'{field}' must be a string or an array of strings");
+    let parse = |value: Value<'_>| {
+        let text = value.as_str().ok_or_else(wrong)?;
+        Network::parse(text)
+            .ok_or_else(|| err!(Code::BAD_VALUE, "'{text}' is not an address or a CIDR range"))
+    };
+    match value {
+        Value::Array(list) if !list.is_empty() => list.iter().map(parse).collect(),
+        Value::String(_) => Ok(vec![parse(value)?]),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::json;
+
+    use super::*;
+
+    fn allows(list: &str, client: &str) -> bool {
+        let doc = json::parse(&format!("{{r: {list}}}")).unwrap();
+        let restrictions = Restrictions::parse(doc.get("r").as_array().unwrap()).unwrap();
+        restrictions.allow(client.parse().ok(), "127.0.0.1".parse().ok())
+    }
+
+    #[test]
+    fn compares_prefixes() {
+        assert!(allows("[]", "1.2.3.4"));
+        assert!(allows("[{clientSource: ['10.0.0.0/8']}]", "10.9.8.7"));
+        assert!(!allows("[{clientSource: ['10.0.0.0/8']}]", "11.0.0.1"));
+        assert!(allows("[{clientSource: ['10.0.0.0/8', '::1']}]", "::1"));
+        assert!(allows("[{clientSource: ['0.0.0.0/0']}]", "200.1.1.1"));
+        assert!(!allows("[{clientSource: ['0.0.0.0/0'], serverAddress: ['10.1.1.1']}]", "1.1.1.1"));
+        assert!(allows("[{clientSource: '1.1.1.2'}, {clientSource: '1.1.1.1'}]", "1.1.1.1"));
+        assert!(!allows("[{clientSource: ['127.0.0.1']}]", "anonymous unix socket"));
+    }
+
+    #[test]
+    fn refuses_what_is_no_network() {
+        for text in [
+            "[1]",
+            "[{}]",
+            "[{x: 1}]",
+            "[{clientSource: ['x']}]",
+            "[{clientSource: []}]",
+            "[{clientSource: ['1.1.1.1/33']}]",
+            "[{clientSource: 1}]",
+        ] {
+            let doc = json::parse(&format!("{{r: {text}}}")).unwrap();
+            assert!(Restrictions::parse(doc.get("r").as_array().unwrap()).is_err(), "{text}");
+        }
+    }
+}

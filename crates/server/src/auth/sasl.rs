@@ -1,0 +1,241 @@
+//! One SASL conversation: SCRAM's messages, step by step.
+//!
+//!   client-first  "n,,n=user,r=nonce"        -> server-first "r=noncemore,s=salt,i=count"
+//!   client-final  "c=biws,r=noncemore,p=..." -> server-final "v=signature"
+//!   (empty)                                  -> (empty), unless the client skips that exchange
+//!
+//! What is wrong with a message or a password is for the log only; the client hears "Authentication
+//! failed.". For a user that is not there a credential is made up, so that neither the replies nor
+//! their time say so.
+
+use nagi_bson::json::{base64_decode, base64_encode};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use super::names::UserName;
+use super::scram::{Credential, Mechanism};
+use super::users;
+use crate::server::{Server, random_bytes};
+
+/// Longest message of a client; names and nonces are short.
+const PAYLOAD_BYTES_MAX: usize = 8 * 1024;
+
+/// A conversation between its start and its end.
+pub(crate) struct Conversation {
+    pub(crate) mechanism: Mechanism,
+    pub(crate) speculative: bool,
+    /// The user, once the first message has named it.
+    pub(crate) user: Option<UserName>,
+    db: Box<str>,
+    skip_empty_exchange: bool,
+    step: Step,
+}
+
+enum Step {
+    First,
+    Final(Box<Challenge>),
+    /// The password was right; the client's empty message is to come.
+    Empty,
+}
+
+/// What the server-first message has said.
+struct Challenge {
+    /// The GS2 header in base64, as the client must repeat it.
+    channel: String,
+    nonce: String,
+    /// `client-first-bare "," server-first ","`.
+    message: String,
+    /// False: there is no such user, and the credential is made up.
+    known: bool,
+    credential: Credential,
+}
+
+/// A step's outcome.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) payload: Vec<u8>,
+    pub(crate) done: bool,
+}
+
+fn failed(reason: &str) -> Error {
+    err!(Code::AUTHENTICATION_FAILED, "{reason}")
+}
+
+impl Conversation {
+    pub(crate) fn new(mechanism: Mechanism, db: &str, skip_empty_exchange: bool) -> Conversation {
+        Conversation {
+            mechanism,
+            speculative: false,
+            user: None,
+            db: db.into(),
+            skip_empty_exchange,
+            step: Step::First,
+        }
+    }
+
+    /// The next message of the client. An error ends the conversation; its text is for the log.
+    pub(crate) fn step(&mut self, server: &Server, payload: &[u8]) -> Result<Answer> {
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(failed("SCRAM message is too long"));
+        }
+        match std::mem::replace(&mut self.step, Step::Empty) {
+            Step::First => self.first(server, text(payload)?),
+            Step::Final(challenge) => self.last(&challenge, text(payload)?),
+            Step::Empty if payload.is_empty() => Ok(Answer { payload: Vec::new(), done: true }),
+            Step::Empty => Err(failed("Unexpected payload after the SCRAM conversation")),
+        }
+    }
+
+    fn first(&mut self, server: &Server, message: &str) -> Result<Answer> {
+        let first = ClientFirst::parse(message)?;
+        let user = UserName::new(&first.user, &self.db);
+        self.user = Some(user.clone());
+        let stored = users::credential(server, &user, self.mechanism)?;
+        let known = stored.is_some();
+        let credential = stored.unwrap_or_else(|| made_up(server, self.mechanism, &user));
+        let mut nonce = first.nonce.to_owned();
+        base64_encode(&mut nonce, &[random_bytes(), random_bytes()].concat()[..24]);
+        let mut reply = format!("r={nonce},s=");
+        base64_encode(&mut reply, &credential.salt);
+        reply.push_str(&format!(",i={}", credential.iteration_count));
+        let mut channel = String::new();
+        base64_encode(&mut channel, first.header.as_bytes());
+        let message = format!("{},{reply},", first.bare);
+        self.step = Step::Final(Box::new(Challenge { channel, nonce, message, known, credential }));
+        Ok(Answer { payload: reply.into_bytes(), done: false })
+    }
+
+    fn last(&mut self, challenge: &Challenge, message: &str) -> Result<Answer> {
+        let (without_proof, proof) = message
+            .rsplit_once(",p=")
+            .ok_or_else(|| failed("Incorrect SCRAM client-final message: no proof"))?;
+        let mut parts = without_proof.split(',');
+        let channel = parts.next().and_then(|part| part.strip_prefix("c="));
+        let nonce = parts.next().and_then(|part| part.strip_prefix("r="));
+        if channel != Some(&challenge.channel) {
+            return Err(failed("Incorrect SCRAM channel binding"));
+        }
+        if nonce != Some(&challenge.nonce) {
+            return Err(failed("Unmatched SCRAM nonce received from client in second step"));
+        }
+        let proof = base64_decode(proof)
+            .ok_or_else(|| failed("Incorrect SCRAM client proof: no base64"))?;
+        let mut signed = challenge.message.clone();
+        signed.push_str(without_proof);
+        let right = self.mechanism.verify(&challenge.credential, signed.as_bytes(), &proof);
+        if !right || !challenge.known {
+            return Err(failed(match challenge.known {
+                true => "SCRAM authentication failed, storedKey mismatch",
+                false => "UserNotFound: Could not find the user",
+            }));
+        }
+        let signature = self.mechanism.hmac(&challenge.credential.server_key, signed.as_bytes());
+        let mut reply = "v=".to_owned();
+        base64_encode(&mut reply, &signature);
+        Ok(Answer { payload: reply.into_bytes(), done: self.skip_empty_exchange })
+    }
+}
+
+fn text(payload: &[u8]) -> Result<&str> {
+    std::str::from_utf8(payload).map_err(|_| failed("SCRAM message is not UTF-8"))
+}
+
+/// The credential of a user that is not there: the same salt each time, a password nobody has.
+fn made_up(server: &Server, mechanism: Mechanism, user: &UserName) -> Credential {
+    let secret = server.auth.secret();
+    let mut salt = mechanism.hmac(secret, user.id().as_bytes());
+    let stored_key = mechanism.hmac(secret, &salt);
+    salt.truncate(mechanism.salt_bytes());
+    let count = server.params.int(mechanism.iterations_parameter());
+    Credential {
+        iteration_count: u32::try_from(count).unwrap_or(u32::MAX),
+        salt,
+        server_key: stored_key.clone(),
+        stored_key,
+    }
+}
+
+/// A client-first message in its parts.
+struct ClientFirst<'m> {
+    /// `n,,` or `n,a=user,`.
+    header: &'m str,
+    bare: &'m str,
+    user: String,
+    nonce: &'m str,
+}
+
+impl<'m> ClientFirst<'m> {
+    fn parse(message: &'m str) -> Result<ClientFirst<'m>> {
+        let mut commas = message.match_indices(',').map(|(at, _)| at);
+        let (Some(_), Some(second)) = (commas.next(), commas.next()) else {
+            bail!(Code::AUTHENTICATION_FAILED, "Incorrect number of arguments for SCRAM message");
+        };
+        let (header, bare) = message.split_at(second + 1);
+        let mut gs2 = header.split(',');
+        match gs2.next() {
+            Some("n") => {}
+            Some(flag) if flag.starts_with("p=") => {
+                return Err(failed("Server does not support channel binding"));
+            }
+            _ => return Err(failed("Incorrect SCRAM client message prefix")),
+        }
+        let identity = gs2.next().unwrap_or("");
+        let mut fields = bare.split(',');
+        let user = fields.next().and_then(|field| field.strip_prefix("n="));
+        let nonce = fields.next().and_then(|field| field.strip_prefix("r="));
+        let (Some(user), Some(nonce)) = (user, nonce) else {
+            bail!(Code::AUTHENTICATION_FAILED, "Invalid SCRAM user name or client nonce");
+        };
+        if user.is_empty() || nonce.is_empty() {
+            return Err(failed("Empty SCRAM user name or client nonce"));
+        }
+        if !identity.is_empty() && identity.strip_prefix("a=") != Some(user) {
+            return Err(failed("SCRAM user name does not match the authorization identity"));
+        }
+        Ok(ClientFirst { header, bare, user: unescape(user)?, nonce })
+    }
+}
+
+/// `=2C` is a comma, `=3D` an equals sign; no other `=` may stand in a name.
+fn unescape(name: &str) -> Result<String> {
+    let mut parts = name.split('=');
+    let mut out = parts.next().unwrap_or("").to_owned();
+    for part in parts {
+        let (sign, rest) = match part.as_bytes() {
+            [b'2', b'C', ..] => (',', &part[2..]),
+            [b'3', b'D', ..] => ('=', &part[2..]),
+            _ => return Err(failed("Invalid escape in a SCRAM user name")),
+        };
+        out.push(sign);
+        out.push_str(rest);
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_client_first() {
+        let first = ClientFirst::parse("n,,n=a=2Cb=3Dc,r=xyz").unwrap();
+        assert_eq!((first.header, first.nonce), ("n,,", "xyz"));
+        assert_eq!((first.user.as_str(), first.bare), ("a,b=c", "n=a=2Cb=3Dc,r=xyz"));
+        assert!(ClientFirst::parse("n,a=u,n=u,r=x").is_ok());
+        for bad in [
+            "",
+            "n",
+            "n,,",
+            "n,,n=u",
+            "n,,n=,r=x",
+            "n,,n=u,r=",
+            "p=tls-unique,,n=u,r=x",
+            "y,,n=u,r=x",
+            "n,a=v,n=u,r=x",
+            "n,,n=a=2D,r=x",
+            "n,,n=a=,r=x",
+            "n,,m=1,n=u,r=x",
+        ] {
+            assert!(ClientFirst::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

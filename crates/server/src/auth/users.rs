@@ -1,0 +1,181 @@
+//! Users: their documents, their credentials, and what they resolve to.
+
+use nagi_bson::{Array, Binary, Doc, DocBuf, DocWriter, Value, json};
+use nagi_error::{Code, Error, Result, bail, err};
+use nagi_store::Store;
+
+use super::documents::{self, Kind};
+use super::names::{self, RoleName, UserName};
+use super::privilege::PrivilegeSet;
+use super::restrictions::Restrictions;
+use super::roles::{self, Closure};
+use super::scram::{Credential, MECHANISMS, Mechanism};
+use crate::server::{Server, random_bytes};
+
+/// A user as connections hold it.
+pub(crate) struct User {
+    pub(crate) name: UserName,
+    /// The UUID of its document: a user made anew is another one.
+    pub(crate) id: Option<[u8; 16]>,
+    /// Its roles and all that those contain.
+    pub(crate) closure: Closure,
+    pub(crate) set: PrivilegeSet,
+    /// From where it may log in: its own restrictions and those of its roles.
+    pub(crate) restrictions: Vec<Restrictions>,
+}
+
+/// The error of a user that is not there.
+pub(crate) fn not_found(name: &UserName) -> Error {
+    err!(Code::USER_NOT_FOUND, "User '{name}' not found")
+}
+
+/// Reads a user's document and everything its roles come to.
+pub(crate) fn resolve(store: &Store, name: &UserName) -> Result<Option<User>> {
+    let Some(doc) = documents::read(store, Kind::Users, &name.id())? else { return Ok(None) };
+    let doc = doc.as_doc();
+    let closure = roles::closure(store, &roles_of(doc)?)?;
+    let id = match doc.get("userId") {
+        Value::Binary(Binary { subtype: 4, bytes }) => bytes.try_into().ok(),
+        _ => None,
+    };
+    let mut restrictions = closure.restrictions.clone();
+    if let Value::Array(own) = doc.get("authenticationRestrictions") {
+        restrictions.push(Restrictions::parse(own)?);
+    }
+    let set = PrivilegeSet::new(&closure.privileges);
+    Ok(Some(User { name: name.clone(), id, closure, set, restrictions }))
+}
+
+/// The roles that a user's or role's document names.
+pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
+    match doc.get("roles") {
+        Value::Array(roles) => names::parse_roles(roles, ""),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The credential of a user for a mechanism; `None` if there is no such user. A user without that
+/// one is refused at once (334): a driver that guessed the mechanism then takes the other.
+pub(crate) fn credential(
+    server: &Server,
+    name: &UserName,
+    mechanism: Mechanism,
+) -> Result<Option<Credential>> {
+    let Some(doc) = documents::read(&server.store, Kind::Users, &name.id())? else {
+        return Ok(None);
+    };
+    match parse_credential(doc.as_doc(), mechanism) {
+        Some(credential) => Ok(Some(credential)),
+        None => bail!(
+            Code::MECHANISM_UNAVAILABLE,
+            "Unable to use {} based authentication for user without any {} credentials registered",
+            mechanism.name(),
+            mechanism.name()
+        ),
+    }
+}
+
+/// Mechanisms for which a user has credentials; empty for an unknown user.
+pub(crate) fn mechanisms(server: &Server, name: &UserName) -> Result<Vec<Mechanism>> {
+    let doc = documents::read(&server.store, Kind::Users, &name.id())?.unwrap_or_default();
+    Ok(mechanisms_of(doc.as_doc()))
+}
+
+/// Mechanisms for which a user's document has credentials.
+pub(crate) fn mechanisms_of(doc: Doc<'_>) -> Vec<Mechanism> {
+    MECHANISMS.into_iter().filter(|m| parse_credential(doc, *m).is_some()).collect()
+}
+
+fn parse_credential(doc: Doc<'_>, mechanism: Mechanism) -> Option<Credential> {
+    let doc = doc.get("credentials").as_doc()?.get(mechanism.name()).as_doc()?;
+    let bytes = |name: &str| json::base64_decode(doc.get(name).as_str()?);
+    let key = |name: &str| bytes(name).filter(|key| key.len() == mechanism.hash_bytes());
+    Some(Credential {
+        iteration_count: u32::try_from(crate::args::truncate(doc.get("iterationCount"))?).ok()?,
+        salt: bytes("salt")?,
+        stored_key: key("storedKey")?,
+        server_key: key("serverKey")?,
+    })
+}
+
+/// What a password argument comes to for a document.
+pub(crate) struct Password<'a> {
+    pub(crate) text: &'a str,
+    /// `text` is the digest of SCRAM-SHA-1 already.
+    pub(crate) digested: bool,
+    pub(crate) mechanisms: Vec<Mechanism>,
+}
+
+impl<'a> Password<'a> {
+    /// Checks `pwd`, `mechanisms` and `digestPassword` (2).
+    pub(crate) fn parse(
+        text: &'a str,
+        mechanisms: Option<Array<'_>>,
+        digest: Option<bool>,
+    ) -> Result<Password<'a>> {
+        if text.is_empty() {
+            bail!(Code::Location(50687), "Password cannot be empty");
+        }
+        let digested = digest == Some(false);
+        let mechanisms = match mechanisms {
+            Some(list) => parse_mechanisms(list)?,
+            // A digest cannot be hashed for SCRAM-SHA-256.
+            None if digested => vec![Mechanism::Sha1],
+            None => MECHANISMS.to_vec(),
+        };
+        if digested && mechanisms.contains(&Mechanism::Sha256) {
+            bail!(Code::BAD_VALUE, "Use of SCRAM-SHA-256 requires undigested passwords");
+        }
+        Ok(Password { text, digested, mechanisms })
+    }
+
+    /// The `credentials` of a user's document. Derives keys: tens of milliseconds.
+    pub(crate) fn credentials(&self, server: &Server, user: &str) -> Result<DocBuf> {
+        let mut derived = Vec::new();
+        for mechanism in &self.mechanisms {
+            let prepared = mechanism.prepare(user, self.text, self.digested)?;
+            let count = server.params.int(mechanism.iterations_parameter());
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            let random = [random_bytes(), random_bytes()].concat();
+            let salt = random[..mechanism.salt_bytes()].to_vec();
+            derived.push((*mechanism, mechanism.derive(&prepared, salt, count)));
+        }
+        Ok(DocBuf::build(|doc| {
+            for (mechanism, credential) in &derived {
+                doc.doc(mechanism.name(), |doc| write_credential(credential, doc));
+            }
+        }))
+    }
+}
+
+/// Names of mechanisms in an argument (2).
+pub(crate) fn parse_mechanisms(list: Array<'_>) -> Result<Vec<Mechanism>> {
+    if list.is_empty() {
+        bail!(Code::BAD_VALUE, "mechanisms field must not be empty");
+    }
+    let mut mechanisms = Vec::new();
+    for value in list.iter() {
+        let Value::String(name) = value else {
+            bail!(Code::BAD_VALUE, "mechanisms must be an array of strings");
+        };
+        match Mechanism::parse(name) {
+            Some(mechanism) if !mechanisms.contains(&mechanism) => mechanisms.push(mechanism),
+            Some(_) => {}
+            None => bail!(Code::BAD_VALUE, "Unknown auth mechanism '{name}'"),
+        }
+    }
+    mechanisms.sort_unstable_by_key(|mechanism| mechanism.name());
+    Ok(mechanisms)
+}
+
+fn write_credential(credential: &Credential, out: &mut DocWriter<'_>) {
+    let base64 = |bytes: &[u8]| {
+        let mut text = String::new();
+        json::base64_encode(&mut text, bytes);
+        text
+    };
+    out.put("iterationCount", credential.iteration_count as i32);
+    out.put("salt", base64(&credential.salt).as_str());
+    out.put("storedKey", base64(&credential.stored_key).as_str());
+    out.put("serverKey", base64(&credential.server_key).as_str());
+}

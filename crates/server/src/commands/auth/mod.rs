@@ -1,0 +1,13 @@
+//! Logging in and out.
+
+mod authenticate;
+mod getnonce;
+mod logout;
+mod sasl_continue;
+mod sasl_start;
+
+pub(super) use authenticate::AUTHENTICATE;
+pub(super) use getnonce::GETNONCE;
+pub(super) use logout::LOGOUT;
+pub(super) use sasl_continue::SASL_CONTINUE;
+pub(super) use sasl_start::{SASL_START, start_speculatively};

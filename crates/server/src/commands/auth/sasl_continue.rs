@@ -1,0 +1,37 @@
+//! `saslContinue`: the next message of a login.
+
+use super::sasl_start::{CONVERSATION_ID, payload, write};
+use crate::auth::login;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static SASL_CONTINUE: Command = Command {
+    name: "saslContinue",
+    help: "Goes on with a login.",
+    before_login: true,
+    api_v1: true,
+    secret: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "saslContinue" => Args {
+    one:             Value<'a> = "saslContinue",
+    conversation_id: i64       = "conversationId",
+    payload:         Value<'a> = "payload",
+    mechanism:       Value<'a> = "mechanism",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    // Before the arguments are looked at: MongoDB's order.
+    let Some(conversation) = cx.connection.conversation.take() else {
+        bail!(Code::PROTOCOL_ERROR, "No SASL session state found");
+    };
+    let args = Args::parse(req)?;
+    if args.conversation_id != i64::from(CONVERSATION_ID) {
+        bail!(Code::PROTOCOL_ERROR, "sasl: Mismatched conversation id");
+    }
+    let payload = payload("saslContinue", args.payload)?;
+    let answer = login::step(cx.connection, conversation, &payload)?;
+    write(&answer, out);
+    Ok(())
+}

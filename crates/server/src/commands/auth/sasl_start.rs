@@ -1,0 +1,99 @@
+//! `saslStart`: begins a login; also inside `hello`, where it saves a round trip.
+
+use nagi_bson::{Binary, json};
+
+use crate::auth::login;
+use crate::auth::sasl::{Answer, Conversation};
+use crate::auth::scram::Mechanism;
+use crate::command::prelude::*;
+use crate::connection::Connection;
+
+pub(in crate::commands) static SASL_START: Command = Command {
+    name: "saslStart",
+    help: "Begins to log in.",
+    before_login: true,
+    api_v1: true,
+    secret: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "saslStart" => Args {
+    one:            Value<'a>       = "saslStart",
+    mechanism:      &'a str         = "mechanism",
+    payload:        Value<'a>       = "payload",
+    auto_authorize: Value<'a>       = "autoAuthorize",
+    options:        Option<Doc<'a>> = "options",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let answer = start(cx.connection, &args, req.db, false)?;
+    write(&answer, out);
+    Ok(())
+}
+
+fn start(
+    connection: &mut Connection,
+    args: &Args<'_>,
+    db: &str,
+    speculative: bool,
+) -> Result<Answer> {
+    connection.conversation = None;
+    let payload = payload("saslStart", args.payload)?;
+    let enabled = connection.server.params.lists("authenticationMechanisms", args.mechanism);
+    let Some(mechanism) = Mechanism::parse(args.mechanism).filter(|_| enabled) else {
+        bail!(
+            Code::MECHANISM_UNAVAILABLE,
+            "Received authentication for mechanism {} which is not enabled",
+            args.mechanism
+        );
+    };
+    let skip = args.options.is_some_and(|options| options.get("skipEmptyExchange").is_truthy());
+    let mut conversation = Conversation::new(mechanism, db, skip);
+    conversation.speculative = speculative;
+    login::step(connection, Box::new(conversation), &payload)
+}
+
+/// `speculativeAuthenticate` of `hello`: its reply, or nothing if it came to nothing.
+pub(in crate::commands) fn start_speculatively(
+    connection: &mut Connection,
+    spec: Doc<'_>,
+) -> Option<DocBuf> {
+    let Some("saslStart") = spec.first().map(|first| first.name()) else { return None };
+    let db = spec.get("db").as_str()?;
+    let plain = DocBuf::build(|doc| {
+        spec.iter().filter(|e| e.name() != "db").for_each(|element| doc.put_element(element));
+    });
+    let args = Args::parse_doc(plain.as_doc()).ok()?;
+    let answer = start(connection, &args, db, true).ok()?;
+    Some(DocBuf::build(|doc| write(&answer, doc)))
+}
+
+/// The bytes of a payload: binary, or base64 in a string.
+pub(super) fn payload(command: &str, value: Value<'_>) -> Result<Vec<u8>> {
+    match value {
+        Value::Binary(Binary { bytes, .. }) => Ok(bytes.to_vec()),
+        Value::String(text) => json::base64_decode(text)
+            .ok_or_else(|| err!(Code::FAILED_TO_PARSE, "payload is not base64")),
+        Value::Missing | Value::Null | Value::Undefined => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field '{command}.payload' is missing but a required field"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{command}.payload' is the wrong type '{}', expected types \
+             '[string, binData]'",
+            other.kind().name()
+        ),
+    }
+}
+
+/// Each connection has one conversation at a time, so they all have the same number.
+pub(super) const CONVERSATION_ID: i32 = 1;
+
+pub(super) fn write(answer: &Answer, out: &mut DocWriter<'_>) {
+    out.put("conversationId", CONVERSATION_ID);
+    out.put("done", answer.done);
+    out.put("payload", Value::Binary(Binary { subtype: 0, bytes: &answer.payload }));
+}

@@ -1,0 +1,187 @@
+//! What the commands for users and roles share: one change at a time, checks of names and roles,
+//! documents with some fields changed.
+
+use nagi_bson::ArrayBuf;
+
+use crate::auth::documents::{self, Kind};
+use crate::auth::{Privileges, RoleName, UserName, builtin, roles, users, write_roles};
+use crate::auth::{parse_roles, write_privileges};
+use crate::command::prelude::*;
+
+/// Runs a change of users or roles alone; what was resolved of them is stale afterwards.
+pub(super) fn change<T>(cx: &Context<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
+    cx.server.fsync.wait(&|| cx.check())?;
+    let _alone = cx.server.auth.begin_change();
+    let done = f();
+    cx.server.auth.changed();
+    done
+}
+
+/// The document with fields replaced (in place), added (at the end) or removed (`Missing`).
+pub(super) fn with_fields(doc: Doc<'_>, fields: &[(&str, Value<'_>)]) -> DocBuf {
+    DocBuf::build(|out| {
+        for element in doc {
+            match fields.iter().find(|(name, _)| *name == element.name()) {
+                Some((_, Value::Missing)) => {}
+                Some((name, value)) => out.put(name, *value),
+                None => out.put_element(element),
+            }
+        }
+        for (name, value) in fields {
+            if doc.element(name).is_none() && !value.is_missing() {
+                out.put(name, *value);
+            }
+        }
+    })
+}
+
+pub(super) fn roles_array(roles: &[RoleName]) -> ArrayBuf {
+    ArrayBuf::build(|out| write_roles(roles, out))
+}
+
+pub(super) fn privileges_array(privileges: &Privileges) -> ArrayBuf {
+    ArrayBuf::build(|out| write_privileges(privileges, out))
+}
+
+/// The roles of an argument that must not be empty (2).
+pub(super) fn some_roles(command: &str, roles: Array<'_>, db: &str) -> Result<Vec<RoleName>> {
+    if roles.is_empty() {
+        bail!(Code::BAD_VALUE, "{command} command requires a non-empty \"roles\" array");
+    }
+    parse_roles(roles, db)
+}
+
+/// Whether one may grant these roles.
+pub(super) fn may_grant(asking: &Asking<'_>, roles: &[RoleName]) -> bool {
+    roles.iter().all(|role| asking.on_database(&role.db, Action::GrantRole))
+}
+
+/// Whether one may revoke these roles.
+pub(super) fn may_revoke(asking: &Asking<'_>, roles: &[RoleName]) -> bool {
+    roles.iter().all(|role| asking.on_database(&role.db, Action::RevokeRole))
+}
+
+/// Whether one may grant or revoke these privileges to a role.
+pub(super) fn may_handle(asking: &Asking<'_>, privileges: &Privileges, action: Action) -> bool {
+    privileges.keys().all(|resource| asking.on_database(resource.governing_database(), action))
+}
+
+/// Replaces a user's document.
+pub(super) fn replace_user(
+    cx: &Context<'_>,
+    name: &UserName,
+    change: &mut dyn FnMut(Doc<'_>) -> Result<DocBuf>,
+) -> Result<()> {
+    match documents::replace(&cx.server.store, Kind::Users, &name.id(), change)? {
+        true => Ok(()),
+        false => Err(err!(Code::USER_NOT_FOUND, "User {name} not found")),
+    }
+}
+
+/// Changes the roles of a user.
+pub(super) fn change_roles_of_user(
+    cx: &Context<'_>,
+    name: &UserName,
+    change: &dyn Fn(&mut Vec<RoleName>),
+) -> Result<()> {
+    let found = documents::replace(&cx.server.store, Kind::Users, &name.id(), &mut |doc| {
+        let mut roles = users::roles_of(doc)?;
+        change(&mut roles);
+        roles.sort_unstable();
+        roles.dedup();
+        Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&roles).as_array()))]))
+    })?;
+    match found {
+        true => Ok(()),
+        false => Err(err!(Code::USER_NOT_FOUND, "Could not find user {name}")),
+    }
+}
+
+/// Refuses built-in roles where one is to be changed (49).
+pub(super) fn check_not_built_in(role: &RoleName) -> Result<()> {
+    if builtin::find(&role.name, &role.db).is_some() {
+        bail!(Code::INVALID_ROLE_MODIFICATION, "{role} is a built-in role and cannot be modified");
+    }
+    Ok(())
+}
+
+/// Replaces a user-defined role's document.
+pub(super) fn replace_role(
+    cx: &Context<'_>,
+    role: &RoleName,
+    change: &mut dyn FnMut(Doc<'_>) -> Result<DocBuf>,
+) -> Result<()> {
+    check_not_built_in(role)?;
+    match documents::replace(&cx.server.store, Kind::Roles, &role.id(), change)? {
+        true => Ok(()),
+        false => Err(roles::not_found(role)),
+    }
+}
+
+/// Checks the roles that a role is to contain: they exist (31), are within reach and do not contain
+/// the role itself (49).
+pub(super) fn check_contained(
+    cx: &Context<'_>,
+    role: &RoleName,
+    contained: &[RoleName],
+) -> Result<()> {
+    for other in contained {
+        if other == role {
+            bail!(Code::INVALID_ROLE_MODIFICATION, "Cannot grant role {role} to itself.");
+        }
+        if &*role.db != "admin" && role.db != other.db {
+            bail!(
+                Code::INVALID_ROLE_MODIFICATION,
+                "Roles on the '{}' database cannot be granted roles from other databases",
+                role.db
+            );
+        }
+        if !roles::exists(&cx.server.store, other)? {
+            bail!(Code::ROLE_NOT_FOUND, "Cannot grant nonexistent role {other}");
+        }
+        let below = roles::closure(&cx.server.store, std::slice::from_ref(other))?;
+        if below.roles.contains(role) {
+            bail!(
+                Code::INVALID_ROLE_MODIFICATION,
+                "Granting {other} to {role} would introduce a cycle in the role graph."
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks the privileges of a role: only `admin` reaches other databases and the cluster (49).
+pub(super) fn check_privileges(role: &RoleName, privileges: &Privileges) -> Result<()> {
+    if &*role.db == "admin" || privileges.keys().all(|r| r.governing_database() == &*role.db) {
+        return Ok(());
+    }
+    bail!(
+        Code::INVALID_ROLE_MODIFICATION,
+        "Roles on the '{}' database cannot be granted privileges that target other databases or the \
+         cluster",
+        role.db
+    )
+}
+
+/// Takes roles that are about to go out of every user and role that has one of them.
+pub(super) fn forget_roles(cx: &Context<'_>, gone: &[RoleName]) -> Result<()> {
+    for kind in [Kind::Users, Kind::Roles] {
+        let mut holders = Vec::new();
+        documents::each(&cx.server.store, kind, &mut |doc| {
+            if users::roles_of(doc)?.iter().any(|role| gone.contains(role))
+                && let Value::String(id) = doc.get("_id")
+            {
+                holders.push(id.to_owned());
+            }
+            Ok(true)
+        })?;
+        for id in holders {
+            documents::replace(&cx.server.store, kind, &id, &mut |doc| {
+                let mut roles = users::roles_of(doc)?;
+                roles.retain(|role| !gone.contains(role));
+                Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&roles).as_array()))]))
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `createUser`.
+
+use crate::auth::documents::{self, Kind};
+use crate::auth::restrictions::Restrictions;
+use crate::auth::users::Password;
+use crate::auth::{UserName, parse_roles, roles};
+use crate::command::prelude::*;
+
+use super::common::{change, may_grant, roles_array};
+
+pub(in crate::commands) static CREATE_USER: Command = Command {
+    name: "createUser",
+    help: "Creates a user.",
+    access: Access::By(access),
+    write: true,
+    secret: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "createUser" => Args {
+    name:         &'a str           = "createUser",
+    pwd:          Option<&'a str>   = "pwd",
+    custom_data:  Option<Doc<'a>>   = "customData",
+    roles:        Array<'a>         = "roles",
+    digest:       Option<bool>      = "digestPassword",
+    mechanisms:   Option<Array<'a>> = "mechanisms",
+    restrictions: Option<Array<'a>> = "authenticationRestrictions",
+}}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    Ok(asking.on_database(req.db, Action::CreateUser)
+        && may_grant(asking, &parse_roles(args.roles, req.db)?)
+        && (args.restrictions.is_none()
+            || asking.on_database(req.db, Action::SetAuthenticationRestriction)))
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let name = UserName::new(args.name, req.db);
+    check_name(&name)?;
+    if let Some(list) = args.restrictions {
+        Restrictions::parse(list)?;
+    }
+    let granted = parse_roles(args.roles, req.db)?;
+    let credentials = credentials(cx, &args, req.db)?;
+    let doc = DocBuf::build(|doc| {
+        doc.put("_id", name.id().as_str());
+        let bytes = &crate::server::random_uuid();
+        doc.put("userId", Value::Binary(nagi_bson::Binary { subtype: 4, bytes }));
+        name.write("user", doc);
+        doc.put("credentials", &credentials);
+        if let Some(data) = args.custom_data {
+            doc.put("customData", data);
+        }
+        doc.put("roles", Value::Array(roles_array(&granted).as_array()));
+        if let Some(list) = args.restrictions {
+            doc.put("authenticationRestrictions", list);
+        }
+    });
+    change(cx, || {
+        roles::check_all_exist(&cx.server.store, &granted)?;
+        let exists = || err!(Code::Location(51003), "User \"{name}\" already exists");
+        documents::insert(&cx.server.store, Kind::Users, doc.as_doc(), &exists)
+    })
+}
+
+fn check_name(name: &UserName) -> Result<()> {
+    if name.name.is_empty() {
+        bail!(Code::BAD_VALUE, "User document needs 'user' field to be non-empty");
+    }
+    if name.name.contains('\0') {
+        bail!(Code::BAD_VALUE, "Username cannot contain NULL characters");
+    }
+    if &*name.db == "local" {
+        bail!(Code::BAD_VALUE, "Cannot create users in the local database");
+    }
+    Ok(())
+}
+
+fn credentials(cx: &Context<'_>, args: &Args<'_>, db: &str) -> Result<DocBuf> {
+    match (args.pwd, db == "$external") {
+        (Some(_), true) => bail!(
+            Code::BAD_VALUE,
+            "Cannot set the password for users defined on the '$external' database"
+        ),
+        (None, true) => Ok(nagi_bson::doc! { "external": true }),
+        (None, false) => bail!(
+            Code::BAD_VALUE,
+            "Must provide a 'pwd' field for all user documents, except those with '$external' as the \
+             user's source db"
+        ),
+        (Some(text), false) => {
+            Password::parse(text, args.mechanisms, args.digest)?.credentials(cx.server, args.name)
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `dropAllRolesFromDatabase`: removes the user-defined roles of a database, also from all that have
+//! one.
+
+use crate::auth::RoleName;
+use crate::auth::documents::{self, Kind};
+use crate::command::prelude::*;
+
+use super::common::{change, forget_roles};
+
+pub(in crate::commands) static DROP_ALL_ROLES_FROM_DATABASE: Command = Command {
+    name: "dropAllRolesFromDatabase",
+    help: "Removes all user-defined roles of a database.",
+    access: Access::Database(&[Action::DropRole]),
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "dropAllRolesFromDatabase" => Args {
+    one: Value<'a> = "dropAllRolesFromDatabase",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req)?;
+    let count = change(cx, || {
+        let ids = documents::ids_in_database(&cx.server.store, Kind::Roles, req.db)?;
+        let name = |id: &String| {
+            id.strip_prefix(req.db)?.strip_prefix('.').map(|name| RoleName::new(name, req.db))
+        };
+        forget_roles(cx, &ids.iter().filter_map(name).collect::<Vec<_>>())?;
+        let mut count = 0;
+        for id in ids {
+            count += i32::from(documents::remove(&cx.server.store, Kind::Roles, &id)?);
+        }
+        Ok(count)
+    })?;
+    out.put("n", count);
+    Ok(())
+}

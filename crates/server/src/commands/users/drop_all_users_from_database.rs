@@ -1,0 +1,32 @@
+//! `dropAllUsersFromDatabase`.
+
+use crate::auth::documents::{self, Kind};
+use crate::command::prelude::*;
+
+use super::common::change;
+
+pub(in crate::commands) static DROP_ALL_USERS_FROM_DATABASE: Command = Command {
+    name: "dropAllUsersFromDatabase",
+    help: "Removes all users of a database.",
+    access: Access::Database(&[Action::DropUser]),
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "dropAllUsersFromDatabase" => Args {
+    one: Value<'a> = "dropAllUsersFromDatabase",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req)?;
+    let count = change(cx, || {
+        let mut count = 0;
+        for id in documents::ids_in_database(&cx.server.store, Kind::Users, req.db)? {
+            count += i32::from(documents::remove(&cx.server.store, Kind::Users, &id)?);
+        }
+        Ok(count)
+    })?;
+    out.put("n", count);
+    Ok(())
+}

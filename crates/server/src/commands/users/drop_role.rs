@@ -1,0 +1,32 @@
+//! `dropRole`: removes a role, also from all that have it.
+
+use crate::auth::documents::{self, Kind};
+use crate::auth::{RoleName, roles};
+use crate::command::prelude::*;
+
+use super::common::{change, check_not_built_in, forget_roles};
+
+pub(in crate::commands) static DROP_ROLE: Command = Command {
+    name: "dropRole",
+    help: "Removes a role.",
+    access: Access::Database(&[Action::DropRole]),
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "dropRole" => Args {
+    name: &'a str = "dropRole",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let role = RoleName::new(Args::parse(req)?.name, req.db);
+    check_not_built_in(&role)?;
+    change(cx, || {
+        if !roles::exists(&cx.server.store, &role)? {
+            return Err(roles::not_found(&role));
+        }
+        forget_roles(cx, std::slice::from_ref(&role))?;
+        documents::remove(&cx.server.store, Kind::Roles, &role.id()).map(drop)
+    })
+}

@@ -1,0 +1,44 @@
+//! `grantRolesToRole`.
+
+use crate::auth::{RoleName, parse_roles, users};
+use crate::command::prelude::*;
+
+use super::common::{
+    change, check_contained, check_not_built_in, may_grant, replace_role, roles_array, some_roles,
+    with_fields,
+};
+
+pub(in crate::commands) static GRANT_ROLES_TO_ROLE: Command = Command {
+    name: "grantRolesToRole",
+    help: "Lets a role contain more roles.",
+    access: Access::By(access),
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "grantRolesToRole" => Args {
+    name:  &'a str   = "grantRolesToRole",
+    roles: Array<'a> = "roles",
+}}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    Ok(may_grant(asking, &parse_roles(Args::parse(req)?.roles, req.db)?))
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let role = RoleName::new(args.name, req.db);
+    let roles = some_roles("grantRolesToRole", args.roles, req.db)?;
+    check_not_built_in(&role)?;
+    change(cx, || {
+        check_contained(cx, &role, &roles)?;
+        replace_role(cx, &role, &mut |doc| {
+            let mut all = users::roles_of(doc)?;
+            all.extend(roles.iter().cloned());
+            all.sort_unstable();
+            all.dedup();
+            Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&all).as_array()))]))
+        })
+    })
+}

@@ -1,0 +1,34 @@
+//! `grantRolesToUser`.
+
+use crate::auth::{UserName, parse_roles, roles};
+use crate::command::prelude::*;
+
+use super::common::{change, change_roles_of_user, may_grant, some_roles};
+
+pub(in crate::commands) static GRANT_ROLES_TO_USER: Command = Command {
+    name: "grantRolesToUser",
+    help: "Gives a user more roles.",
+    access: Access::By(access),
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "grantRolesToUser" => Args {
+    name:  &'a str   = "grantRolesToUser",
+    roles: Array<'a> = "roles",
+}}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    Ok(may_grant(asking, &parse_roles(Args::parse(req)?.roles, req.db)?))
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let name = UserName::new(args.name, req.db);
+    let roles = some_roles("grantRolesToUser", args.roles, req.db)?;
+    change(cx, || {
+        roles::check_all_exist(&cx.server.store, &roles)?;
+        change_roles_of_user(cx, &name, &|all| all.extend(roles.iter().cloned()))
+    })
+}

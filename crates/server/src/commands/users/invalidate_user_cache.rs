@@ -1,0 +1,22 @@
+//! `invalidateUserCache`: what was resolved of users and roles is read anew.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static INVALIDATE_USER_CACHE: Command = Command {
+    name: "invalidateUserCache",
+    help: "Forgets what was resolved of users and roles.",
+    access: Access::Cluster(&[Action::InvalidateUserCache]),
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "invalidateUserCache" => Args {
+    one: Value<'a> = "invalidateUserCache",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req)?;
+    cx.server.auth.changed();
+    Ok(())
+}

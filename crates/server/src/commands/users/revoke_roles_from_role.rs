@@ -1,0 +1,43 @@
+//! `revokeRolesFromRole`.
+
+use crate::auth::{RoleName, parse_roles, roles, users};
+use crate::command::prelude::*;
+
+use super::common::{
+    change, check_not_built_in, may_revoke, replace_role, roles_array, some_roles, with_fields,
+};
+
+pub(in crate::commands) static REVOKE_ROLES_FROM_ROLE: Command = Command {
+    name: "revokeRolesFromRole",
+    help: "Takes roles out of a role.",
+    access: Access::By(access),
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "revokeRolesFromRole" => Args {
+    name:  &'a str   = "revokeRolesFromRole",
+    roles: Array<'a> = "roles",
+}}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    Ok(may_revoke(asking, &parse_roles(Args::parse(req)?.roles, req.db)?))
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let role = RoleName::new(args.name, req.db);
+    let roles = some_roles("revokeRolesFromRole", args.roles, req.db)?;
+    check_not_built_in(&role)?;
+    change(cx, || {
+        roles::check_all_exist(&cx.server.store, &roles)?;
+        replace_role(cx, &role, &mut |doc| {
+            let mut all = users::roles_of(doc)?;
+            all.retain(|role| !roles.contains(role));
+            all.sort_unstable();
+            all.dedup();
+            Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&all).as_array()))]))
+        })
+    })
+}

@@ -1,0 +1,34 @@
+//! `revokeRolesFromUser`.
+
+use crate::auth::{UserName, parse_roles, roles};
+use crate::command::prelude::*;
+
+use super::common::{change, change_roles_of_user, may_revoke, some_roles};
+
+pub(in crate::commands) static REVOKE_ROLES_FROM_USER: Command = Command {
+    name: "revokeRolesFromUser",
+    help: "Takes roles from a user.",
+    access: Access::By(access),
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "revokeRolesFromUser" => Args {
+    name:  &'a str   = "revokeRolesFromUser",
+    roles: Array<'a> = "roles",
+}}
+
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    Ok(may_revoke(asking, &parse_roles(Args::parse(req)?.roles, req.db)?))
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let name = UserName::new(args.name, req.db);
+    let roles = some_roles("revokeRolesFromUser", args.roles, req.db)?;
+    change(cx, || {
+        roles::check_all_exist(&cx.server.store, &roles)?;
+        change_roles_of_user(cx, &name, &|all| all.retain(|role| !roles.contains(role)))
+    })
+}
