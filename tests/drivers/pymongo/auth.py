@@ -1,0 +1,250 @@
+"""Users, roles and logins as a driver sees them: auth.py URI before|after
+
+`before` runs on a server with --auth that has no users yet, `after` on the same data after a restart.
+Prints one line that counts; the exit status is 0 if every assertion held.
+"""
+import sys
+import pymongo
+from bson.binary import Binary
+from pymongo.errors import BulkWriteError, OperationFailure
+
+uri, phase = sys.argv[1], sys.argv[2]
+host = uri.removeprefix("mongodb://")
+count = 0
+
+
+def check(condition, what):
+    global count
+    count += 1
+    if not condition:
+        sys.exit("FAILED: " + what)
+
+
+def equal(found, wanted, what):
+    check(found == wanted, "%s: %r is not %r" % (what, found, wanted))
+
+
+def fails(code, text, what, run):
+    try:
+        result = run()
+    except OperationFailure as error:
+        equal(error.code, code, what)
+        check(text in str(error), "%s: %s" % (what, error))
+    else:
+        check(False, "%s: no error but %r" % (what, result))
+
+
+def client(user=None, password=None, **options):
+    return pymongo.MongoClient(uri, username=user, password=password, serverSelectionTimeoutMS=5000, **options)
+
+
+def unauthorized(what, run, text="not authorized on"):
+    fails(13, text, what, run)
+
+
+def localhost_exception():
+    nobody = client()
+    equal(nobody.admin.command("hello")["ok"], 1, "hello needs no login")
+    equal(nobody.admin.command("ping")["ok"], 1, "ping needs no login")
+    equal(nobody.admin.command("buildInfo")["ok"], 1, "buildInfo needs no login")
+    unauthorized("find before the first user", lambda: nobody.test.c.find_one())
+    unauthorized("a first user outside admin", lambda: nobody.test.command("createUser", "x", pwd="x", roles=[]))
+    nobody.admin.command("createUser", "root", pwd="secret", roles=["root"])
+    unauthorized(
+        "the exception is over",
+        lambda: nobody.admin.command("createUser", "second", pwd="x", roles=["root"]),
+        "Command createUser requires authentication",
+    )
+    unauthorized("find without login", lambda: nobody.test.c.find_one(), "Command find requires authentication")
+    unauthorized("insert without login", lambda: nobody.test.c.insert_one({}), "requires authentication")
+    status = nobody.admin.command("connectionStatus")["authInfo"]
+    equal(status["authenticatedUsers"], [], "nobody is logged in")
+
+
+def mechanisms(root):
+    for name in ("SCRAM-SHA-1", "SCRAM-SHA-256"):
+        one = client("root", "secret", authMechanism=name)
+        equal(one.test.command("ping")["ok"], 1, name)
+        users = one.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"]
+        equal(users, [{"user": "root", "db": "admin"}], name + " is root")
+        wrong = client("root", "wrong", authMechanism=name)
+        fails(18, "Authentication failed.", name + " wrong password", lambda: wrong.test.c.find_one())
+        unknown = client("nobody", "secret", authMechanism=name)
+        fails(18, "Authentication failed.", name + " unknown user", lambda: unknown.test.c.find_one())
+    equal(
+        root.admin.command("hello", saslSupportedMechs="admin.root")["saslSupportedMechs"],
+        ["SCRAM-SHA-1", "SCRAM-SHA-256"],
+        "mechanisms of a user",
+    )
+    check("saslSupportedMechs" not in root.admin.command("hello", saslSupportedMechs="admin.none"), "unknown user")
+    root.test.command("createUser", "old", pwd="p", roles=[], mechanisms=["SCRAM-SHA-1"])
+    equal(
+        root.admin.command("hello", saslSupportedMechs="test.old")["saslSupportedMechs"], ["SCRAM-SHA-1"], "one only"
+    )
+    equal(client("old", "p", authSource="test").test.command("ping")["ok"], 1, "negotiated to SHA-1")
+    refused = client("old", "p", authSource="test", authMechanism="SCRAM-SHA-256")
+    fails(18, "Authentication failed.", "no such credentials", lambda: refused.test.c.find_one())
+    # Names with SCRAM's own signs, and a password that SASLprep changes.
+    root.test.command("createUser", "a,b=c", pwd="I\u00adX \u2168", roles=["read"])
+    named = client("a,b=c", "IX IX", authSource="test", authMechanism="SCRAM-SHA-256")
+    equal(named.test.c.count_documents({}), 0, "escaped name, prepared password")
+    disabled = lambda: root.admin.command(
+        "saslStart", 1, mechanism="PLAIN", payload=Binary(b"\0root\0secret")
+    )
+    fails(334, "Received authentication for mechanism PLAIN which is not enabled", "PLAIN", disabled)
+    fails(17, "No SASL session state found", "continue from nowhere",
+          lambda: root.admin.command("saslContinue", 1, conversationId=1, payload=Binary(b"")))
+
+
+def speculative(root):
+    """The driver sends its first message inside hello; the log says what came of it."""
+    first = b"n,,n=root,r=abcdefghijklmnop"
+    start = {"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": Binary(first), "db": "admin"}
+    reply = root.admin.command("hello", speculativeAuthenticate=start)["speculativeAuthenticate"]
+    equal((reply["conversationId"], reply["done"]), (1, False), "speculative reply")
+    check(bytes(reply["payload"]).startswith(b"r=abcdefghijklmnop"), "server-first in hello")
+    start["mechanism"] = "FOO"
+    check("speculativeAuthenticate" not in root.admin.command("hello", speculativeAuthenticate=start), "no such mechanism")
+    log = "\n".join(root.admin.command("getLog", "global")["log"])
+    check('"isSpeculative":true' in log and "Successfully authenticated" in log, "a speculative login in the log")
+    check("Failed to authenticate" in log, "failures in the log")
+
+
+def roles_allow_and_deny(root):
+    root.shop.orders.insert_many([{"_id": i, "n": i} for i in range(300)])
+    root.other.secret.insert_one({"_id": 1})
+    root.shop.command("createUser", "reader", pwd="r", roles=["read"])
+    root.shop.command("createUser", "writer", pwd="w", roles=["readWrite"], customData={"team": 7})
+    root.admin.command("createUser", "monitor", pwd="m", roles=["clusterMonitor"])
+    root.shop.command("createUser", "owner", pwd="o", roles=["dbOwner"])
+
+    reader = client("reader", "r", authSource="shop")
+    equal(reader.shop.orders.count_documents({}), 300, "a reader reads")
+    equal(len(list(reader.shop.orders.find(batch_size=50))), 300, "a reader reads on")
+    equal(reader.shop.list_collection_names(), ["orders"], "a reader lists")
+    unauthorized("a reader does not insert", lambda: reader.shop.orders.insert_one({}), "not authorized on shop to execute command { insert: \"orders\"")
+    unauthorized("a reader does not update", lambda: reader.shop.orders.update_one({}, {"$set": {"n": 1}}))
+    unauthorized("a reader does not delete", lambda: reader.shop.orders.delete_many({}))
+    unauthorized("a reader does not drop", lambda: reader.shop.orders.drop())
+    unauthorized("a reader does not read elsewhere", lambda: reader.other.secret.find_one())
+    unauthorized("nor by $lookup", lambda: list(reader.shop.orders.aggregate(
+        [{"$lookup": {"from": "system.profile", "localField": "n", "foreignField": "n", "as": "x"}}])))
+    unauthorized("nor by $unionWith in a $facet", lambda: list(reader.shop.orders.aggregate(
+        [{"$lookup": {"from": "orders", "as": "x", "pipeline": [{"$unionWith": "system.profile"}]}}])))
+    unauthorized("nor writes by $out", lambda: list(reader.shop.orders.aggregate([{"$out": "copy"}])))
+    unauthorized("nor by $merge", lambda: list(reader.shop.orders.aggregate([{"$merge": {"into": {"db": "other", "coll": "copy"}}}])))
+    unauthorized("nor is told how", lambda: reader.shop.command("explain", {"delete": "orders", "deletes": [{"q": {}, "limit": 1}]}))
+    check("queryPlanner" in reader.shop.command("explain", {"find": "orders"}), "but how it reads")
+    unauthorized("a reader does not see the server", lambda: reader.admin.command("serverStatus"))
+    unauthorized("a reader does not see users", lambda: reader.shop.command("usersInfo", 1))
+    equal(reader.shop.command("usersInfo", "reader")["users"][0]["user"], "reader", "but itself")
+    equal([d["name"] for d in reader.list_databases()], ["shop"], "a reader's databases")
+    unauthorized("not all", lambda: reader.admin.command("listDatabases", authorizedDatabases=False))
+
+    writer = client("writer", "w", authSource="shop")
+    writer.shop.orders.insert_one({"_id": "w"})
+    writer.shop.orders.bulk_write([pymongo.UpdateOne({"_id": "w"}, {"$set": {"n": 0}}, upsert=True), pymongo.DeleteOne({"_id": "w"})])
+    writer.shop.orders.create_index("n")
+    equal(writer.shop.orders.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}})["n"], 1, "a writer writes")
+    list(writer.shop.orders.aggregate([{"$match": {"n": {"$lt": 3}}}, {"$out": "copy"}]))
+    unauthorized("a writer drops no database", lambda: writer.drop_database("shop"))
+    unauthorized("a writer makes no users", lambda: writer.shop.command("createUser", "x", pwd="x", roles=[]))
+    unauthorized("a writer stays out of admin", lambda: writer.admin.system.users.insert_one({"_id": "admin.x"}))
+
+    # A cursor belongs to who opened it.
+    cursor = reader.shop.command("find", "orders", batchSize=2)["cursor"]["id"]
+    with writer.start_session():
+        unauthorized("a foreign cursor", lambda: writer.shop.command("getMore", cursor, collection="orders"),
+                     "was not created by the authenticated user")
+    unauthorized("nor killed", lambda: writer.shop.command("killCursors", "orders", cursors=[cursor]))
+
+    monitor = client("monitor", "m")
+    check(monitor.admin.command("serverStatus")["ok"], "a monitor sees the server")
+    check(monitor.shop.command("collStats", "orders")["count"] >= 300, "and sizes")
+    unauthorized("but no documents", lambda: monitor.shop.orders.find_one())
+    check("inprog" in monitor.admin.command("currentOp"), "and operations")
+    unauthorized("a reader sees only its own", lambda: reader.admin.command("currentOp"))
+    check("inprog" in reader.admin.command({"currentOp": 1, "$ownOps": True}), "which it may")
+
+    owner = client("owner", "o", authSource="shop")
+    owner.shop.command("createUser", "made", pwd="x", roles=["read"])
+    unauthorized("an owner grants only its own", lambda: owner.shop.command(
+        "createUser", "made2", pwd="x", roles=[{"role": "root", "db": "admin"}]))
+    owner.shop.command("dropUser", "made")
+
+
+def changes_take_effect_at_once(root):
+    reader = client("reader", "r", authSource="shop", maxPoolSize=1)
+    unauthorized("not yet", lambda: reader.shop.orders.insert_one({"_id": "x"}))
+    root.shop.command("grantRolesToUser", "reader", roles=["readWrite"])
+    equal(reader.shop.orders.insert_one({"_id": "x"}).inserted_id, "x", "granted at once")
+    root.shop.command("revokeRolesFromUser", "reader", roles=["readWrite"])
+    unauthorized("revoked at once", lambda: reader.shop.orders.insert_one({"_id": "y"}))
+    root.shop.command("createRole", "orders", roles=[], privileges=[
+        {"resource": {"db": "shop", "collection": "orders"}, "actions": ["insert", "remove"]}])
+    root.shop.command("updateUser", "reader", roles=["orders"])
+    equal(reader.shop.orders.delete_one({"_id": "x"}).deleted_count, 1, "a role of one's own")
+    unauthorized("which does not read", lambda: reader.shop.orders.find_one())
+    root.shop.command("grantRolesToRole", "orders", roles=["read"])
+    check(reader.shop.orders.find_one(), "until it contains read")
+    root.shop.command("revokePrivilegesFromRole", "orders", privileges=[
+        {"resource": {"db": "shop", "collection": "orders"}, "actions": ["remove"]}])
+    unauthorized("less", lambda: reader.shop.orders.delete_one({}))
+    shown = reader.admin.command("connectionStatus", showPrivileges=True)["authInfo"]
+    equal(shown["authenticatedUserRoles"], [{"role": "orders", "db": "shop"}, {"role": "read", "db": "shop"}], "all roles")
+    check({"resource": {"db": "shop", "collection": "orders"}, "actions": ["insert"]} in shown["authenticatedUserPrivileges"], "privileges")
+    root.shop.command("dropRole", "orders")
+    unauthorized("gone with its role", lambda: reader.shop.orders.find_one())
+    equal(root.shop.command("usersInfo", "reader")["users"][0]["roles"], [], "taken from users")
+    root.shop.command("updateUser", "reader", roles=["read"], pwd="new")
+    equal(client("reader", "new", authSource="shop").shop.orders.count_documents({}), 300, "a new password")
+    old = client("reader", "r", authSource="shop")
+    fails(18, "Authentication failed.", "the old one is no more", lambda: old.shop.orders.find_one())
+    root.shop.command("createUser", "gone", pwd="g", roles=["read"])
+    gone = client("gone", "g", authSource="shop", maxPoolSize=1)
+    check(gone.shop.orders.find_one(), "still there")
+    root.shop.command("dropUser", "gone")
+    unauthorized("a dropped user is logged out", lambda: gone.shop.orders.find_one(), "requires authentication")
+
+
+def secrets_stay_secret(root):
+    root.admin.command("setParameter", 1, logLevel=0)
+    root.shop.command("profile", 2)
+    root.shop.command("createUser", "hidden", pwd="Tr0ub4dor", roles=[])
+    root.shop.command("updateUser", "hidden", pwd="Tr0ub4dor&3")
+    client("hidden", "Tr0ub4dor&3", authSource="shop").shop.command("ping")
+    root.shop.command("profile", 0)
+    profiled = str(list(root.shop["system.profile"].find()))
+    check("createUser" in profiled and "Tr0ub4dor" not in profiled, "no password in the profile")
+    check("Tr0ub4dor" not in str(root.admin.command("getLog", "global")), "no password in the log")
+    shown = root.shop.command("usersInfo", "hidden")["users"][0]
+    check("credentials" not in shown, "no credentials unless asked for")
+    asked = root.shop.command("usersInfo", "hidden", showCredentials=True)["users"][0]["credentials"]
+    equal(asked["SCRAM-SHA-256"]["iterationCount"], 15000, "iterations of SHA-256")
+    equal(asked["SCRAM-SHA-1"]["iterationCount"], 10000, "iterations of SHA-1")
+    fails(13, 'pwd: "xxx"', "no password in errors", lambda: client("writer", "w", authSource="shop").shop.command(
+        "createUser", "x", pwd="Tr0ub4dor", roles=[]))
+
+
+def after_restart():
+    root = client("root", "secret")
+    equal(root.shop.orders.count_documents({}), 300, "users survive a restart")
+    equal(client("reader", "new", authSource="shop").shop.orders.count_documents({}), 300, "all of them")
+    unauthorized("and so does the need to log in", lambda: client().shop.orders.find_one(), "requires authentication")
+    unauthorized("no second exception", lambda: client().admin.command("createUser", "x", pwd="x", roles=[]), "requires authentication")
+    writer = root.shop.command("usersInfo", "writer")["users"][0]
+    equal(writer["customData"], {"team": 7}, "custom data")
+    equal(writer["roles"], [{"role": "readWrite", "db": "shop"}], "roles")
+
+
+if phase == "before":
+    localhost_exception()
+    root = client("root", "secret")
+    mechanisms(root)
+    speculative(root)
+    roles_allow_and_deny(root)
+    changes_take_effect_at_once(root)
+    secrets_stay_secret(root)
+else:
+    after_restart()
+print("pymongo %s, %s a restart: %d assertions passed" % (pymongo.version, phase, count))
