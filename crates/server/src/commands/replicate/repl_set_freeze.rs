@@ -7,6 +7,7 @@ use crate::replica::Role;
 pub(in crate::commands) static REPL_SET_FREEZE: Command = Command {
     name: "replSetFreeze",
     help: "Keeps a secondary from becoming primary for a time.",
+    access: Access::Cluster(&[Action::ReplSetStateChange]),
     admin_only: true,
     run,
     ..Command::ROW
