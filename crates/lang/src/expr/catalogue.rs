@@ -76,3 +76,23 @@ pub fn operator_names() -> Vec<&'static str> {
     names.sort_unstable();
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_sorted_and_every_name_is_given_once() {
+        let mut count = 0;
+        for family in ops::FAMILIES {
+            assert!(family.is_sorted_by(|a, b| a.name < b.name), "{}", family[0].name);
+            count += family.len();
+        }
+        for family in named::FAMILIES {
+            assert!(family.is_sorted_by(|a, b| a.name < b.name), "{}", family[0].name);
+            count += family.len();
+        }
+        assert!(forms::FORMS.is_sorted_by(|a, b| a.name < b.name));
+        assert_eq!(BY_NAME.len(), count + forms::FORMS.len());
+    }
+}

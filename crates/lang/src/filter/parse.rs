@@ -250,8 +250,19 @@ fn schema(operand: Value<'_>) -> Result<Option<Filter>> {
 
 #[cfg(test)]
 mod tests {
+    use nagi_testkit::rows;
+
     #[test]
     fn operators_are_sorted() {
         assert!(super::OPERATORS.is_sorted_by_key(|row| row.0));
+    }
+
+    #[test]
+    fn rows_have_golden_cases() {
+        let files = rows::Files {
+            shared: &[("$db", "dbRef"), ("$id", "dbRef"), ("$ref", "dbRef")],
+            ..rows::Files::default()
+        };
+        rows::check("filter", super::OPERATORS.iter().map(|row| row.0), &files);
     }
 }

@@ -320,8 +320,19 @@ fn near(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter
 
 #[cfg(test)]
 mod tests {
+    use nagi_testkit::rows;
+
     #[test]
     fn operators_are_sorted() {
         assert!(super::OPERATORS.is_sorted_by_key(|row| row.0));
+    }
+
+    #[test]
+    fn rows_have_golden_cases() {
+        let files = rows::Files {
+            shared: &[("$geoNear", "near"), ("$nearSphere", "near"), ("$options", "regex")],
+            never_fails: &[("$exists", "takes any value as a truth")],
+        };
+        rows::check("filter", super::OPERATORS.iter().map(|row| row.0), &files);
     }
 }

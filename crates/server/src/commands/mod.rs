@@ -162,6 +162,12 @@ mod tests {
     use crate::access::Access;
 
     #[test]
+    fn rows_have_golden_cases() {
+        let files = nagi_testkit::rows::Files::default();
+        nagi_testkit::rows::check("commands", COMMANDS.iter().map(|row| row.name), &files);
+    }
+
+    #[test]
     fn rows_are_sorted_and_complete() {
         let key = |c: &&Command| c.name.to_lowercase();
         for pair in COMMANDS.windows(2) {

@@ -7,6 +7,9 @@ macro_rules! trig {
     ($name:literal, $double:path, $decimal:path, $low:expr, $high:expr) => {
         unary($name, |_, args| {
             in_domain($name, args[0], $low, $high)?;
+            if let Some(zero) = odd_at_zero($name, args[0]) {
+                return Ok(zero);
+            }
             real($name, args[0], $double, $decimal)
         })
     };
@@ -28,10 +31,16 @@ pub(super) static OPS: &[Operator] = &[
     trig!("$cosh", f64::cosh, Decimal128::cosh, -INF, INF),
     unary("$degreesToRadians", |_, args| {
         let decimal = |n: Decimal128| n.mul(pi()).div(Decimal128::from_i64(180));
+        if let Some(zero) = odd_at_zero("$degreesToRadians", args[0]) {
+            return Ok(zero);
+        }
         real("$degreesToRadians", args[0], |n| n * (std::f64::consts::PI / 180.0), decimal)
     }),
     unary("$radiansToDegrees", |_, args| {
         let decimal = |n: Decimal128| n.mul(Decimal128::from_i64(180)).div(pi());
+        if let Some(zero) = odd_at_zero("$radiansToDegrees", args[0]) {
+            return Ok(zero);
+        }
         real("$radiansToDegrees", args[0], |n| n * (180.0 / std::f64::consts::PI), decimal)
     }),
     trig!("$sin", f64::sin, Decimal128::sin, -BIG, BIG),
@@ -42,6 +51,12 @@ pub(super) static OPS: &[Operator] = &[
 
 fn pi() -> Decimal128 {
     Decimal128::parse("3.141592653589793238462643383279503").expect("34 digits")
+}
+
+/// A decimal zero of the functions that are zero there: exact, with the exponent it came with.
+fn odd_at_zero<'a>(name: &str, value: Value<'a>) -> Option<Value<'a>> {
+    let odd = !matches!(name, "$acos" | "$acosh" | "$cos" | "$cosh");
+    (odd && matches!(value, Value::Decimal128(n) if n.is_zero())).then_some(value)
 }
 
 fn in_domain(name: &str, value: Value<'_>, low: f64, high: f64) -> Result<()> {

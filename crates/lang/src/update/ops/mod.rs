@@ -189,4 +189,10 @@ mod tests {
     fn operators_are_sorted() {
         assert!(super::OPERATORS.is_sorted_by_key(|row| row.name));
     }
+
+    #[test]
+    fn rows_have_golden_cases() {
+        let files = nagi_testkit::rows::Files::default();
+        nagi_testkit::rows::check("update", super::OPERATORS.iter().map(|row| row.name), &files);
+    }
 }

@@ -1,0 +1,56 @@
+//! Every row of a catalogue has golden cases: ordinary ones, and one that is an error.
+//!
+//! A catalogue's crate calls [`check`] with the names of its rows, since only it knows them all.
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::golden;
+
+/// Cases a file holds at least, set-up not counted.
+const CASES_MIN: usize = 3;
+
+/// Verbs that set something up and show nothing.
+const SETUP: &[&str] = &["doc", "docs", "where", "filters"];
+
+/// What is special about a catalogue's files.
+#[derive(Default)]
+pub struct Files {
+    /// Rows whose cases stand in another file: the row, the file without `.txt`.
+    pub shared: &'static [(&'static str, &'static str)],
+    /// Rows that no argument makes an error of, with the reason.
+    pub never_fails: &'static [(&'static str, &'static str)],
+}
+
+/// Panics with every row whose file `tests/golden/<catalogue>/<row without $>.txt` is missing, never
+/// names the row, has fewer than three cases, or shows no error.
+pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files: &Files) {
+    let mut problems = String::new();
+    for row in rows {
+        let shared = files.shared.iter().find(|(name, _)| *name == row);
+        let stem = shared.map_or(row.trim_start_matches('$'), |(_, stem)| stem);
+        let path = golden::dir(catalogue).join(format!("{stem}.txt"));
+        let never_fails = files.never_fails.iter().any(|(name, _)| *name == row);
+        if let Err(problem) = check_file(&path, row, never_fails) {
+            let _ = writeln!(problems, "  {row}: {problem} ({})", path.display());
+        }
+    }
+    assert!(problems.is_empty(), "rows of {catalogue} without their golden cases:\n{problems}");
+}
+
+fn check_file(path: &std::path::Path, row: &str, never_fails: bool) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|_| "no file".to_owned())?;
+    let (cases, _) = golden::parse(&text)?;
+    let cases: Vec<_> = cases.iter().filter(|case| !SETUP.contains(&&*case.verb)).collect();
+    if cases.len() < CASES_MIN {
+        return Err(format!("{} cases, {CASES_MIN} are wanted", cases.len()));
+    }
+    if !cases.iter().any(|case| case.input.contains(row)) {
+        return Err("no case names it".to_owned());
+    }
+    let fails = cases.iter().any(|case| case.output.contains("error "));
+    match (fails, never_fails) {
+        (false, false) => Err("no case shows an error".to_owned()),
+        (true, true) => Err("is listed as never failing, but does".to_owned()),
+        _ => Ok(()),
+    }
+}
