@@ -17,7 +17,7 @@ args! { "dbStats" => Args {
     one:          Value<'a>    = "dbStats",
     old_name:     Value<'a>    = "dbstats",
     scale:        Option<f64>  = "scale",
-    free_storage: Value<'a>    = "freeStorage",
+    free_storage: Option<i64>  = "freeStorage",
 }}
 
 #[derive(Default)]
@@ -34,7 +34,7 @@ struct Totals {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let scale = scale("dbStats", args.scale)?;
-    let with_free = args.free_storage.is_truthy();
+    let with_free = args.free_storage.unwrap_or(0) != 0;
     let totals = add_up(cx, req.db)?;
     out.put("db", req.db);
     out.put("collections", totals.collections);
