@@ -28,12 +28,6 @@ PENDING = os.path.join(HERE, "pending.txt")
 AREAS = ["command", "error", "filter", "index", "project", "sort", "update"]
 LATER_COMMANDS = {
     "mapReduce": "js", "mapreduce": "js", "group": "js", "eval": "js", "$eval": "js", "geoNear": "geo", "geoSearch": "geo",
-    "createUser": "users", "updateUser": "users", "dropUser": "users", "usersInfo": "users", "createRole": "users",
-    "updateRole": "users", "dropRole": "users", "rolesInfo": "users", "grantRolesToUser": "users", "dropAllUsersFromDatabase": "users",
-    "dropAllRolesFromDatabase": "users", "grantPrivilegesToRole": "users", "grantRolesToRole": "users",
-    "revokePrivilegesFromRole": "users", "revokeRolesFromRole": "users", "revokeRolesFromUser": "users",
-    "invalidateUserCache": "users", "saslStart": "users", "saslContinue": "users", "logout": "users", "authenticate": "users",
-    "getnonce": "users", "copydbgetnonce": "users", "authSchemaUpgrade": "users",
     "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
     "planCacheListPlans": "plan cache", "planCacheListQueryShapes": "plan cache",
     "commitTransaction": "transactions", "abortTransaction": "transactions", "prepareTransaction": "transactions",
@@ -45,7 +39,6 @@ REASONS = {
     "text": "text search: $text, textScore and text indexes are not built",
     "collation": "collation: no locale but simple is built; others are refused (115)",
     "capped": "capped collections: being finished with tailable cursors",
-    "users": "users, roles and login: being built",
     "plan cache": "plan cache: there is none, each query is planned anew",
     "transactions": "transactions: being built",
 }
