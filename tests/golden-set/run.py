@@ -31,14 +31,12 @@ LATER_COMMANDS = {
     "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
     "planCacheListPlans": "plan cache", "planCacheListQueryShapes": "plan cache",
     "commitTransaction": "transactions", "abortTransaction": "transactions", "prepareTransaction": "transactions",
-    "convertToCapped": "capped", "cloneCollectionAsCapped": "capped",
 }
 REASONS = {
     "js": "server-side JavaScript ($where, mapReduce, group, eval): no engine is built in",
     "geo": "geometry: operators, $geoNear and the index kinds 2d, 2dsphere and geoHaystack are not built",
     "text": "text search: $text, textScore and text indexes are not built",
     "collation": "collation: no locale but simple is built; others are refused (115)",
-    "capped": "capped collections: being finished with tailable cursors",
     "plan cache": "plan cache: there is none, each query is planned anew",
     "transactions": "transactions: being built",
 }
@@ -97,8 +95,6 @@ def reason(line):
     collations = [v for v in keys.get("collation", []) if isinstance(v, list) and v and isinstance(v[0], Pair)]
     if collations or "idx.opt.collation" in features:
         return "collation"
-    if "capped" in keys and any(v not in (False, None) for v in keys["capped"]):
-        return "capped"
     for request in requests(case):
         if not request or not isinstance(request[0], Pair):
             continue

@@ -282,9 +282,6 @@ fn plan(
                 doc_text(spec.key_pattern.as_doc())
             );
         }
-        if spec.expire_after_seconds.is_some() && collection.options.capped {
-            bail!(Code::CANNOT_CREATE_INDEX, "Cannot create TTL index on a capped collection");
-        }
         log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
                 index = &*spec.name; "Index build: registering");
         let multikey = Arc::new(Multikey::new(spec.key.len()));

@@ -73,10 +73,10 @@ pub(crate) fn check_uuid_arg(
 }
 
 /// Refuses the election term that members of a replica set send to each other (76).
-pub(crate) fn refuse_term(term: Value<'_>) -> Result<()> {
-    match term.is_nullish() {
-        true => Ok(()),
-        false => bail!(Code::NO_REPLICATION_ENABLED, "not running with --replSet"),
+pub(crate) fn refuse_term(given: bool) -> Result<()> {
+    match given {
+        false => Ok(()),
+        true => bail!(Code::NO_REPLICATION_ENABLED, "not running with --replSet"),
     }
 }
 

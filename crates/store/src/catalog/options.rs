@@ -68,7 +68,13 @@ impl CollectionOptions {
                     // Defaults and what is kept elsewhere are not listed.
                     "autoIndexId" | "idIndex" => {}
                     "capped" if !element.value().is_truthy() => {}
-                    "size" if parsed.capped => w.put("size", parsed.size_bytes_max.unwrap_or(0)),
+                    "size" if parsed.capped => {
+                        let size = parsed.size_bytes_max.unwrap_or(0);
+                        match i32::try_from(size) {
+                            Ok(small) => w.put("size", small),
+                            Err(_) => w.put("size", size),
+                        }
+                    }
                     name => w.put(name, element.value()),
                 }
             }

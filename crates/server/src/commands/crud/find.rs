@@ -51,7 +51,7 @@ args! { "find" => Args {
     request_token:    Option<bool>        = "$_requestResumeToken",
     resume_after:     Option<Doc<'a>>     = "$_resumeAfter",
     query_stats:      Option<bool>        = "includeQueryStatsMetrics",
-    term:             Value<'a>           = "term",
+    term:             Option<Long>        = "term",
     read_once:        Option<bool>        = "readOnce",
     collection_uuid:  Value<'a>           = "collectionUUID",
 }}
@@ -146,7 +146,7 @@ fn check(args: &Args<'_>) -> Result<()> {
     if set(args.tailable) && sorted {
         bail!(Code::BAD_VALUE, "cannot use tailable option with a sort other than {{$natural: 1}}");
     }
-    refuse_term(args.term)?;
+    refuse_term(args.term.is_some())?;
     check_token(args, sorted)
 }
 

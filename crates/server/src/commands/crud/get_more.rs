@@ -21,8 +21,8 @@ args! { "getMore" => Args {
     id:         Long                = "getMore",
     collection: &'a str             = "collection",
     batch_size: Option<NonNegative> = "batchSize",
-    term:       Value<'a>           = "term",
-    committed:  Value<'a>           = "lastKnownCommittedOpTime",
+    term:       Option<Long>        = "term",
+    committed:  Option<Doc<'a>>     = "lastKnownCommittedOpTime",
     query_stats: Option<bool>       = "includeQueryStatsMetrics",
 }}
 
@@ -46,8 +46,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.id.0 == 0 {
         bail!(Code::BAD_VALUE, "Cursor id for getMore must be non-zero");
     }
-    refuse_term(args.term)?;
-    refuse_term(args.committed)?;
     cx.op.set_namespace(req.db, args.collection);
     let namespace = cx.op.namespace();
     let id = args.id.0;
