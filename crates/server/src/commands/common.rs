@@ -72,11 +72,11 @@ pub(crate) fn check_uuid_arg(
     check_uuid(cx, ns, Some(expected))
 }
 
-/// Refuses the election term that members of a replica set send to each other (76).
+/// Refuses the election term that members of a replica set send to each other (2).
 pub(crate) fn refuse_term(given: bool) -> Result<()> {
     match given {
         false => Ok(()),
-        true => bail!(Code::NO_REPLICATION_ENABLED, "not running with --replSet"),
+        true => bail!(Code::BAD_VALUE, "cannot supply 'term' without active replication"),
     }
 }
 

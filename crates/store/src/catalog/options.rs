@@ -68,6 +68,8 @@ impl CollectionOptions {
                     // Defaults and what is kept elsewhere are not listed.
                     "autoIndexId" | "idIndex" => {}
                     "capped" if !element.value().is_truthy() => {}
+                    // No limit is listed as the largest one.
+                    "max" if parsed.capped && parsed.count_max.is_none() => w.put("max", i32::MAX),
                     "size" if parsed.capped => {
                         let size = parsed.size_bytes_max.unwrap_or(0);
                         match i32::try_from(size) {
@@ -177,7 +179,7 @@ impl CollectionOptions {
             return Ok(());
         }
         match whole("size") {
-            None | Some(0) => {
+            None => {
                 bail!(Code::INVALID_OPTIONS, "the 'size' field is required when 'capped' is true")
             }
             Some(size) => {

@@ -46,6 +46,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.id.0 == 0 {
         bail!(Code::BAD_VALUE, "Cursor id for getMore must be non-zero");
     }
+    if args.committed.is_some_and(|time| time.element("ts").is_none()) {
+        bail!(Code::NO_SUCH_KEY, "Missing expected field \"ts\"");
+    }
+    refuse_term(args.term.is_some() || args.committed.is_some())?;
     cx.op.set_namespace(req.db, args.collection);
     let namespace = cx.op.namespace();
     let id = args.id.0;
