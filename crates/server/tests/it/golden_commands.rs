@@ -79,7 +79,7 @@ fn commands() {
     );
 }
 
-fn print(reply: &DocBuf) -> String {
+pub(crate) fn print(reply: &DocBuf) -> String {
     if !reply.get("ok").is_truthy() {
         let extra = DocBuf::build(|w| {
             for element in reply.as_doc() {

@@ -5,8 +5,10 @@
 mod allocations;
 mod client;
 mod diagnostics;
+mod golden_access;
 mod golden_commands;
 mod legacy;
+mod login;
 mod protocol;
 mod tailable;
 mod tickets;
