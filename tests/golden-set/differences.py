@@ -205,6 +205,8 @@ def first_difference(want, got):
 VOLATILE = {"$recordId", "connectionId", "freeStorageSize", "info", "localTime", "localUpdateWallClockTime", "topologyVersion",
             "totalSize", "uuid"}
 OWN_OIDS = "5a7c1f00"
+# Replies that list what the server has: pinned by their codes only.
+LISTS = {"command/args/bace13b222"}
 
 
 def still(value):
@@ -222,13 +224,15 @@ def unordered(documents):
     return sorted(documents, key=json.dumps) if isinstance(documents, list) else documents
 
 
-def fingerprint(actual):
+def fingerprint(case_id, actual):
     """What was answered: the codes of errors, a checksum of everything else and of the documents afterwards."""
     if "problem" in actual:
         return "problem"
     replies = actual.get("reply")
     replies = replies if isinstance(replies, list) else [replies]
     codes = [code_of(text_of(r)).replace(" ", "-") for r in replies]
+    if case_id in LISTS:
+        return ",".join(codes)
     rest = [still(r) for r, code in zip(replies, codes) if code == "OK"] + [unordered(still(actual.get("after")))]
     plain = json.dumps(rest, sort_keys=True)
     return "%s:%s" % (",".join(codes), hashlib.sha1(plain.encode()).hexdigest()[:8])

@@ -29,16 +29,13 @@ AREAS = ["command", "error", "filter", "index", "project", "sort", "update"]
 LATER_COMMANDS = {
     "mapReduce": "js", "mapreduce": "js", "group": "js", "eval": "js", "$eval": "js", "geoNear": "geo", "geoSearch": "geo",
     "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
-    "planCacheListPlans": "plan cache", "planCacheListQueryShapes": "plan cache",
-    "commitTransaction": "transactions", "abortTransaction": "transactions", "prepareTransaction": "transactions",
 }
 REASONS = {
     "js": "server-side JavaScript ($where, mapReduce, group, eval): no engine is built in",
     "geo": "geometry: operators, $geoNear and the index kinds 2d, 2dsphere and geoHaystack are not built",
     "text": "text search: $text, textScore and text indexes are not built",
     "collation": "collation: no locale but simple is built; others are refused (115)",
-    "plan cache": "plan cache: there is none, each query is planned anew",
-    "transactions": "transactions: being built",
+    "plan cache": "index filters: there is no plan cache that would hold them",
 }
 
 
@@ -204,7 +201,7 @@ def judge(out, write, ran):
         failed = json.loads(line)
         failed_ids.add(failed["id"])
         rule, texts = differences.rule_for(failed["id"], failed["case"], failed["actual"])
-        answer = differences.fingerprint(failed["actual"])
+        answer = differences.fingerprint(failed["id"], failed["actual"])
         if write and rule:
             groups[rule][failed["id"]] = answer
         if failed["id"] in known and not (write and rule):
