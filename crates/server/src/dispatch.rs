@@ -306,17 +306,26 @@ fn run_with_faults(
         }
         Some(Fault::WriteConcern(error)) => {
             concerned_run(cx, request, out)?;
-            write_concern_error(request, &error, out);
+            write_concern_error(cx, request, &error, out);
             Ok(())
         }
     }
 }
 
-fn write_concern_error(request: &Request<'_>, error: &DocBuf, out: &mut DocWriter<'_>) {
+fn write_concern_error(
+    cx: &Context<'_>,
+    request: &Request<'_>,
+    error: &DocBuf,
+    out: &mut DocWriter<'_>,
+) {
     out.put("writeConcernError", error);
     let code = crate::args::truncate(error.get("code")).and_then(|code| i32::try_from(code).ok());
-    if let Some(label) = code.and_then(|code| numbered::write_concern_label(request, Code(code))) {
+    let code = Code(code.unwrap_or(0));
+    if let Some(label) = numbered::write_concern_label(request, code) {
         out.array("errorLabels", |labels| labels.push(label));
+    }
+    if cx.server.replica.is_some() && tells_topology(code) {
+        cx.server.topology.write(out);
     }
 }
 
@@ -349,7 +358,7 @@ fn concerned_run(
                 });
             });
         });
-        write_concern_error(request, &error, out);
+        write_concern_error(cx, request, &error, out);
     }
     Ok(())
 }
