@@ -230,10 +230,10 @@ fn check(connection: &mut Connection, server: &Server, request: &Request<'_>) ->
 fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
     let (command, generic) = (request.command, &request.generic);
     if let Some(time) = generic.cluster_time {
-        replica.clock.observe(time)?;
+        replica.observe(time, false)?;
     }
     if let Some(time) = generic.read_concern.after_cluster_time {
-        replica.clock.advance_to(time)?;
+        replica.observe(time, true)?;
     }
     if command.before_login || request.db == "local" {
         return Ok(());

@@ -440,19 +440,23 @@ def restart():
 def main():
     standalone()
     initiate()
-    client = MongoClient(URI, replicaSet="rs0", serverSelectionTimeoutMS=10000)
+    # Looks often: after a write concern error of shutdown the driver waits for the next reply of its monitor.
+    client = MongoClient(URI, replicaSet="rs0", serverSelectionTimeoutMS=10000, heartbeatFrequencyMS=500)
     client.drop_database("nagi_replset")
     db = client.nagi_replset
     only = os.environ.get("ONLY", "").split()
     for f in (retryable, races, transactions, conflicts, ddl, lives, causal, step_down):
         if only and f.__name__ not in only:
             continue
+        began = time.monotonic()
         try:
             f(client, db)
         except Exception as e:
             import traceback
             traceback.print_exc()
             check(f.__name__, False, repr(e))
+        if os.environ.get("TIMES"):
+            print("%s: %.1f s" % (f.__name__, time.monotonic() - began))
     client.close()
     try:
         restart()

@@ -32,6 +32,12 @@ impl ClusterClock {
         }
     }
 
+    /// Goes on from a time that an earlier process has kept.
+    pub(super) fn start_at(&self, time: u64) {
+        self.cluster.fetch_max(time, SeqCst);
+        self.operation.fetch_max(time, SeqCst);
+    }
+
     /// `$clusterTime`.
     pub(crate) fn cluster(&self) -> u64 {
         self.cluster.load(SeqCst)
@@ -60,7 +66,7 @@ impl ClusterClock {
     }
 
     /// A client has seen `time`. Code 205 if it is too far ahead.
-    pub(crate) fn observe(&self, time: u64) -> Result<()> {
+    pub(super) fn observe(&self, time: u64) -> Result<()> {
         if time <= self.cluster() {
             return Ok(());
         }
@@ -79,7 +85,7 @@ impl ClusterClock {
 
     /// `afterClusterTime`: everything up to `time` is here. We are all there is, so nothing is to be
     /// waited for; a time that nobody was given yet is taken as one that a write takes now.
-    pub(crate) fn advance_to(&self, time: u64) -> Result<()> {
+    pub(super) fn advance_to(&self, time: u64) -> Result<()> {
         self.observe(time)?;
         self.operation.fetch_max(time, SeqCst);
         Ok(())

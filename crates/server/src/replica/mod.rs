@@ -12,7 +12,7 @@ mod clock;
 mod config;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 
 use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, doc};
 use nagi_error::{Code, Result, bail};
@@ -27,6 +27,10 @@ use crate::clock::wall_ms;
 /// Where MongoDB keeps a set's configuration and its last vote.
 const CONFIG_NAMESPACE: &str = "local.system.replset";
 const ELECTION_NAMESPACE: &str = "local.replset.election";
+/// Where time is kept when it runs ahead of the wall clock.
+const CLOCK_NAMESPACE: &str = "local.replset.clock";
+/// How much further ahead than needed it is kept, so that it is seldom written.
+const TIME_KEPT_SECONDS: u64 = 10;
 
 /// The member that this server is, or may become.
 pub(crate) struct ReplicaSet {
@@ -41,6 +45,8 @@ pub(crate) struct ReplicaSet {
     /// One change at a time.
     changing: Mutex<()>,
     pub(crate) clock: ClusterClock,
+    /// Up to where time may run ahead of the wall clock: a restart begins there.
+    time_kept: AtomicU64,
 }
 
 /// A member with its configuration; immutable, replaced as a whole.
@@ -85,7 +91,14 @@ impl ReplicaSet {
             stepped_down_until_ms: AtomicI64::new(0),
             changing: Mutex::new(()),
             clock: ClusterClock::new(),
+            time_kept: AtomicU64::new(0),
         };
+        if let Some(kept) = read_one(&set.store, CLOCK_NAMESPACE)?
+            && let Value::Timestamp(time) = kept.get("ts")
+        {
+            set.clock.start_at(time);
+            set.time_kept.store(time, SeqCst);
+        }
         if let Some(stored) = read_one(&set.store, CONFIG_NAMESPACE)? {
             let stored = stored.as_doc();
             if stored.get("_id").as_str() != Some(&set.name) {
@@ -132,6 +145,25 @@ impl ReplicaSet {
                 Err(_) => Role::Secondary,
             },
         }
+    }
+
+    /// A client has seen `time`; with `reads_after` it wants to read what was then. Code 205 if it is
+    /// too far ahead.
+    pub(crate) fn observe(&self, time: u64, reads_after: bool) -> Result<()> {
+        match reads_after {
+            true => self.clock.advance_to(time)?,
+            false => self.clock.observe(time)?,
+        }
+        // By the wall clock a restart goes on where this process was, unless time is ahead of it.
+        let ahead = time >> 32 > (wall_ms() / 1000).max(0) as u64 + 2;
+        if ahead && time > self.time_kept.load(SeqCst) {
+            let _one = self.changing.lock();
+            let kept = time.saturating_add(TIME_KEPT_SECONDS << 32);
+            let doc = doc! { "_id": "clock", "ts": (Value::Timestamp(kept)) };
+            write_one(&self.store, CLOCK_NAMESPACE, doc.as_doc())?;
+            self.time_kept.store(kept, SeqCst);
+        }
+        Ok(())
     }
 
     /// `replSetInitiate`. Codes 23, 93, 103.
@@ -296,12 +328,15 @@ mod tests {
         assert_eq!(set.initiate(Doc::EMPTY).unwrap_err().code().0, 23);
         let first = set.member().unwrap();
         assert_eq!((first.host.as_str(), first.term, first.version), ("localhost:27017", 1, 1));
+        let ahead = set.clock.cluster() + (1000 << 32);
+        set.observe(ahead, false).unwrap();
         drop(set);
         assert_eq!(open(&engine, "other").err().unwrap().code().0, 93);
         let set = open(&engine, "rs").unwrap();
         let second = set.member().unwrap();
         assert_eq!((set.role(), second.term), (Role::Primary, 2));
         assert!(second.election_id() > first.election_id());
+        assert!(set.clock.cluster() > ahead);
     }
 
     #[test]
