@@ -112,6 +112,20 @@ pub(crate) fn replace(
     })
 }
 
+/// Adds a document, or replaces the one with its `_id`.
+pub(crate) fn put(store: &Store, kind: Kind, id: &str, doc: Doc<'_>) -> Result<()> {
+    let taken = || Error::new(nagi_error::Code::DUPLICATE_KEY, "somebody else adds it");
+    loop {
+        if replace(store, kind, id, &mut |_| Ok(doc.to_buf()))? {
+            return Ok(());
+        }
+        match insert(store, kind, doc, &taken) {
+            Err(error) if error.code() == nagi_error::Code::DUPLICATE_KEY => {}
+            done => return done,
+        }
+    }
+}
+
 /// Removes the document with that `_id`; false if there is none.
 pub(crate) fn remove(store: &Store, kind: Kind, id: &str) -> Result<bool> {
     store.write(OPTIONS, &mut |txn| {

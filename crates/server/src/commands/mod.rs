@@ -24,6 +24,7 @@ pub(crate) use diagnose::COMPATIBLE_VERSION;
 
 /// Every command, sorted by name.
 pub(crate) static COMMANDS: &[&Command] = &[
+    &users::MERGE_AUTHZ_COLLECTIONS,
     &session::ABORT_TRANSACTION,
     &crud::AGGREGATE,
     &replicate::APPEND_OPLOG_NOTE,

@@ -14,7 +14,8 @@ fn a_row_has_the_name_of_its_file() {
         for (_, before, after) in ONE_ROW_A_FILE.iter().filter(|(at, ..)| path.starts_with(at)) {
             let rows = rows(&text, before, after);
             for (line, row, name) in &rows {
-                if snake(name) != row.to_lowercase().trim_end_matches('_') {
+                // Names that begin with an underscore are for tools; constants and files do not.
+                if snake(name.trim_start_matches('_')) != row.to_lowercase().trim_end_matches('_') {
                     breaches.add(&path, Some(*line), format!("row {row} is named `{name}`"));
                 }
             }
@@ -22,7 +23,9 @@ fn a_row_has_the_name_of_its_file() {
             let stem = file.trim_end_matches(".rs").trim_end_matches('_');
             let stem = if stem == "mod" { folder.rsplit('/').next().unwrap_or("") } else { stem };
             // A second row may stand beside the one of the file's name: `isMaster` beside `hello`.
-            if !rows.is_empty() && !rows.iter().any(|(_, _, name)| snake(name) == stem) {
+            if !rows.is_empty()
+                && !rows.iter().any(|(_, _, name)| snake(name.trim_start_matches('_')) == stem)
+            {
                 breaches.add(&path, None, "no row has the name of this file");
             }
         }
