@@ -1,12 +1,13 @@
-"""Users, roles and logins as a driver sees them: auth.py URI before|after
+"""Users, roles and logins as a driver sees them: auth.py URI before|after|prepare|lose|found
 
-`before` runs on a server with --auth that has no users yet, `after` on the same data after a restart.
+`before` runs on a server with --auth that has no users yet, `after` on the same data after a restart; `prepare`
+makes the users who dump and restore, `lose` takes away what the dump holds, `found` looks for it afterwards.
 Prints one line that counts; the exit status is 0 if every assertion held.
 """
 import sys
 import pymongo
 from bson.binary import Binary
-from pymongo.errors import BulkWriteError, OperationFailure
+from pymongo.errors import OperationFailure
 
 uri, phase = sys.argv[1], sys.argv[2]
 host = uri.removeprefix("mongodb://")
@@ -237,7 +238,33 @@ def after_restart():
     equal(writer["roles"], [{"role": "readWrite", "db": "shop"}], "roles")
 
 
-if phase == "before":
+def prepare():
+    root = client("root", "secret")
+    root.shop.command("createRole", "clerk", roles=[], privileges=[
+        {"resource": {"db": "shop", "collection": "orders"}, "actions": ["find"]}])
+    root.shop.command("updateUser", "writer", roles=["clerk"])
+    root.admin.command("createUser", "dumper", pwd="d", roles=["backup"])
+    root.admin.command("createUser", "restorer", pwd="r", roles=["restore"])
+
+
+def found():
+    root = client("root", "secret")
+    writer = client("writer", "w", authSource="shop")
+    equal(writer.shop.orders.count_documents({}), 300, "a user, its role and the documents are back")
+    unauthorized("with their limits", lambda: writer.shop.orders.insert_one({}))
+    equal(root.shop.command("usersInfo", "writer")["users"][0]["customData"], {"team": 7}, "and custom data")
+
+
+def lose():
+    root = client("root", "secret")
+    root.shop.command("dropAllUsersFromDatabase")
+    root.shop.command("dropAllRolesFromDatabase")
+    root.drop_database("shop")
+
+
+if phase in ("prepare", "lose", "found"):
+    {"prepare": prepare, "lose": lose, "found": found}[phase]()
+elif phase == "before":
     localhost_exception()
     root = client("root", "secret")
     mechanisms(root)
@@ -247,4 +274,4 @@ if phase == "before":
     secrets_stay_secret(root)
 else:
     after_restart()
-print("pymongo %s, %s a restart: %d assertions passed" % (pymongo.version, phase, count))
+print("pymongo %s, %s: %d assertions passed" % (pymongo.version, phase, count))
