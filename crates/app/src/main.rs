@@ -7,6 +7,7 @@
 mod build;
 mod engine;
 mod fork;
+mod key_file;
 mod lock;
 mod options;
 mod serve;

@@ -11,7 +11,7 @@ use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
-use crate::{build, engine, fork, lock, print, say, signals};
+use crate::{build, engine, fork, key_file, lock, print, say, signals};
 
 /// mongod's exit codes.
 mod exit {
@@ -85,6 +85,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     announce(options, log);
     raise_descriptor_limit();
+    if let Some(path) = &options.key_file {
+        key_file::check(path).map_err(|error| Failure {
+            code: 1,
+            id: 20254,
+            message: "Unable to acquire security key[s]",
+            error,
+        })?;
+    }
     if options.engine == EngineKind::Memory {
         return serve_data(options, args, log);
     }

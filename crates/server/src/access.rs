@@ -36,11 +36,16 @@ pub(crate) struct Asking<'c> {
     set: &'c PrivilegeSet,
 }
 
-/// What the localhost exception allows: to make the first user or role.
+/// What the localhost exception allows: to make the first user or role, and the replica set.
 static FIRST_USER: LazyLock<PrivilegeSet> = LazyLock::new(|| {
-    let actions = [Action::CreateUser, Action::CreateRole, Action::GrantRole];
-    let on_admin = (Resource::on("admin", ""), ActionSet::of(&actions));
-    PrivilegeSet::new(&Privileges::from([on_admin]))
+    let on_admin = [Action::CreateUser, Action::CreateRole, Action::GrantRole];
+    let on_external = [Action::CreateUser, Action::GrantRole];
+    let on_cluster = [Action::AddShard, Action::ReplSetConfigure, Action::ReplSetGetStatus];
+    PrivilegeSet::new(&Privileges::from([
+        (Resource::on("admin", ""), ActionSet::of(&on_admin)),
+        (Resource::on("$external", ""), ActionSet::of(&on_external)),
+        (Resource::Cluster, ActionSet::of(&on_cluster)),
+    ]))
 });
 
 static NOTHING: LazyLock<PrivilegeSet> = LazyLock::new(PrivilegeSet::default);

@@ -168,6 +168,7 @@ mod tests {
         assert_eq!((all.connection_count_max, all.slow_ms), (10, Some(5)));
         assert!(all.net.unix_socket_dir.is_none() && all.engine == EngineKind::Memory);
         assert!(!all.authorization && options(&["--auth"]).unwrap().authorization);
+        assert!(options(&["--keyFile", "x"]).unwrap().authorization);
     }
 
     #[test]
@@ -180,7 +181,7 @@ mod tests {
             (&["--transitionToAuth"], "'security.transitionToAuth' (--transitionToAuth)"),
             (&["--replSet", "rs/other:27017"], "bad value 'rs/other:27017'"),
             (&["--storageEngine", "mmapv1"], "bad value 'mmapv1'"),
-            (&["--keyFile", "x"], "not honoured"),
+            (&["--keyFile", "x", "--noauth"], "cannot disable authorization"),
             (&["stray"], "too many positional options"),
             (&["--fork"], "--fork has to be used with --logpath"),
         ] {

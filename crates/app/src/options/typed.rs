@@ -31,6 +31,7 @@ pub(crate) struct Options {
     pub(crate) replica_set: Option<String>,
     /// Clients need to log in, and privileges.
     pub(crate) authorization: bool,
+    pub(crate) key_file: Option<PathBuf>,
     pub(crate) log: LogDestination,
     pub(crate) fork: bool,
     pub(crate) pid_file: Option<PathBuf>,
@@ -76,7 +77,8 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
             .map(str::to_owned),
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
         replica_set: replica_set(settings)?,
-        authorization: settings.get("security.authorization") == Some("enabled"),
+        authorization: authorization(settings)?,
+        key_file: settings.get("security.keyFile").map(PathBuf::from),
         log,
         fork,
         pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),
@@ -97,6 +99,17 @@ fn replica_set(settings: &Settings) -> Result<Option<String>, String> {
         return Err(format!("BadValue: bad value '{name}' for the name of a replica set"));
     }
     Ok(Some(name.to_owned()))
+}
+
+/// A key file turns authorization on, so nobody may turn it off beside one.
+fn authorization(settings: &Settings) -> Result<bool, String> {
+    match (settings.get("security.authorization"), settings.get("security.keyFile")) {
+        (Some("disabled"), Some(_)) => {
+            Err("BadValue: cannot disable authorization with a key file".into())
+        }
+        (Some(chosen), _) => Ok(chosen == "enabled"),
+        (None, key_file) => Ok(key_file.is_some()),
+    }
 }
 
 /// Parameters, with those options that are parameters under another name.

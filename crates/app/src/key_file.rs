@@ -1,0 +1,93 @@
+//! The key file: the secret that members of a cluster share. Naming one turns authorization on.
+//!
+//! A set of one member has nobody to prove itself to, so the key is checked as mongod checks it and
+//! then put away.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Characters of a key.
+const LENGTHS: std::ops::RangeInclusive<usize> = 6..=1024;
+/// A file with several keys, for their rotation.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Checks a key file: only its owner may read it, and its keys are base64 of the right length.
+pub(crate) fn check(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let about = fs::metadata(path).map_err(|e| format!("error opening file: {shown}: {e}"))?;
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+        return Err(format!("{shown} is not a key file"));
+    }
+    if about.mode() & 0o077 != 0 {
+        return Err(format!("permissions on {shown} are too open"));
+    }
+    let text = fs::read_to_string(path).map_err(|e| format!("error reading file: {shown}: {e}"))?;
+    let keys = keys(&text);
+    if keys.is_empty() {
+        return Err(format!(
+            "security key in {shown} has length 0, must be between 6 and 1024 chars"
+        ));
+    }
+    for key in keys {
+        if let Some(bad) = key.chars().find(|c| !is_base64(*c)) {
+            return Err(format!("invalid char in key file {shown}: {bad}"));
+        }
+        if !LENGTHS.contains(&key.len()) {
+            return Err(format!(
+                "security key in {shown} has length {}, must be between 6 and 1024 chars",
+                key.len()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_base64(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')
+}
+
+/// One key over all lines without the white space, or a YAML list with a key a line.
+fn keys(text: &str) -> Vec<String> {
+    let list: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- "))
+        .map(|key| key.trim().trim_matches(['"', '\'']).to_owned())
+        .collect();
+    if !list.is_empty() {
+        return list;
+    }
+    let key: String = text.split_whitespace().collect();
+    if key.is_empty() { Vec::new() } else { vec![key] }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_checked_as_mongod_does_it() {
+        let path = std::env::temp_dir().join(format!("nagi-key-{}", std::process::id()));
+        let check_text = |text: &str, mode: u32| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            check(&path)
+        };
+        assert_eq!(check_text("c2Vj\ncmV0 a2V5\n", 0o600), Ok(()));
+        assert_eq!(check_text("- \"c2VjcmV0\"\n- b3RoZXI=\n", 0o400), Ok(()));
+        for (text, mode, says) in [
+            ("c2VjcmV0", 0o640, "too open"),
+            ("", 0o600, "length 0"),
+            ("short", 0o600, "length 5"),
+            ("c2Vj*cmV0", 0o600, "invalid char"),
+            (&"a".repeat(1025), 0o600, "length 1025"),
+        ] {
+            let error = check_text(text, mode).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(check(&path).unwrap_err().contains("error opening file"));
+    }
+}
