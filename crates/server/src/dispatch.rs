@@ -95,13 +95,7 @@ pub(crate) fn run(
     if let Some(gauge) = active {
         gauge.down();
     }
-    match &result {
-        Ok(()) => out.put("ok", 1.0),
-        Err(error) => write_error(&server, error, Some(&request), out),
-    }
-    if let Some(replica) = &server.replica {
-        replica.write_times(out);
-    }
+    end_reply(&server, &request, &result, out);
     let finished = Finished {
         op: &op,
         request: &request,
@@ -117,6 +111,22 @@ pub(crate) fn run(
     }
     op.end();
     done
+}
+
+/// What every reply ends with.
+fn end_reply(
+    server: &Arc<Server>,
+    request: &Request<'_>,
+    result: &Result<()>,
+    out: &mut DocWriter<'_>,
+) {
+    match result {
+        Ok(()) => out.put("ok", 1.0),
+        Err(error) => write_error(server, error, Some(request), out),
+    }
+    if let Some(replica) = &server.replica {
+        replica.write_times(out);
+    }
 }
 
 fn note_request(op: &crate::op::Op, request: &Request<'_>) {
@@ -343,7 +353,10 @@ fn concerned_run(
     if !request.command.write {
         return Ok(());
     }
-    replica.clock.tick();
+    // An aggregation takes a write concern and yet only reads, most of the time.
+    if !request.command.read_concern {
+        replica.clock.tick();
+    }
     if let Some(concern) = &request.generic.write_concern
         && let Some((code, text)) = concern.unsatisfiable()
     {

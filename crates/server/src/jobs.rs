@@ -101,8 +101,11 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
         }
     }
     if let Some(replica) = server.replica.as_ref().filter(|replica| replica.is_to_step_up()) {
-        replica.role();
-        server.topology.advance();
+        match replica.step_up() {
+            Ok(()) => server.topology.advance(),
+            Err(error) => log::warn!(target: "REPL", id = 21_333, error = error.message();
+                "Cannot become primary again"),
+        }
     }
     let now = clock::wall_ms();
     let every = server.params.int("logicalSessionRefreshMillis");

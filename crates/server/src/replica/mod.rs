@@ -132,18 +132,12 @@ impl ReplicaSet {
         self.is_member.load(SeqCst)
     }
 
-    /// What it is now; a member whose time as a secondary is over is elected again.
+    /// What it is now. A secondary stays one until somebody calls [`ReplicaSet::step_up`].
     pub(crate) fn role(&self) -> Role {
-        if !self.is_member() {
-            return Role::Startup;
-        }
         match self.stepped_down_until_ms.load(SeqCst) {
+            _ if !self.is_member() => Role::Startup,
             0 => Role::Primary,
-            until if wall_ms() < until => Role::Secondary,
-            _ => match self.step_up() {
-                Ok(()) => Role::Primary,
-                Err(_) => Role::Secondary,
-            },
+            _ => Role::Secondary,
         }
     }
 
@@ -226,7 +220,7 @@ impl ReplicaSet {
         Ok(())
     }
 
-    /// Whether a time as a secondary is over that nobody has noticed yet.
+    /// Whether its time as a secondary is over.
     pub(crate) fn is_to_step_up(&self) -> bool {
         let until = self.stepped_down_until_ms.load(SeqCst);
         until > 0 && wall_ms() >= until

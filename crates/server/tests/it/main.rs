@@ -9,6 +9,7 @@ mod golden_access;
 mod golden_commands;
 mod legacy;
 mod login;
+mod numbered;
 mod protocol;
 mod tailable;
 mod tickets;

@@ -1,0 +1,239 @@
+//! Numbered commands: what survives the server, what ends a transaction, commands that meet.
+
+use std::sync::{Arc, Barrier};
+
+use nagi_bson::{DocBuf, Value, doc};
+use nagi_kv::Memory;
+use nagi_server::Server;
+
+use crate::client::{Client, is_ok, member, server_on};
+
+const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
+const OTHER: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddee00\")}";
+
+fn code(reply: &DocBuf) -> i32 {
+    match reply.get("code") {
+        Value::Int32(code) => code,
+        _ => 0,
+    }
+}
+
+fn number(reply: &DocBuf, name: &str) -> i64 {
+    match reply.get(name) {
+        Value::Int32(n) => i64::from(n),
+        Value::Int64(n) => n,
+        other => panic!("{name}: {other} in {reply:?}"),
+    }
+}
+
+/// Runs on database `admin`.
+fn admin(client: &mut Client, text: &str) -> DocBuf {
+    client.run("admin", nagi_bson::json::parse(text).unwrap().as_doc())
+}
+
+fn count(client: &mut Client, collection: &str) -> i64 {
+    number(&client.shell(&format!("{{count: '{collection}'}}")), "n")
+}
+
+/// A number of `serverStatus.transactions`.
+fn counted(client: &mut Client, name: &str) -> i64 {
+    let status = client.shell("{serverStatus: 1}");
+    let section = status.get("transactions").as_doc().unwrap().to_buf();
+    number(&section, name)
+}
+
+#[test]
+fn records_survive_the_server() {
+    let engine = Arc::new(Memory::new());
+    let writes = [
+        format!(
+            "{{insert: 'c', documents: [{{_id: 1, n: 0}}, {{_id: 2}}], {LSID}, txnNumber: NumberLong(4)}}"
+        ),
+        format!(
+            "{{findAndModify: 'c', query: {{_id: 1}}, update: {{$inc: {{n: 1}}}}, new: true, {OTHER}, \
+             txnNumber: NumberLong(0)}}"
+        ),
+    ];
+    let commit =
+        format!("{{commitTransaction: 1, {LSID}, txnNumber: NumberLong(9), autocommit: false}}");
+    let first = {
+        let mut client = Client::new(&server_on(engine.clone(), Some("rs")));
+        assert!(is_ok(&admin(&mut client, "{replSetInitiate: 1}")));
+        writes.each_ref().map(|text| client.shell(text))
+    };
+    {
+        let mut client = Client::new(&server_on(engine.clone(), Some("rs")));
+        let again = writes.each_ref().map(|text| client.shell(text));
+        assert_eq!(number(&again[0], "n"), 2);
+        assert_eq!(again[0].get("retriedStmtIds").to_string(), "[ 0, 1 ]");
+        assert_eq!(again[1].get("value").to_string(), first[1].get("value").to_string());
+        assert_eq!(number(&again[1], "retriedStmtId"), 0);
+        let old = client.shell(&writes[0].replace("NumberLong(4)", "NumberLong(3)"));
+        assert_eq!(code(&old), 225);
+        // A transaction of the same session; its number takes the place of the write's.
+        let insert = format!(
+            "{{insert: 'c', documents: [{{_id: 3}}], {LSID}, txnNumber: NumberLong(9), autocommit: false, \
+             startTransaction: true}}"
+        );
+        assert!(is_ok(&client.shell(&insert)));
+        assert!(is_ok(&admin(&mut client, &commit)));
+    }
+    let mut client = Client::new(&server_on(engine, Some("rs")));
+    assert!(is_ok(&admin(&mut client, &commit)));
+    assert_eq!(code(&client.shell(&writes[0])), 225);
+    assert_eq!(count(&mut client, "c"), 3);
+}
+
+#[test]
+fn a_large_batch_is_answered_piece_by_piece() {
+    let mut client = Client::new(&member());
+    let insert = |ids: std::ops::Range<i32>| {
+        nagi_bson::DocBuf::build(|w| {
+            w.put("insert", "c");
+            w.array("documents", |list| ids.for_each(|id| list.doc(|w| w.put("_id", id))));
+            w.doc("lsid", |w| {
+                w.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &[7; 16] }));
+            });
+            w.put("txnNumber", 1_i64);
+        })
+    };
+    // What a connection lost in the middle leaves: only a part was executed.
+    assert_eq!(number(&client.run("test", insert(0..1500).as_doc()), "n"), 1500);
+    let whole = client.run("test", insert(0..2500).as_doc());
+    assert_eq!(number(&whole, "n"), 2500);
+    let retried = whole.get("retriedStmtIds").as_array().unwrap().count();
+    assert_eq!((retried, count(&mut client, "c")), (1500, 2500));
+}
+
+#[test]
+fn the_same_write_from_many_connections_happens_once() {
+    let server = member();
+    assert!(is_ok(&Client::new(&server).shell("{insert: 'c', documents: [{_id: 1, n: 0}]}")));
+    let barrier = Arc::new(Barrier::new(4));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (server, barrier) = (server.clone(), barrier.clone());
+            std::thread::spawn(move || increments(&server, &barrier))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let mut client = Client::new(&server);
+    let reply = client.shell("{find: 'c'}");
+    let batch = reply.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+    assert_eq!(batch.iter().next().unwrap().to_string(), "{ _id: 1, n: 30 }");
+}
+
+fn increments(server: &Arc<Server>, barrier: &Barrier) {
+    let mut client = Client::new(server);
+    for number in 0..30 {
+        barrier.wait();
+        let reply = client.shell(&format!(
+            "{{update: 'c', updates: [{{q: {{_id: 1}}, u: {{$inc: {{n: 1}}}}}}], {LSID}, \
+             txnNumber: NumberLong({number})}}"
+        ));
+        assert_eq!(self::number(&reply, "nModified"), 1);
+    }
+}
+
+fn begin(client: &mut Client, lsid: &str, number: i64, id: i32) -> DocBuf {
+    client.shell(&format!(
+        "{{insert: 'c', documents: [{{_id: {id}}}], {lsid}, txnNumber: NumberLong({number}), \
+         autocommit: false, startTransaction: true}}"
+    ))
+}
+
+fn find(client: &mut Client, lsid: &str, number: i64) -> DocBuf {
+    client.shell(&format!(
+        "{{find: 'c', batchSize: 1, {lsid}, txnNumber: NumberLong({number}), autocommit: false}}"
+    ))
+}
+
+#[test]
+fn sessions_that_end_take_their_transactions_along() {
+    let server = member();
+    let mut client = Client::new(&server);
+    let ends = [
+        "{endSessions: [{id: UUID('00112233-4455-6677-8899-aabbccddeeff')}]}",
+        "{killSessions: [{id: UUID('00112233-4455-6677-8899-aabbccddeeff')}]}",
+        "{killAllSessions: []}",
+    ];
+    for (number, end) in (1..).zip(ends) {
+        assert!(is_ok(&begin(&mut client, LSID, number, 1)));
+        assert_eq!(counted(&mut client, "currentOpen"), 1);
+        assert!(is_ok(&client.shell(end)), "{end}");
+        assert_eq!(counted(&mut client, "currentOpen"), 0);
+        assert_eq!(code(&find(&mut client, LSID, number)), 251);
+        assert_eq!(count(&mut client, "c"), 0);
+    }
+    assert_eq!(counted(&mut client, "totalAborted"), 3);
+    assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 1}]}")));
+}
+
+#[test]
+fn a_greater_number_leaves_the_transaction_before() {
+    let mut client = Client::new(&member());
+    assert!(is_ok(&begin(&mut client, LSID, 1, 1)));
+    let write =
+        format!("{{insert: 'c', documents: [{{_id: 1}}], {LSID}, txnNumber: NumberLong(2)}}");
+    assert!(is_ok(&client.shell(&write)));
+    assert_eq!(code(&find(&mut client, LSID, 1)), 225);
+    assert_eq!((count(&mut client, "c"), counted(&mut client, "currentOpen")), (1, 0));
+    // The number of a write is not one for a transaction, nor the other way.
+    assert_eq!(code(&begin(&mut client, LSID, 2, 5)), 117);
+    assert!(is_ok(&begin(&mut client, LSID, 3, 5)));
+    assert_eq!(code(&client.shell(&write.replace("NumberLong(2)", "NumberLong(3)"))), 217);
+}
+
+#[test]
+fn cursors_belong_to_their_transaction() {
+    let mut client = Client::new(&member());
+    client.shell("{insert: 'c', documents: [{_id: 1}, {_id: 2}, {_id: 3}]}");
+    assert!(is_ok(&begin(&mut client, LSID, 1, 4)));
+    let opened = find(&mut client, LSID, 1);
+    let Value::Int64(id) = opened.get("cursor").as_doc().unwrap().get("id") else { panic!() };
+    let outside =
+        client.shell(&format!("{{getMore: NumberLong('{id}'), collection: 'c', {LSID}}}"));
+    assert_eq!(code(&outside), 50740);
+    client.shell("{insert: 'c', documents: [{_id: 9}]}");
+    let more = format!(
+        "{{getMore: NumberLong('{id}'), collection: 'c', {LSID}, txnNumber: NumberLong(1), autocommit: false}}"
+    );
+    let rest = client.shell(&more);
+    let batch = rest.get("cursor").as_doc().unwrap().get("nextBatch").to_string();
+    assert_eq!(batch, "[ { _id: 2 }, { _id: 3 }, { _id: 4 } ]");
+    let opened = find(&mut client, LSID, 1);
+    let Value::Int64(id) = opened.get("cursor").as_doc().unwrap().get("id") else { panic!() };
+    let abort =
+        format!("{{abortTransaction: 1, {LSID}, txnNumber: NumberLong(1), autocommit: false}}");
+    assert!(is_ok(&admin(&mut client, &abort)));
+    let gone = client.run("test", doc! { "getMore": id, "collection": "c" }.as_doc());
+    assert_eq!(code(&gone), 43);
+}
+
+#[test]
+fn ddl_ends_transactions_and_does_not_wait() {
+    let server = member();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1}]}");
+    for (number, ddl) in (1..).zip([
+        "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}",
+        "{dropIndexes: 'c', index: 'a'}",
+        "{collMod: 'c', validator: {a: {$exists: false}}}",
+        "{renameCollection: 'test.c', to: 'test.d'}",
+        "{dropDatabase: 1}",
+    ]) {
+        assert!(is_ok(&begin(&mut client, LSID, number, 10)), "{ddl}");
+        let done = match ddl.contains("renameCollection") {
+            true => admin(&mut client, ddl),
+            false => client.shell(ddl),
+        };
+        assert!(is_ok(&done), "{done:?}");
+        let ended = find(&mut client, LSID, number);
+        assert_eq!(code(&ended), 246, "{ddl}");
+        assert_eq!(ended.get("errorLabels").to_string(), "[ \"TransientTransactionError\" ]");
+        assert_eq!(code(&find(&mut client, LSID, number)), 251);
+        if ddl.contains("renameCollection") {
+            client.shell("{insert: 'c', documents: [{_id: 1}]}");
+        }
+    }
+}
