@@ -8,6 +8,7 @@ mod diagnostics;
 mod golden_access;
 mod golden_commands;
 mod legacy;
+mod limits;
 mod login;
 mod numbered;
 mod protocol;
