@@ -267,7 +267,13 @@ pub(crate) fn check_still_there(store: &Store, reads: &Reads) -> Result<()> {
                 collection.uuid
             ));
         };
-        if let Some(gone) = indexes.iter().find(|name| now.index(name).is_none()) {
+        // One that was built again under its name is another index.
+        let is_gone = |name: &&String| {
+            let (then, now_there) = (collection.index(name), now.index(name));
+            now_there.map(|index| now.build_uuid(index))
+                != then.map(|index| collection.build_uuid(index))
+        };
+        if let Some(gone) = indexes.iter().find(is_gone) {
             return Err(err!(
                 Code::QUERY_PLAN_KILLED,
                 "query plan killed :: index '{gone}' dropped"

@@ -15,8 +15,8 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
 
 use crate::{
-    Collection, CreatedIndexes, Index, IndexSelector, IndexSpec, Namespace, RecordId, Store,
-    WriteOptions, WriteTxn,
+    Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, Store, WriteOptions,
+    WriteTxn,
     catalog::{self, CollectionOptions, Ddl, Uuid},
     clock,
     index::{Multikey, keygen::KeySink},
@@ -72,8 +72,9 @@ impl Store {
             }
         };
         let Some(collection) = started else { return Ok(result) };
-        let built =
-            self.fill_indexes(&collection, options).and_then(|()| self.set_ready(&collection));
+        let built = self
+            .fill_indexes(&collection, options)
+            .and_then(|()| self.finish(&collection, options));
         if let Err(error) = built {
             log::info!(target: "INDEX", id = 20649, namespace = namespace.as_str(),
                 error:% = error; "Index build: failed");
@@ -165,7 +166,11 @@ impl Store {
     }
 
     /// Puts the keys of all records into the indexes that are not ready.
-    fn fill_indexes(&self, collection: &Arc<Collection>, options: BuildOptions<'_>) -> Result<()> {
+    pub(crate) fn fill_indexes(
+        &self,
+        collection: &Arc<Collection>,
+        options: BuildOptions<'_>,
+    ) -> Result<()> {
         let indexes = unready(collection);
         let total = collection.count();
         if total > 0 {
@@ -226,7 +231,26 @@ impl Store {
         Ok(())
     }
 
-    fn set_ready(&self, built: &Collection) -> Result<()> {
+    /// Judges what was put aside, then lets plans use the indexes.
+    pub(crate) fn finish(&self, built: &Collection, options: BuildOptions<'_>) -> Result<()> {
+        let unique: Vec<_> =
+            unready(built).into_iter().filter(|index| index.doubts.is_some()).collect();
+        if !unique.is_empty() {
+            // Once the writers that know the index so far have left, nothing more is put aside.
+            self.republish(built, &|index| index.strict())?;
+            for index in &unique {
+                self.judge(built, index, options)?;
+            }
+        }
+        self.republish(built, &|index| index.changed(index.spec.clone(), true))
+    }
+
+    /// Publishes the indexes of the build as `change` makes them; waits for earlier writers.
+    fn republish(
+        &self,
+        built: &Collection,
+        change: &dyn Fn(&Index) -> Result<Index>,
+    ) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
         let Some(current) = self.newest(built) else {
             bail!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", built.uuid);
@@ -240,23 +264,10 @@ impl Store {
                     index.name()
                 );
             };
-            indexes[at] = Arc::new(index.changed(indexes[at].spec.clone(), true)?);
+            indexes[at] = Arc::new(change(&indexes[at])?);
         }
         ddl.put(current.with_indexes(indexes))?;
         ddl.finish()
-    }
-
-    /// Takes out what a failed build has published.
-    fn give_up(&self, built: &Collection) -> Result<()> {
-        let Some(current) = self.newest(built) else { return Ok(()) };
-        let mine = unready(built);
-        let is_mine = |index: &&Arc<Index>| mine.iter().any(|own| own.ident == index.ident);
-        let names: Vec<&str> =
-            current.indexes.iter().filter(is_mine).map(|index| index.name()).collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        self.drop_indexes(&current.namespace, IndexSelector::Names(names)).map(drop)
     }
 }
 
@@ -298,7 +309,7 @@ fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     Ok(spec)
 }
 
-fn unready(collection: &Collection) -> Vec<Arc<Index>> {
+pub(crate) fn unready(collection: &Collection) -> Vec<Arc<Index>> {
     collection.indexes.iter().filter(|index| !index.ready).cloned().collect()
 }
 
@@ -324,7 +335,7 @@ fn put_batch(
         for index in indexes {
             txn.fill(index, doc.as_doc(), &mut sink)?;
             for (key, bits) in sink.iter() {
-                txn.put_key(collection, index, key, bits, *id)?;
+                txn.put_key(collection, index, key, bits, *id, false)?;
             }
         }
     }

@@ -102,7 +102,9 @@ impl Store {
         for (namespace, index) in loaded.unfinished {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
-            store.drop_indexes(&namespace, crate::IndexSelector::Name(&index))?;
+            if let Some(collection) = store.collection(&namespace) {
+                store.give_up(&collection)?;
+            }
         }
         for collection in store.catalog().iter().filter(|c| c.options.is_temporary()) {
             log::info!(target: "STORAGE", id = 20_557, namespace = collection.namespace.as_str();

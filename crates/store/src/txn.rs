@@ -426,7 +426,8 @@ impl WriteTxn<'_> {
     ) -> Result<()> {
         let mut sink = std::mem::take(&mut self.scratch.new_keys);
         let done = self.fill(index, doc, &mut sink).and_then(|()| {
-            sink.iter().try_for_each(|(key, bits)| self.put_key(collection, index, key, bits, id))
+            sink.iter()
+                .try_for_each(|(key, bits)| self.put_key(collection, index, key, bits, id, true))
         });
         self.scratch.new_keys = sink;
         done
@@ -483,7 +484,7 @@ impl WriteTxn<'_> {
             }
             // While the index is being built, an old key may not be there yet.
             if !index.ready || at == olds.len() || olds.key(at) != (key, bits) {
-                self.put_key(collection, index, key, bits, id)?;
+                self.put_key(collection, index, key, bits, id, true)?;
             }
         }
         Ok(())
@@ -522,7 +523,8 @@ impl WriteTxn<'_> {
         Ok(())
     }
 
-    /// Adds one key. A unique index refuses one that another record has (11000).
+    /// Adds one key. A unique index refuses one that another record has (11000); while it is being
+    /// built, a writer goes on with the key put aside, and the build is judged at its end.
     pub(crate) fn put_key(
         &mut self,
         collection: &Collection,
@@ -530,13 +532,14 @@ impl WriteTxn<'_> {
         key: &[u8],
         bits: &[u8],
         id: RecordId,
+        writer: bool,
     ) -> Result<()> {
         let mut full = std::mem::take(&mut self.scratch.key);
         full.clear();
         full.extend_from_slice(&index.ident.bytes());
         full.extend_from_slice(key);
         let done = if index.keyed_alone {
-            self.put_unique(collection, index, &full, bits, id)
+            self.put_unique(collection, index, &full, bits, id, writer)
         } else {
             let free = match index.spec.unique || index.spec.prepare_unique {
                 true => self.check_free(collection, index, &full, bits, id),
@@ -579,6 +582,7 @@ impl WriteTxn<'_> {
         full: &[u8],
         bits: &[u8],
         id: RecordId,
+        writer: bool,
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let taken = match self.txn().get(Space::Index, full, &mut value) {
@@ -589,7 +593,12 @@ impl WriteTxn<'_> {
         value.clear();
         value.extend_from_slice(&id.bytes());
         value.extend_from_slice(bits);
+        let doubts = index.doubts.as_ref().filter(|_| writer);
         let done = match taken {
+            true if doubts.is_some_and(|doubts| doubts.add(&full[4..])) => {
+                let aside = [full, &id.bytes()].concat();
+                self.txn().put(Space::Index, &aside, bits).map_err(engine)
+            }
             true => Err(duplicate_key(collection, index, &full[4..], bits)),
             false => self.txn().put(Space::Index, full, &value).map_err(engine),
         };
@@ -614,14 +623,19 @@ impl WriteTxn<'_> {
         done
     }
 
-    /// While a unique index is being built, the entry may be another record's.
+    /// While a unique index is being built, the entry may be another record's, and one's own aside.
     fn delete_own(&mut self, full: &[u8], id: RecordId) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
         let own = found.is_some_and(|entry| entry.first_chunk() == Some(&id.bytes()));
+        let aside = [full, &id.bytes()].concat();
+        let is_aside = self.txn().get(Space::Index, &aside, &mut value).map_err(engine)?.is_some();
         self.scratch.value = value;
-        match own {
-            true => self.txn().delete(Space::Index, full).map_err(engine),
+        if own {
+            self.txn().delete(Space::Index, full).map_err(engine)?;
+        }
+        match is_aside {
+            true => self.txn().delete(Space::Index, &aside).map_err(engine),
             false => Ok(()),
         }
     }

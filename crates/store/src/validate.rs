@@ -25,11 +25,23 @@ pub struct ValidateReport {
     pub index_keys: Vec<(Box<str>, i64)>,
     /// Records that are no valid BSON.
     pub invalid_count: i64,
+    /// By how much the counters are too high.
+    pub count_off: i64,
+    pub bytes_off: i64,
+    /// Names of the indexes that do not fit the records.
+    pub wrong_indexes: Vec<Box<str>>,
     /// What is wrong; empty if the collection is valid.
     pub errors: Vec<String>,
 }
 
 impl ValidateReport {
+    fn wrong_index(&mut self, name: &str, text: String) {
+        if !self.wrong_indexes.iter().any(|wrong| &**wrong == name) {
+            self.wrong_indexes.push(name.into());
+        }
+        self.error(text);
+    }
+
     fn error(&mut self, text: String) {
         if self.errors.len() < ERROR_COUNT_MAX {
             self.errors.push(text);
@@ -52,10 +64,13 @@ impl Store {
                 count += 1;
             }
             if index.ready && count != expected {
-                report.error(format!(
-                    "index '{}' has {count} entries, the records have {expected} keys",
-                    index.name()
-                ));
+                report.wrong_index(
+                    index.name(),
+                    format!(
+                        "index '{}' has {count} entries, the records have {expected} keys",
+                        index.name()
+                    ),
+                );
             }
             report.index_keys.push((index.name().into(), count));
         }
@@ -66,6 +81,8 @@ impl Store {
         let counter = |at: usize| stored.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
         let (count, bytes) = (counter(0), counter(1));
         if (count, bytes) != (report.record_count, report.data_bytes) {
+            report.count_off = count - report.record_count;
+            report.bytes_off = bytes - report.data_bytes;
             report.error(format!(
                 "counters say {count} records of {bytes} bytes, there are {} of {} bytes",
                 report.record_count, report.data_bytes
@@ -128,13 +145,19 @@ fn check_keys(
         value.extend_from_slice(bits);
         match snapshot.reader().read.get(Space::Index, &full, &mut buf).map_err(engine)? {
             Some(entry) if *entry == value => {}
-            Some(_) => report.error(format!(
-                "index '{}': the entry of record {} has another record or type",
+            Some(_) => report.wrong_index(
                 index.name(),
-                id.0
-            )),
+                format!(
+                    "index '{}': the entry of record {} has another record or type",
+                    index.name(),
+                    id.0
+                ),
+            ),
             None if !index.ready => {}
-            None => report.error(format!("index '{}': record {} has no entry", index.name(), id.0)),
+            None => report.wrong_index(
+                index.name(),
+                format!("index '{}': record {} has no entry", index.name(), id.0),
+            ),
         }
     }
     Ok(())

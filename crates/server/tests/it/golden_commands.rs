@@ -11,6 +11,7 @@ use crate::client::{Client, member, server, server_on};
 /// Fields whose value differs from run to run, at any depth.
 const VOLATILE: &[&str] = &[
     "uuid",
+    "uuids",
     "localTime",
     "processId",
     "connectionId",
@@ -20,6 +21,7 @@ const VOLATILE: &[&str] = &[
     "nonce",
     "oidMachine",
     "millis",
+    "timeMillis",
     "workingTimeMillis",
     "ts",
     "date",
@@ -110,6 +112,10 @@ fn masked(doc: Doc<'_>) -> DocBuf {
             let name = element.name();
             match element.value() {
                 _ if VOLATILE.contains(&name) => w.put(name, "..."),
+                // This machine's own name, not one that a case has given.
+                Value::String(host) if name == "host" && !host.starts_with("localhost") => {
+                    w.put(name, "...");
+                }
                 Value::Int64(id) if name == "id" && id != 0 => w.put(name, "..."),
                 Value::Doc(inner) => w.put(name, &masked(inner)),
                 Value::Array(items) => w.array(name, |list| {

@@ -135,6 +135,12 @@ impl Collection {
         self.state.count.load(Ordering::Relaxed)
     }
 
+    /// Follows a change of the stored counters.
+    pub(crate) fn add_to_counters(&self, count: i64, bytes: i64) {
+        self.state.count.fetch_add(count, Ordering::Relaxed);
+        self.state.data_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Sum of the documents' sizes in bytes. Costs nothing.
     pub fn data_bytes(&self) -> i64 {
         self.state.data_bytes.load(Ordering::Relaxed)

@@ -10,6 +10,7 @@ use std::sync::{
 };
 
 use nagi_error::Result;
+use parking_lot::Mutex;
 
 pub use hashed::hash_value;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
@@ -29,7 +30,14 @@ pub struct Index {
     /// Entries are keyed by the key alone, with the record id in the value. So is every index that
     /// was created unique; one made unique later keeps the record id in its keys.
     pub(crate) keyed_alone: bool,
+    /// Of a unique index that is being built: keys for which a writer met another record's entry.
+    /// None once such a writer is refused.
+    pub(crate) doubts: Option<Arc<Doubts>>,
 }
+
+/// Keys that more than one record may have; judged when the build ends.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts(pub(crate) Mutex<Vec<Box<[u8]>>>);
 
 /// For each field of the key pattern a bit set of the path components that are arrays in some
 /// document: bit 0 is the first component. Bits are only ever set.
@@ -51,14 +59,24 @@ impl Index {
     ) -> Result<Index> {
         let partial = spec.partial.as_ref().map(|doc| Condition::partial(doc.as_doc()));
         let keyed_alone = spec.unique;
-        Ok(Index { partial: partial.transpose()?, spec, ready, ident, multikey, keyed_alone })
+        let doubts = (keyed_alone && !ready).then(Arc::default);
+        let partial = partial.transpose()?;
+        Ok(Index { partial, spec, ready, ident, multikey, keyed_alone, doubts })
     }
 
     /// The same index with other options, ready or not.
     pub(crate) fn changed(&self, spec: IndexSpec, ready: bool) -> Result<Index> {
         let mut changed = Index::new(spec, ready, self.ident, Arc::clone(&self.multikey))?;
         changed.keyed_alone = self.keyed_alone;
+        changed.doubts = self.doubts.clone().filter(|_| !ready);
         Ok(changed)
+    }
+
+    /// The same index, still being built, in which writers' duplicates are refused.
+    pub(crate) fn strict(&self) -> Result<Index> {
+        let mut strict = self.changed(self.spec.clone(), false)?;
+        strict.doubts = None;
+        Ok(strict)
     }
 
     /// Whether some document has more than one key, or might have had.

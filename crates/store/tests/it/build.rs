@@ -111,3 +111,114 @@ fn the_same_index_is_built_once() {
     assert!(f.collection().index("a_1").unwrap().ready);
     f.check_valid();
 }
+
+/// Builds a unique index over `a`; `act` runs once, after the first batch.
+fn build_unique(f: &Fixture, act: &dyn Fn()) -> String {
+    (0..1000).for_each(|id| {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    });
+    let once = std::cell::Cell::new(true);
+    let progress = |_: i64, _: i64| {
+        if once.replace(false) {
+            act();
+        }
+    };
+    let spec = parse("{key: {a: 1}, name: 'a_1', unique: true}");
+    let options = BuildOptions { progress: Some(&progress), ..BuildOptions::default() };
+    error(f.store.create_indexes(&f.namespace, &[spec.as_doc()], options))
+}
+
+fn delete(f: &Fixture, id: i32) {
+    let collection = f.collection();
+    f.store
+        .write(WriteOptions::default(), &mut |txn| {
+            let record = txn.reader().find_id(&collection, id.into())?.unwrap();
+            let mut buf = Vec::new();
+            let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
+            txn.delete(&collection, record, old.as_doc())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_writers_duplicate_fails_the_build_not_the_writer() {
+    let f = Fixture::new();
+    let built = build_unique(&f, &|| {
+        f.insert("{_id: 'twin', a: 5}").unwrap();
+    });
+    assert!(built.starts_with("11000: E11000 duplicate key"), "{built}");
+    assert!(built.ends_with("dup key: { a: 5 }"), "{built}");
+    assert_eq!(f.collection().indexes.len(), 1);
+    assert_eq!(f.collection().count(), 1001);
+    f.check_valid();
+}
+
+#[test]
+fn a_duplicate_that_is_gone_at_the_end_fails_nothing() {
+    let f = Fixture::new();
+    let built = build_unique(&f, &|| {
+        // The older one goes: what was put aside takes its place.
+        f.insert("{_id: 'twin', a: 5}").unwrap();
+        delete(&f, 5);
+        // The newer one goes: nothing is left aside.
+        f.insert("{_id: 2000, a: 6}").unwrap();
+        delete(&f, 2000);
+        // Both go.
+        f.insert("{_id: 2001, a: 7}").unwrap();
+        delete(&f, 7);
+        delete(&f, 2001);
+    });
+    assert_eq!(built, "ok");
+    f.check_valid();
+    assert_eq!(
+        f.ids("a_1").split(' ').take(8).collect::<Vec<_>>().join(" "),
+        "0 1 2 3 4 \"twin\" 6 8"
+    );
+    assert!(error(f.insert("{_id: 3000, a: 5}")).starts_with("11000"));
+    f.insert("{_id: 3000, a: 7}").unwrap();
+}
+
+#[test]
+fn indexes_are_built_again_beside_writers() {
+    let f = Fixture::new();
+    f.index("{key: {t: 1}, name: 't'}").unwrap();
+    f.index("{key: {a: 1, _id: -1}, name: 'a', unique: true}").unwrap();
+    for id in 0..200 {
+        f.insert(&format!("{{_id: {id}, a: {}, t: ['x', {id}]}}", id % 7)).unwrap();
+    }
+    let done = Done::default();
+    std::thread::scope(|scope| {
+        let over = done.guard();
+        scope.spawn(|| {
+            let mut random = Random::new(7);
+            while !done.is_over() {
+                write_one(&f, &mut random);
+            }
+        });
+        assert_eq!(f.store.reindex(&f.namespace, BuildOptions::default()).unwrap(), 3);
+        drop(over);
+    });
+    assert_eq!(f.collection().indexes.len(), 3);
+    assert!(f.collection().indexes.iter().all(|index| index.ready));
+    f.check_valid();
+    let report = f.store.validate(&f.collection()).unwrap();
+    assert!(!f.store.repair(&f.collection(), &report, BuildOptions::default()).unwrap());
+}
+
+#[test]
+fn a_repair_sets_counters_and_indexes_right() {
+    let mut f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a'}").unwrap();
+    for id in 0..20 {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    }
+    f.damage();
+    f.reopen();
+    let collection = f.collection();
+    let report = f.store.validate(&collection).unwrap();
+    assert_eq!((report.count_off, report.wrong_indexes.len()), (5, 1), "{report:?}");
+    assert!(f.store.repair(&collection, &report, BuildOptions::default()).unwrap());
+    f.check_valid();
+    f.reopen();
+    f.check_valid();
+}

@@ -77,6 +77,22 @@ impl Fixture {
         docs.join(" ")
     }
 
+    /// Makes the counters five documents too high and takes an index entry out, behind the store.
+    pub(crate) fn damage(&self) {
+        let mut txn = self.engine.begin(nagi_kv::TxnOptions::default()).unwrap();
+        let first = |txn: &dyn nagi_kv::Txn, space, back: bool| {
+            let mut cursor = txn.cursor(space, &[], &[0xFF; 5]).unwrap();
+            let found = if back { cursor.seek_back(&[0xFF; 5]) } else { cursor.seek(&[]) };
+            assert!(found.unwrap());
+            cursor.key().to_vec()
+        };
+        let counters = first(&*txn, nagi_kv::Space::Counters, false);
+        txn.add(nagi_kv::Space::Counters, &counters, &[5, 100]).unwrap();
+        let entry = first(&*txn, nagi_kv::Space::Index, true);
+        txn.delete(nagi_kv::Space::Index, &entry).unwrap();
+        txn.commit(nagi_kv::Durability::Buffered).unwrap();
+    }
+
     pub(crate) fn check_valid(&self) {
         let report = self.store.validate(&self.collection()).unwrap();
         assert!(report.errors.is_empty(), "{:?}", report.errors);

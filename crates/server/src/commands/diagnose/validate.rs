@@ -1,5 +1,7 @@
 //! `validate`: reads everything of a collection and compares records, index keys and counters.
 
+use nagi_store::{BuildOptions, Collection};
+
 use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
 
@@ -27,18 +29,27 @@ args! { "validate" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
+    check(&args)?;
     refuse_view(cx, &ns)?;
-    if args.repair.is_truthy() {
-        bail!(Code::NOT_IMPLEMENTED, "validate cannot repair yet");
-    }
-    let Some(collection) = cx.store().collection(&ns) else {
+    let Some(mut collection) = cx.store().collection(&ns) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "Collection '{ns}' does not exist to validate.");
     };
-    let report = cx.store().validate(&collection)?;
+    if args.metadata.is_truthy() {
+        return report_metadata(&collection, out);
+    }
+    let check = || cx.check();
+    let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
+    let mut report = cx.store().validate(&collection)?;
+    let repaired = args.repair.is_truthy() && cx.store().repair(&collection, &report, options)?;
+    if repaired {
+        if let Some(newest) = cx.store().collection(&ns) {
+            collection = newest;
+        }
+        report = cx.store().validate(&collection)?;
+    }
     out.put("ns", ns.as_str());
-    let bytes = &collection.uuid.0;
-    out.put("uuid", Value::Binary(nagi_bson::Binary { subtype: 4, bytes }));
-    out.put("nInvalidDocuments", 0_i64);
+    put_uuid(&collection, out);
+    out.put("nInvalidDocuments", report.invalid_count);
     out.put("nNonCompliantDocuments", 0_i64);
     out.put("nrecords", report.record_count);
     out.put("nIndexes", collection.indexes.len() as i32);
@@ -47,18 +58,79 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             doc.put(name, *count);
         }
     });
-    let valid = report.errors.is_empty();
     out.doc("indexDetails", |doc| {
         for (name, _) in &report.index_keys {
+            let valid = !report.wrong_indexes.contains(name);
             doc.doc(name, |index| index.put("valid", valid));
         }
     });
-    out.put("valid", valid);
-    out.put("repaired", false);
+    out.put("valid", report.errors.is_empty());
+    out.put("repaired", repaired);
     out.put("warnings", Array::EMPTY);
     out.array("errors", |list| report.errors.iter().for_each(|error| list.push(error)));
     for name in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
         out.put(name, Array::EMPTY);
     }
     Ok(())
+}
+
+/// Options that exclude each other (72). `full`, `background`, `scandata` and
+/// `checkBSONConformance` ask for less or for more than the one check there is: it always reads
+/// everything, in one snapshot, beside writers.
+fn check(args: &Args<'_>) -> Result<()> {
+    let set = |value: Value<'_>| value.is_truthy();
+    let (full, background) = (set(args.full), set(args.background));
+    let (repair, metadata) = (set(args.repair), set(args.metadata));
+    let message = match () {
+        () if background && full => {
+            "Running the validate command with both { background: true } and { full: true } is not \
+             supported."
+        }
+        () if background && repair => {
+            "Running the validate command with { background: true } and { repair: true } is not \
+             supported."
+        }
+        () if background && set(args.enforce_fast) => {
+            "Running the validate command with both { background: true } and { enforceFastCount: \
+             true } is not supported."
+        }
+        () if set(args.check_conformance) && repair => {
+            "Running the validate command with both { checkBSONConformance: true } and { repair: \
+             true } is not supported."
+        }
+        () if metadata && (full || background || repair || set(args.check_conformance)) => {
+            "Running the validate command with { metadata: true } is not supported with any other \
+             options"
+        }
+        () if repair
+            && !matches!(args.fix_multikey, Value::Missing | Value::Null | Value::Bool(true)) =>
+        {
+            "Running the validate command with { fixMultikey: false } and { repair: true } is not \
+             supported"
+        }
+        () => return Ok(()),
+    };
+    bail!(Code::INVALID_OPTIONS, "{message}");
+}
+
+/// `metadata: true`: only the catalog's entry is looked at, which was parsed when it was loaded.
+fn report_metadata(collection: &Collection, out: &mut DocWriter<'_>) -> Result<()> {
+    out.put("ns", collection.namespace.as_str());
+    put_uuid(collection, out);
+    out.put("nIndexes", collection.indexes.len() as i32);
+    out.doc("indexDetails", |doc| {
+        for index in &collection.indexes {
+            doc.doc(index.name(), |index| index.put("valid", true));
+        }
+    });
+    out.put("valid", true);
+    out.put("repaired", false);
+    out.put("warnings", Array::EMPTY);
+    out.put("errors", Array::EMPTY);
+    Ok(())
+}
+
+fn put_uuid(collection: &Collection, out: &mut DocWriter<'_>) {
+    let bytes = &collection.uuid.0;
+    out.put("uuid", Value::Binary(nagi_bson::Binary { subtype: 4, bytes }));
 }

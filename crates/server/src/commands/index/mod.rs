@@ -3,7 +3,11 @@
 mod create_indexes;
 mod drop_indexes;
 mod list_indexes;
+mod re_index;
+mod set_index_commit_quorum;
 
 pub(super) use create_indexes::CREATE_INDEXES;
 pub(super) use drop_indexes::DROP_INDEXES;
 pub(super) use list_indexes::LIST_INDEXES;
+pub(super) use re_index::RE_INDEX;
+pub(super) use set_index_commit_quorum::SET_INDEX_COMMIT_QUORUM;

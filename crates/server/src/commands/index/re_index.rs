@@ -1,0 +1,44 @@
+//! `reIndex`: builds all indexes of a collection again.
+
+use nagi_store::BuildOptions;
+
+use crate::command::prelude::*;
+use crate::commands::common::namespace;
+
+pub(in crate::commands) static RE_INDEX: Command = Command {
+    name: "reIndex",
+    help: "Builds the indexes of a collection again.",
+    access: Access::Collection(&[Action::ReIndex]),
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "reIndex" => Args {
+    collection: Name<'a> = "reIndex",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    if cx.server.replica.is_some() {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "reIndex is only allowed on a standalone mongod instance. Cannot reIndex '{ns}' while \
+             replication is active"
+        );
+    }
+    cx.server.fsync.wait(&|| cx.check())?;
+    let check = || cx.check();
+    let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
+    let count = cx.store().reindex(&ns, options)?;
+    out.put("nIndexesWas", count as i32);
+    out.put("nIndexes", count as i32);
+    let collection = cx.store().collection(&ns);
+    out.array("indexes", |list| {
+        for index in collection.iter().flat_map(|c| c.ready_indexes()) {
+            list.push_doc(index.spec.doc.as_doc());
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! `setIndexCommitQuorum`: how many members a running index build waits for. There is one.
+
+use crate::command::prelude::*;
+use crate::commands::common::{namespace, refuse_view};
+
+pub(in crate::commands) static SET_INDEX_COMMIT_QUORUM: Command = Command {
+    name: "setIndexCommitQuorum",
+    help: "Sets how many members a running index build waits for.",
+    access: Access::Collection(&[Action::CreateIndex]),
+    admin_only: false,
+    write: true,
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "setIndexCommitQuorum" => Args {
+    collection: Name<'a>  = "setIndexCommitQuorum",
+    names:      Array<'a> = "indexNames",
+    quorum:     Value<'a> = "commitQuorum",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    check_quorum(args.quorum)?;
+    refuse_view(cx, &ns)?;
+    let Some(collection) = cx.store().collection(&ns) else {
+        bail!(Code::NAMESPACE_NOT_FOUND, "A collection '{ns}' does not exist.");
+    };
+    let being_built = |name: Value<'_>| {
+        let index = name.as_str().and_then(|name| collection.index(name));
+        index.is_some_and(|index| !index.ready)
+    };
+    if args.names.is_empty() || !args.names.iter().all(being_built) {
+        bail!(
+            Code::INDEX_NOT_FOUND,
+            "Cannot find an index build on collection '{ns}' with the provided index names"
+        );
+    }
+    Ok(())
+}
+
+/// One member satisfies every quorum that can be satisfied; what cannot is refused (100).
+fn check_quorum(quorum: Value<'_>) -> Result<()> {
+    match quorum {
+        Value::String("majority" | "votingMembers") => Ok(()),
+        Value::String(tag) => bail!(
+            Code::UNKNOWN_REPL_WRITE_CONCERN,
+            "No write concern mode named '{tag}' found in replica set configuration"
+        ),
+        value => match crate::args::truncate(value) {
+            Some(0 | 1) => Ok(()),
+            Some(_) => bail!(
+                Code::UNSATISFIABLE_COMMIT_QUORUM,
+                "Commit quorum cannot be satisfied with the current replica set configuration"
+            ),
+            None => bail!(
+                Code::IDL_FAILED_TO_PARSE,
+                "BSON field 'setIndexCommitQuorum.commitQuorum' is missing but a required field"
+            ),
+        },
+    }
+}
