@@ -46,20 +46,9 @@ pub(crate) fn record_cache_bytes(options: &Options) -> usize {
     usize::try_from(total / RECORD_CACHE_PART).unwrap_or(usize::MAX)
 }
 
-/// mongod's rule: half of the memory beyond one gigabyte, at least 256 MB.
+/// mongod's rule: half of the memory beyond one gigabyte, at least 256 MB. A control group's limit
+/// counts as the memory.
 fn default_cache_bytes() -> u64 {
     const GIB: u64 = 1 << 30;
-    (memory_bytes().saturating_sub(GIB) / 2).max(GIB / 4)
-}
-
-/// Memory of this machine or of the container around us, whichever is less.
-fn memory_bytes() -> u64 {
-    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-    });
-    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|text| text.trim().parse::<u64>().ok());
-    machine.unwrap_or(2 << 30).min(container.unwrap_or(u64::MAX))
+    (nagi_doctor::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 4)
 }

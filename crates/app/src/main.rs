@@ -1,6 +1,6 @@
 //! The program `nagi`: flags and configuration file, choice of the engine, start and stop.
 //!
-//!   nagi [serve] [mongod's options]      nagi bench ...      nagi version
+//!   nagi [serve] [mongod's options]      nagi bench ...      nagi doctor ...      nagi version
 //!
 //! Does not know about: commands, documents, frames.
 
@@ -10,8 +10,10 @@ mod fork;
 mod key_file;
 mod lock;
 mod options;
+mod record;
 mod serve;
 mod signals;
+mod warnings;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("bench") => ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1)),
+        Some("doctor") => ExitCode::from(nagi_doctor::run(&args[1..])),
         Some("version") => {
             build::print_version();
             ExitCode::SUCCESS
@@ -31,7 +34,7 @@ fn main() -> ExitCode {
         None => serve::run(&[]),
         Some(flag) if flag.starts_with('-') => serve::run(&args),
         Some(other) => {
-            say(&format!("unknown command '{other}'; there are serve, bench and version"));
+            say(&format!("unknown command '{other}'; there are serve, bench, doctor and version"));
             ExitCode::from(2)
         }
     }

@@ -11,7 +11,7 @@ use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
-use crate::{build, engine, fork, key_file, lock, print, say, signals};
+use crate::{build, engine, fork, key_file, lock, print, record, say, signals, warnings};
 
 /// mongod's exit codes.
 mod exit {
@@ -126,7 +126,8 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         error: error.to_string(),
     })?;
     server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
-    warn_at_start(options, log);
+    warnings::at_start(options, log);
+    let record = record::Record::start(options);
     signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
         code: 1,
         id: 8_200_002,
@@ -144,6 +145,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         fork::ready();
     }
     server.wait_for_shutdown();
+    drop(record);
     stop(&server, listeners, &store)
 }
 
@@ -312,39 +314,6 @@ fn announce(options: &Options, log: &Log) {
     let set = DocBuf::build(|w| w.put("options", &parsed));
     log.write(Info, "CONTROL", 21_951, "Options set by command line", set.as_doc());
     debug_assert!(!json::to_relaxed(parsed.as_doc()).is_empty());
-}
-
-/// What every shell shows when it connects.
-fn warn_at_start(options: &Options, log: &Log) {
-    if !options.authorization {
-        log.startup_warning(
-            "CONTROL",
-            22_120,
-            "Access control is not enabled for the database. Read and write access to data and \
-             configuration is unrestricted",
-        );
-    }
-    if rustix::process::geteuid().is_root() {
-        log.startup_warning(
-            "CONTROL",
-            22_138,
-            "You are running this process as the root user, which is not recommended",
-        );
-    }
-    let local = |name: &String| {
-        name.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&name.as_str())
-    };
-    let chosen = options.parsed.iter().any(|(key, _)| key == "net.bindIp");
-    if !chosen && options.net.bind_ip.iter().all(local) {
-        log.startup_warning(
-            "CONTROL",
-            22_140,
-            "This server is bound to localhost. Remote systems will be unable to connect to this \
-             server. Start the server with --bind_ip <address> to specify which IP addresses it \
-             should serve responses from, or with --bind_ip_all to bind to all interfaces. If this \
-             behavior is desired, start the server with --bind_ip 127.0.0.1 to disable this warning",
-        );
-    }
 }
 
 fn write_pid_file(options: &Options) {

@@ -46,6 +46,15 @@ pub(crate) static COMPONENTS: &[(&str, &str)] = &[
     ("WRITE", "write"),
 ];
 
+/// A document as the attributes of a line: relaxed Extended JSON, or nothing at all.
+fn attributes(attr: Doc<'_>) -> String {
+    let mut text = String::new();
+    if !attr.is_empty() {
+        nagi_bson::json::write_relaxed(&mut text, nagi_bson::Value::Doc(attr));
+    }
+    text
+}
+
 thread_local! {
     /// The `ctx` of lines that this thread writes.
     static CONTEXT: RefCell<String> = const { RefCell::new(String::new()) };
@@ -98,15 +107,12 @@ impl Log {
         message: &str,
         attr: Doc<'_>,
     ) {
-        let mut attributes = String::new();
-        nagi_bson::json::write_relaxed(&mut attributes, nagi_bson::Value::Doc(attr));
-        let attributes = if attr.is_empty() { "" } else { &attributes };
-        self.emit(severity, component, id, message, attributes, false);
+        self.emit(severity, component, id, message, &attributes(attr), false);
     }
 
     /// Writes a line that `getLog startupWarnings` shows to every shell that connects.
-    pub fn startup_warning(&self, component: &str, id: i64, message: &str) {
-        self.emit(Severity::Warning, component, id, message, "", true);
+    pub fn startup_warning(&self, component: &str, id: i64, message: &str, attr: Doc<'_>) {
+        self.emit(Severity::Warning, component, id, message, &attributes(attr), true);
     }
 
     fn emit(

@@ -6,12 +6,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "bench", "bson", "error", "kv", "kv-rocks", "lang", "net", "query", "server", "store",
-            "wire",
+            "bench", "bson", "doctor", "error", "kv", "kv-rocks", "lang", "net", "query", "server",
+            "store", "wire",
         ],
     ),
     ("bench", &["bson"]),
     ("bson", &[]),
+    ("doctor", &["bson"]),
     ("error", &["bson"]),
     ("kv", &["error"]),
     ("kv-rocks", &["error", "kv"]),

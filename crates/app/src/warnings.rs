@@ -1,0 +1,43 @@
+//! What the log says at the start and every shell shows when it connects.
+
+use std::path::Path;
+
+use nagi_bson::DocBuf;
+use nagi_server::Log;
+
+use crate::options::{EngineKind, Options};
+
+/// Logs the warnings about the configuration, then those of the doctor about the machine.
+pub(crate) fn at_start(options: &Options, log: &Log) {
+    let plain = |id: i64, text: &str| {
+        log.startup_warning("CONTROL", id, text, DocBuf::new().as_doc());
+    };
+    if !options.authorization {
+        plain(
+            22_120,
+            "Access control is not enabled for the database. Read and write access to data and \
+             configuration is unrestricted",
+        );
+    }
+    if rustix::process::geteuid().is_root() {
+        plain(22_138, "You are running this process as the root user, which is not recommended");
+    }
+    let local = |name: &String| {
+        name.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&name.as_str())
+    };
+    let chosen = options.parsed.iter().any(|(key, _)| key == "net.bindIp");
+    if !chosen && options.net.bind_ip.iter().all(local) {
+        plain(
+            22_140,
+            "This server is bound to localhost. Remote systems will be unable to connect to this \
+             server. Start the server with --bind_ip <address> to specify which IP addresses it \
+             should serve responses from, or with --bind_ip_all to bind to all interfaces. If this \
+             behavior is desired, start the server with --bind_ip 127.0.0.1 to disable this warning",
+        );
+    }
+    let folder = (options.engine == EngineKind::Embedded).then(|| Path::new(&options.db_path));
+    let connections = u64::try_from(options.connection_count_max).unwrap_or(0);
+    for line in nagi_doctor::startup_warnings(folder, connections) {
+        log.startup_warning(line.component, line.id, &line.message, line.attr.as_doc());
+    }
+}

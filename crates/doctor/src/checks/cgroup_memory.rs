@@ -1,0 +1,52 @@
+//! The memory a control group gives.
+use super::prelude::*;
+
+pub(super) static CHECK: Check = Check {
+    name: "cgroup_memory",
+    title: "memory limit of the control group",
+    reads: &[cgroup::MEMBERSHIP, mount::TABLE, "/proc/meminfo"],
+    is_measured: false,
+    run,
+};
+
+/// Below this, cache and write buffers of their least sizes and some connections do not fit together.
+const LEAST: u64 = 512 << 20;
+
+fn run(facts: &Facts) -> Verdict {
+    let Some(groups) = cgroup::groups(facts, "memory")? else {
+        return good("no control group");
+    };
+    let (file, soft_file) = match groups.version {
+        2 => ("memory.max", Some("memory.high")),
+        _ => ("memory.limit_in_bytes", None),
+    };
+    let machine = facts.kib_field("/proc/meminfo", "MemTotal").unwrap_or(u64::MAX);
+    // Version 1 writes a number beyond every machine for "no limit".
+    let hard = cgroup::least(facts, &groups, file).filter(|(limit, _)| *limit < machine);
+    let soft = soft_file.and_then(|file| cgroup::least(facts, &groups, file));
+    let hard_limit = hard.as_ref().map_or(machine, |(limit, _)| *limit);
+    if let Some((soft, path)) = soft.filter(|(soft, _)| *soft < hard_limit) {
+        return found(
+            Warning,
+            format!("The control group is slowed down from {} of memory", bytes(soft)),
+            "above memory.high every allocation waits for reclaim, before any limit the server could \
+             see; operations stall without an error",
+            format!("echo max > {path}"),
+        )
+        .logged_as_found("CONTROL", 8_210_002)
+        .verdict();
+    }
+    match hard {
+        None => good("no limit"),
+        Some((limit, path)) if limit < LEAST => found(
+            Warning,
+            format!("The control group gives only {} of memory", bytes(limit)),
+            "the server would be killed when its least cache, its write buffers and the connections \
+             meet",
+            format!("echo {} > {path}   (or --memory of the container)", 1_u64 << 30),
+        )
+        .logged_as_found("CONTROL", 8_210_003)
+        .verdict(),
+        Some((limit, _)) => good(format!("{} (the default cache follows it)", bytes(limit))),
+    }
+}

@@ -1,0 +1,34 @@
+//! The threads a control group allows.
+use super::prelude::*;
+
+pub(super) static CHECK: Check = Check {
+    name: "cgroup_pids",
+    title: "thread limit of the control group",
+    reads: &[cgroup::MEMBERSHIP, mount::TABLE, limits::TABLE],
+    is_measured: false,
+    run,
+};
+
+/// Threads besides those of connections.
+const OTHERS: u64 = 64;
+
+fn run(facts: &Facts) -> Verdict {
+    let Some(groups) = cgroup::groups(facts, "pids")? else {
+        return good("no control group");
+    };
+    let Some((limit, path)) = cgroup::least(facts, &groups, "pids.max") else {
+        return good("no limit");
+    };
+    let needed = limits::connections(facts)? + OTHERS;
+    if limit >= needed {
+        return good(limit.to_string());
+    }
+    found(
+        Warning,
+        format!("The control group allows {limit} threads, {needed} may be needed"),
+        "a connection is a thread: past the limit new connections are refused",
+        format!("echo {needed} > {path}   (systemd: TasksMax=infinity; docker: --pids-limit -1)"),
+    )
+    .logged_as_found("CONTROL", 8_210_004)
+    .verdict()
+}

@@ -1,0 +1,28 @@
+//! Whether there is a data folder to write to.
+use super::prelude::*;
+
+pub(super) static CHECK: Check =
+    Check { name: "data_folder", title: "the data folder", reads: &[], is_measured: false, run };
+
+fn run(facts: &Facts) -> Verdict {
+    let data = facts.data()?;
+    if !data.is_there {
+        return found(
+            Critical,
+            format!("{} does not exist", data.path),
+            "the server ends at once with exit code 100",
+            format!("mkdir -p {}", data.path),
+        )
+        .verdict();
+    }
+    if !data.is_writable {
+        return found(
+            Critical,
+            format!("{} cannot be written by this user", data.path),
+            "the server ends at once with exit code 100, unless it runs as another user",
+            format!("chown -R USER {}", data.path),
+        )
+        .verdict();
+    }
+    good(data.path.clone())
+}

@@ -1,0 +1,23 @@
+//! Whether files can be read past the page cache.
+use super::prelude::*;
+
+pub(super) static CHECK: Check =
+    Check { name: "direct_io", title: "O_DIRECT", reads: &[], is_measured: true, run };
+
+fn run(facts: &Facts) -> Verdict {
+    let measured = facts.measured()?;
+    if measured.has_direct_io {
+        return good("yes");
+    }
+    if let Some(problem) = &measured.problem {
+        return Err(NotKnown(problem.clone()));
+    }
+    found(
+        Note,
+        "The file system refuses O_DIRECT",
+        "flushes and compactions go through the page cache, where they push out what other programs \
+         use; the disk could not be measured either",
+        "move the data folder to ext4 or XFS on a local disk",
+    )
+    .verdict()
+}

@@ -1,0 +1,84 @@
+//! The catalogue of checks: one a file, one row each, sorted by name.
+
+mod address_space;
+mod allocation;
+mod cgroup_cpu;
+mod cgroup_memory;
+mod cgroup_pids;
+mod data_folder;
+mod days_until_full;
+mod direct_io;
+mod disk_reads;
+mod disk_syncs;
+mod file_size;
+mod file_system;
+mod free_space;
+mod kernel;
+mod max_map_count;
+mod mount_options;
+mod numa;
+mod open_files;
+mod overcommit;
+mod processes;
+mod read_ahead;
+mod scheduler;
+mod swap;
+mod swappiness;
+mod transparent_huge_pages;
+
+use crate::facts::Facts;
+use crate::finding::Verdict;
+
+/// A row of the catalogue.
+pub struct Check {
+    /// Under which reports and scripts know it; also the name of its file.
+    pub name: &'static str,
+    /// What it looks at, in a few words.
+    pub title: &'static str,
+    /// Files of `/proc` and `/sys` it needs, besides those of the block device and the control groups.
+    pub reads: &'static [&'static str],
+    /// Whether it needs the test of the disk; such a check does not run when a server starts.
+    pub is_measured: bool,
+    /// Judges the facts. Costs microseconds.
+    pub run: fn(&Facts) -> Verdict,
+}
+
+/// Every check.
+pub static CHECKS: &[&Check] = &[
+    &address_space::CHECK,
+    &allocation::CHECK,
+    &cgroup_cpu::CHECK,
+    &cgroup_memory::CHECK,
+    &cgroup_pids::CHECK,
+    &data_folder::CHECK,
+    &days_until_full::CHECK,
+    &direct_io::CHECK,
+    &disk_reads::CHECK,
+    &disk_syncs::CHECK,
+    &file_size::CHECK,
+    &file_system::CHECK,
+    &free_space::CHECK,
+    &kernel::CHECK,
+    &max_map_count::CHECK,
+    &mount_options::CHECK,
+    &numa::CHECK,
+    &open_files::CHECK,
+    &overcommit::CHECK,
+    &processes::CHECK,
+    &read_ahead::CHECK,
+    &scheduler::CHECK,
+    &swap::CHECK,
+    &swappiness::CHECK,
+    &transparent_huge_pages::CHECK,
+];
+
+/// What every check's file needs.
+mod prelude {
+    pub(super) use super::Check;
+    pub(super) use crate::facts::Facts;
+    pub(super) use crate::finding::Severity::{Critical, Note, Warning};
+    pub(super) use crate::finding::{NotKnown, Verdict, found, good};
+    pub(super) use crate::units::{bytes, micros, percent};
+    pub(super) use crate::{cgroup, limits, mount};
+    pub(super) use nagi_bson::doc;
+}

@@ -1,0 +1,30 @@
+//! How much the kernel reads beyond what was asked for.
+use super::prelude::*;
+
+pub(super) static CHECK: Check = Check {
+    name: "read_ahead",
+    title: "read-ahead of the disk",
+    reads: &[mount::TABLE],
+    is_measured: false,
+    run,
+};
+
+/// The kernel's default.
+const DEFAULT_KIB: u64 = 128;
+const LARGE_KIB: u64 = 1024;
+
+fn run(facts: &Facts) -> Verdict {
+    let (path, text) = facts.queue("read_ahead_kb")?;
+    let kib: u64 = text.parse().map_err(|_| NotKnown(format!("{path} holds no number")))?;
+    if kib <= DEFAULT_KIB {
+        return good(format!("{kib} KB"));
+    }
+    found(
+        if kib > LARGE_KIB { Warning } else { Note },
+        format!("The disk reads {kib} KB ahead"),
+        "lookups in an index read a few KB at random places; what is read beyond them costs bandwidth \
+         and fills the page cache",
+        format!("echo 32 > {path}   (keep it by a udev rule)"),
+    )
+    .verdict()
+}

@@ -1,0 +1,35 @@
+//! The I/O scheduler of the disk.
+use super::prelude::*;
+
+pub(super) static CHECK: Check = Check {
+    name: "scheduler",
+    title: "I/O scheduler",
+    reads: &[mount::TABLE],
+    is_measured: false,
+    run,
+};
+
+fn run(facts: &Facts) -> Verdict {
+    let (path, _) = facts.queue("scheduler")?;
+    let chosen = facts.chosen(&path)?;
+    let rotates = facts.queue("rotational").is_ok_and(|(_, text)| text == "1");
+    let on = if rotates { "a disk that rotates" } else { "a solid or virtual disk" };
+    match (chosen, rotates) {
+        ("none" | "noop", true) => found(
+            Note,
+            format!("The scheduler is {chosen} on {on}"),
+            "requests are not sorted by place, so the heads move more than they have to",
+            format!("echo mq-deadline > {path}"),
+        )
+        .verdict(),
+        ("cfq" | "bfq", false) => found(
+            Note,
+            format!("The scheduler is {chosen} on {on}"),
+            "it waits for further requests of the same process and shares out time slices, which only \
+             adds latency there",
+            format!("echo none > {path}"),
+        )
+        .verdict(),
+        _ => good(format!("{chosen} on {on}")),
+    }
+}

@@ -1,0 +1,41 @@
+//! Whether memory of the server, or much of the machine's, was written to swap.
+use super::prelude::*;
+
+pub(super) static CHECK: Check = Check {
+    name: "swap",
+    title: "use of swap",
+    reads: &["/proc/meminfo", "/proc/self/status"],
+    is_measured: false,
+    run,
+};
+
+/// Less than this is what any machine moves out in time.
+const SERVER_MAX: u64 = 16 << 20;
+
+fn run(facts: &Facts) -> Verdict {
+    let total = facts.kib_field("/proc/meminfo", "SwapTotal")?;
+    if total == 0 {
+        return good("no swap");
+    }
+    let used = total.saturating_sub(facts.kib_field("/proc/meminfo", "SwapFree")?);
+    let own = facts.kib_field("/proc/self/status", "VmSwap").unwrap_or(0);
+    if facts.server_pid.is_some() && own > SERVER_MAX {
+        return found(
+            Warning,
+            format!("{} of the server's memory are in swap", bytes(own)),
+            "a cache that is read back from swap is slower than no cache",
+            "lower vm.swappiness or storage.wiredTiger.engineConfig.cacheSizeGB, or add memory",
+        )
+        .verdict();
+    }
+    if percent(used, total) >= 50.0 {
+        return found(
+            Note,
+            format!("{} of {} swap are used", bytes(used), bytes(total)),
+            "the machine is or was short of memory; what is in swap comes back one page fault at a time",
+            "free -m; lower storage.wiredTiger.engineConfig.cacheSizeGB, or add memory",
+        )
+        .verdict();
+    }
+    good(format!("{} of {} used", bytes(used), bytes(total)))
+}

@@ -1,0 +1,115 @@
+//! Everything the checks may look at, as plain data.
+
+use std::collections::BTreeMap;
+
+use crate::finding::NotKnown;
+use crate::history::Sample;
+use crate::measure::Measured;
+use crate::mount::{self, Mount};
+
+/// What was read from the machine. Empty facts are allowed: every check says "not known" then.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Contents of files of `/proc` and `/sys` by path. One that could not be read is not there. If a
+    /// server runs on the data folder, `limits` and `status` under `/proc/self` are the server's.
+    pub files: BTreeMap<String, String>,
+    /// The data folder; none for a server that keeps its data in memory.
+    pub data: Option<DataFolder>,
+    /// Record of free space, oldest first.
+    pub history: Vec<Sample>,
+    /// Figures of the test of the disk, if it was made.
+    pub measured: Option<Measured>,
+    /// Connections that the server accepts at once (`net.maxIncomingConnections`).
+    pub connection_count_max: u64,
+    /// Process id of the server that runs on the data folder.
+    pub server_pid: Option<u32>,
+}
+
+/// The data folder and the file system below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DataFolder {
+    /// As it was named.
+    pub path: String,
+    /// The folder, or its nearest parent that exists, without symbolic links.
+    pub real_path: String,
+    /// Whether the folder itself exists.
+    pub is_there: bool,
+    /// Whether this process may write into it.
+    pub is_writable: bool,
+    /// Size of the file system.
+    pub total_bytes: u64,
+    /// What unprivileged processes may still write.
+    pub available_bytes: u64,
+    /// Files (inodes) the file system can hold; 0 where it has no such limit.
+    pub file_count_max: u64,
+    /// Files it can still hold.
+    pub file_count_free: u64,
+}
+
+impl Facts {
+    /// The contents of a file, without white space around them.
+    pub(crate) fn text(&self, path: &str) -> Result<&str, NotKnown> {
+        let text = self.files.get(path).map(|text| text.trim());
+        text.ok_or_else(|| NotKnown(format!("{path} cannot be read")))
+    }
+
+    /// A file that holds one number.
+    pub(crate) fn number(&self, path: &str) -> Result<u64, NotKnown> {
+        let text = self.text(path)?;
+        text.parse().map_err(|_| NotKnown(format!("{path} holds no number")))
+    }
+
+    /// `name: 123 kB` in a file such as `/proc/meminfo`, as bytes.
+    pub(crate) fn kib_field(&self, path: &str, name: &str) -> Result<u64, NotKnown> {
+        let value = self.text(path)?.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            (field.trim() == name).then(|| value.split_whitespace().next()?.parse::<u64>().ok())?
+        });
+        match value {
+            Some(kib) => Ok(kib.saturating_mul(1024)),
+            None => Err(NotKnown(format!("{path} has no {name}"))),
+        }
+    }
+
+    /// The one in brackets: `always [madvise] never`.
+    pub(crate) fn chosen(&self, path: &str) -> Result<&str, NotKnown> {
+        let text = self.text(path)?;
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        match chosen {
+            Some((chosen, _)) => Ok(chosen),
+            // A device with one scheduler only names it without brackets.
+            None if !text.is_empty() && !text.contains(' ') => Ok(text),
+            None => Err(NotKnown(format!("{path} marks no choice"))),
+        }
+    }
+
+    /// The data folder.
+    pub(crate) fn data(&self) -> Result<&DataFolder, NotKnown> {
+        self.data.as_ref().ok_or_else(|| NotKnown("there is no data folder".into()))
+    }
+
+    /// The mount that holds the data folder.
+    pub(crate) fn data_mount(&self) -> Result<Mount, NotKnown> {
+        let path = &self.data()?.real_path;
+        let table = self.text(mount::TABLE)?;
+        mount::holding(table, path)
+            .ok_or_else(|| NotKnown(format!("{} has no mount for {path}", mount::TABLE)))
+    }
+
+    /// Path and contents of a file in `queue/` of the block device below the data folder.
+    pub(crate) fn queue(&self, name: &str) -> Result<(String, &str), NotKnown> {
+        let mount = self.data_mount()?;
+        for folder in mount.queue_folders() {
+            let path = format!("{folder}/{name}");
+            if let Some(text) = self.files.get(&path) {
+                return Ok((path, text.trim()));
+            }
+        }
+        Err(NotKnown(format!("no block device with a {name} is known below {}", mount.source)))
+    }
+
+    /// The figures of the test of the disk.
+    pub(crate) fn measured(&self) -> Result<&Measured, NotKnown> {
+        self.measured.as_ref().ok_or_else(|| NotKnown("the disk was not tested".into()))
+    }
+}

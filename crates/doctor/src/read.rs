@@ -1,0 +1,117 @@
+//! The readers: from the machine to [`Facts`]. Nothing here judges.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
+
+use crate::checks::CHECKS;
+use crate::facts::{DataFolder, Facts};
+use crate::{cgroup, history, limits, measure, mount};
+
+/// More of a file is not read; a table of mounts may be long.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Of the block device.
+const QUEUE_FILES: &[&str] = &["read_ahead_kb", "rotational", "scheduler"];
+/// Of the server's process instead of our own, if one runs.
+const OF_PROCESS: &[&str] = &[limits::TABLE, "/proc/self/status"];
+
+/// Reads what costs nothing: some thirty small files. `folder` is the data folder, if there is one.
+pub(crate) fn facts(folder: Option<&Path>, connection_count_max: u64) -> Facts {
+    let mut facts = Facts { connection_count_max, ..Facts::default() };
+    if let Some(folder) = folder {
+        facts.data = data_folder(folder);
+        facts.history = history::read(folder);
+        facts.server_pid = server_pid(folder);
+    }
+    for path in CHECKS.iter().flat_map(|check| check.reads) {
+        let real = match facts.server_pid {
+            Some(pid) if OF_PROCESS.contains(path) => path.replace("self", &pid.to_string()),
+            _ => (*path).to_owned(),
+        };
+        take(&mut facts, path, &real);
+    }
+    for controller in cgroup::CONTROLLERS {
+        let Ok(Some(groups)) = cgroup::groups(&facts, controller) else { continue };
+        for folder in &groups.folders {
+            for file in cgroup::files(groups.version, controller) {
+                let path = format!("{folder}/{file}");
+                take(&mut facts, &path, &path);
+            }
+        }
+    }
+    for folder in facts.data_mount().map(|mount| mount.queue_folders()).unwrap_or_default() {
+        for file in QUEUE_FILES {
+            let path = format!("{folder}/{file}");
+            take(&mut facts, &path, &path);
+        }
+    }
+    facts
+}
+
+/// Adds the test of the disk; see [`measure::measure`] for what it costs.
+pub(crate) fn measure(facts: &mut Facts) {
+    if let Some(data) = facts.data.as_ref().filter(|data| data.is_there && data.is_writable) {
+        facts.measured = Some(measure::measure(Path::new(&data.path), data.available_bytes));
+    }
+}
+
+/// Memory that this process may use: of the machine or of the control groups around it, whichever
+/// is less. None where there is no `/proc`.
+pub fn memory_bytes() -> Option<u64> {
+    let machine = text("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    });
+    [machine, group_memory_bytes()].into_iter().flatten().min()
+}
+
+/// The least memory limit of the control groups around this process.
+fn group_memory_bytes() -> Option<u64> {
+    let groups = cgroup::groups_in(&text(cgroup::MEMBERSHIP)?, &text(mount::TABLE)?, "memory")?;
+    let file = if groups.version == 2 { "memory.max" } else { "memory.limit_in_bytes" };
+    let limit = |folder: &String| text(&format!("{folder}/{file}"))?.trim().parse::<u64>().ok();
+    groups.folders.iter().filter_map(limit).min()
+}
+
+fn take(facts: &mut Facts, path: &str, real: &str) {
+    if let Some(text) = text(real) {
+        facts.files.insert(path.to_owned(), text);
+    }
+}
+
+fn text(path: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn data_folder(folder: &Path) -> Option<DataFolder> {
+    let absolute = std::path::absolute(folder).ok()?;
+    let real = nearest(&absolute)?;
+    let system = rustix::fs::statvfs(&real).ok()?;
+    let is_there = absolute.is_dir();
+    Some(DataFolder {
+        path: folder.display().to_string(),
+        real_path: real.display().to_string(),
+        is_there,
+        is_writable: is_there && rustix::fs::access(&real, Access::WRITE_OK).is_ok(),
+        total_bytes: system.f_blocks.saturating_mul(system.f_frsize),
+        available_bytes: system.f_bavail.saturating_mul(system.f_frsize),
+        file_count_max: system.f_files,
+        file_count_free: system.f_favail,
+    })
+}
+
+/// The path itself or its nearest parent that exists.
+fn nearest(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|path| path.canonicalize().ok())
+}
+
+/// The server that holds the folder's lock file, if it still runs.
+fn server_pid(folder: &Path) -> Option<u32> {
+    let pid = text(folder.join("mongod.lock").to_str()?)?.trim().parse().ok()?;
+    let name = text(&format!("/proc/{pid}/comm"))?;
+    (name.trim() == "nagi").then_some(pid)
+}

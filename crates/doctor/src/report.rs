@@ -1,0 +1,148 @@
+//! All checks together, and the tables for people: findings first, worst first.
+
+use std::fmt::Write as _;
+
+use crate::checks::{CHECKS, Check};
+use crate::facts::Facts;
+use crate::finding::{Finding, NotKnown, Outcome, Severity};
+use crate::measure::{Latencies, Measured};
+use crate::units::{bytes, micros};
+
+/// Where lines are wrapped.
+const COLUMNS: usize = 100;
+/// Width of the severity and of the check's name.
+const MARGIN: usize = 10 + NAME_WIDTH;
+const NAME_WIDTH: usize = 24;
+
+/// What all checks said.
+pub(crate) struct Report {
+    /// Worst first.
+    pub(crate) findings: Vec<(&'static Check, Finding)>,
+    pub(crate) good: Vec<(&'static Check, String)>,
+    pub(crate) not_known: Vec<(&'static Check, String)>,
+}
+
+impl Report {
+    /// Runs every check.
+    pub(crate) fn of(facts: &Facts) -> Report {
+        let mut report = Report { findings: Vec::new(), good: Vec::new(), not_known: Vec::new() };
+        for check in CHECKS {
+            match (check.run)(facts) {
+                Ok(Outcome::Good(value)) => report.good.push((check, value)),
+                Ok(Outcome::Bad(finding)) => report.findings.push((check, *finding)),
+                Err(NotKnown(reason)) => report.not_known.push((check, reason)),
+            }
+        }
+        report.findings.sort_by_key(|(_, finding)| finding.severity);
+        report
+    }
+
+    /// For scripts.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.findings.first().map(|(_, finding)| finding.severity) {
+            Some(Severity::Critical) => 3,
+            Some(Severity::Warning) => 1,
+            Some(Severity::Note) | None => 0,
+        }
+    }
+
+    /// How many findings are of a severity.
+    fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|(_, finding)| finding.severity == severity).count()
+    }
+}
+
+/// The text for people.
+pub(crate) fn print(facts: &Facts, report: &Report) -> String {
+    let mut out = String::new();
+    if let Some(data) = &facts.data {
+        let _ = write!(out, "Data folder {}", data.path);
+        if let Some(pid) = facts.server_pid {
+            let _ = write!(out, ", server with process id {pid}");
+        }
+        out.push_str("\n\n");
+    }
+    if !report.findings.is_empty() {
+        let _ = writeln!(out, "{:<10}{:<NAME_WIDTH$}FOUND", "SEVERITY", "CHECK");
+    }
+    for (check, finding) in &report.findings {
+        row(&mut out, finding.severity.name(), check.name, &finding.what);
+        row(&mut out, "", "  why", &finding.why);
+        row(&mut out, "", "  mend", &finding.mend);
+        out.push('\n');
+    }
+    for (check, value) in &report.good {
+        row(&mut out, "good", check.name, value);
+    }
+    for (check, reason) in &report.not_known {
+        row(&mut out, "not known", check.name, reason);
+    }
+    if let Some(measured) = &facts.measured {
+        print_measured(&mut out, measured);
+    }
+    let _ = writeln!(
+        out,
+        "\n{} critical, {}, {}, {} good, {} not known",
+        report.count(Severity::Critical),
+        counted(report.count(Severity::Warning), "warning"),
+        counted(report.count(Severity::Note), "note"),
+        report.good.len(),
+        report.not_known.len()
+    );
+    out
+}
+
+/// `1 note`, `2 notes`.
+fn counted(count: usize, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
+
+/// One row; its text goes on under itself.
+fn row(out: &mut String, severity: &str, name: &str, text: &str) {
+    let _ = write!(out, "{severity:<10}{name:<NAME_WIDTH$}");
+    let mut column = MARGIN;
+    for (at, word) in text.split(' ').enumerate() {
+        if at > 0 && column + 1 + word.len() > COLUMNS {
+            let _ = write!(out, "\n{:MARGIN$}", "");
+            column = MARGIN;
+        } else if at > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.len();
+    }
+    out.push('\n');
+}
+
+fn print_measured(out: &mut String, measured: &Measured) {
+    if let Some(problem) = &measured.problem {
+        let _ = writeln!(out, "\nThe disk: {problem}");
+    }
+    if measured.allocation.is_none() {
+        return;
+    }
+    let _ = writeln!(out, "\nMeasured with a file of {}", bytes(measured.file_bytes));
+    for (reserved, us) in measured.allocation.iter().flat_map(|a| &a.steps) {
+        let _ =
+            writeln!(out, "  {:<28}{:>10}", format!("allocate {}", bytes(*reserved)), micros(*us));
+    }
+    if measured.blocks.is_empty() {
+        return;
+    }
+    let heads = ["p50", "p99", "per second"];
+    let _ = writeln!(out, "  {:<28}{:>10}{:>10}{:>12}", "direct", heads[0], heads[1], heads[2]);
+    let mut figures = |name: String, of: &Latencies| {
+        let (p50, p99) = (micros(of.p50_us), micros(of.p99_us));
+        let _ = writeln!(out, "  {name:<28}{p50:>10}{p99:>10}{:>12.0}", of.per_second);
+    };
+    for block in &measured.blocks {
+        figures(format!("random read {}", bytes(block.bytes)), &block.read);
+    }
+    for block in &measured.blocks {
+        figures(format!("random write {}", bytes(block.bytes)), &block.write);
+    }
+    if let Some(sync) = &measured.sync {
+        figures("write 4 KB and fdatasync".into(), sync);
+    }
+}
