@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Array, DocBuf, DocWriter, Value};
+use nagi_bson::{DocBuf, DocWriter, Value};
 use nagi_error::Result;
 use nagi_store::{Namespace, WriteOptions};
 
@@ -135,8 +135,13 @@ fn write_profile(server: &Arc<Server>, finished: &Finished<'_>) {
         doc.put("millis", (micros / 1000) as i64);
         doc.put("ts", Value::DateTime(clock::wall_ms()));
         doc.put("client", op.remote.as_str());
-        doc.put("allUsers", Array::EMPTY);
-        doc.put("user", "");
+        let user = op.user();
+        doc.array("allUsers", |users| {
+            if let Some(user) = &user {
+                users.doc(|doc| user.write("user", doc));
+            }
+        });
+        doc.put("user", user.map_or_else(String::new, |user| user.to_string()).as_str());
     });
     let written =
         server.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {

@@ -109,6 +109,9 @@ def speculative(root):
     log = "\n".join(root.admin.command("getLog", "global")["log"])
     check('"isSpeculative":true' in log and "Successfully authenticated" in log, "a speculative login in the log")
     check("Failed to authenticate" in log, "failures in the log")
+    counted = root.admin.command("serverStatus")["security"]["authentication"]["mechanisms"]["SCRAM-SHA-256"]
+    for kind in ("speculativeAuthenticate", "authenticate"):
+        check(counted[kind]["received"] > counted[kind]["successful"] > 0, "logins are counted: " + kind)
 
 
 def roles_allow_and_deny(root):
@@ -216,6 +219,7 @@ def secrets_stay_secret(root):
     client("hidden", "Tr0ub4dor&3", authSource="shop").shop.command("ping")
     root.shop.command("profile", 0)
     profiled = str(list(root.shop["system.profile"].find()))
+    check("root@admin" in profiled, "who did it is in the profile")
     check("createUser" in profiled and "Tr0ub4dor" not in profiled, "no password in the profile")
     check("Tr0ub4dor" not in str(root.admin.command("getLog", "global")), "no password in the log")
     shown = root.shop.command("usersInfo", "hidden")["users"][0]

@@ -79,6 +79,7 @@ fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()
     {
         return Err(Error::new(ALREADY, "Each client connection may only be authenticated once"));
     }
+    server.auth.logins.succeed(conversation.mechanism, conversation.speculative);
     connection.op.set_user(Some(name.clone()));
     connection.login = Some(Login { user, generation });
     log::info!(target: "ACCESS", id = 5_286_306, client = connection.peer.address.as_str(),

@@ -14,6 +14,7 @@
 
 mod action;
 pub(crate) mod builtin;
+mod counters;
 pub(crate) mod documents;
 pub(crate) mod login;
 mod names;
@@ -56,6 +57,7 @@ pub(crate) struct Auth {
     users_seen: AtomicBool,
     /// Makes up salts for users that are not there.
     secret: [u8; 16],
+    pub(crate) logins: counters::Logins,
     /// Held by commands that change users or roles: they check and write as one.
     changing: Mutex<()>,
 }
@@ -74,6 +76,7 @@ impl Auth {
             cache: Mutex::default(),
             users_seen: AtomicBool::new(false),
             secret,
+            logins: counters::Logins::default(),
             changing: Mutex::new(()),
         }
     }

@@ -119,7 +119,8 @@ fn may(roles: &str) -> String {
     let server = guarded();
     let mut root = Client::new(&server);
     log_in(&mut root, "admin", "root", "pwd");
-    let text = format!("{{createUser: 'u', pwd: 'p', roles: {roles}}}");
+    let text =
+        format!("{{createUser: 'u', pwd: 'p', roles: {roles}, mechanisms: ['SCRAM-SHA-256']}}");
     let made = root.run("test", json::parse(&text).unwrap().as_doc());
     assert!(is_ok(&made), "{made:?}");
     root.run("test", json::parse("{insert: 'c', documents: [{_id: 0}]}").unwrap().as_doc());

@@ -13,7 +13,9 @@ pub(crate) fn guarded() -> Arc<nagi_server::Server> {
     let server = server_with(Arc::new(nagi_kv::Memory::new()), None, true);
     let reply = Client::new(&server).run(
         "admin",
-        nagi_bson::doc! { "createUser": "root", "pwd": "pwd", "roles": ["root"] }.as_doc(),
+        nagi_bson::doc! { "createUser": "root", "pwd": "pwd", "roles": ["root"],
+        "mechanisms": ["SCRAM-SHA-256"] }
+        .as_doc(),
     );
     assert!(is_ok(&reply), "{reply:?}");
     server

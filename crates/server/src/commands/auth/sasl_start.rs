@@ -49,6 +49,7 @@ fn start(
             args.mechanism
         );
     };
+    connection.server.auth.logins.receive(mechanism, speculative);
     let skip = args.options.is_some_and(|options| options.get("skipEmptyExchange").is_truthy());
     let mut conversation = Conversation::new(mechanism, db, skip);
     conversation.speculative = speculative;

@@ -36,6 +36,7 @@ static SECTIONS: &[Section] = &[
     ("opcountersRepl", op_counters_repl),
     ("queues", queues),
     ("repl", repl),
+    ("security", |server, out| server.auth.logins.write(out)),
     ("storageEngine", storage_engine),
     ("transactions", transactions),
     ("wiredTiger", wired_tiger),

@@ -119,6 +119,7 @@ fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) 
             other.kind().name()
         ),
     };
+    cx.server.auth.logins.mechanisms_asked.increment();
     let mut mechanisms = crate::auth::users::mechanisms(cx.server, &name)?;
     mechanisms.retain(|m| cx.server.params.lists("authenticationMechanisms", m.name()));
     if !mechanisms.is_empty() {
