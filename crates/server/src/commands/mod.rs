@@ -28,6 +28,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &session::ABORT_TRANSACTION,
     &crud::AGGREGATE,
     &replicate::APPEND_OPLOG_NOTE,
+    &replicate::APPLY_OPS,
     &auth::AUTHENTICATE,
     &diagnose::BUILD_INFO,
     &crud::BULK_WRITE,

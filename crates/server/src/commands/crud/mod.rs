@@ -28,5 +28,6 @@ pub(super) use get_more::GET_MORE;
 pub(super) use insert::INSERT;
 pub(super) use kill_cursors::KILL_CURSORS;
 pub(crate) use kill_cursors::may_kill;
+pub(super) use outcome::check_batch;
 pub(super) use pipeline_access::reads;
 pub(super) use update::UPDATE;

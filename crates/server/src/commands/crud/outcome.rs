@@ -19,7 +19,7 @@ pub(super) struct Outcome {
 }
 
 /// Refuses empty and oversize batches (16).
-pub(super) fn check_batch(count: usize) -> Result<()> {
+pub(in crate::commands) fn check_batch(count: usize) -> Result<()> {
     if !(1..=WRITE_BATCH_COUNT_MAX).contains(&count) {
         bail!(
             Code::INVALID_LENGTH,

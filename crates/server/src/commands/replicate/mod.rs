@@ -1,6 +1,8 @@
 //! Commands of replica sets: of one member, or as a standalone answers them.
 
 mod append_oplog_note;
+mod apply_ops;
+mod oplog_diff;
 mod repl_set_freeze;
 mod repl_set_get_config;
 mod repl_set_get_status;
@@ -9,6 +11,7 @@ mod repl_set_reconfig;
 mod repl_set_step_down;
 
 pub(super) use append_oplog_note::APPEND_OPLOG_NOTE;
+pub(super) use apply_ops::APPLY_OPS;
 pub(super) use repl_set_freeze::REPL_SET_FREEZE;
 pub(super) use repl_set_get_config::REPL_SET_GET_CONFIG;
 pub(super) use repl_set_get_status::REPL_SET_GET_STATUS;
