@@ -99,18 +99,21 @@ impl<'c> Asking<'c> {
 }
 
 /// Checks a request before it runs: 13 if it is not allowed.
-pub(crate) fn check(connection: &mut Connection, request: &Request<'_>) -> Result<()> {
-    if !connection.server.auth.is_enabled() {
+pub(crate) fn check(
+    connection: &mut Connection,
+    server: &Server,
+    request: &Request<'_>,
+) -> Result<()> {
+    if !server.auth.is_enabled() {
         return Ok(());
     }
-    let server = connection.server.clone();
-    login::refresh(&server, connection)?;
+    login::refresh(server, connection)?;
     if request.command.before_login {
         return Ok(());
     }
     let mut asking = Asking::new(connection);
     if asking.user.is_none() {
-        if !is_exempt(&server, connection)? {
+        if !is_exempt(server, connection)? {
             bail!(Code::UNAUTHORIZED, "Command {} requires authentication", request.command.name);
         }
         asking.set = &FIRST_USER;

@@ -209,7 +209,7 @@ fn check(connection: &mut Connection, server: &Server, request: &Request<'_>) ->
     if command.admin_only && request.db != "admin" {
         bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
     }
-    access::check(connection, request)?;
+    access::check(connection, server, request)?;
     if let Some(lsid) = &generic.lsid {
         server.sessions.touch(lsid, clock::wall_ms())?;
     }

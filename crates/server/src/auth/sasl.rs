@@ -238,4 +238,23 @@ mod tests {
             assert!(ClientFirst::parse(bad).is_err(), "{bad}");
         }
     }
+
+    /// Whatever a client sends is taken apart or refused, never more.
+    #[test]
+    fn survives_any_message() {
+        let pieces =
+            ["n", ",", "=", "a", "r", "2C", "3D", "p", "y", "x", "\u{e9}", "\0", "n,,n=u,r=x"];
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..20_000 {
+            let mut message = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                message.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+            }
+            if let Ok(first) = ClientFirst::parse(&message) {
+                assert!(message.starts_with(first.header) && message.ends_with(first.bare));
+                assert!(!first.user.is_empty() && !first.nonce.is_empty());
+            }
+        }
+    }
 }

@@ -66,7 +66,13 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(server: &Arc<Server>) -> Client {
-        let peer = Peer { address: "127.0.0.1:50000".to_owned(), unix_socket: false, local: None };
+        Client::from(server, "127.0.0.1:50000")
+    }
+
+    /// A client at another address.
+    pub(crate) fn from(server: &Arc<Server>, address: &str) -> Client {
+        let local = "127.0.0.1".parse().ok();
+        let peer = Peer { address: address.to_owned(), unix_socket: false, local };
         Client {
             server: server.clone(),
             connection: server.connect(peer).unwrap(),

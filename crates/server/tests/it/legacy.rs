@@ -15,7 +15,12 @@ fn frame(opcode: i32, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn query(client: &mut Client, ns: &str, to_return: i32, query: &DocBuf) -> (i32, i64, Vec<DocBuf>) {
+pub(crate) fn query(
+    client: &mut Client,
+    ns: &str,
+    to_return: i32,
+    query: &DocBuf,
+) -> (i32, i64, Vec<DocBuf>) {
     let mut body = 0_i32.to_le_bytes().to_vec();
     body.extend_from_slice(ns.as_bytes());
     body.push(0);
@@ -41,7 +46,7 @@ fn op_reply(bytes: &[u8]) -> (i32, i64, Vec<DocBuf>) {
     (int(16), id, docs)
 }
 
-fn insert(client: &mut Client, ns: &str, docs: &[DocBuf]) {
+pub(crate) fn insert(client: &mut Client, ns: &str, docs: &[DocBuf]) {
     let mut body = 0_i32.to_le_bytes().to_vec();
     body.extend_from_slice(ns.as_bytes());
     body.push(0);
@@ -50,7 +55,15 @@ fn insert(client: &mut Client, ns: &str, docs: &[DocBuf]) {
     assert_eq!(client.send(), Outcome::NoReply);
 }
 
-fn last_error(client: &mut Client) -> DocBuf {
+pub(crate) fn kill_cursor(client: &mut Client, id: i64) {
+    let mut body = 0_i32.to_le_bytes().to_vec();
+    body.extend_from_slice(&1_i32.to_le_bytes());
+    body.extend_from_slice(&id.to_le_bytes());
+    client.frame = frame(2007, &body);
+    assert_eq!(client.send(), Outcome::NoReply);
+}
+
+pub(crate) fn last_error(client: &mut Client) -> DocBuf {
     let gle = doc! { "getlasterror": 1, "w": 1 };
     query(client, "test.$cmd", -1, &gle).2.remove(0)
 }

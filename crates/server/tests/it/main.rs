@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends when something is not as it must be")]
 
 mod allocations;
+mod auth;
 mod client;
 mod diagnostics;
 mod golden_access;
