@@ -62,6 +62,13 @@ fn upwards(mount: &Mount, path: &str) -> Vec<String> {
 /// Files of a group that checks look at.
 pub(crate) fn files(version: u8, controller: &str) -> &'static [&'static str] {
     match (version, controller) {
+        (1, "blkio") => &[
+            "blkio.throttle.read_bps_device",
+            "blkio.throttle.read_iops_device",
+            "blkio.throttle.write_bps_device",
+            "blkio.throttle.write_iops_device",
+        ],
+        (2, "io") => &["io.max"],
         (1, "memory") => &["memory.limit_in_bytes"],
         (1, "cpu") => &["cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.stat"],
         (1, "pids") | (2, "pids") => &["pids.max"],
@@ -72,7 +79,7 @@ pub(crate) fn files(version: u8, controller: &str) -> &'static [&'static str] {
 }
 
 /// The controllers that checks look at.
-pub(crate) const CONTROLLERS: &[&str] = &["cpu", "memory", "pids"];
+pub(crate) const CONTROLLERS: &[&str] = &["blkio", "cpu", "io", "memory", "pids"];
 
 /// The least number in `file` over all folders, and the path where it stands; `max` is no limit.
 pub(crate) fn least(facts: &Facts, groups: &Groups, file: &str) -> Option<(u64, String)> {

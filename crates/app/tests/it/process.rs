@@ -98,11 +98,16 @@ pub(crate) struct Client(TcpStream);
 impl Client {
     /// Sends a command in shell notation; `None` if the server closes instead of answering.
     pub(crate) fn try_run(&mut self, command: &str) -> Option<DocBuf> {
+        self.try_run_on("test", command)
+    }
+
+    /// The same on another database.
+    pub(crate) fn try_run_on(&mut self, database: &str, command: &str) -> Option<DocBuf> {
         let command = json::parse(command).unwrap();
         let mut frame = Vec::new();
         nagi_wire::reply_msg(&mut frame, 1, 0, 0, |w| {
             w.extend(command.as_doc());
-            w.put("$db", "test");
+            w.put("$db", database);
         });
         self.0.write_all(&frame).ok()?;
         let mut head = [0; 16];

@@ -13,7 +13,7 @@ fn run(facts: &Facts) -> Verdict {
     }
     let (free, total) = (data.available_bytes, data.total_bytes);
     let share = percent(free, total);
-    let text = format!("{} of {} free ({share:.0} %)", bytes(free), bytes(total));
+    let text = format!("{} of {} are free ({share:.0} %)", bytes(free), bytes(total));
     let why = "compactions write new files before they remove old ones; on a full disk every write \
                fails (14031 OutOfDiskSpace)";
     let mend =
@@ -25,7 +25,7 @@ fn run(facts: &Facts) -> Verdict {
         _ => None,
     };
     if let Some(severity) = bad {
-        return found(severity, format!("The disk is nearly full: {text}"), why, mend)
+        return found(severity, format!("Only {text}"), why, mend)
             .logged_as_found("STORAGE", 8_210_012)
             .verdict();
     }

@@ -3,6 +3,7 @@
 mod address_space;
 mod allocation;
 mod cgroup_cpu;
+mod cgroup_io;
 mod cgroup_memory;
 mod cgroup_pids;
 mod data_folder;
@@ -48,6 +49,7 @@ pub static CHECKS: &[&Check] = &[
     &address_space::CHECK,
     &allocation::CHECK,
     &cgroup_cpu::CHECK,
+    &cgroup_io::CHECK,
     &cgroup_memory::CHECK,
     &cgroup_pids::CHECK,
     &data_folder::CHECK,

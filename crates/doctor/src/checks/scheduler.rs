@@ -9,10 +9,17 @@ pub(super) static CHECK: Check = Check {
     run,
 };
 
+/// How devices are named that have another one below them.
+const VIRTUAL: &[&str] = &["dm-", "loop", "md", "nbd", "rbd", "vd", "xvd"];
+
 fn run(facts: &Facts) -> Verdict {
     let (path, _) = facts.queue("scheduler")?;
     let chosen = facts.chosen(&path)?;
-    let rotates = facts.queue("rotational").is_ok_and(|(_, text)| text == "1");
+    let name = facts.data_mount()?.source;
+    let name = name.rsplit('/').next().unwrap_or("");
+    // Virtual disks say they rotate when nobody told them otherwise.
+    let is_virtual = VIRTUAL.iter().any(|prefix| name.starts_with(prefix));
+    let rotates = !is_virtual && facts.queue("rotational").is_ok_and(|(_, text)| text == "1");
     let on = if rotates { "a disk that rotates" } else { "a solid or virtual disk" };
     match (chosen, rotates) {
         ("none" | "noop", true) => found(

@@ -1,0 +1,89 @@
+//! The share of the disk a control group gives.
+use super::prelude::*;
+use crate::cgroup::Groups;
+use crate::mount::Mount;
+
+pub(super) static CHECK: Check = Check {
+    name: "cgroup_io",
+    title: "disk limits of the control group",
+    reads: &[cgroup::MEMBERSHIP, mount::TABLE],
+    is_measured: false,
+    run,
+};
+
+fn run(facts: &Facts) -> Verdict {
+    let disk = facts.data_mount()?;
+    // Version 1 calls it by another name. In version 2 every group may have it.
+    let groups = match cgroup::groups(facts, "blkio")? {
+        Some(groups) => groups,
+        None => match cgroup::groups(facts, "io")? {
+            Some(groups) => groups,
+            None => return good("no control group"),
+        },
+    };
+    let limits = limits(facts, &groups, &disk);
+    let Some((_, path)) = limits.first() else {
+        return good("no limit");
+    };
+    let text: Vec<_> = limits.iter().map(|(limit, _)| limit.as_str()).collect();
+    found(
+        Note,
+        format!("The control group limits the disk: {}", text.join(", ")),
+        "at the limit requests wait in the kernel, flushes and compactions in front of reads; what the \
+         disk itself can do does not matter",
+        format!("raise or remove the limit in {path}   (docker: --device-write-bps and the like)"),
+    )
+    .verdict()
+}
+
+/// Limits of all groups upwards, and where each stands.
+fn limits(facts: &Facts, groups: &Groups, disk: &Mount) -> Vec<(String, String)> {
+    let mut limits = Vec::new();
+    for folder in &groups.folders {
+        for file in cgroup::files(groups.version, if groups.version == 1 { "blkio" } else { "io" })
+        {
+            let path = format!("{folder}/{file}");
+            let Ok(text) = facts.text(&path) else { continue };
+            for line in text.lines() {
+                let Some((device, values)) = line.split_once(' ') else { continue };
+                if is_of(device, disk) {
+                    limits.extend(
+                        values.split(' ').filter_map(|v| Some((limit(file, v)?, path.clone()))),
+                    );
+                }
+            }
+        }
+    }
+    limits
+}
+
+/// A limit in words; none for `max`.
+fn limit(file: &str, value: &str) -> Option<String> {
+    let (name, number) = value.split_once('=').unwrap_or((file, value));
+    let number: u64 = number.parse().ok()?;
+    let verb = match name {
+        name if name.starts_with('r') || name.contains("read") => "reads",
+        _ => "writes",
+    };
+    Some(match name.contains("iops") {
+        true => format!("{number} {verb} a second"),
+        false => format!("{verb} of {} a second", bytes(number)),
+    })
+}
+
+/// Whether a device is the disk, or the whole disk of the partition. Disks of these names have 16
+/// numbers each, of which the first is the whole; of others the number does not tell.
+fn is_of(device: &str, disk: &Mount) -> bool {
+    if device == disk.device {
+        return true;
+    }
+    let numbers = |text: &str| -> Option<(u32, u32)> {
+        let (major, minor) = text.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    let has_partitions = ["/dev/sd", "/dev/vd"].iter().any(|p| disk.source.starts_with(p));
+    match (numbers(device), numbers(&disk.device)) {
+        (Some((a, whole)), Some((b, part))) => has_partitions && a == b && whole == part / 16 * 16,
+        _ => false,
+    }
+}
