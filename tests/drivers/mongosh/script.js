@@ -44,6 +44,12 @@ try { db.runCommand({ nope: 1 }); check('unknown command', false); } catch (e) {
 check('version', db.version().startsWith('8.0'), db.version());
 check('serverStatus', db.serverStatus().ok === 1);
 check('hostInfo', db.hostInfo().ok === 1);
+const warnings = db.adminCommand({ getLog: 'startupWarnings' }).log.map((line) => JSON.parse(line));
+check('startup warnings are lines of the log', warnings.every((w) => w.s === 'W' && w.tags[0] === 'startupWarnings'), warnings);
+check('access control is off', warnings.some((w) => w.id === 22120), warnings);
+// Besides root (22138) only what `nagi doctor` finds on this machine; on a sane one that is nothing.
+equal('warnings of the machine', warnings.map((w) => w.id).filter((id) => ![22120, 22138].includes(id)).sort(),
+  process.env.DOCTOR_IDS.split(' ').filter((id) => id).map(Number).sort());
 check('hello', db.hello().isWritablePrimary === true);
 check('adminCommand', db.adminCommand({ listDatabases: 1 }).databases.length >= 1);
 check('getCollectionInfos', db.getCollectionInfos({ name: 'people' })[0].type === 'collection');
