@@ -130,6 +130,9 @@ pub(crate) fn parse(request: &FindRequest<'_>, now_ms: i64) -> Result<Parsed> {
     let natural = natural(request.sort)?;
     let sort = if natural.is_some() { None } else { parse_sort(request.sort)? };
     let projection = Projection::parse(request.projection, &filter, &mut cx)?.map(Arc::new);
+    if sort.is_none() && projection.as_ref().is_some_and(|shape| shape.needs_sort_key()) {
+        bail!(Code::Location(40218), "query requires sort key metadata, but it is not available");
+    }
     Ok(Parsed { filter: Arc::new(filter), sort, projection, lets, natural })
 }
 

@@ -47,6 +47,16 @@ impl Projection {
         self.shape.needs_position()
     }
 
+    /// Whether `apply` needs to know what the scan left with the document.
+    pub(crate) fn needs_meta(&self) -> bool {
+        self.shape.needs_meta()
+    }
+
+    /// Whether it shows the values sorted by.
+    pub(crate) fn needs_sort_key(&self) -> bool {
+        self.shape.needs_sort_key()
+    }
+
     /// Whether it only keeps or drops whole top-level fields.
     pub(crate) fn is_simple(&self) -> bool {
         self.simple

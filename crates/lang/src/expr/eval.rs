@@ -55,6 +55,7 @@ pub struct Metadata<'a> {
     pub geo_distance: Option<f64>,
     pub index_key: Option<Doc<'a>>,
     pub record_id: Option<i64>,
+    pub sort_key: Option<Array<'a>>,
 }
 
 /// A variable bound inside the expression; the innermost first.

@@ -79,6 +79,11 @@ pub enum Variable {
 }
 
 impl Expr {
+    /// The values that a `find` sorts by: `{$meta: "sortKey"}` of its projection.
+    pub(crate) fn sort_key() -> Expr {
+        forms::sort_key()
+    }
+
     /// Parses and folds an expression; errors are MongoDB's codes.
     pub fn parse(value: Value<'_>, cx: &mut ParseCx<'_>) -> nagi_error::Result<Expr> {
         let mut expr = parse::operand(value, cx)?;

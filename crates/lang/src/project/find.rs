@@ -23,6 +23,8 @@ pub struct Projection {
     pub(super) root: Level,
     pub(super) excludes: bool,
     pub(super) positional: Option<crate::path::FieldPath>,
+    pub(super) meta: bool,
+    pub(super) sort_key: bool,
 }
 
 /// The actions of one level in the order of the specification.
@@ -80,6 +82,16 @@ pub(super) struct Slice {
 }
 
 impl Projection {
+    /// Whether something of the scan is projected: [`crate::expr::Metadata`].
+    pub fn needs_meta(&self) -> bool {
+        self.meta
+    }
+
+    /// Whether the values sorted by are projected.
+    pub fn needs_sort_key(&self) -> bool {
+        self.sort_key
+    }
+
     /// Whether the position at which the filter matched is needed.
     pub fn needs_position(&self) -> bool {
         self.positional.is_some()

@@ -19,6 +19,7 @@ struct Seen {
     slice: bool,
     elem_match: bool,
     meta: bool,
+    sort_key: bool,
     positional: Option<FieldPath>,
 }
 
@@ -73,7 +74,13 @@ impl Parser<'_, '_, '_> {
         if excludes && self.seen.positional.is_some() {
             bail!(Code::Location(31395), "positional projection cannot be used with exclusion");
         }
-        Ok(Projection { root: self.root, excludes, positional: self.seen.positional })
+        Ok(Projection {
+            root: self.root,
+            excludes,
+            positional: self.seen.positional,
+            meta: self.seen.meta,
+            sort_key: self.seen.sort_key,
+        })
     }
 
     /// One field of the specification below `prefix`.
@@ -211,9 +218,13 @@ impl Parser<'_, '_, '_> {
             },
             "$elemMatch" => self.elem_match(path, doc),
             "$meta" => {
+                self.seen.meta = true;
+                if first.value() == Value::String("sortKey") && doc.count() == 1 {
+                    self.seen.sort_key = true;
+                    return self.put(path, Action::Compute(Box::new(Expr::sort_key())));
+                }
                 let expr = Expr::parse(Value::Doc(doc), self.cx)?;
                 check_meta(first.value())?;
-                self.seen.meta = true;
                 self.put(path, Action::Compute(Box::new(expr)))
             }
             name if name.starts_with('$') => self.compute(path, Value::Doc(doc)),
@@ -312,6 +323,7 @@ fn parse_slice(doc: Doc<'_>) -> Result<Option<Slice>> {
 /// Metadata that only a search leaves.
 fn check_meta(name: Value<'_>) -> Result<()> {
     let what = match name {
+        Value::String("randVal") => "rand val",
         Value::String("textScore") => "text score",
         Value::String("geoNearDistance") => "$geoNear distance",
         Value::String("geoNearPoint") => "$geoNear point",

@@ -12,7 +12,7 @@ use super::{
     access::{self, Assignment},
     choose,
     hint::{self, Chosen, Hint},
-    node::{IndexAccess, Node, Plan, ProjectionKind, SortNode},
+    node::{IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
     order, usable,
 };
 use crate::{
@@ -418,11 +418,25 @@ fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Nod
     } else {
         ProjectionKind::Default
     };
+    let meta = match projection.needs_meta() {
+        true => MetaSource { sort: spec.sort.clone(), index: index_below(&node) },
+        false => MetaSource::default(),
+    };
     Node::Projection {
         kind,
+        meta,
         projection: projection.clone(),
         filter: spec.filter.clone(),
         input: Box::new(node),
+    }
+}
+
+/// The index whose entries the plan's documents come from, if it is one and no sort is between.
+fn index_below(node: &Node) -> Option<Arc<Index>> {
+    match node {
+        Node::IndexScan(access) => Some(access.index.clone()),
+        Node::Fetch { input, .. } => index_below(input),
+        _ => None,
     }
 }
 

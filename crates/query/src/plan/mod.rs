@@ -26,5 +26,5 @@ mod usable;
 pub(crate) use build::{FindSpec, distinct_scan, nothing, plan};
 pub use hint::Hint;
 pub(crate) use interval::{Interval, Intervals};
-pub(crate) use node::{IndexAccess, Node, Plan};
+pub(crate) use node::{IndexAccess, MetaSource, Node, Plan};
 pub(crate) use open::{Opener, open};

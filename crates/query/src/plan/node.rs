@@ -78,6 +78,8 @@ pub(crate) enum Node {
         kind: ProjectionKind,
         projection: Arc<Projection>,
         filter: Arc<Filter>,
+        /// What `$meta` shows of the plan below.
+        meta: MetaSource,
         input: Box<Node>,
     },
     /// Builds documents from index keys: what covered plans and `returnKey` do.
@@ -124,6 +126,13 @@ pub(crate) struct SortNode {
     pub(crate) memory_bytes_max: usize,
     pub(crate) allow_disk_use: bool,
     pub(crate) input: Box<Node>,
+}
+
+/// Where a projection's `$meta` finds the values sorted by and the index key.
+#[derive(Clone, Default)]
+pub(crate) struct MetaSource {
+    pub(crate) sort: Option<Arc<SortSpec>>,
+    pub(crate) index: Option<Arc<Index>>,
 }
 
 /// How explain calls a projection.

@@ -45,8 +45,9 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         )),
         Node::Skip { count, input: below } => Box::new(Skip::new(input(below), *count)),
         Node::Limit { count, input: below } => Box::new(Limit::new(input(below), *count)),
-        Node::Projection { projection, filter, input: below, .. } => {
-            Box::new(Project::new(input(below), projection.clone(), filter.clone()))
+        Node::Projection { projection, filter, meta, input: below, .. } => {
+            let (projection, filter) = (projection.clone(), filter.clone());
+            Box::new(Project::new(input(below), projection, filter, meta.clone()))
         }
         Node::NoKey { input: below } => Box::new(NoKey::new(input(below))),
         Node::FromKey { access, flat, input: below } => {

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use nagi_bson::{Doc, DocWriter, Value};
+use nagi_bson::{Array, ArrayBuf, Doc, DocWriter, Value};
 use nagi_error::Result;
-use nagi_lang::filter::Filter;
+use nagi_lang::{expr::Metadata, filter::Filter};
 use nagi_store::{Index, RecordId, keystring};
 
 use super::{Cx, Source};
-use crate::projection::Projection;
+use crate::{plan::MetaSource, projection::Projection};
 
 /// Applies the projection of a `find`.
 pub(crate) struct Project {
     input: Box<dyn Source>,
     projection: Arc<Projection>,
     filter: Arc<Filter>,
+    meta: MetaSource,
     out: Vec<u8>,
     arena: Bump,
 }
@@ -25,9 +26,37 @@ impl Project {
         input: Box<dyn Source>,
         projection: Arc<Projection>,
         filter: Arc<Filter>,
+        meta: MetaSource,
     ) -> Project {
-        Project { input, projection, filter, out: Vec::new(), arena: Bump::new() }
+        Project { input, projection, filter, meta, out: Vec::new(), arena: Bump::new() }
     }
+}
+
+/// What `$meta` may show of the document that `input` stands at.
+fn metadata<'a>(
+    source: &MetaSource,
+    input: &dyn Source,
+    sorted: bool,
+    arena: &'a Bump,
+) -> Result<Metadata<'a>> {
+    let mut meta = Metadata { record_id: input.record_id().map(|id| id.0), ..Metadata::default() };
+    if let (Some(sort), true) = (&source.sort, sorted) {
+        let mut key = Vec::new();
+        sort.key(input.doc(), &mut key)?;
+        let values = ArrayBuf::build(|out| {
+            Doc::trusted(&key).iter().for_each(|element| out.push(element.value()));
+        });
+        meta.sort_key = Some(Array::trusted(arena.alloc_slice_copy(values.as_array().as_bytes())));
+    }
+    if let (Some(index), Some((key, type_bits))) = (&source.index, input.key()) {
+        let mut bytes = Vec::new();
+        let mut out = DocWriter::new(&mut bytes);
+        let parts = index.spec.key.iter().map(|part| (&*part.path, part.descending));
+        keystring::decode(key, type_bits, parts, &mut out)?;
+        out.finish();
+        meta.index_key = Some(Doc::trusted(arena.alloc_slice_copy(&bytes)));
+    }
+    Ok(meta)
 }
 
 impl Source for Project {
@@ -41,8 +70,14 @@ impl Source for Project {
             true => self.filter.matches_with_position(doc, &cx.matching(&self.arena))?,
             false => None,
         };
+        let mut eval = cx.eval(doc, &self.arena);
+        if self.projection.needs_meta() {
+            let sorted = self.projection.needs_sort_key();
+            let meta = metadata(&self.meta, &*self.input, sorted, &self.arena)?;
+            eval.meta = Some(self.arena.alloc(meta));
+        }
         let mut out = DocWriter::new(&mut self.out);
-        self.projection.apply(&cx.eval(doc, &self.arena), info, &mut out)?;
+        self.projection.apply(&eval, info, &mut out)?;
         out.finish();
         self.arena.reset();
         Ok(true)

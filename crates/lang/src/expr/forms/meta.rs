@@ -12,6 +12,13 @@ pub enum Meta {
     GeoDistance,
     IndexKey,
     RecordId,
+    /// The values a `find` sorts by.
+    SortKey,
+}
+
+/// `{$meta: "sortKey"}`, which only the projection of a `find` knows.
+pub(in crate::expr) fn sort_key() -> Expr {
+    Expr::Form(Box::new(Form::Meta(Meta::SortKey)))
 }
 
 pub(super) fn parse(argument: Value<'_>, _: &mut ParseCx<'_>) -> Result<Expr> {
@@ -38,6 +45,7 @@ impl Meta {
             Meta::RandVal => meta.rand_val.map_or(Value::Missing, Value::Double),
             Meta::GeoDistance => meta.geo_distance.map_or(Value::Missing, Value::Double),
             Meta::IndexKey => meta.index_key.map_or(Value::Missing, Value::Doc),
+            Meta::SortKey => meta.sort_key.map_or(Value::Missing, Value::Array),
             Meta::RecordId => meta.record_id.map_or(Value::Missing, Value::Int64),
         }
     }

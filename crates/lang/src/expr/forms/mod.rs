@@ -16,6 +16,7 @@ mod reduce;
 mod switch;
 mod zip;
 
+pub(super) use meta::sort_key;
 use nagi_bson::Value;
 use nagi_error::Result;
 

@@ -106,9 +106,9 @@ pub(super) fn to_date(value: Value<'_>) -> Result<i64> {
     }
 }
 
-/// The moment in an ObjectId's first four bytes.
+/// The moment in an ObjectId's first four bytes, with a sign, as MongoDB reads them.
 pub(super) fn object_id_ms(id: &[u8; 12]) -> i64 {
-    i64::from(u32::from_be_bytes([id[0], id[1], id[2], id[3]])) * 1000
+    i64::from(i32::from_be_bytes([id[0], id[1], id[2], id[3]])) * 1000
 }
 
 /// A time zone argument: absent is UTC, null gives none.
