@@ -97,7 +97,7 @@ RULES = [
     ("hello", r"^command/known & hello", r"^59 .*hello", r"^OK", "4.4.2: hello"),
     ("commands of clusters and of 4.0", r"^command/", r"^(OK|2|9|13|14|26|40414|73|203|None) ", r"^59 no such command",
      "a server that is no member of a cluster, and later versions, do not have them"),
-    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|13|14|9|2) ", "commands of later versions"),
+    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|13|14|9|2|73|40414) ", "commands of later versions"),
     ("collStats of nothing", r"^command/namespace & collStats", r"^None Database", r"^OK", "4.2: collStats of what does not exist says zero"),
     ("collStats", r"^command/stats & collStats", r"\"size\": \{\"\$numberInt\"", r"\"size\": \{\"\$numberLong\"", "4.4: sizes are int64; more fields"),
     ("parameters", r"^command/args & getParameter", r"^OK", r"^OK", "each version has parameters of its own"),
