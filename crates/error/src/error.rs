@@ -59,6 +59,13 @@ impl Error {
         &self.0.message
     }
 
+    /// The same without extra fields.
+    #[must_use]
+    pub fn without_info(mut self) -> Error {
+        self.0.info = None;
+        self
+    }
+
     pub fn info(&self) -> Option<&DocBuf> {
         self.0.info.as_ref()
     }

@@ -24,6 +24,8 @@ pub(crate) const CLIENT_METADATA_BYTES_MAX: usize = 512;
 pub(crate) const APP_NAME_BYTES_MAX: usize = 128;
 /// Error texts of one write batch; beyond it they are left empty.
 pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// Extra fields (`errInfo`, `keyValue`) of the errors of one write batch; beyond it they are left out.
+pub(crate) const WRITE_ERROR_INFO_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Body of a running operation that `currentOp` keeps; a larger one is shown cut.
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
 /// How far ahead of the wall clock a client's cluster time may be (MongoDB's default, a year).

@@ -5,7 +5,7 @@ use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     expr::{ParseCx, Vars},
-    filter::{Filter, MatchCx, Pred},
+    filter::{Filter, MatchCx, Pred, why_not},
 };
 
 use crate::{
@@ -13,6 +13,9 @@ use crate::{
     catalog::{ValidationAction, ValidationLevel},
     clock,
 };
+
+/// A longer explanation of a failed validation is left out.
+const DETAILS_BYTES_MAX: usize = 64 << 10;
 
 /// A parsed filter, kept as long as the catalog version.
 #[derive(Debug, Clone)]
@@ -114,16 +117,15 @@ impl Collection {
 
     #[cold]
     fn invalid(&self, doc: Doc<'_>) -> Error {
+        let validator = self.options.validator.as_ref().map_or(Doc::EMPTY, |v| v.as_doc());
+        let mut details = DocBuf::build(|w| why_not(validator, doc, clock::now_ms(), w));
+        if details.as_bytes().len() > DETAILS_BYTES_MAX {
+            details = nagi_bson::doc! { "reason": "the explanation is too large to be shown" };
+        }
         let info = DocBuf::build(|w| {
             w.doc("errInfo", |w| {
                 w.put("failingDocumentId", doc.get("_id"));
-                w.doc("details", |w| {
-                    let validator = self.options.validator.clone().unwrap_or_default();
-                    let first = validator.as_doc().first();
-                    w.put("operatorName", first.map_or("", |element| element.name()));
-                    w.put("specifiedAs", Value::from(&validator));
-                    w.put("reason", "expression did not match");
-                });
+                w.put("details", &details);
             });
         });
         Error::new(Code::DOCUMENT_VALIDATION_FAILURE, "Document failed validation").with_info(info)

@@ -23,6 +23,8 @@ mod schema;
 mod schema_parse;
 mod seed;
 mod types;
+mod why;
+mod why_schema;
 
 use nagi_bson::ValueBuf;
 
@@ -37,6 +39,7 @@ pub use parse::Allowed;
 pub use schema::Schema;
 pub use seed::{Equality, Seed};
 pub use types::TypeSet;
+pub use why::why_not;
 
 /// A condition on documents.
 #[derive(Debug, Clone)]

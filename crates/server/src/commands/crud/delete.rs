@@ -71,7 +71,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             Ok(count) => outcome.count += count,
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
-                outcome.errors.push((index, error));
+                outcome.fail(index, error);
                 if ordered {
                     break;
                 }

@@ -193,11 +193,11 @@ fn take(written: Result<Written>, chunk: &Chunk<'_, '_>, outcome: &mut Outcome) 
     match written {
         Ok((count, errors)) => {
             outcome.count += count;
-            outcome.errors.extend(errors);
+            errors.into_iter().for_each(|(index, error)| outcome.fail(index, error));
             Ok(())
         }
         Err(error) if chunk.docs.len() == 1 && !ends_command(&error) => {
-            outcome.errors.push((chunk.at, error));
+            outcome.fail(chunk.at, error);
             Ok(())
         }
         Err(error) => Err(error),

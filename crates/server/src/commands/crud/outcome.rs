@@ -3,7 +3,9 @@
 use nagi_bson::ValueBuf;
 
 use crate::command::prelude::*;
-use crate::limits::{WRITE_BATCH_COUNT_MAX, WRITE_ERROR_TEXT_BYTES_MAX};
+use crate::limits::{
+    WRITE_BATCH_COUNT_MAX, WRITE_ERROR_INFO_BYTES_MAX, WRITE_ERROR_TEXT_BYTES_MAX,
+};
 
 /// The sum over a batch.
 #[derive(Default)]
@@ -16,6 +18,7 @@ pub(super) struct Outcome {
     pub(super) upserted: Vec<(usize, ValueBuf)>,
     /// Statement and error, by statement.
     pub(super) errors: Vec<(usize, Error)>,
+    info_bytes: usize,
 }
 
 /// Refuses empty and oversize batches (16).
@@ -48,6 +51,14 @@ pub(super) fn ends_command(error: &Error) -> bool {
 }
 
 impl Outcome {
+    /// Notes a statement that failed. What its error says beyond code and text is left out once all
+    /// errors together say too much.
+    pub(super) fn fail(&mut self, index: usize, error: Error) {
+        self.info_bytes += error.info().map_or(0, |info| info.as_bytes().len());
+        let fits = self.info_bytes <= WRITE_ERROR_INFO_BYTES_MAX;
+        self.errors.push((index, if fits { error } else { error.without_info() }));
+    }
+
     /// Writes `n`, `nModified`, `upserted`, `writeErrors` and `retriedStmtIds`. Errors end the
     /// transaction, if there is one.
     pub(super) fn write(

@@ -1,0 +1,254 @@
+//! Why a document does not match a validator: what `errInfo.details` tells the client.
+//!
+//! Works from the text of the validator, one clause after the other, each tried on its own. That is
+//! slow and only done for a document that has already failed.
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+
+use super::{Filter, MatchCx, why_schema};
+use crate::expr::{ParseCx, Vars};
+
+/// A value of more bytes is not repeated in an explanation.
+const SHOWN_BYTES_MAX: usize = 16 << 10;
+/// Entries of any one list of an explanation.
+pub(super) const LISTED_COUNT_MAX: usize = 1000;
+
+/// Writes the fields of `details`: why `doc` does not match `validator`.
+pub fn why_not(validator: Doc<'_>, doc: Doc<'_>, now_ms: i64, out: &mut DocWriter<'_>) {
+    Why { doc, now_ms }.all(&clauses(validator), false, out);
+}
+
+/// One condition of a filter: `{path: {operator: operand}}`, or `{$operator: operand}`.
+struct Clause {
+    name: String,
+    doc: DocBuf,
+}
+
+/// The conditions that a filter document joins.
+fn clauses(filter: Doc<'_>) -> Vec<Clause> {
+    let mut all = Vec::new();
+    for element in filter {
+        let (path, value) = (element.name(), element.value());
+        let whole = || DocBuf::build(|w| w.put(path, value));
+        match value {
+            _ if path == "$comment" => {}
+            _ if path.starts_with('$') => {
+                all.push(Clause { name: path.to_owned(), doc: whole() });
+            }
+            Value::Doc(operators)
+                if operators.first().is_some_and(|first| first.name().starts_with('$')) =>
+            {
+                for operator in operators.iter().filter(|o| o.name() != "$options") {
+                    let doc = DocBuf::build(|w| {
+                        w.doc(path, |w| {
+                            w.put(operator.name(), operator.value());
+                            if operator.name() == "$regex" {
+                                w.put("$options", operators.get("$options"));
+                            }
+                        });
+                    });
+                    all.push(Clause { name: operator.name().to_owned(), doc });
+                }
+            }
+            Value::Regex(_) => all.push(Clause { name: "$regex".to_owned(), doc: whole() }),
+            _ => all.push(Clause { name: "$eq".to_owned(), doc: whole() }),
+        }
+    }
+    all
+}
+
+/// Whether a document matches a filter; one that cannot be evaluated does not.
+pub(super) fn matches(filter: Doc<'_>, doc: Doc<'_>, now_ms: i64) -> bool {
+    let Ok(filter) = Filter::parse(filter, &mut ParseCx::new()) else { return false };
+    let arena = Bump::new();
+    filter.matches(doc, &MatchCx::new(&Vars::EMPTY, &arena, now_ms)).unwrap_or(false)
+}
+
+/// The value, unless it is too large to be repeated.
+pub(super) fn put_considered(value: Value<'_>, out: &mut DocWriter<'_>) {
+    let bytes = DocBuf::build(|w| w.put("v", value));
+    if bytes.as_bytes().len() <= SHOWN_BYTES_MAX {
+        out.put("consideredValue", value);
+    }
+}
+
+struct Why<'d> {
+    doc: Doc<'d>,
+    now_ms: i64,
+}
+
+impl Why<'_> {
+    fn holds(&self, clause: &Clause) -> bool {
+        matches(clause.doc.as_doc(), self.doc, self.now_ms)
+    }
+
+    /// Several clauses that all had to hold (or not, if `inverted`): one explains itself.
+    fn all(&self, clauses: &[Clause], inverted: bool, out: &mut DocWriter<'_>) {
+        if let [one] = clauses {
+            return self.clause(one, inverted, out);
+        }
+        out.put("operatorName", "$and");
+        self.list(clauses, inverted, out);
+    }
+
+    /// The clauses that did not come out as they had to.
+    fn list(&self, clauses: &[Clause], inverted: bool, out: &mut DocWriter<'_>) {
+        let name = if inverted { "clausesSatisfied" } else { "clausesNotSatisfied" };
+        out.array(name, |list| {
+            let wrong = clauses.iter().enumerate().filter(|(_, c)| self.holds(c) == inverted);
+            for (index, clause) in wrong.take(LISTED_COUNT_MAX) {
+                list.doc(|entry| {
+                    entry.put("index", index as i32);
+                    entry.doc("details", |details| self.clause(clause, inverted, details));
+                });
+            }
+        });
+    }
+
+    fn clause(&self, clause: &Clause, inverted: bool, out: &mut DocWriter<'_>) {
+        let operand = clause.doc.as_doc().first().map_or(Value::Missing, |first| first.value());
+        match (&*clause.name, operand) {
+            ("$and" | "$or" | "$nor", Value::Array(filters)) => {
+                let parts: Vec<Clause> = filters.iter().filter_map(joined).collect();
+                out.put("operatorName", &*clause.name);
+                self.list(&parts, inverted != (clause.name == "$nor"), out);
+            }
+            ("$jsonSchema", Value::Doc(schema)) => {
+                out.put("operatorName", "$jsonSchema");
+                match inverted {
+                    true => out.put("reason", "schema matched"),
+                    false => why_schema::explain(schema, self.doc, self.now_ms, out),
+                }
+            }
+            ("$expr", _) => {
+                out.put("operatorName", "$expr");
+                out.put("specifiedAs", &clause.doc);
+                let reason = ["expression did not match", "expression did match"];
+                out.put("reason", reason[usize::from(inverted)]);
+                out.put("expressionResult", inverted);
+            }
+            ("$not", _) => {
+                let path = clause.doc.as_doc().first().map_or("", |first| first.name());
+                let inner = operand.as_doc().map_or(Value::Missing, |not| not.get("$not"));
+                let inner = DocBuf::build(|w| w.put(path, inner));
+                out.put("operatorName", "$not");
+                out.doc("details", |details| {
+                    self.all(&clauses(inner.as_doc()), !inverted, details);
+                });
+            }
+            _ => self.leaf(clause, inverted, out),
+        }
+    }
+
+    fn leaf(&self, clause: &Clause, inverted: bool, out: &mut DocWriter<'_>) {
+        let path = clause.doc.as_doc().first().map_or("", |first| first.name());
+        out.put("operatorName", &*clause.name);
+        out.put("specifiedAs", &clause.doc);
+        let mut values = Vec::new();
+        values_at(Value::Doc(self.doc), path, &mut values);
+        if clause.name == "$exists" {
+            let there = !values.is_empty();
+            out.put("reason", if there { "path does exist" } else { "path does not exist" });
+            return;
+        }
+        if values.is_empty() {
+            out.put("reason", "field was missing");
+            return;
+        }
+        let first = values[0];
+        if !inverted && values.len() == 1 && !fits(&clause.name, first) {
+            out.put("reason", "type did not match");
+            put_considered(first, out);
+            out.put("consideredType", first.kind().name());
+            return;
+        }
+        out.put("reason", reason(&clause.name, inverted));
+        match values[..] {
+            [value] => put_considered(value, out),
+            _ => {
+                let all = DocBuf::build(|w| {
+                    w.array("consideredValues", |list| {
+                        values.iter().take(LISTED_COUNT_MAX).for_each(|value| list.push(*value));
+                    });
+                });
+                if all.as_bytes().len() <= SHOWN_BYTES_MAX {
+                    out.extend(all.as_doc());
+                }
+            }
+        }
+        if clause.name == "$type" && values.len() == 1 {
+            out.put("consideredType", first.kind().name());
+        }
+    }
+}
+
+/// An element of `$and` and its like, as one clause.
+fn joined(filter: Value<'_>) -> Option<Clause> {
+    let filter = filter.as_doc()?;
+    let mut own = clauses(filter);
+    if own.len() == 1 {
+        return own.pop();
+    }
+    // A document of several conditions is an `$and` of its own.
+    let doc = DocBuf::build(|w| {
+        w.array("$and", |list| own.iter().for_each(|clause| list.push(&clause.doc)));
+    });
+    Some(Clause { name: "$and".to_owned(), doc })
+}
+
+/// The values under a path, arrays on the way and at its end taken apart.
+fn values_at<'d>(value: Value<'d>, path: &str, out: &mut Vec<Value<'d>>) {
+    let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
+    match value {
+        Value::Doc(doc) => match (doc.get(head), rest) {
+            (Value::Missing, _) => {}
+            (found, Some(rest)) => values_at(found, rest, out),
+            (found, None) => out.push(found),
+        },
+        Value::Array(items) => items.iter().for_each(|item| values_at(item, path, out)),
+        _ => {}
+    }
+}
+
+/// Whether the operator takes values of this type at all.
+fn fits(operator: &str, value: Value<'_>) -> bool {
+    match operator {
+        "$regex" => matches!(value, Value::String(_) | Value::Regex(_) | Value::Array(_)),
+        "$mod" => value.is_number() || matches!(value, Value::Array(_)),
+        "$size" | "$elemMatch" => matches!(value, Value::Array(_)),
+        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
+            value.is_number() || matches!(value, Value::Binary(_) | Value::Array(_))
+        }
+        _ => true,
+    }
+}
+
+/// What is said of an operator that failed, or that held where it must not.
+fn reason(operator: &str, inverted: bool) -> &'static str {
+    let (failed, held) = match operator {
+        "$in" => ("no matching value found in array", "matching value found in array"),
+        "$nin" => ("matching value found in array", "no matching value found in array"),
+        "$ne" => ("comparison succeeded", "comparison failed"),
+        "$regex" => ("regular expression did not match", "regular expression did match"),
+        "$type" => ("type did not match", "type did match"),
+        "$mod" => (
+            "$mod did not evaluate to expected remainder",
+            "$mod did evaluate to expected remainder",
+        ),
+        "$size" => {
+            ("array length was not equal to given size", "array length was equal to given size")
+        }
+        "$all" => {
+            ("array did not contain all specified values", "array did contain all specified values")
+        }
+        "$elemMatch" => {
+            ("array did not satisfy the child predicate", "array did satisfy the child predicate")
+        }
+        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
+            ("bitwise operator failed to match", "bitwise operator matched successfully")
+        }
+        _ => ("comparison failed", "comparison succeeded"),
+    };
+    if inverted { held } else { failed }
+}
