@@ -18,7 +18,7 @@ pub(super) struct Outcome {
     pub(super) upserted: Vec<(usize, ValueBuf)>,
     /// Statement and error, by statement.
     pub(super) errors: Vec<(usize, Error)>,
-    info_bytes: usize,
+    pub(super) info_bytes: usize,
 }
 
 /// Refuses empty and oversize batches (16).
