@@ -12,6 +12,7 @@ use crate::auth::{Action, ActionSet, PrivilegeSet, Privileges, Resource, Target,
 use crate::connection::Connection;
 use crate::request::Request;
 use crate::server::Server;
+use crate::session::SessionId;
 
 /// What a command needs. Commands that run before a login are not asked.
 pub(crate) enum Access {
@@ -90,6 +91,12 @@ impl<'c> Asking<'c> {
     /// Whether this is the user that a document names.
     pub(crate) fn is_user(&self, name: &crate::auth::UserName) -> bool {
         self.user.is_some_and(|user| user.name == *name)
+    }
+
+    /// Whether one may end a session: one's own, nobody's, or any with the right to it.
+    pub(crate) fn may_end(&self, session: &SessionId) -> bool {
+        let owner = self.server.sessions.owner(session);
+        owner.is_none() || self.owns(owner.as_ref()) || self.on_cluster(Action::KillAnySession)
     }
 
     /// Whether something of `owner` (nobody, if it was made without a login) is the asking one's own.

@@ -224,7 +224,7 @@ fn park(
         namespace: namespace.to_owned(),
         session: generic.lsid,
         txn_number: generic.transaction(),
-        owner: cx.connection.login.as_ref().map(|login| login.user.name.clone()),
+        owner: cx.connection.user().cloned(),
         no_timeout: how.no_timeout,
         tailable: how.tailable,
         await_data: how.await_data,

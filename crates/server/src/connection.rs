@@ -7,7 +7,7 @@ use nagi_bson::DocBuf;
 use nagi_error::Result;
 use nagi_store::Namespace;
 
-use crate::auth::{Login, sasl::Conversation};
+use crate::auth::{Login, UserName, sasl::Conversation};
 use crate::op::{ClientMetadata, Op};
 use crate::server::Server;
 
@@ -127,6 +127,12 @@ impl Connection {
             record: Vec::new(),
             last_namespace: None,
         }
+    }
+
+    /// Whom cursors and sessions belong to that it opens: nobody without authorization.
+    pub(crate) fn user(&self) -> Option<&UserName> {
+        let enabled = self.server.auth.is_enabled();
+        self.login.as_ref().filter(|_| enabled).map(|login| &login.user.name)
     }
 
     /// The checked namespace; without allocation if it is the one kept.

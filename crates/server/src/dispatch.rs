@@ -211,7 +211,7 @@ fn check(connection: &mut Connection, server: &Server, request: &Request<'_>) ->
     }
     access::check(connection, server, request)?;
     if let Some(lsid) = &generic.lsid {
-        server.sessions.touch(lsid, clock::wall_ms())?;
+        server.sessions.touch(lsid, clock::wall_ms(), connection.user())?;
     }
     numbered::check(request, server.replica.is_some())?;
     if let Some(concern) = &generic.write_concern {

@@ -1,4 +1,4 @@
-//! Logical sessions: which `lsid` was seen when.
+//! Logical sessions: which `lsid` was seen when, and whose it is.
 //!
 //! Drivers put an `lsid` on nearly every command. A standalone accepts them all, remembers the last
 //! use for thirty minutes, and ends a session's cursors with it. Touching a known session allocates
@@ -11,6 +11,8 @@ use nagi_bson::{Binary, Doc, Value};
 use nagi_error::{Code, Result, bail};
 use parking_lot::Mutex;
 
+use crate::auth::UserName;
+
 const SHARD_COUNT: usize = 16;
 
 /// The UUID of a session.
@@ -18,8 +20,17 @@ pub(crate) type SessionId = [u8; 16];
 
 /// All known sessions.
 pub(crate) struct Sessions {
-    shards: [Mutex<HashMap<SessionId, i64, RandomState>>; SHARD_COUNT],
+    shards: [Shard; SHARD_COUNT],
     count_max: usize,
+}
+
+type Shard = Mutex<HashMap<SessionId, Known, RandomState>>;
+
+/// What is kept of a session.
+struct Known {
+    last_ms: i64,
+    /// Who used it first; nobody without authorization.
+    owner: Option<UserName>,
 }
 
 impl Sessions {
@@ -27,15 +38,22 @@ impl Sessions {
         Sessions { shards: std::array::from_fn(|_| Mutex::default()), count_max }
     }
 
-    fn shard(&self, id: &SessionId) -> &Mutex<HashMap<SessionId, i64, RandomState>> {
+    fn shard(&self, id: &SessionId) -> &Shard {
         &self.shards[usize::from(id[15]) % SHARD_COUNT]
     }
 
-    /// Notes a use. Fails if there are too many sessions (261).
-    pub(crate) fn touch(&self, id: &SessionId, now_ms: i64) -> Result<()> {
+    /// Notes a use. Fails if the session is another user's (13), or if there are too many (261).
+    pub(crate) fn touch(&self, id: &SessionId, now_ms: i64, user: Option<&UserName>) -> Result<()> {
         let mut shard = self.shard(id).lock();
-        if let Some(last) = shard.get_mut(id) {
-            *last = now_ms;
+        if let Some(known) = shard.get_mut(id) {
+            match (&known.owner, user) {
+                (Some(owner), Some(user)) if owner != user => {
+                    bail!(Code::UNAUTHORIZED, "The session belongs to another user")
+                }
+                (None, Some(user)) => known.owner = Some(user.clone()),
+                _ => {}
+            }
+            known.last_ms = now_ms;
             return Ok(());
         }
         if shard.len() >= self.count_max.div_ceil(SHARD_COUNT) {
@@ -45,13 +63,18 @@ impl Sessions {
                  high"
             );
         }
-        shard.insert(*id, now_ms);
+        shard.insert(*id, Known { last_ms: now_ms, owner: user.cloned() });
         Ok(())
     }
 
     /// Forgets a session; whether it was known.
     pub(crate) fn end(&self, id: &SessionId) -> bool {
         self.shard(id).lock().remove(id).is_some()
+    }
+
+    /// Whose a session is; `None` if it is nobody's or not known.
+    pub(crate) fn owner(&self, id: &SessionId) -> Option<UserName> {
+        self.shard(id).lock().get(id).and_then(|known| known.owner.clone())
     }
 
     pub(crate) fn is_known(&self, id: &SessionId) -> bool {
@@ -66,8 +89,8 @@ impl Sessions {
     pub(crate) fn expire(&self, before_ms: i64) -> Vec<SessionId> {
         let mut gone = Vec::new();
         for shard in &self.shards {
-            shard.lock().retain(|id, last| {
-                let keep = *last >= before_ms;
+            shard.lock().retain(|id, known| {
+                let keep = known.last_ms >= before_ms;
                 if !keep {
                     gone.push(*id);
                 }
@@ -81,7 +104,7 @@ impl Sessions {
     pub(crate) fn all(&self) -> Vec<(SessionId, i64)> {
         self.shards
             .iter()
-            .flat_map(|s| s.lock().iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>())
+            .flat_map(|s| s.lock().iter().map(|(k, v)| (*k, v.last_ms)).collect::<Vec<_>>())
             .collect()
     }
 }
@@ -158,11 +181,22 @@ mod tests {
     #[test]
     fn expires_only_the_old() {
         let sessions = Sessions::new(100);
-        sessions.touch(&[1; 16], 10).unwrap();
-        sessions.touch(&[2; 16], 20).unwrap();
-        sessions.touch(&[1; 16], 30).unwrap();
+        sessions.touch(&[1; 16], 10, None).unwrap();
+        sessions.touch(&[2; 16], 20, None).unwrap();
+        sessions.touch(&[1; 16], 30, None).unwrap();
         assert_eq!(sessions.expire(25), [[2; 16]]);
         assert_eq!(sessions.count(), 1);
         assert!(sessions.end(&[1; 16]) && !sessions.end(&[1; 16]));
+    }
+
+    #[test]
+    fn belongs_to_its_first_user() {
+        let sessions = Sessions::new(100);
+        let (ann, bob) = (UserName::new("ann", "d"), UserName::new("bob", "d"));
+        sessions.touch(&[1; 16], 1, None).unwrap();
+        sessions.touch(&[1; 16], 2, Some(&ann)).unwrap();
+        sessions.touch(&[1; 16], 3, Some(&ann)).unwrap();
+        assert_eq!(sessions.touch(&[1; 16], 4, Some(&bob)).unwrap_err().code().0, 13);
+        assert_eq!(sessions.owner(&[1; 16]), Some(ann));
     }
 }

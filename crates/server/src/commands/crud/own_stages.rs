@@ -18,7 +18,7 @@ pub(super) fn replace(
     let Some(stage) = first else { return Ok(None) };
     let docs = match stage.name() {
         "$currentOp" => current_op(cx, req, args, stage.value())?,
-        "$listLocalSessions" => local_sessions(cx, args)?,
+        "$listLocalSessions" => local_sessions(cx, args, stage.value())?,
         _ => return Ok(None),
     };
     Ok(Some(ArrayBuf::build(|pipeline| {
@@ -75,7 +75,7 @@ fn current_op(
     Ok(describe_ops(&cx.asking(), idle_connections, idle_cursors, !all_users))
 }
 
-fn local_sessions(cx: &Context<'_>, args: &Args<'_>) -> Result<Vec<DocBuf>> {
+fn local_sessions(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {
     if matches!(args.collection, Value::String(_)) {
         bail!(
             Code::INVALID_NAMESPACE,
@@ -83,7 +83,10 @@ fn local_sessions(cx: &Context<'_>, args: &Args<'_>) -> Result<Vec<DocBuf>> {
              collection"
         );
     }
-    let sessions = cx.server.sessions.all();
+    let asking = cx.asking();
+    let all = spec.as_doc().is_some_and(|spec| spec.get("allUsers").is_truthy());
+    let mut sessions = cx.server.sessions.all();
+    sessions.retain(|(id, _)| all || asking.owns(cx.server.sessions.owner(id).as_ref()));
     let describe = |(id, last_ms): &([u8; 16], i64)| {
         DocBuf::build(|w| {
             w.doc("_id", |doc| {

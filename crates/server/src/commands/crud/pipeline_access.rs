@@ -18,7 +18,11 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
             });
             Some(if all { asking.on_cluster(Action::Inprog) } else { asking.user.is_some() })
         }
-        "$listLocalSessions" => Some(asking.on_cluster(Action::ListSessions)),
+        "$listLocalSessions" => {
+            let others = first
+                .is_some_and(|stage| stage.value().as_doc().is_some_and(|spec| !spec.is_empty()));
+            Some(if others { asking.on_cluster(Action::ListSessions) } else { true })
+        }
         _ => None,
     };
     let ns = args.namespace(req.db)?;

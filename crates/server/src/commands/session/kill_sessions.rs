@@ -1,5 +1,6 @@
 //! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`: end sessions with all they run.
 
+use crate::auth::UserName;
 use crate::command::prelude::*;
 use crate::session::{SessionId, parse_lsid};
 
@@ -35,6 +36,11 @@ args! { "killAllSessions" => AllArgs {
     users: Array<'a> = "killAllSessions",
 }}
 
+args! { "KillAllSessionsUser" => KillUser {
+    user: &'a str = "user",
+    db:   &'a str = "db",
+}}
+
 args! { "killAllSessionsByPattern" => PatternArgs {
     patterns: Array<'a> = "killAllSessionsByPattern",
 }}
@@ -52,16 +58,37 @@ fn some(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Resul
         return Ok(());
     }
     for value in args.sessions.iter() {
-        end(cx, &parse_lsid(value, "killSessions.killSessions")?);
+        let session = parse_lsid(value, "killSessions.killSessions")?;
+        if cx.asking().may_end(&session) {
+            end(cx, &session);
+        }
     }
     Ok(())
 }
 
 fn all(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = AllArgs::parse(req)?;
-    // Without users every session belongs to nobody: only the empty list means them.
     if args.users.is_empty() {
         end_all(cx);
+        return Ok(());
+    }
+    let users = args.users.iter().map(|user| {
+        let Value::Doc(user) = user else {
+            bail!(
+                Code::TYPE_MISMATCH,
+                "BSON field 'killAllSessions.killAllSessions' is the wrong type '{}', expected type \
+                 'object'",
+                user.kind().name()
+            );
+        };
+        let user = KillUser::parse_doc(user)?;
+        Ok(UserName::new(user.user, user.db))
+    });
+    let users = users.collect::<Result<Vec<_>>>()?;
+    for (session, _) in cx.server.sessions.all() {
+        if cx.server.sessions.owner(&session).is_some_and(|owner| users.contains(&owner)) {
+            end(cx, &session);
+        }
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     for value in args.sessions.iter() {
         let session = parse_lsid(value, "refreshSessions.refreshSessions")?;
-        cx.server.sessions.touch(&session, clock::wall_ms())?;
+        cx.server.sessions.touch(&session, clock::wall_ms(), cx.connection.user())?;
     }
     Ok(())
 }
