@@ -437,6 +437,73 @@ def restart():
         equal("valid", raw.command({"validate": "restart"})["valid"], True)
 
 
+def crash():
+    """SIGKILL among transfers and numbered increments: whole or not at all, acknowledged ones there, retries once."""
+    accounts, rounds = 6, 4
+    with MongoClient(URI, replicaSet="rs0") as client:
+        db = client.nagi_replset
+        db.crash.insert_many([{"_id": i, "balance": 100} for i in range(accounts)])
+        db.crash_counters.insert_many([{"_id": i, "n": 0} for i in range(4)])
+    sent = [0] * 4
+    for number in range(rounds):
+        notes, stop = [], threading.Event()
+
+        def transfer(seed):
+            session, txn = lsid(), 0
+            try:
+                with Raw() as raw:
+                    while not stop.is_set():
+                        txn += 1
+                        numbered = {"lsid": session, "txnNumber": Int64(txn), "autocommit": False}
+                        note = "%d-%d-%d" % (number, seed, txn)
+                        try:
+                            raw.command({"update": "crash", "updates": [
+                                {"q": {"_id": (seed + txn) % accounts}, "u": {"$inc": {"balance": -1}}},
+                                {"q": {"_id": (seed + 2 * txn + 1) % accounts}, "u": {"$inc": {"balance": 1}}}],
+                                **numbered, "startTransaction": True})
+                            raw.command({"insert": "crash_notes", "documents": [{"_id": note}], **numbered})
+                            raw.command({"commitTransaction": 1, **numbered}, "admin")
+                            notes.append(note)
+                        except OperationFailure as e:
+                            if e.code not in (112, 251, 246):
+                                check("transfer", False, e.details)
+            except (OSError, AutoReconnect):
+                pass
+
+        def increment(at):
+            try:
+                with Raw() as raw:
+                    while not stop.is_set():
+                        raw.command({"update": "crash_counters", "updates": [{"q": {"_id": at}, "u": {"$inc": {"n": 1}}}],
+                                     "lsid": sessions[at], "txnNumber": Int64(numbers[at])})
+                        numbers[at] += 1
+            except (OSError, AutoReconnect):
+                pass
+        sessions, numbers = [lsid() for _ in range(4)], [1] * 4
+        threads = [threading.Thread(target=f, args=(i,)) for i in range(4) for f in (transfer, increment)]
+        [t.start() for t in threads]
+        time.sleep(0.4 + 0.2 * number)
+        SERVER.kill()
+        stop.set()
+        [t.join() for t in threads]
+        SERVER.start("--replSet", "rs0")
+        with Raw() as raw:
+            for at in range(4):  # the one in flight, sent again
+                raw.command({"update": "crash_counters", "updates": [{"q": {"_id": at}, "u": {"$inc": {"n": 1}}}],
+                             "lsid": sessions[at], "txnNumber": Int64(numbers[at])})
+                sent[at] += numbers[at]
+        with MongoClient(URI, replicaSet="rs0") as client:
+            db = client.nagi_replset
+            equal("money", sum(d["balance"] for d in db.crash.find()), 100 * accounts)
+            there = {d["_id"] for d in db.crash_notes.find()}
+            check("acknowledged commits are there", set(notes) <= there, set(notes) - there)
+            check("few others", len([n for n in there if n.startswith("%d-" % number)]) <= len(notes) + 4)
+            equal("increments once", [db.crash_counters.find_one(at)["n"] for at in range(4)], sent)
+            for name in ("crash", "crash_notes", "crash_counters"):
+                check("valid " + name, db.command("validate", name)["valid"])
+    check("something happened", len(there) > 20 and min(sent) > 20, (len(there), sent))
+
+
 def main():
     standalone()
     initiate()
@@ -458,10 +525,11 @@ def main():
         if os.environ.get("TIMES"):
             print("%s: %.1f s" % (f.__name__, time.monotonic() - began))
     client.close()
-    try:
-        restart()
-    except Exception as e:
-        check("restart", False, repr(e))
+    for f in (restart, crash):
+        try:
+            f()
+        except Exception as e:
+            check(f.__name__, False, repr(e))
     print("pymongo %s, replica set: %d assertions passed, %d failed" % (pymongo.version, PASSED, len(FAILED)))
     if os.environ.get("LEAVE"):
         return

@@ -35,6 +35,8 @@ use nagi_error::Result;
 use nagi_store::{End, SessionKey, Store, Transaction};
 use parking_lot::Mutex;
 
+use crate::access::Asking;
+use crate::auth::UserName;
 use crate::clock;
 use crate::session::SessionId;
 
@@ -63,11 +65,14 @@ pub(crate) struct NumberedSessions {
 }
 
 /// A session's place.
+#[derive(Default)]
 pub(crate) struct Slot {
     /// Locked while a numbered command of the session runs.
     state: Mutex<State>,
     /// The open transaction, for those who end it from outside.
     open: Mutex<Option<(Arc<Transaction>, Instant)>>,
+    /// Who used its number last; nobody without access control, and after a restart.
+    owner: Mutex<Option<UserName>>,
 }
 
 /// What a session has come to.
@@ -128,9 +133,7 @@ impl NumberedSessions {
 
     fn slot(&self, id: &SessionId) -> Arc<Slot> {
         let mut shard = self.shard(id).lock();
-        let slot = shard
-            .entry(*id)
-            .or_insert_with(|| Arc::new(Slot { state: Mutex::default(), open: Mutex::default() }));
+        let slot = shard.entry(*id).or_default();
         Arc::clone(slot)
     }
 
@@ -140,6 +143,14 @@ impl NumberedSessions {
         let slot = self.shard(id).lock().remove(id);
         if let Some(slot) = slot {
             self.end_open(&slot);
+        }
+    }
+
+    /// As [`NumberedSessions::end`], unless the session is another user's.
+    pub(crate) fn end_own(&self, id: &SessionId, asking: &Asking<'_>) {
+        let slot = self.shard(id).lock().get(id).cloned();
+        if slot.is_some_and(|slot| is_own(&slot, asking)) {
+            self.end(id);
         }
     }
 
@@ -174,6 +185,12 @@ impl NumberedSessions {
             self.open.fetch_sub(1, Relaxed);
         }
     }
+}
+
+/// Whether the session is the asking one's: ids are secret, but no user's statements get into
+/// another's transaction even if they are known.
+fn is_own(slot: &Slot, asking: &Asking<'_>) -> bool {
+    slot.owner.lock().as_ref().is_none_or(|owner| asking.is_user(owner))
 }
 
 /// Forgets the records of sessions that were not used since `before_ms` and that `is_live` does not

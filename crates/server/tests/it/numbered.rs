@@ -237,3 +237,30 @@ fn ddl_ends_transactions_and_does_not_wait() {
         }
     }
 }
+
+#[test]
+fn nobody_gets_into_the_transaction_of_another_user() {
+    let server = crate::client::server_with(Arc::new(Memory::new()), Some("rs"), true);
+    let mut local = Client::new(&server);
+    assert!(is_ok(&admin(&mut local, "{replSetInitiate: 1}")));
+    for user in ["ann", "bob"] {
+        let create = format!(
+            "{{createUser: '{user}', pwd: 'pwd', roles: ['root'], mechanisms: ['SCRAM-SHA-256']}}"
+        );
+        if user == "bob" {
+            assert!(is_ok(&crate::login::log_in(&mut local, "admin", "ann", "pwd")));
+        }
+        assert!(is_ok(&admin(&mut local, &create)), "{user}");
+    }
+    let mut bob = Client::new(&server);
+    assert!(is_ok(&crate::login::log_in(&mut bob, "admin", "bob", "pwd")));
+    assert!(is_ok(&begin(&mut local, LSID, 1, 1)));
+    assert_eq!(code(&find(&mut bob, LSID, 1)), 13);
+    let commit =
+        format!("{{commitTransaction: 1, {LSID}, txnNumber: NumberLong(1), autocommit: false}}");
+    assert_eq!(code(&admin(&mut bob, &commit)), 13);
+    let end = "{endSessions: [{id: UUID('00112233-4455-6677-8899-aabbccddeeff')}]}";
+    assert!(is_ok(&bob.shell(end)));
+    assert!(is_ok(&admin(&mut local, &commit)));
+    assert!(is_ok(&begin(&mut bob, OTHER, 1, 2)));
+}

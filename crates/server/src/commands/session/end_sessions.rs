@@ -32,7 +32,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
             continue;
         }
         cx.server.sessions.end(&session);
-        cx.server.numbered.end(&session);
+        cx.server.numbered.end_own(&session, &Asking::new(cx.connection));
         cx.server.cursors.end_session(&session);
     }
     Ok(())
