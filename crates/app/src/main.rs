@@ -5,6 +5,7 @@
 //! Does not know about: commands, documents, frames.
 
 mod build;
+mod doctor;
 mod engine;
 mod fork;
 mod key_file;
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("bench") => ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1)),
-        Some("doctor") => ExitCode::from(nagi_doctor::run(&args[1..])),
+        Some("doctor") => doctor::run(&args[1..]),
         Some("version") => {
             build::print_version();
             ExitCode::SUCCESS

@@ -3,12 +3,14 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use crate::checks::CHECKS;
 use crate::report::Report;
 use crate::{json, read, report};
 
 const USAGE: &str = "\
-nagi doctor [--dbpath DIR] [--json] [--quick] [--maxConns N]
+nagi doctor [-f FILE] [--dbpath DIR] [--json] [--quick] [--maxConns N]
 
+  -f FILE        the server's configuration file: says the data folder and the number of connections
   --dbpath DIR   the data folder (/data/db)
   --json         one JSON document instead of tables
   --quick        without the test of the disk, which takes a few seconds
@@ -16,6 +18,15 @@ nagi doctor [--dbpath DIR] [--json] [--quick] [--maxConns N]
 
 Exit code: 0 nothing or notes only, 1 warnings, 3 something critical, 2 wrong usage.
 ";
+
+/// What the server would do if nothing else is said.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    /// The data folder.
+    pub folder: PathBuf,
+    /// Connections it accepts at once.
+    pub connection_count_max: u64,
+}
 
 struct Arguments {
     folder: PathBuf,
@@ -27,13 +38,14 @@ struct Arguments {
 /// What wrong usage ends with.
 const WRONG_USAGE: u8 = 2;
 
-/// Runs `nagi doctor ARGS...` and returns the exit code.
-pub fn run(args: &[String]) -> u8 {
+/// Runs `nagi doctor ARGS...` and returns the exit code. `read_config` gives the defaults, from the
+/// configuration file if one is named.
+pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Defaults, String>) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        write_out(USAGE);
+        write_out(&help());
         return 0;
     }
-    let arguments = match parse(args) {
+    let arguments = match parse(args, &read_config) {
         Ok(arguments) => arguments,
         Err(problem) => {
             // Nobody to tell if that fails.
@@ -53,18 +65,26 @@ pub fn run(args: &[String]) -> u8 {
     report.exit_code()
 }
 
+/// The usage and what is looked at.
+fn help() -> String {
+    let mut text = format!("{USAGE}\nChecks:\n");
+    for check in CHECKS {
+        text.push_str(&format!("  {:<24}{}\n", check.name, check.title));
+    }
+    text
+}
+
 fn write_out(text: &str) {
     // A closed pipe is the reader's wish.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn parse(args: &[String]) -> Result<Arguments, String> {
-    let mut arguments = Arguments {
-        folder: "/data/db".into(),
-        as_json: false,
-        is_quick: false,
-        connection_count_max: 65_536,
-    };
+fn parse(
+    args: &[String],
+    read_config: &dyn Fn(Option<&str>) -> Result<Defaults, String>,
+) -> Result<Arguments, String> {
+    let (mut as_json, mut is_quick) = (false, false);
+    let (mut config, mut folder, mut connections) = (None, None, None);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let (name, value) = match arg.split_once('=') {
@@ -76,19 +96,26 @@ fn parse(args: &[String]) -> Result<Arguments, String> {
             value.filter(|v| !v.is_empty()).ok_or_else(|| format!("{name} needs a value"))
         };
         match (name, value) {
-            ("--json", None) => arguments.as_json = true,
-            ("--quick", None) => arguments.is_quick = true,
-            ("--dbpath", _) => arguments.folder = needed()?.into(),
+            ("--json", None) => as_json = true,
+            ("--quick", None) => is_quick = true,
+            ("-f" | "--config", _) => config = Some(needed()?),
+            ("--dbpath", _) => folder = Some(PathBuf::from(needed()?)),
             ("--maxConns", _) => {
                 let value = needed()?;
                 let count = value.parse().ok().filter(|n| (1..=1_000_000).contains(n));
-                arguments.connection_count_max =
-                    count.ok_or_else(|| format!("'{value}' is no number of connections"))?;
+                let problem = || format!("'{value}' is no number of connections");
+                connections = Some(count.ok_or_else(problem)?);
             }
             _ => return Err(format!("unrecognised argument '{arg}'")),
         }
     }
-    Ok(arguments)
+    let defaults = read_config(config)?;
+    Ok(Arguments {
+        folder: folder.unwrap_or(defaults.folder),
+        as_json,
+        is_quick,
+        connection_count_max: connections.unwrap_or(defaults.connection_count_max),
+    })
 }
 
 #[cfg(test)]
@@ -97,11 +124,28 @@ mod tests {
 
     #[test]
     fn arguments() {
-        let parse =
-            |args: &[&str]| parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
+        let config = |file: Option<&str>| match file {
+            Some("missing") => Err("Error opening config file".to_owned()),
+            file => {
+                let folder = file.map_or("/data/db", |_| "/from/file").into();
+                Ok(Defaults { folder, connection_count_max: 7 })
+            }
+        };
+        let parse = |args: &[&str]| {
+            let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            parse(&args, &config)
+        };
         let all = parse(&["--dbpath", "/d", "--json", "--quick", "--maxConns=5"]).unwrap();
         assert!(all.as_json && all.is_quick && all.connection_count_max == 5);
         assert_eq!(all.folder, PathBuf::from("/d"));
+        let from_file = parse(&["-f", "x"]).unwrap();
+        assert_eq!(from_file.folder, PathBuf::from("/from/file"));
+        assert_eq!(from_file.connection_count_max, 7);
+        assert_eq!(parse(&["--config=x", "--dbpath=/d"]).unwrap().folder, PathBuf::from("/d"));
+        assert_eq!(parse(&[]).unwrap().folder, PathBuf::from("/data/db"));
+        for wrong in [&["-f", "missing"][..], &["-f"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
         for wrong in [&["--dbpath"][..], &["x"], &["--json=1"], &["--maxConns", "0"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

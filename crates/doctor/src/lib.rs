@@ -33,7 +33,7 @@ mod startup;
 mod units;
 
 pub use checks::{CHECKS, Check};
-pub use cli::run;
+pub use cli::{Defaults, run};
 pub use facts::{DataFolder, Facts};
 pub use finding::{Finding, NotKnown, Outcome, Severity, StartupLine, Verdict};
 pub use history::{FILE as HISTORY_FILE, Sample, days_until_full, keep_record};

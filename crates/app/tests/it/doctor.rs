@@ -45,6 +45,11 @@ fn a_missing_folder_is_critical_and_wrong_usage_is_2() {
     let (code, report) = report(&["--dbpath", "/does/not/exist"]);
     assert_eq!(code, Some(3));
     assert_eq!(findings(&report)[0].get("check"), Value::String("data_folder"));
+    let folder = Folder::new("config");
+    let config = folder.path().join("mongod.conf");
+    std::fs::write(&config, "storage:\n  dbPath: /does/not/exist\n").unwrap();
+    assert_eq!(ended(&["doctor", "-f", config.to_str().unwrap()]).status.code(), Some(3));
+    assert_eq!(ended(&["doctor", "-f", "/does/not/exist"]).status.code(), Some(2));
     assert_eq!(ended(&["doctor", "--dbpath"]).status.code(), Some(2));
     assert_eq!(ended(&["doctor", "now"]).status.code(), Some(2));
 }

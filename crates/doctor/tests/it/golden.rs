@@ -38,6 +38,22 @@ fn golden_cases() {
     });
 }
 
+/// A log id tells which check spoke, so none is used by two.
+#[test]
+fn log_ids_belong_to_one_check() {
+    let mut owners = BTreeMap::new();
+    for check in CHECKS {
+        let path = golden::dir("doctor").join(format!("{}.txt", check.name));
+        let text = std::fs::read_to_string(path).unwrap();
+        for line in text.lines().filter_map(|line| line.strip_prefix("log: ")) {
+            let id = line.split(' ').nth(1).unwrap().to_owned();
+            let owner = owners.entry(id).or_insert(check.name);
+            assert_eq!(*owner, check.name, "{line}");
+        }
+    }
+    assert!(owners.len() > 10);
+}
+
 fn facts(input: &str) -> Facts {
     let mut facts = Facts { connection_count_max: 65_536, ..Facts::default() };
     for block in input.split("\n== ").skip(1) {

@@ -1,0 +1,24 @@
+//! `nagi doctor`: the options of a server that the checks of the machine ask for.
+
+use std::process::ExitCode;
+
+use nagi_doctor::Defaults;
+
+use crate::options::{self, Request};
+
+/// `nagi doctor ARGS...`.
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    ExitCode::from(nagi_doctor::run(args, config))
+}
+
+/// Data folder and connections of a configuration file, or of a server that is told nothing.
+fn config(file: Option<&str>) -> Result<Defaults, String> {
+    let args = file.map(|file| vec!["--config".to_owned(), file.to_owned()]).unwrap_or_default();
+    match options::read(&args)? {
+        Request::Serve(options) | Request::Shutdown(options) => Ok(Defaults {
+            folder: options.db_path.into(),
+            connection_count_max: u64::try_from(options.connection_count_max).unwrap_or(0),
+        }),
+        Request::Help | Request::Version => Err("a configuration file is needed".into()),
+    }
+}
