@@ -7,7 +7,7 @@ use crate::process::{Folder, Server, ended};
 #[test]
 fn bad_options_are_refused() {
     for (args, text) in [
-        (&["--auth"][..], "--auth"),
+        (&["--auditDestination", "file"][..], "--auditDestination"),
         (&["--nonsense"], "unrecognised option '--nonsense'"),
         (&["serve", "-f", "/does/not/exist"], "Error opening config file"),
         (&["dance"], "unknown command 'dance'"),
