@@ -18,7 +18,7 @@ use crate::command::{Context, Done};
 use crate::commands;
 use crate::connection::Connection;
 use crate::fail_points::Fault;
-use crate::metrics::LatencyKind;
+use crate::metrics::{LatencyKind, OpKind};
 use crate::numbered;
 use crate::op::{interruption, printable};
 use crate::replica::{ReplicaSet, Role};
@@ -469,7 +469,7 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     if !done.waited {
         server.metrics.latency(command.latency).record(micros);
     }
-    if command.on_collection {
+    if command.on_collection || command.counts_as == OpKind::GetMore {
         server.top.record(request, micros);
     }
     if done.docs_examined + done.keys_examined > 0 {

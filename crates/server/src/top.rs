@@ -3,7 +3,7 @@
 //! A request finds its collection's entry by a 64-bit hash of the name, so nothing is allocated for a
 //! collection seen before. Two names with one hash would share an entry: a statistic can bear that.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 
 use foldhash::fast::{FixedState, RandomState};
@@ -37,7 +37,7 @@ impl Usage {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Entry {
     namespace: String,
     read: Usage,
@@ -54,9 +54,15 @@ pub(crate) struct Top {
 impl Top {
     /// Counts a finished request.
     pub(crate) fn record(&self, request: &Request<'_>, micros: u64) {
-        let Some(Value::String(collection)) = request.body.first().map(|e| e.value()) else {
-            return;
+        let named = match request.command.counts_as {
+            OpKind::GetMore => request.body.get("collection"),
+            _ => request.body.first().map_or(Value::Missing, |first| first.value()),
         };
+        // What was just dropped shall not be listed again.
+        let Value::String(collection) = named else { return };
+        if request.command.name == "drop" {
+            return;
+        }
         let key = FixedState::with_seed(1).hash_one((request.db, collection));
         let mut shard = self.shards[key as usize % SHARD_COUNT].lock();
         if shard.len() >= ENTRY_COUNT_MAX / SHARD_COUNT && !shard.contains_key(&key) {
@@ -74,15 +80,24 @@ impl Top {
         entry.by_kind[kind_index(request.command.counts_as)].add(micros);
     }
 
+    /// Forgets collections that were dropped: those whose namespace `is_gone` picks.
+    pub(crate) fn forget(&self, is_gone: impl Fn(&str) -> bool) {
+        for shard in &self.shards {
+            shard.lock().retain(|_, entry| !is_gone(&entry.namespace));
+        }
+    }
+
     /// Appends `totals`.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         out.doc("totals", |totals| {
             totals.put("note", "all times in microseconds");
+            let mut sorted = BTreeMap::new();
             for shard in &self.shards {
                 for entry in shard.lock().values() {
-                    write_entry(entry, totals);
+                    sorted.insert(entry.namespace.clone(), entry.clone());
                 }
             }
+            sorted.values().for_each(|entry| write_entry(entry, totals));
         });
     }
 }

@@ -174,6 +174,7 @@ impl Store {
         buf: &'b mut Vec<u8>,
     ) -> Result<Option<Doc<'b>>> {
         let Some(index) = collection.id_index() else { return Ok(None) };
+        index.note_use();
         if let Some(bound) = &self.bound {
             return bound.find_by_id(collection, id, buf);
         }

@@ -27,6 +27,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// The plan running: where its trial left it, or from the beginning. For one use.
     pub(crate) fn start(&mut self) -> Box<dyn Source> {
+        self.root.note_uses();
         match self.started.take() {
             Some(started) => Box::new(started),
             None => open(&self.root, &Opener::default()),
@@ -214,6 +215,19 @@ impl Node {
         }
         for input in self.inputs() {
             input.summary(out);
+        }
+    }
+
+    /// Counts the use of each index, for `$indexStats`.
+    fn note_uses(&self) {
+        match self {
+            Node::IndexScan(access) => access.index.note_use(),
+            Node::IdLookup { collection, .. } => {
+                if let Some(index) = collection.id_index() {
+                    index.note_use();
+                }
+            }
+            _ => self.inputs().into_iter().for_each(Node::note_uses),
         }
     }
 

@@ -59,9 +59,10 @@ impl Source for Running {
         out.put("name", index.name());
         out.put("key", index.spec.key_pattern.as_doc());
         out.put("host", &*self.host);
+        let (count, since_ms) = index.uses();
         out.doc("accesses", |out| {
-            out.put("ops", 0i64);
-            out.put("since", Value::DateTime(cx.env.now_ms()));
+            out.put("ops", count as i64);
+            out.put("since", Value::DateTime(since_ms));
         });
         out.put("spec", index.spec.doc.as_doc());
         if !index.ready {

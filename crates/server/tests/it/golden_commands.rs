@@ -21,6 +21,7 @@ const VOLATILE: &[&str] = &[
     "nonce",
     "oidMachine",
     "millis",
+    "time",
     "timeMillis",
     "workingTimeMillis",
     "ts",

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 pub use hashed::hash_value;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
 
-use crate::{condition::Condition, ident::Ident};
+use crate::{clock, condition::Condition, ident::Ident};
 
 /// One index of a collection. Never changes, but for the multikey paths, which only grow.
 #[derive(Debug)]
@@ -33,6 +33,14 @@ pub struct Index {
     /// Of a unique index that is being built: keys for which a writer met another record's entry.
     /// None once such a writer is refused.
     pub(crate) doubts: Option<Arc<Doubts>>,
+    usage: Arc<Usage>,
+}
+
+/// How often reads used an index, since it came into being or the server started.
+#[derive(Debug)]
+struct Usage {
+    count: AtomicU64,
+    since_ms: i64,
 }
 
 /// Keys that more than one record may have; judged when the build ends.
@@ -61,13 +69,15 @@ impl Index {
         let keyed_alone = spec.unique;
         let doubts = (keyed_alone && !ready).then(Arc::default);
         let partial = partial.transpose()?;
-        Ok(Index { partial, spec, ready, ident, multikey, keyed_alone, doubts })
+        let usage = Arc::new(Usage { count: AtomicU64::new(0), since_ms: clock::now_ms() });
+        Ok(Index { partial, spec, ready, ident, multikey, keyed_alone, doubts, usage })
     }
 
     /// The same index with other options, ready or not.
     pub(crate) fn changed(&self, spec: IndexSpec, ready: bool) -> Result<Index> {
         let mut changed = Index::new(spec, ready, self.ident, Arc::clone(&self.multikey))?;
         changed.keyed_alone = self.keyed_alone;
+        changed.usage = Arc::clone(&self.usage);
         changed.doubts = self.doubts.clone().filter(|_| !ready);
         Ok(changed)
     }
@@ -89,6 +99,16 @@ impl Index {
     /// The components of field `field`'s path that are arrays in some document; bit 0 is the first.
     pub fn multikey_components(&self, field: usize) -> u64 {
         self.multikey.seen[field].load(Ordering::Acquire)
+    }
+
+    /// Counts a plan that uses the index.
+    pub fn note_use(&self) {
+        self.usage.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many plans have used it, and since when that is counted (milliseconds since 1970).
+    pub fn uses(&self) -> (u64, i64) {
+        (self.usage.count.load(Ordering::Relaxed), self.usage.since_ms)
     }
 
     /// Name, as in `listIndexes`.

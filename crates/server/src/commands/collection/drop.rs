@@ -40,6 +40,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.server.fsync.wait(&|| cx.check())?;
     if let Some(dropped) = cx.store().drop_collection(&ns)? {
         if !dropped.is_view() {
+            cx.server.top.forget(|name| name == ns.as_str());
             out.put("nIndexesWas", dropped.indexes.len() as i32);
         }
         out.put("ns", ns.as_str());

@@ -27,6 +27,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.server.fsync.wait(&|| cx.check())?;
     if cx.store().drop_database(req.db)? {
         out.put("dropped", req.db);
+        cx.server.top.forget(|name| name.split_once('.').is_some_and(|(db, _)| db == req.db));
         cx.server.profile.set_level(req.db, 0);
     }
     Ok(())
