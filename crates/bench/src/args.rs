@@ -19,6 +19,11 @@ pub(crate) fn failed<E: Display>(doing: &str) -> impl FnOnce(E) -> Problem + '_ 
     move |e| Problem::Failed(format!("{doing}: {e}"))
 }
 
+/// The program that runs now: it has the `echo` subcommand.
+pub(crate) fn self_program() -> Outcome<PathBuf> {
+    std::env::current_exe().map_err(failed("finding this program"))
+}
+
 /// Pairs of name and value, in order; a name may be given more than once.
 #[derive(Debug)]
 pub(crate) struct Args(Vec<(String, String)>);
@@ -67,9 +72,6 @@ impl Args {
 
     /// The server's binary: `--nagi`, else the program that runs now.
     pub(crate) fn nagi(&self) -> Outcome<PathBuf> {
-        match self.text("nagi") {
-            Some(path) => Ok(PathBuf::from(path)),
-            None => std::env::current_exe().map_err(failed("finding this program")),
-        }
+        self.text("nagi").map_or_else(self_program, |path| Ok(PathBuf::from(path)))
     }
 }

@@ -1,6 +1,7 @@
 //! `nagi bench`: load over the wire, and the limits of the machine beside it.
 //!
 //!   limit   point reads and inserts against a bare echo of the same frame sizes, and against peers
+//!   stall   one writer and one counter: every moment at which either had to wait
 //!   crash   kill -9 at random moments under concurrent writes; every acknowledged write is looked up
 //!   echo    the echo server itself (started by `limit` as a process of its own)
 //!
@@ -13,11 +14,15 @@ mod client;
 mod crash;
 mod echo;
 mod histogram;
+mod html;
 mod limit;
 mod load;
 mod process;
+mod progress;
 mod random;
 mod report;
+mod stall;
+mod timeline;
 
 use std::io::Write as _;
 
@@ -25,6 +30,8 @@ const USAGE: &str = "\
 nagi bench limit [--nagi PATH] [--dbpath DIR] [--seconds N] [--rounds N] [--documents N]
                  [--operations read,insert] [--connections 1,16]
                  [--uri NAME=mongodb://HOST:PORT]... [--peer-ferretdb PATH] [--json FILE]
+nagi bench stall [--nagi PATH] [--dbpath DIR] [--documents N] [--runs N] [--uri mongodb://HOST:PORT]
+                 [--html FILE] [--json FILE]
 nagi bench crash [--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N]
 ";
 
@@ -32,6 +39,7 @@ nagi bench crash [--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N
 pub fn run(args: &[String]) -> i32 {
     let outcome = match args.first().map(String::as_str) {
         Some("limit") => args::Args::parse(&args[1..]).and_then(|a| limit::run(&a)),
+        Some("stall") => args::Args::parse(&args[1..]).and_then(|a| stall::run(&a)),
         Some("crash") => args::Args::parse(&args[1..]).and_then(|a| crash::run(&a)),
         Some("echo") => args::Args::parse(&args[1..]).and_then(|a| echo::serve(&a)),
         _ => Err(args::Problem::Usage(String::new())),

@@ -3,14 +3,14 @@
 //! For each round and each number of connections: echo (epoll), echo (threads), Nagi, peers, one after the
 //! other, so that a noisy moment hits all alike; the round with the median rate is reported. The echo
 //! answers frames of exactly the sizes that Nagi's read and insert have.
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address, frame};
 use crate::load::{self, Measured, Requests};
-use crate::process::{Server, free_port};
+use crate::process::{Scratch, Server, free_port};
 use crate::random::Random;
 use crate::report::{self, Row};
 use nagi_bson::{DocBuf, DocWriter, Value, doc};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         sizes.insert.1,
     ));
     let plan = Plan::parse(args, rounds, time)?;
-    let rows = measure(&args.nagi_or_self()?, &targets, &sizes, &plan)?;
+    let rows = measure(&self_program()?, &targets, &sizes, &plan)?;
     report::say(&report::table(&rows, BASELINE));
     for target in &targets {
         let _ = Connection::open(&target.address)
@@ -89,41 +89,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match args.text("json") {
         Some(path) => report::write_json(path, &rows, BASELINE),
         None => Ok(()),
-    }
-}
-
-impl Args {
-    /// The program that has the `echo` subcommand: always this one.
-    fn nagi_or_self(&self) -> Outcome<PathBuf> {
-        std::env::current_exe().map_err(failed("finding this program"))
-    }
-}
-
-/// A folder for data, removed at the end unless the caller named it.
-struct Scratch {
-    path: PathBuf,
-    own: bool,
-}
-
-impl Scratch {
-    fn new(args: &Args) -> Outcome<Scratch> {
-        let (path, own) = match args.text("dbpath") {
-            Some(path) => (PathBuf::from(path), false),
-            None => {
-                let name = format!("nagi-bench-{}", std::process::id());
-                (std::env::temp_dir().join(name), true)
-            }
-        };
-        std::fs::create_dir_all(&path).map_err(failed("creating the data directory"))?;
-        Ok(Scratch { path, own })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if self.own {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
     }
 }
 
@@ -350,10 +315,7 @@ fn echo(
     connections: usize,
     time: Duration,
 ) -> Outcome<Measured> {
-    let port = free_port()?;
-    let (port_text, reply_text) = (port.to_string(), reply.to_string());
-    let args = ["bench", "echo", "--port", &port_text, "--reply", &reply_text, "--mode", mode];
-    let server = Server::start(program, &args, port)?;
+    let server = Server::echo(program, mode, reply)?;
     let mut bytes = vec![0; request];
     bytes[..4].copy_from_slice(&(request as u32).to_le_bytes());
     let senders = (0..connections)

@@ -1,7 +1,7 @@
 //! Child processes: servers started for a measurement, their CPU time, and their certain end.
-use crate::args::{Outcome, Problem, failed};
+use crate::args::{Args, Outcome, Problem, failed};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
@@ -71,6 +71,14 @@ impl Server {
         Server::start(program, &args, port)
     }
 
+    /// A bare echo of `mode` that answers every frame with `reply_bytes`; `program` is this one.
+    pub(crate) fn echo(program: &Path, mode: &str, reply_bytes: usize) -> Outcome<Server> {
+        let port = free_port()?;
+        let (port_text, reply_text) = (port.to_string(), reply_bytes.to_string());
+        let args = ["bench", "echo", "--port", &port_text, "--reply", &reply_text, "--mode", mode];
+        Server::start(program, &args, port)
+    }
+
     /// User and system time of all its threads, those that ended included.
     pub(crate) fn cpu_us(&self) -> u64 {
         cpu_us(self.child.id()).unwrap_or(0)
@@ -88,6 +96,34 @@ impl Drop for Server {
         // Both fail only if the process is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A folder for data, removed at the end unless the caller named it.
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
+    own: bool,
+}
+
+impl Scratch {
+    pub(crate) fn new(args: &Args) -> Outcome<Scratch> {
+        let (path, own) = match args.text("dbpath") {
+            Some(path) => (PathBuf::from(path), false),
+            None => {
+                let name = format!("nagi-bench-{}", std::process::id());
+                (std::env::temp_dir().join(name), true)
+            }
+        };
+        fs::create_dir_all(&path).map_err(failed("creating the data directory"))?;
+        Ok(Scratch { path, own })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.own {
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 

@@ -1,0 +1,108 @@
+//! What happened when: operations and their worst latency in slots of a tenth of a second, and every stall.
+//!
+//! A long run keeps a few kilobytes a minute; the stalls are kept one by one, up to a bound that is told.
+use std::time::{Duration, Instant};
+
+const SLOT: Duration = Duration::from_millis(100);
+/// Stalls kept with their time; more are only counted.
+const STALLS_MAX: usize = 10_000;
+
+/// One slot.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Slot {
+    pub(crate) count: u64,
+    pub(crate) worst_ns: u64,
+}
+
+/// An operation that took too long.
+#[derive(Clone, Copy)]
+pub(crate) struct Stall {
+    /// When it began, from the beginning of the run.
+    pub(crate) at: Duration,
+    pub(crate) took: Duration,
+}
+
+pub(crate) struct Timeline {
+    begin: Instant,
+    limit: Duration,
+    slots: Vec<Slot>,
+    stalls: Vec<Stall>,
+    stall_count: usize,
+}
+
+impl Timeline {
+    /// Operations over `limit` are stalls.
+    pub(crate) fn new(begin: Instant, limit: Duration) -> Timeline {
+        Timeline { begin, limit, slots: Vec::new(), stalls: Vec::new(), stall_count: 0 }
+    }
+
+    /// An operation that began at `begin` and took `took` belongs to the slot it ended in.
+    pub(crate) fn record(&mut self, begin: Instant, took: Duration) {
+        let at = begin.saturating_duration_since(self.begin);
+        let slot = ((at + took).as_nanos() / SLOT.as_nanos()) as usize;
+        if slot >= self.slots.len() {
+            self.slots.resize(slot + 1, Slot::default());
+        }
+        let slot = &mut self.slots[slot];
+        slot.count += 1;
+        slot.worst_ns = slot.worst_ns.max(took.as_nanos() as u64);
+        if took > self.limit {
+            self.stall_count += 1;
+            if self.stalls.len() < STALLS_MAX {
+                self.stalls.push(Stall { at, took });
+            }
+        }
+    }
+
+    pub(crate) fn stalls(&self) -> &[Stall] {
+        &self.stalls
+    }
+
+    /// How many there were, also those not kept.
+    pub(crate) fn stall_count(&self) -> usize {
+        self.stall_count
+    }
+
+    /// Seconds from the beginning, operations a second, worst latency in milliseconds.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let width = SLOT.as_secs_f64();
+        self.slots.iter().enumerate().map(move |(index, slot)| {
+            (index as f64 * width, slot.count as f64 / width, slot.worst_ns as f64 / 1e6)
+        })
+    }
+
+    /// The least operations in a whole slot, as a share of the median slot; the last slot is cut off.
+    pub(crate) fn slowest_share(&self) -> Option<f64> {
+        let whole = &self.slots[..self.slots.len().checked_sub(1)?];
+        let mut counts: Vec<u64> = whole.iter().map(|slot| slot.count).collect();
+        counts.sort_unstable();
+        let median = *counts.get(counts.len() / 2)?;
+        Some(*counts.first()? as f64 / median.max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_and_stalls() {
+        let begin = Instant::now();
+        let mut line = Timeline::new(begin, Duration::from_millis(50));
+        for ms in [1, 2, 110, 120, 250] {
+            line.record(begin + Duration::from_millis(ms), Duration::from_millis(1));
+        }
+        line.record(begin + Duration::from_millis(150), Duration::from_millis(60));
+        let points: Vec<_> = line.points().collect();
+        assert_eq!(points.len(), 3);
+        assert_eq!((points[0].1, points[1].1, points[2].1), (20.0, 20.0, 20.0));
+        assert_eq!(points[2].2, 60.0);
+        assert_eq!((line.stall_count(), line.stalls()[0].at.as_millis()), (1, 150));
+        assert_eq!(line.slowest_share(), Some(1.0));
+    }
+
+    #[test]
+    fn an_empty_run_has_no_slowest_slot() {
+        assert_eq!(Timeline::new(Instant::now(), SLOT).slowest_share(), None);
+    }
+}
