@@ -40,3 +40,9 @@ pub(crate) fn open_files(facts: &Facts) -> Result<u64, NotKnown> {
 pub(crate) fn connections(facts: &Facts) -> Result<u64, NotKnown> {
     Ok((open_files(facts)? / 5 * 4).min(facts.connection_count_max))
 }
+
+/// Threads the server may need: one a connection, and some of its own.
+pub(crate) fn threads(facts: &Facts) -> Result<u64, NotKnown> {
+    const OWN: u64 = 64;
+    Ok(connections(facts)? + OWN)
+}

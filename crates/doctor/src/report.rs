@@ -68,8 +68,8 @@ pub(crate) fn print(facts: &Facts, report: &Report) -> String {
     for (check, finding) in &report.findings {
         row(&mut out, finding.severity.name(), check.name, &finding.what);
         row(&mut out, "", "  why", &finding.why);
-        row(&mut out, "", "  mend", &finding.mend);
-        out.push('\n');
+        // In one line, to be copied.
+        let _ = writeln!(out, "{:<10}{:<NAME_WIDTH$}{}\n", "", "  mend", finding.mend);
     }
     for (check, value) in &report.good {
         row(&mut out, "good", check.name, value);
@@ -144,5 +144,75 @@ fn print_measured(out: &mut String, measured: &Measured) {
     }
     if let Some(sync) = &measured.sync {
         figures("write 4 KB and fdatasync".into(), sync);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::DataFolder;
+    use crate::measure::{Allocation, BlockFigures};
+
+    fn facts() -> Facts {
+        let mut facts = Facts { data: Some(DataFolder::default()), ..Facts::default() };
+        let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        facts.files.extend([
+            file("/proc/sys/kernel/osrelease", "4.9.0"),
+            file("/proc/sys/vm/overcommit_memory", "2"),
+        ]);
+        let of = Latencies { count: 9, p50_us: 80.0, p99_us: 2_000.0, per_second: 9_000.0 };
+        facts.measured = Some(Measured {
+            file_bytes: 64 << 20,
+            allocation: Some(Allocation { is_supported: true, steps: vec![(16 << 20, 42.0)] }),
+            has_direct_io: true,
+            blocks: vec![BlockFigures { bytes: 4096, read: of.clone(), write: of.clone() }],
+            sync: Some(of),
+            problem: None,
+        });
+        facts
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let facts = facts();
+        let report = Report::of(&facts);
+        let names: Vec<_> = report.findings.iter().map(|(check, _)| check.name).collect();
+        assert_eq!(names, ["data_folder", "overcommit", "kernel"]);
+        assert_eq!(report.exit_code(), 3);
+        let text = print(&facts, &report);
+        for line in [
+            "critical  data_folder              does not exist",
+            "            mend                  sysctl -w vm.overcommit_memory=0   (keep it in /etc/sysctl.d)",
+            "not known swap                    /proc/meminfo cannot be read",
+            "  allocate 16 MB                   42 us",
+            "  random read 4 KB                 80 us    2.0 ms        9000",
+            "1 critical, 1 warning, 1 note, 4 good, 19 not known",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        let critical = text.find("critical").unwrap();
+        assert!(critical < text.find("warning").unwrap(), "{text}");
+    }
+
+    #[test]
+    fn nothing_bad_is_exit_code_0() {
+        assert_eq!(Report::of(&Facts::default()).exit_code(), 0);
+    }
+
+    #[test]
+    fn json_holds_the_same() {
+        let facts = facts();
+        let text = crate::json::print(&facts, &Report::of(&facts));
+        let doc = nagi_bson::json::parse(&text).unwrap();
+        assert_eq!(doc.get("exitCode"), nagi_bson::Value::Int32(3));
+        for part in [
+            r#""check":"kernel","title":"version of the kernel","severity":"note""#,
+            r#""logId":8210019"#,
+            r#""disk_syncs":"p50 80 us, p99 2.0 ms""#,
+            r#""allocation":[{"bytes":16777216,"micros":42.0}]"#,
+            r#""read":{"count":9,"p50Micros":80.0,"p99Micros":2000.0,"perSecond":9000.0}"#,
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
     }
 }

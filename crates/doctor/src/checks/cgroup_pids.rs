@@ -9,9 +9,6 @@ pub(super) static CHECK: Check = Check {
     run,
 };
 
-/// Threads besides those of connections.
-const OTHERS: u64 = 64;
-
 fn run(facts: &Facts) -> Verdict {
     let Some(groups) = cgroup::groups(facts, "pids")? else {
         return good("no control group");
@@ -19,7 +16,7 @@ fn run(facts: &Facts) -> Verdict {
     let Some((limit, path)) = cgroup::least(facts, &groups, "pids.max") else {
         return good("no limit");
     };
-    let needed = limits::connections(facts)? + OTHERS;
+    let needed = limits::threads(facts)?;
     if limit >= needed {
         return good(limit.to_string());
     }

@@ -9,15 +9,12 @@ pub(super) static CHECK: Check = Check {
     run,
 };
 
-/// Threads besides those of connections.
-const OTHERS: u64 = 64;
-
 fn run(facts: &Facts) -> Verdict {
     let count = limits::limit(facts, "Max processes")?.soft;
     if count == u64::MAX {
         return good("unlimited");
     }
-    let needed = limits::connections(facts)? + OTHERS;
+    let needed = limits::threads(facts)?;
     if count >= needed {
         return good(count.to_string());
     }
