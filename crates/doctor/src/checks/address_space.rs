@@ -1,7 +1,7 @@
 //! The limit of the address space (`ulimit -v`).
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static ADDRESS_SPACE: Check = Check {
     name: "address_space",
     title: "limit of virtual memory",
     reads: &[limits::TABLE],

@@ -1,7 +1,7 @@
 //! Whether files can grow without being filled, and how long it takes.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static ALLOCATION: Check = Check {
     name: "allocation",
     title: "fallocate, and its time",
     reads: &[],

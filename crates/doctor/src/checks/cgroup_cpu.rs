@@ -1,7 +1,7 @@
 //! The share of the CPUs a control group gives.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static CGROUP_CPU: Check = Check {
     name: "cgroup_cpu",
     title: "CPU quota of the control group",
     reads: &[cgroup::MEMBERSHIP, mount::TABLE],

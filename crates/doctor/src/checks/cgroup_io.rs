@@ -3,7 +3,7 @@ use super::prelude::*;
 use crate::cgroup::Groups;
 use crate::mount::Mount;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static CGROUP_IO: Check = Check {
     name: "cgroup_io",
     title: "disk limits of the control group",
     reads: &[cgroup::MEMBERSHIP, mount::TABLE],

@@ -1,7 +1,7 @@
 //! The memory a control group gives.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static CGROUP_MEMORY: Check = Check {
     name: "cgroup_memory",
     title: "memory limit of the control group",
     reads: &[cgroup::MEMBERSHIP, mount::TABLE, "/proc/meminfo"],

@@ -1,7 +1,7 @@
 //! The threads a control group allows.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static CGROUP_PIDS: Check = Check {
     name: "cgroup_pids",
     title: "thread limit of the control group",
     reads: &[cgroup::MEMBERSHIP, mount::TABLE, limits::TABLE],

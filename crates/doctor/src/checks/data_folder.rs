@@ -1,7 +1,7 @@
 //! Whether there is a data folder to write to.
 use super::prelude::*;
 
-pub(super) static CHECK: Check =
+pub(super) static DATA_FOLDER: Check =
     Check { name: "data_folder", title: "the data folder", reads: &[], is_measured: false, run };
 
 fn run(facts: &Facts) -> Verdict {

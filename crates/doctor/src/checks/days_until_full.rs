@@ -2,7 +2,7 @@
 use super::prelude::*;
 use crate::history;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static DAYS_UNTIL_FULL: Check = Check {
     name: "days_until_full",
     title: "days until the disk is full",
     reads: &[],

@@ -1,7 +1,7 @@
 //! Whether files can be read past the page cache.
 use super::prelude::*;
 
-pub(super) static CHECK: Check =
+pub(super) static DIRECT_IO: Check =
     Check { name: "direct_io", title: "O_DIRECT", reads: &[], is_measured: true, run };
 
 fn run(facts: &Facts) -> Verdict {

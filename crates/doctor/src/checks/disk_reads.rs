@@ -1,7 +1,7 @@
 //! How fast random reads are: what decides once the data is larger than the cache.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static DISK_READS: Check = Check {
     name: "disk_reads",
     title: "random reads of the disk",
     reads: &[],

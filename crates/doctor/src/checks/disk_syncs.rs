@@ -1,7 +1,7 @@
 //! How long the disk takes until a write is safe: what a commit with `j: true` waits for.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static DISK_SYNCS: Check = Check {
     name: "disk_syncs",
     title: "fdatasync after a small write",
     reads: &[],

@@ -1,7 +1,7 @@
 //! The limit of a file's size (`ulimit -f`).
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static FILE_SIZE: Check = Check {
     name: "file_size",
     title: "limit of file sizes",
     reads: &[limits::TABLE],

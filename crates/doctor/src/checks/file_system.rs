@@ -2,7 +2,7 @@
 use super::prelude::*;
 use crate::finding::{Finding, Severity};
 
-pub(super) static CHECK: Check = Check {
+pub(super) static FILE_SYSTEM: Check = Check {
     name: "file_system",
     title: "type of the file system",
     reads: &[mount::TABLE],

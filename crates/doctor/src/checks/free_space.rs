@@ -1,7 +1,7 @@
 //! What is left on the disk: bytes and files.
 use super::prelude::*;
 
-pub(super) static CHECK: Check =
+pub(super) static FREE_SPACE: Check =
     Check { name: "free_space", title: "free space", reads: &[], is_measured: false, run };
 
 const GIB: u64 = 1 << 30;

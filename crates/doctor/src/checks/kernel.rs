@@ -1,7 +1,7 @@
 //! The version of the kernel.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static KERNEL: Check = Check {
     name: "kernel",
     title: "version of the kernel",
     reads: &["/proc/sys/kernel/osrelease"],

@@ -1,7 +1,7 @@
 //! How many memory maps a process may have.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static MAX_MAP_COUNT: Check = Check {
     name: "max_map_count",
     title: "vm.max_map_count",
     reads: &["/proc/sys/vm/max_map_count", limits::TABLE],

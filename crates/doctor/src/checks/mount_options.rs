@@ -1,7 +1,7 @@
 //! The options with which the file system is mounted.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static MOUNT_OPTIONS: Check = Check {
     name: "mount_options",
     title: "mount options",
     reads: &[mount::TABLE],

@@ -1,7 +1,7 @@
 //! Memory in several nodes.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static NUMA: Check = Check {
     name: "numa",
     title: "NUMA and zone reclaim",
     reads: &["/sys/devices/system/node/online", "/proc/sys/vm/zone_reclaim_mode"],

@@ -1,7 +1,7 @@
 //! How many files a process may open.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static OPEN_FILES: Check = Check {
     name: "open_files",
     title: "limit of open files",
     reads: &[limits::TABLE],

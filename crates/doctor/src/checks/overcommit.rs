@@ -1,7 +1,7 @@
 //! Whether the system promises more memory than it has.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static OVERCOMMIT: Check = Check {
     name: "overcommit",
     title: "vm.overcommit_memory",
     reads: &["/proc/sys/vm/overcommit_memory"],

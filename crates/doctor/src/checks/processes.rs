@@ -1,7 +1,7 @@
 //! How many threads a user may have.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static PROCESSES: Check = Check {
     name: "processes",
     title: "limit of processes and threads",
     reads: &[limits::TABLE],

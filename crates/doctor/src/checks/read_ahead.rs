@@ -1,7 +1,7 @@
 //! How much the kernel reads beyond what was asked for.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static READ_AHEAD: Check = Check {
     name: "read_ahead",
     title: "read-ahead of the disk",
     reads: &[mount::TABLE],

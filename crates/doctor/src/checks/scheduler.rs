@@ -1,7 +1,7 @@
 //! The I/O scheduler of the disk.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static SCHEDULER: Check = Check {
     name: "scheduler",
     title: "I/O scheduler",
     reads: &[mount::TABLE],

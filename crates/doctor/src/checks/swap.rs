@@ -1,7 +1,7 @@
 //! Whether memory of the server, or much of the machine's, was written to swap.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static SWAP: Check = Check {
     name: "swap",
     title: "use of swap",
     reads: &["/proc/meminfo", "/proc/self/status"],

@@ -1,7 +1,7 @@
 //! How readily the kernel moves memory of processes to swap.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static SWAPPINESS: Check = Check {
     name: "swappiness",
     title: "vm.swappiness",
     reads: &["/proc/sys/vm/swappiness", "/proc/meminfo"],

@@ -1,7 +1,7 @@
 //! Transparent huge pages.
 use super::prelude::*;
 
-pub(super) static CHECK: Check = Check {
+pub(super) static TRANSPARENT_HUGE_PAGES: Check = Check {
     name: "transparent_huge_pages",
     title: "transparent huge pages",
     reads: &[PATH],
