@@ -457,8 +457,9 @@ fn immutable<T>(nodes: &[&Node]) -> Result<T> {
     )
 }
 
-/// Names with `$` cannot be written by operators, except those of references.
-fn check_name(name: &str, path: &str) -> Result<()> {
+/// Names with `$` cannot be written by operators, nor at the top of a replacement, except those of
+/// references.
+pub(super) fn check_name(name: &str, path: &str) -> Result<()> {
     if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
         bail!(
             Code::DOLLAR_PREFIXED_FIELD_NAME,

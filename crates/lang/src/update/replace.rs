@@ -3,7 +3,7 @@
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, compare, text};
 use nagi_error::{Code, Result, bail};
 
-use super::{UpdateCx, check};
+use super::{UpdateCx, apply::check_name, check};
 
 /// A new document.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ impl Replacement {
         let mut writer = DocWriter::new(out);
         writer.put("_id", id);
         for element in self.0.as_doc() {
+            check_name(element.name(), element.name())?;
             match (element.name(), element.value()) {
                 ("_id", _) => {}
                 (name, Value::Timestamp(0)) if !cx.keep_empty_timestamps => {
