@@ -62,7 +62,8 @@ fn clauses(filter: Doc<'_>) -> Vec<Clause> {
 pub(super) fn matches(filter: Doc<'_>, doc: Doc<'_>, now_ms: i64) -> bool {
     let Ok(filter) = Filter::parse(filter, &mut ParseCx::new()) else { return false };
     let arena = Bump::new();
-    filter.matches(doc, &MatchCx::new(&Vars::EMPTY, &arena, now_ms)).unwrap_or(false)
+    let vars = Vars::EMPTY;
+    filter.matches(doc, &MatchCx::new(&vars, &arena, now_ms)).unwrap_or(false)
 }
 
 /// The value, unless it is too large to be repeated.

@@ -11,6 +11,7 @@ use super::{
     Intervals,
     access::{self, Assignment},
     choose,
+    explode::explode,
     hint::{self, Chosen, Hint},
     node::{IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
     order, usable,
@@ -251,6 +252,14 @@ fn index_candidate(
         None => (vec![Intervals::all(); index.spec.key.len()], Vec::new()),
     };
     let forward = spec.sort.as_ref().and_then(|sort| order::direction_for(index, &bounds, sort));
+    if let (Some(sort), None, false) = (&spec.sort, forward, spec.return_key)
+        && let Some(scans) = explode(index, &bounds, sort)
+    {
+        let filter = residual(spec, &exact);
+        let inputs = scans.iter().map(|scan| read(spec, collection, scan, filter.clone()));
+        let node = Node::SortMerge { sort: sort.clone(), inputs: inputs.collect() };
+        return above(spec, node, true);
+    }
     let access = Arc::new(IndexAccess {
         index: index.clone(),
         dedup: index.is_multikey(),

@@ -16,6 +16,7 @@ mod access;
 mod bounds;
 mod build;
 mod choose;
+mod explode;
 mod hint;
 mod interval;
 mod node;

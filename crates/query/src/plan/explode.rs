@@ -1,0 +1,59 @@
+//! A scan over several points as several sorted scans: `{a: {$in: [1, 2]}}` sorted by `b` over an
+//! index of `a` and `b` is the merge of two scans, each in order, instead of a blocking sort.
+
+use std::sync::Arc;
+
+use nagi_lang::sort::SortSpec;
+use nagi_store::Index;
+
+use super::{IndexAccess, Intervals, order};
+
+/// Scans one plan may be split into; MongoDB's `internalQueryMaxScansToExplode`.
+const SCANS_MAX: usize = 200;
+
+/// The scans whose merge yields `sort`; none if the leading fields are not points, or too many, or
+/// the fields behind them are in another order.
+pub(super) fn explode(
+    index: &Arc<Index>,
+    bounds: &[Intervals],
+    sort: &SortSpec,
+) -> Option<Vec<Arc<IndexAccess>>> {
+    if index.is_multikey() {
+        return None;
+    }
+    let fields = bounds.iter().zip(index.spec.key.iter());
+    let prefix = fields.take_while(|(values, part)| values.is_points() && !part.hashed).count();
+    let count = bounds[..prefix].iter().try_fold(1_usize, |count, values| {
+        count.checked_mul(values.0.len()).filter(|count| *count <= SCANS_MAX)
+    })?;
+    if count < 2 {
+        return None;
+    }
+    let mut points = vec![bounds.to_vec()];
+    for field in 0..prefix {
+        points = points
+            .into_iter()
+            .flat_map(|bounds| {
+                let values = bounds[field].0.clone();
+                values.into_iter().map(move |value| {
+                    let mut bounds = bounds.clone();
+                    bounds[field] = Intervals(vec![value]);
+                    bounds
+                })
+            })
+            .collect();
+    }
+    // Which values the points have makes no difference to the order.
+    let forward = order::direction_for(index, &points[0], sort)?;
+    let scan = |bounds| {
+        Arc::new(IndexAccess {
+            index: index.clone(),
+            bounds,
+            forward,
+            dedup: false,
+            distinct: false,
+            range: None,
+        })
+    };
+    Some(points.into_iter().map(scan).collect())
+}
