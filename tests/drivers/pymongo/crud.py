@@ -8,6 +8,7 @@ import threading
 import uuid
 
 import bson
+import gridfs
 import pymongo
 from bson import (Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, SON, Timestamp)
 from bson.raw_bson import RawBSONDocument
@@ -401,12 +402,39 @@ def compression(client, db):
             equal("compressor " + name, len(c.find_one(name)["x"]), 100000)
 
 
+def files(client, db):
+    """GridFS: chunks of 255 KB, found by name and revision, renamed, deleted; the index that drivers make."""
+    bucket = gridfs.GridFSBucket(db)
+    data = os.urandom(700_000)
+    first = bucket.upload_from_stream("a.bin", data, metadata={"n": 1})
+    bucket.upload_from_stream("a.bin", b"second")
+    check("a file comes back", bucket.open_download_stream(first).read() == data)
+    equal("the newest revision", bucket.open_download_stream_by_name("a.bin").read(), b"second")
+    equal("the first revision", len(bucket.open_download_stream_by_name("a.bin", revision=0).read()), len(data))
+    equal("chunks", db["fs.chunks"].count_documents({"files_id": first}), 3)
+    names = sorted(row["name"] for row in db["fs.chunks"].list_indexes())
+    equal("the index of chunks", names, ["_id_", "files_id_1_n_1"])
+    stream = bucket.open_download_stream(first)
+    stream.seek(300_000)
+    check("a part of a file", stream.read(10) == data[300_000:300_010])
+    bucket.rename(first, "b.bin")
+    equal("renamed", [f.filename for f in bucket.find({"metadata.n": 1})], ["b.bin"])
+    bucket.delete(first)
+    equal("no chunk is left behind", db["fs.chunks"].count_documents({"files_id": first}), 0)
+    try:
+        bucket.open_download_stream(first)
+        check("a deleted file", False)
+    except gridfs.errors.NoFile:
+        check("a deleted file", True)
+
+
 def main():
     client = MongoClient(sys.argv[1], serverSelectionTimeoutMS=5000, socketTimeoutMS=60000)
     client.drop_database("nagi_pymongo")
     db = client.nagi_pymongo
     only = os.environ.get("ONLY", "").split()
-    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, aggregation, admin, concurrency, compression):
+    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, aggregation, admin, concurrency, compression,
+              files):
         if only and f.__name__ not in only:
             continue
         wrapped = lambda f=f: f(client, db)
