@@ -246,7 +246,7 @@ fn check_engine(value: Value<'_>) -> Result<()> {
                 element.name()
             );
         }
-        // What WiredTiger would be told is kept for tools that copy options, see docs/differences.
+        // What WiredTiger would be told is kept for tools that copy options, see docs/collections.md.
         if element.name() != "wiredTiger" {
             bail!(
                 Code::INVALID_OPTIONS,
