@@ -54,9 +54,9 @@ fn quota(facts: &Facts, version: u8, folder: &str) -> Option<(f64, f64)> {
     (quota > 0.0 && period > 0.0).then_some((quota, period))
 }
 
-/// How often the quota was used up.
+/// How often the quota was used up, if ever.
 fn throttled(facts: &Facts, folder: &str) -> Option<u64> {
     let stat = facts.text(&format!("{folder}/cpu.stat")).ok()?;
     let line = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?;
-    line.trim().parse().ok()
+    line.trim().parse().ok().filter(|count| *count > 0)
 }

@@ -1,8 +1,13 @@
 //! Whether there is a data folder to write to.
 use super::prelude::*;
 
-pub(super) static DATA_FOLDER: Check =
-    Check { name: "data_folder", title: "the data folder", reads: &[], is_measured: false, run };
+pub(super) static DATA_FOLDER: Check = Check {
+    name: "data_folder",
+    title: "the data folder",
+    reads: &[mount::TABLE],
+    is_measured: false,
+    run,
+};
 
 fn run(facts: &Facts) -> Verdict {
     let data = facts.data()?;
@@ -14,6 +19,9 @@ fn run(facts: &Facts) -> Verdict {
             format!("mkdir -p {}", data.path),
         )
         .verdict();
+    }
+    if !data.is_writable && facts.data_mount().is_ok_and(|mount| mount.has("ro")) {
+        return Err(NotKnown(format!("{} is mounted read-only", data.path)));
     }
     if !data.is_writable {
         return found(
