@@ -16,6 +16,7 @@ mod file_system;
 mod free_space;
 mod kernel;
 mod max_map_count;
+mod memory;
 mod mount_options;
 mod numa;
 mod open_files;
@@ -62,6 +63,7 @@ pub static CHECKS: &[&Check] = &[
     &free_space::FREE_SPACE,
     &kernel::KERNEL,
     &max_map_count::MAX_MAP_COUNT,
+    &memory::MEMORY,
     &mount_options::MOUNT_OPTIONS,
     &numa::NUMA,
     &open_files::OPEN_FILES,
