@@ -280,7 +280,12 @@ fn check_options(spec: Doc<'_>, namespace: &Namespace, ignore_unknown: bool) -> 
                 Shape::Ignored => {}
                 // The simple collation is none.
                 _ if element.name() == "collation" && is_simple_collation(element.value()) => {}
-                Shape::Flag if !element.value().is_truthy() => {}
+                Shape::Flag if !element.value().is_truthy() => {
+                    // MongoDB keeps what these two were told, and forgets the other refusals.
+                    if matches!(element.name(), "background" | "sparse") {
+                        w.put(element.name(), false);
+                    }
+                }
                 Shape::Flag => w.put(element.name(), true),
                 _ => w.put(element.name(), element.value()),
             }
