@@ -84,10 +84,9 @@ pub(crate) fn run(
         failed: false,
     };
     let result = match begin_error {
-        Some(error) => Err(error),
+        Some(error) => Err(numbered::add_labels_unstarted(&request, error)),
         None => run_with_faults(&mut cx, &request, out),
     };
-    let result = result.map_err(|error| numbered::add_labels(&request, error));
     let mut done = std::mem::take(&mut cx.done);
     // An error is the last reply of a stream.
     done.stream &= result.is_ok();
@@ -307,8 +306,11 @@ fn run_with_faults(
 ) -> Result<()> {
     let app_name = cx.connection.client.as_ref().map_or("", |client| client.app_name.as_str());
     match cx.server.fail_points.fault(request, app_name) {
-        None => concerned_run(cx, request, out),
-        Some(Fault::Error(error)) => Err(error),
+        None => {
+            concerned_run(cx, request, out).map_err(|error| numbered::add_labels(request, error))
+        }
+        Some(Fault::Error { error, labels_given: true }) => Err(error),
+        Some(Fault::Error { error, .. }) => Err(numbered::add_labels(request, error)),
         Some(Fault::CloseConnection) => {
             cx.done.close = true;
             cx.done.unanswered = true;

@@ -43,7 +43,11 @@ enum Mode {
 /// What happens to a request.
 pub(crate) enum Fault {
     CloseConnection,
-    Error(Error),
+    /// `labels_given`: with the labels that the fail point names and no others.
+    Error {
+        error: Error,
+        labels_given: bool,
+    },
     /// The command runs; the reply gets this as `writeConcernError`.
     WriteConcern(DocBuf),
 }
@@ -82,7 +86,9 @@ impl FailPoints {
         }
         if let Some(code) = truncate(data.get("errorCode")).filter(|code| *code != 0) {
             let text = format!("Failing command via 'failCommand' failpoint: {}", request.name);
-            return Some(Fault::Error(labelled(Error::new(Code(code as i32), text), data)));
+            let error = labelled(Error::new(Code(code as i32), text), data);
+            let labels_given = !data.get("errorLabels").is_missing();
+            return Some(Fault::Error { error, labels_given });
         }
         match data.get("writeConcernError") {
             Value::Doc(error) => Some(Fault::WriteConcern(error.to_buf())),

@@ -13,6 +13,7 @@ const RETRIABLE: &[i32] = &[
 const TRANSIENT: &[i32] = &[24, 112, 150, 239, 246, 249, 250, 251, 267, 272, 343, 13388];
 
 const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+const NO_WRITES_PERFORMED: &str = "NoWritesPerformed";
 const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
 
 fn is_in(codes: &[i32], code: Code) -> bool {
@@ -37,6 +38,15 @@ pub(crate) fn add_labels(request: &Request<'_>, error: Error) -> Error {
     match label(request, error.code()) {
         Some(label) if !error.labels().contains(&label) => error.with_label(label),
         _ => error,
+    }
+}
+
+/// The same for a command that has not begun: the driver then knows that it wrote nothing.
+pub(crate) fn add_labels_unstarted(request: &Request<'_>, error: Error) -> Error {
+    let error = add_labels(request, error);
+    match error.labels().contains(&RETRYABLE_WRITE_ERROR) {
+        true => error.with_label(NO_WRITES_PERFORMED),
+        false => error,
     }
 }
 
