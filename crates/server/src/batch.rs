@@ -124,6 +124,13 @@ fn put_token(producer: &Producer, out: &mut DocWriter<'_>) {
     }
 }
 
+/// The time of the state that a snapshot read sees.
+fn put_time(cx: &Context<'_>, cursor: &mut DocWriter<'_>) {
+    if let Some(time) = cx.at_cluster_time {
+        cursor.put("atClusterTime", nagi_bson::Value::Timestamp(time));
+    }
+}
+
 /// Notes what a query looked at.
 fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
     if let Producer::Query(execution) = producer {
@@ -174,6 +181,7 @@ pub(crate) fn reply_first(
         };
         cursor.put("id", id);
         cursor.put("ns", namespace);
+        put_time(cx, cursor);
         if how.metrics {
             put_metrics(cx, cursor);
         }
@@ -194,6 +202,7 @@ pub(crate) fn reply_point(
         cursor.array("firstBatch", |batch| found.into_iter().for_each(|doc| batch.push_doc(doc)));
         cursor.put("id", 0_i64);
         cursor.put("ns", namespace);
+        put_time(cx, cursor);
     });
     cx.done.keys_examined = count;
     cx.done.docs_examined = count;

@@ -43,6 +43,8 @@ pub(crate) struct Command {
     pub(crate) write: bool,
     /// Takes `readConcern` levels beyond `local`.
     pub(crate) read_concern: bool,
+    /// Takes read concern `snapshot` outside transactions.
+    pub(crate) snapshot_read: bool,
     /// Belongs to Stable API version 1.
     pub(crate) api_v1: bool,
     pub(crate) counts_as: OpKind,
@@ -72,6 +74,7 @@ impl Command {
         test_only: false,
         write: false,
         read_concern: false,
+        snapshot_read: false,
         api_v1: false,
         counts_as: OpKind::Command,
         latency: LatencyKind::Command,
@@ -103,6 +106,8 @@ pub(crate) struct Context<'c> {
     pub(crate) scope: Option<Box<Scope>>,
     /// The transaction in which statements run.
     pub(crate) bound: Option<Arc<Store>>,
+    /// The time of the state that a snapshot read sees, for the reply.
+    pub(crate) at_cluster_time: Option<u64>,
     /// A statement of a batch failed: in a transaction that ends it.
     pub(crate) failed: bool,
 }

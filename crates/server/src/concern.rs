@@ -4,6 +4,7 @@ use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 use crate::args::truncate;
+use crate::command::Command;
 
 /// How many nodes must have a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -189,7 +190,7 @@ fn flag(name: &str, value: Value<'_>) -> Result<bool> {
 pub(crate) struct ReadConcern<'a> {
     pub(crate) level: Option<&'a str>,
     pub(crate) after_cluster_time: Option<u64>,
-    at_cluster_time: bool,
+    pub(crate) at_cluster_time: Option<u64>,
     /// The request has one, perhaps an empty one.
     pub(crate) is_given: bool,
 }
@@ -225,7 +226,16 @@ impl<'a> ReadConcern<'a> {
                      'timestamp'",
                     other.kind().name()
                 ),
-                ("atClusterTime", _) => concern.at_cluster_time = true,
+                ("atClusterTime", Value::Timestamp(0)) => {
+                    bail!(Code::INVALID_OPTIONS, "atClusterTime cannot be a null timestamp")
+                }
+                ("atClusterTime", Value::Timestamp(time)) => concern.at_cluster_time = Some(time),
+                ("atClusterTime", other) => bail!(
+                    Code::TYPE_MISMATCH,
+                    "BSON field 'readConcern.atClusterTime' is the wrong type '{}', expected type \
+                     'timestamp'",
+                    other.kind().name()
+                ),
                 (
                     "afterOpTime"
                     | "provenance"
@@ -243,7 +253,8 @@ impl<'a> ReadConcern<'a> {
     }
 
     /// Refuses what this command or a standalone cannot give.
-    pub(crate) fn check(&self, supported: bool, command: &str, replicated: bool) -> Result<()> {
+    pub(crate) fn check(&self, command: &Command, replicated: bool) -> Result<()> {
+        let supported = command.read_concern;
         let level = match self.level {
             None | Some("local" | "available") => "local",
             Some(level @ ("majority" | "linearizable" | "snapshot")) => level,
@@ -252,21 +263,24 @@ impl<'a> ReadConcern<'a> {
                 "Enumeration value '{other}' for field 'readConcern.level' is not a valid value."
             ),
         };
-        if !supported && (level != "local" || (self.after_cluster_time.is_some() && !replicated)) {
+        let refused = level != "local" || (self.after_cluster_time.is_some() && !replicated);
+        if (!supported && refused) || (level == "snapshot" && replicated && !command.snapshot_read)
+        {
             bail!(
                 Code::INVALID_OPTIONS,
-                "Command {command} does not support {{ readConcern: {{ level: \"{level}\", \
-                 provenance: \"clientSupplied\" }} }} :: caused by :: read concern not supported"
+                "Command {} does not support {{ readConcern: {{ level: \"{level}\", \
+                 provenance: \"clientSupplied\" }} }} :: caused by :: read concern not supported",
+                command.name
             );
         }
         if replicated {
             return self.check_member(level);
         }
-        if self.after_cluster_time.is_some() || self.at_cluster_time {
+        if self.after_cluster_time.is_some() || self.at_cluster_time.is_some() {
             bail!(
                 Code::ILLEGAL_OPERATION,
                 "Cannot specify {} readConcern without replication enabled",
-                if self.at_cluster_time { "atClusterTime" } else { "afterClusterTime" }
+                if self.at_cluster_time.is_some() { "atClusterTime" } else { "afterClusterTime" }
             );
         }
         if level == "linearizable" || level == "snapshot" {
@@ -278,18 +292,12 @@ impl<'a> ReadConcern<'a> {
         Ok(())
     }
 
-    /// Refuses what a member cannot give outside transactions: states of the past.
+    /// A time is of a snapshot.
     fn check_member(&self, level: &str) -> Result<()> {
-        if self.at_cluster_time && level != "snapshot" {
+        if self.at_cluster_time.is_some() && level != "snapshot" {
             bail!(
                 Code::INVALID_OPTIONS,
                 "readConcern level must be 'snapshot' if 'atClusterTime' is specified"
-            );
-        }
-        if self.at_cluster_time || level == "snapshot" {
-            bail!(
-                Code::SNAPSHOT_UNAVAILABLE,
-                "Snapshot reads outside of transactions are not supported by this server"
             );
         }
         Ok(())

@@ -25,6 +25,7 @@ use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::server::Server;
 use crate::slow::{self, Finished};
+use crate::snapshots;
 
 /// A command that was parsed off the wire.
 pub(crate) struct Incoming<'a> {
@@ -81,6 +82,7 @@ pub(crate) fn run(
         done: Done::default(),
         scope: None,
         bound: None,
+        at_cluster_time: None,
         failed: false,
     };
     let result = match begin_error {
@@ -224,7 +226,7 @@ fn check(connection: &mut Connection, server: &Server, request: &Request<'_>) ->
     }
     if generic.autocommit.is_none() {
         let replicated = server.replica.is_some();
-        generic.read_concern.check(command.read_concern, command.name, replicated)?;
+        generic.read_concern.check(command, replicated)?;
     }
     if server.is_stopping() && !command.before_login {
         return Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN));
@@ -347,9 +349,14 @@ fn concerned_run(
     request: &Request<'_>,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
-    match request.generic.txn_number {
-        None => guarded_run(cx, request, out)?,
-        Some(_) => numbered::run(cx, request, out, guarded_run)?,
+    let server = cx.server;
+    let snapshot = request.generic.read_concern.level == Some("snapshot");
+    match (request.generic.txn_number, &server.replica) {
+        (Some(_), _) => numbered::run(cx, request, out, guarded_run)?,
+        (None, Some(replica)) if snapshot => {
+            snapshots::run(cx, request, replica, out, guarded_run)?;
+        }
+        (None, _) => guarded_run(cx, request, out)?,
     }
     let Some(replica) = &cx.server.replica else { return Ok(()) };
     if !request.command.write {

@@ -89,7 +89,7 @@ fn reap(server: &Arc<Server>) -> Duration {
     Duration::from_secs(server.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
 }
 
-/// Ends transactions that live too long, and forgets the records of sessions that are gone; ends the
+/// Ends transactions and states of snapshot reads that live too long, and forgets the records of sessions that are gone; ends the
 /// time of a member that has stepped down.
 fn reap_transactions(server: &Arc<Server>) -> Duration {
     let limit = server.params.int("transactionLifetimeLimitSeconds").max(1) as u64;
@@ -100,6 +100,8 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
                 "Aborting expired transactions");
         }
     }
+    let window = server.params.int("minSnapshotHistoryWindowInSeconds").max(1) as u64;
+    server.snapshots.expire(Duration::from_secs(window));
     if let Some(replica) = server.replica.as_ref().filter(|replica| replica.is_to_step_up()) {
         match replica.step_up() {
             Ok(()) => server.topology.advance(),

@@ -44,6 +44,7 @@ mod request;
 mod server;
 mod session;
 mod slow;
+mod snapshots;
 mod tickets;
 mod top;
 

@@ -30,6 +30,8 @@ pub(crate) const WRITE_ERROR_INFO_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
 /// How far ahead of the wall clock a client's cluster time may be (MongoDB's default, a year).
 pub(crate) const CLUSTER_TIME_DRIFT_SECONDS_MAX: i64 = 31_536_000;
+/// States kept for snapshot reads outside transactions; the oldest goes.
+pub(crate) const SNAPSHOT_COUNT_MAX: usize = 100;
 /// Open cursors; one more is refused rather than memory exhausted.
 pub(crate) const CURSOR_COUNT_MAX: usize = 100_000;
 /// Requests that read at once (`storageEngineConcurrentReadTransactions`, MongoDB's default).

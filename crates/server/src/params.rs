@@ -100,7 +100,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Kept),
     row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Kept),
-    row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Kept),
+    row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
     row("notablescan", Both, Bool(false), Kept),
     row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Kept),
     row("quiet", Both, Bool(false), Live),

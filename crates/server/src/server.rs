@@ -30,6 +30,7 @@ use crate::op::{Op, Ops};
 use crate::params::Parameters;
 use crate::replica::ReplicaSet;
 use crate::session::Sessions;
+use crate::snapshots::Snapshots;
 use crate::tickets::Tickets;
 
 /// What `app` gives a server.
@@ -67,6 +68,7 @@ pub struct Server {
     pub(crate) ops: Ops,
     pub(crate) sessions: Sessions,
     pub(crate) numbered: NumberedSessions,
+    pub(crate) snapshots: Snapshots,
     /// None on a standalone.
     pub(crate) replica: Option<ReplicaSet>,
     pub(crate) cursors: Cursors,
@@ -177,6 +179,7 @@ impl Server {
             ops: Ops::new(),
             sessions: Sessions::new(params.int("maxSessions") as usize),
             numbered: NumberedSessions::new(),
+            snapshots: Snapshots::default(),
             replica: replica.transpose()?,
             cursors: Cursors::new(&random),
             params,
@@ -257,6 +260,7 @@ impl Server {
         self.topology.advance();
         self.ops.kill_all(Code::INTERRUPTED_AT_SHUTDOWN, None);
         self.cursors.clear();
+        self.snapshots.clear();
         self.fsync.release_all();
         self.signal.end();
         self.request_shutdown();

@@ -435,7 +435,7 @@ impl Read for Bound {
         buf: &'a mut Vec<u8>,
     ) -> nagi_kv::Result<Option<&'a [u8]>> {
         let work = self.work.lock();
-        let txn = work.as_ref().ok_or(nagi_kv::Error::Conflict)?;
+        let txn = work.as_ref().ok_or(nagi_kv::Error::SnapshotTooOld)?;
         // What the engine lends is lent for the time of the lock only.
         let mut lent = Vec::new();
         let Some(value) = txn.read().get(space, key, &mut lent)? else { return Ok(None) };
@@ -451,12 +451,12 @@ impl Read for Bound {
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> nagi_kv::Result<()> {
         let work = self.work.lock();
-        work.as_ref().ok_or(nagi_kv::Error::Conflict)?.read().get_many(space, keys, visit)
+        work.as_ref().ok_or(nagi_kv::Error::SnapshotTooOld)?.read().get_many(space, keys, visit)
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> nagi_kv::Result<Box<dyn Cursor>> {
         let work = self.work.lock();
-        work.as_ref().ok_or(nagi_kv::Error::Conflict)?.read().cursor(space, start, end)
+        work.as_ref().ok_or(nagi_kv::Error::SnapshotTooOld)?.read().cursor(space, start, end)
     }
 }
 

@@ -388,6 +388,12 @@ def causal(client, db):
             check("is taken over", t.operation_time.time >= s.operation_time.time + 30)
     for level in ("local", "available", "majority", "linearizable"):
         equal("level " + level, c.with_options(read_concern=ReadConcern(level)).find_one({"_id": 1}), {"_id": 1})
+    with client.start_session(snapshot=True) as s:
+        equal("snapshot session", len(list(c.find({}, session=s))), 2)
+        c.insert_one({"_id": 3})
+        equal("keeps its state", (len(list(c.find({}, session=s))), c.distinct("_id", session=s),
+                                  len(list(c.aggregate([{"$match": {}}], session=s)))), (2, [1, 2], 2))
+    equal("others go on", c.count_documents({}), 3)
     fails("time too far ahead", 205, lambda: db.command(
         {"find": "causal", "readConcern": {"afterClusterTime": Timestamp(2 ** 32 - 1, 1)}}))
 

@@ -264,7 +264,9 @@ fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) ->
         set_aborted(cx, scope);
     }
     match (result, why) {
-        (Ok(()), Some(why)) => Err(ended(&txn, why, scope.number)),
+        (Ok(()), Some(why)) | (_, Some(why @ (End::CatalogChanged | End::TooLarge))) => {
+            Err(ended(&txn, why, scope.number))
+        }
         (result, _) => result,
     }
 }

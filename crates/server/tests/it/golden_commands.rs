@@ -36,6 +36,7 @@ const VOLATILE: &[&str] = &[
     "lastDurableWallTime",
     "lastStableRecoveryTimestamp",
     "replicaSetId",
+    "atClusterTime",
     "userId",
     "salt",
     "storedKey",

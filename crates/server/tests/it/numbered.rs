@@ -264,3 +264,48 @@ fn nobody_gets_into_the_transaction_of_another_user() {
     assert!(is_ok(&admin(&mut local, &commit)));
     assert!(is_ok(&begin(&mut bob, OTHER, 1, 2)));
 }
+
+#[test]
+fn snapshot_reads_keep_their_state() {
+    let server = member();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1, v: 1}, {_id: 2, v: 1}, {_id: 3, v: 1}]}");
+    let first = client.shell("{find: 'c', batchSize: 2, readConcern: {level: 'snapshot'}}");
+    let cursor = first.get("cursor").as_doc().unwrap();
+    let (Value::Int64(id), Value::Timestamp(time)) =
+        (cursor.get("id"), cursor.get("atClusterTime"))
+    else {
+        panic!("{first:?}")
+    };
+    client.shell("{update: 'c', updates: [{q: {}, u: {$set: {v: 2}}, multi: true}]}");
+    client.shell("{insert: 'c', documents: [{_id: 4, v: 1}]}");
+    let rest = client.run("test", doc! { "getMore": id, "collection": "c" }.as_doc());
+    let batch = rest.get("cursor").as_doc().unwrap().get("nextBatch").to_string();
+    assert_eq!(batch, "[ { _id: 3, v: 1 } ]");
+    let concern = |time: u64| {
+        let mut concern = doc! { "level": "snapshot" };
+        concern = DocBuf::build(|w| {
+            w.extend(concern.as_doc());
+            w.put("atClusterTime", Value::Timestamp(time));
+        });
+        concern
+    };
+    let distinct = doc! { "distinct": "c", "key": "v", "readConcern": (&concern(time)) };
+    let reply = client.run("test", distinct.as_doc());
+    assert_eq!(reply.get("values").to_string(), "[ 1 ]");
+    assert_eq!(reply.get("atClusterTime"), Value::Timestamp(time));
+    let point = doc! { "find": "c", "filter": { "_id": 1 }, "readConcern": (&concern(time)) };
+    let reply = client.run("test", point.as_doc());
+    let batch = reply.get("cursor").as_doc().unwrap().get("firstBatch").to_string();
+    assert_eq!(batch, "[ { _id: 1, v: 1 } ]");
+    let other = |time| doc! { "find": "c", "readConcern": (&concern(time)) };
+    assert_eq!(code(&client.run("test", other(time - 1).as_doc())), 239);
+    assert_eq!(code(&client.run("test", other(time + (1 << 40)).as_doc())), 246);
+    client.shell("{drop: 'c'}");
+    assert_eq!(code(&client.run("test", other(time).as_doc())), 246);
+    let count = client.shell("{count: 'c', readConcern: {level: 'snapshot'}}");
+    assert_eq!(code(&count), 72);
+    let out =
+        "{aggregate: 'c', pipeline: [{$out: 'x'}], cursor: {}, readConcern: {level: 'snapshot'}}";
+    assert_eq!(code(&client.shell(out)), 72);
+}

@@ -16,6 +16,7 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
     access: Access::By(super::pipeline_access::access),
     write: true,
     read_concern: true,
+    snapshot_read: true,
     api_v1: true,
     on_collection: true,
     latency: LatencyKind::Read,

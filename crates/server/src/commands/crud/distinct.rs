@@ -11,6 +11,7 @@ pub(in crate::commands) static DISTINCT: Command = Command {
     help: "Lists the different values of a field.",
     access: Access::Collection(&[Action::Find]),
     read_concern: true,
+    snapshot_read: true,
     on_collection: true,
     latency: LatencyKind::Read,
     in_transaction: true,
@@ -37,6 +38,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let watch = cx.watch();
         nagi_query::distinct(cx.store(), &request, &cx.env(&watch), values)
     })?;
+    if let Some(time) = cx.at_cluster_time {
+        out.put("atClusterTime", Value::Timestamp(time));
+    }
     cx.op.set_plan_summary(&stats.plan_summary);
     cx.done.keys_examined = stats.stats.keys_examined;
     cx.done.docs_examined = stats.stats.docs_examined;

@@ -16,6 +16,7 @@ pub(in crate::commands) static FIND: Command = Command {
     help: "Returns the documents of a collection that match a filter.",
     access: Access::By(access),
     read_concern: true,
+    snapshot_read: true,
     api_v1: true,
     on_collection: true,
     counts_as: OpKind::Query,
