@@ -89,8 +89,8 @@ fn reap(server: &Arc<Server>) -> Duration {
     Duration::from_secs(server.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
 }
 
-/// Ends transactions and states of snapshot reads that live too long, and forgets the records of sessions that are gone; ends the
-/// time of a member that has stepped down.
+/// Ends transactions and states of snapshot reads that live too long, and forgets the records of
+/// sessions that are gone; ends the time of a member that has stepped down.
 fn reap_transactions(server: &Arc<Server>) -> Duration {
     let limit = server.params.int("transactionLifetimeLimitSeconds").max(1) as u64;
     if let Some(begun_before) = clock::now().checked_sub(Duration::from_secs(limit)) {
