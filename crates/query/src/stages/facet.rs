@@ -3,17 +3,21 @@
 use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
+use nagi_store::{Spill, SpillCursor};
 
 use super::{Pipeline, Within, prelude::*};
 use crate::{
-    limits::{DOC_BYTES_MAX, SORT_MEMORY_BYTES_MAX},
-    source::Documents,
+    limits::DOC_BYTES_MAX,
+    source::{Documents, SourceStats},
 };
 
 pub(super) static FACET: StageSpec = StageSpec { name: "$facet", place: Place::NotInFacet, parse };
 
 struct Facet {
     pipelines: Arc<[(Box<str>, Pipeline)]>,
+    /// Of its input; more goes to disk.
+    memory_bytes_max: usize,
+    allow_disk_use: bool,
     text: ValueBuf,
 }
 
@@ -52,7 +56,12 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             PipelineCx { depth: cx.depth + 1, within: Within::Facet, ..PipelineCx { ..*cx } };
         pipelines.push((name.into(), Pipeline::parse(stages, &mut inner)?));
     }
-    Ok(Box::new(Facet { pipelines: pipelines.into(), text: ValueBuf::new(spec) }))
+    Ok(Box::new(Facet {
+        pipelines: pipelines.into(),
+        memory_bytes_max: cx.memory_bytes_max,
+        allow_disk_use: cx.allow_disk_use,
+        text: ValueBuf::new(spec),
+    }))
 }
 
 impl Stage for Facet {
@@ -62,7 +71,15 @@ impl Stage for Facet {
     }
 
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, pipelines: self.pipelines.clone(), out: Vec::new(), done: false })
+        Box::new(Running {
+            input,
+            pipelines: self.pipelines.clone(),
+            memory_bytes_max: self.memory_bytes_max,
+            allow_disk_use: self.allow_disk_use,
+            bytes_spilled: 0,
+            out: Vec::new(),
+            done: false,
+        })
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
@@ -73,27 +90,98 @@ impl Stage for Facet {
 struct Running {
     input: Box<dyn Source>,
     pipelines: Arc<[(Box<str>, Pipeline)]>,
+    memory_bytes_max: usize,
+    allow_disk_use: bool,
+    bytes_spilled: u64,
     out: Vec<u8>,
     done: bool,
 }
 
+/// The input, to be read by each sub-pipeline.
+enum Kept {
+    Memory(Arc<Vec<DocBuf>>),
+    /// More than the memory holds: one run on disk.
+    Disk(Arc<Spill>),
+}
+
+impl Kept {
+    fn open(&self) -> Result<Box<dyn Source>> {
+        Ok(match self {
+            Kept::Memory(docs) => Box::new(Documents::new(docs.clone())),
+            Kept::Disk(spill) => {
+                let cursor = spill.read_run(0)?;
+                Box::new(Spilled { cursor, _spill: spill.clone(), doc: Vec::new() })
+            }
+        })
+    }
+}
+
+/// Documents of a run on disk.
+struct Spilled {
+    cursor: SpillCursor,
+    /// Kept so that the run is not dropped.
+    _spill: Arc<Spill>,
+    doc: Vec<u8>,
+}
+
+impl Source for Spilled {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        cx.tick()?;
+        if !self.cursor.advance()? {
+            return Ok(false);
+        }
+        self.doc.clear();
+        self.doc.extend_from_slice(self.cursor.entry()?.1);
+        Ok(true)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.doc)
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut []
+    }
+}
+
 impl Running {
-    fn read(&mut self, cx: &mut Cx<'_>) -> Result<Arc<Vec<DocBuf>>> {
+    fn read(&mut self, cx: &mut Cx<'_>) -> Result<Kept> {
         let mut docs = Vec::new();
         let mut bytes = 0;
         while self.input.advance(cx)? {
             let doc = self.input.doc().to_buf();
             bytes += doc.as_bytes().len();
-            if bytes > SORT_MEMORY_BYTES_MAX {
-                bail!(
-                    Code::EXCEEDED_MEMORY_LIMIT,
-                    "Exceeded memory limit for $facet: its input is larger than \
-                     {SORT_MEMORY_BYTES_MAX} bytes"
-                );
-            }
             docs.push(doc);
+            if bytes > self.memory_bytes_max {
+                return self.read_to_disk(docs, cx);
+            }
         }
-        Ok(Arc::new(docs))
+        Ok(Kept::Memory(Arc::new(docs)))
+    }
+
+    /// Writes what was read and the rest of the input into one run.
+    fn read_to_disk(&mut self, docs: Vec<DocBuf>, cx: &mut Cx<'_>) -> Result<Kept> {
+        if !self.allow_disk_use {
+            bail!(
+                Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                "Exceeded memory limit for $facet, but disk use is not allowed: its input is larger \
+                 than {} bytes",
+                self.memory_bytes_max
+            );
+        }
+        let mut spill = cx.store.spill();
+        let mut read = docs.into_iter();
+        let input = &mut self.input;
+        spill.write_run(&mut |_, value| {
+            match read.next() {
+                Some(doc) => value.extend_from_slice(doc.as_bytes()),
+                None if input.advance(cx)? => value.extend_from_slice(input.doc().as_bytes()),
+                None => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        self.bytes_spilled = spill.bytes();
+        Ok(Kept::Disk(Arc::new(spill)))
     }
 }
 
@@ -102,11 +190,11 @@ impl Source for Running {
         if std::mem::replace(&mut self.done, true) {
             return Ok(false);
         }
-        let docs = self.read(cx)?;
+        let kept = self.read(cx)?;
         self.out.clear();
         let mut out = DocWriter::new(&mut self.out);
         for (name, pipeline) in &*self.pipelines {
-            let mut source = pipeline.open(0, Box::new(Documents::new(docs.clone())));
+            let mut source = pipeline.open(0, kept.open()?);
             let full = out.len();
             out.array(name, |array| {
                 while source.advance(cx)? {
@@ -130,5 +218,9 @@ impl Source for Running {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats { bytes_spilled: self.bytes_spilled, ..SourceStats::default() }
     }
 }

@@ -70,6 +70,9 @@ fn options(doc: Doc<'_>) -> Result<Options<'_>> {
         }
         let Value::String(text) = value else {
             if name == "from" {
+                if let Value::Doc(place) = value {
+                    return Err(elsewhere(place));
+                }
                 bail!(
                     Code::FAILED_TO_PARSE,
                     "'from' option to $lookup must be a string, but was type {}",
@@ -93,6 +96,38 @@ fn options(doc: Doc<'_>) -> Result<Options<'_>> {
     Ok(out)
 }
 
+/// `from: {db, coll}` is for collections of the server's own that no client reads.
+fn elsewhere(place: Doc<'_>) -> nagi_error::Error {
+    match (place.get("db"), place.get("coll")) {
+        (Value::String(db), Value::String(coll)) if place.count() == 2 => nagi_error::err!(
+            Code::FAILED_TO_PARSE,
+            "$lookup with syntax {{from: {{db:<>, coll:<>}},..}} is not supported for db: {db} and \
+             coll: {coll}"
+        ),
+        _ => nagi_error::err!(
+            Code::FAILED_TO_PARSE,
+            "$lookup 'from' must be a string or {{db: <string>, coll: <string>}}"
+        ),
+    }
+}
+
+/// Where a `$lookup` without `from` reads: nowhere, its pipeline begins with its own documents.
+fn without_from(options: &Options<'_>) -> Result<&'static str> {
+    let Some(pipeline) = options.pipeline else {
+        bail!(Code::FAILED_TO_PARSE, "must specify 'pipeline' when 'from' is empty");
+    };
+    let first = pipeline.iter().next().and_then(|stage| stage.as_doc()).and_then(|s| s.first());
+    if first.is_none_or(|stage| stage.name() != "$documents") {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "$lookup stage without explicit collection must have a pipeline with $documents as first \
+             stage"
+        );
+    }
+    // A name no client can give, as for `aggregate: 1`.
+    Ok("aggregate.collectionless")
+}
+
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Value::Doc(doc) = spec else {
         bail!(
@@ -102,8 +137,9 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         );
     };
     let options = options(doc)?;
-    let Some(from) = options.from else {
-        bail!(Code::FAILED_TO_PARSE, "must specify 'from' field for a $lookup");
+    let from = match options.from {
+        Some(from) => from,
+        None => without_from(&options)?,
     };
     let Some(to) = options.to.filter(|to| !to.is_empty()) else {
         bail!(Code::FAILED_TO_PARSE, "must specify 'as' field for a $lookup");

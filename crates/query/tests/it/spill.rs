@@ -27,6 +27,14 @@ fn a_sort_on_disk_yields_the_same_order() {
 }
 
 #[test]
+fn a_facet_reads_more_than_its_memory() {
+    check(
+        "[{$facet: {all: [{$count: 'n'}], few: [{$match: {g: 3}}, {$project: {s: 1}}], \
+         by: [{$group: {_id: '$g', n: {$sum: 1}}}, {$sort: {_id: 1}}]}}]",
+    );
+}
+
+#[test]
 fn a_group_on_disk_yields_the_same_groups() {
     check(
         "[{$group: {_id: '$g', n: {$sum: 1}, avg: {$avg: '$k'}, first: {$first: '$_id'}, \
