@@ -5,6 +5,7 @@ use nagi_error::{Code, Result, bail};
 
 use crate::args::truncate;
 use crate::command::Command;
+use crate::metrics::OpKind;
 
 /// How many nodes must have a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -263,6 +264,10 @@ impl<'a> ReadConcern<'a> {
                 "Enumeration value '{other}' for field 'readConcern.level' is not a valid value."
             ),
         };
+        // Drivers repeat a snapshot session's concern; the cursor has its state already.
+        if replicated && level == "snapshot" && matches!(command.counts_as, OpKind::GetMore) {
+            return Ok(());
+        }
         let refused = level != "local" || (self.after_cluster_time.is_some() && !replicated);
         if (!supported && refused) || (level == "snapshot" && replicated && !command.snapshot_read)
         {

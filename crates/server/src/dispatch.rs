@@ -350,7 +350,8 @@ fn concerned_run(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let server = cx.server;
-    let snapshot = request.generic.read_concern.level == Some("snapshot");
+    let snapshot =
+        request.command.snapshot_read && request.generic.read_concern.level == Some("snapshot");
     match (request.generic.txn_number, &server.replica) {
         (Some(_), _) => numbered::run(cx, request, out, guarded_run)?,
         (None, Some(replica)) if snapshot => {

@@ -391,6 +391,7 @@ def causal(client, db):
     with client.start_session(snapshot=True) as s:
         equal("snapshot session", len(list(c.find({}, session=s))), 2)
         c.insert_one({"_id": 3})
+        equal("in batches", len(list(c.find({}, session=s, batch_size=1))), 2)
         equal("keeps its state", (len(list(c.find({}, session=s))), c.distinct("_id", session=s),
                                   len(list(c.aggregate([{"$match": {}}], session=s)))), (2, [1, 2], 2))
     equal("others go on", c.count_documents({}), 3)
