@@ -196,6 +196,23 @@ pub(crate) fn parse(
     Pipeline::parse(pipeline, &mut cx)
 }
 
+/// Refuses a pipeline that no view may have: one that does not parse, or that writes (167).
+pub fn check_view(namespace: &Namespace, pipeline: Array<'_>) -> Result<()> {
+    for (at, stage) in pipeline.iter().enumerate() {
+        let name = stage.as_doc().and_then(|stage| stage.first()).map_or("", |field| field.name());
+        if matches!(name, "$out" | "$merge" | "$changeStream") {
+            bail!(
+                Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                "The aggregation stage {name} in location {at} of the pipeline cannot be used in the \
+                 view definition of {namespace}"
+            );
+        }
+    }
+    let request = AggregateRequest::new(namespace, pipeline);
+    let lets = LetVars::parse(Doc::EMPTY, 0)?;
+    parse(&request, pipeline, &lets).map(drop)
+}
+
 /// Plans and opens an aggregation.
 pub fn aggregate(
     store: &Arc<Store>,

@@ -25,7 +25,9 @@ mod source;
 mod stages;
 mod write;
 
-pub use aggregate::{AggregateRequest, aggregate, refused_in_transaction, touches, writes};
+pub use aggregate::{
+    AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
+};
 pub use count::{CountRequest, Counted, count};
 pub use distinct::{DistinctRequest, DistinctStats, distinct};
 pub use execution::{Execution, ExecutionStats, Take};

@@ -142,3 +142,39 @@ fn indexes_are_inserted_and_listed_as_they_were() {
     let (_, _, ops) = query(&mut client, "admin.$cmd.sys.inprog", -1, &DocBuf::new());
     assert!(ops[0].get("inprog").as_array().is_some());
 }
+
+#[test]
+fn tailable_cursors_wait() {
+    let mut client = Client::new(&server());
+    client.shell("{create: 'c', capped: true, size: 4096}");
+    insert(&mut client, "test.c", &[doc! { "_id": 1 }]);
+    // TailableCursor and AwaitData.
+    let mut body = 0x22_i32.to_le_bytes().to_vec();
+    body.extend_from_slice(b"test.c\0");
+    body.extend_from_slice(&[0; 8]);
+    body.extend_from_slice(Doc::EMPTY.as_bytes());
+    client.frame = frame(2004, &body);
+    assert_eq!(client.send(), Outcome::Reply);
+    let (_, id, first) = op_reply(&client.out);
+    assert_eq!(first.len(), 1);
+    assert_ne!(id, 0);
+    insert(&mut client, "test.c", &[doc! { "_id": 2 }]);
+    let mut body = 0_i32.to_le_bytes().to_vec();
+    body.extend_from_slice(b"test.c\0");
+    body.extend_from_slice(&0_i32.to_le_bytes());
+    body.extend_from_slice(&id.to_le_bytes());
+    client.frame = frame(2005, &body);
+    assert_eq!(client.send(), Outcome::Reply);
+    let (_, same_id, next) = op_reply(&client.out);
+    assert_eq!((same_id, next.len()), (id, 1));
+    // On a collection that is not capped it is a failure.
+    client.shell("{insert: 'plain', documents: [{_id: 1}]}");
+    let mut body = 2_i32.to_le_bytes().to_vec();
+    body.extend_from_slice(b"test.plain\0");
+    body.extend_from_slice(&[0; 8]);
+    body.extend_from_slice(Doc::EMPTY.as_bytes());
+    client.frame = frame(2004, &body);
+    assert_eq!(client.send(), Outcome::Reply);
+    let (flags, _, docs) = op_reply(&client.out);
+    assert_eq!((flags & 2, docs[0].get("code")), (2, Value::Int32(2)));
+}

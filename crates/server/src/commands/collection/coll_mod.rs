@@ -64,6 +64,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "BSON field changeStreamPreAndPostImages is only supported on replica sets"
         );
     }
+    if let Some(pipeline) = args.pipeline {
+        nagi_query::check_view(&ns, pipeline)?;
+    }
     let changes = CollMod {
         index: args.index,
         validator: args.validator,

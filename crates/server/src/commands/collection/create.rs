@@ -71,6 +71,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     check_replicated(&args)?;
+    // What exists already is the first thing to be said.
+    if let (Some(_), Some(pipeline), None) =
+        (args.view_on, args.pipeline, cx.store().collection(&ns))
+    {
+        nagi_query::check_view(&ns, pipeline)?;
+    }
     cx.server.fsync.wait(&|| cx.check())?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
