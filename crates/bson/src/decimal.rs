@@ -136,6 +136,23 @@ impl Decimal128 {
         Some(Parts { negative, coefficient, exponent })
     }
 
+    /// The same number with all 34 digits, a zero with the least exponent: so come powers out of the
+    /// library that MongoDB uses.
+    #[must_use]
+    pub fn with_all_digits(self) -> Decimal128 {
+        let Some(Parts { negative, mut coefficient, mut exponent }) = self.parts() else {
+            return self;
+        };
+        if coefficient == 0 {
+            exponent = -BIAS;
+        }
+        while coefficient > 0 && coefficient <= COEFFICIENT_MAX / 10 && exponent > -BIAS {
+            coefficient *= 10;
+            exponent -= 1;
+        }
+        Decimal128::from_parts(Parts { negative, coefficient, exponent }).unwrap_or(self)
+    }
+
     /// Puts a number together; `None` if coefficient or exponent is out of range.
     pub const fn from_parts(parts: Parts) -> Option<Decimal128> {
         let exponent = parts.exponent + BIAS;

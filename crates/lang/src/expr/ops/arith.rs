@@ -242,7 +242,7 @@ fn pow<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         bail!(Code::Location(28764), "$pow cannot take a base of 0 and a negative exponent");
     }
     if let Some((base, exponent)) = decimals(base, exponent) {
-        return Ok(Value::Decimal128(base.pow(exponent)));
+        return Ok(Value::Decimal128(base.pow(exponent).with_all_digits()));
     }
     let (Some(whole), Some(times)) = (integer(base), integer(exponent)) else {
         return Ok(Value::Double(libm_pow(base_double, exponent_double)));
