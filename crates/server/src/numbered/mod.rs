@@ -219,3 +219,29 @@ pub(crate) fn shown(session: &SessionId) -> String {
 fn count(counter: &AtomicI64) {
     counter.fetch_add(1, Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nagi_store::{StoreOptions, WriteOptions};
+
+    use super::*;
+
+    #[test]
+    fn old_records_of_dead_sessions_are_swept() {
+        let engine = Arc::new(nagi_kv::Memory::new());
+        let store = Store::open(engine, StoreOptions::default()).unwrap();
+        let key = |session: u8| SessionKey { session: [session; 16], number: 1, statement: WHOLE };
+        for (session, date) in [(1, 10), (2, 10), (3, 30)] {
+            let record = doc! { "d": (Value::DateTime(date)) };
+            let put = store.write(WriteOptions::default(), &mut |txn| {
+                txn.put_session_record(&key(session), record.as_doc())
+            });
+            put.unwrap();
+        }
+        let swept = sweep_records(&store, 20, &|session| session[0] == 2).unwrap();
+        let left = |session: u8| store.session_records(&[session; 16]).unwrap().len();
+        assert_eq!((swept, left(1), left(2), left(3)), (1, 0, 1, 1));
+    }
+}
