@@ -65,7 +65,7 @@ pub(crate) fn run(
     op.begin(server.ops.next_id(), started, slow::op_name(command), shown);
     note_request(&op, &request);
     // A read is for nobody once its client has gone; a write counts all the same.
-    op.watch_peer(command.latency == LatencyKind::Read);
+    op.watch_peer(command.latency == LatencyKind::Read, started);
     server.metrics.active_requests.up();
     let active = server.metrics.active_clients(command.latency);
     if let Some(gauge) = active {

@@ -201,9 +201,9 @@ impl Op {
     }
 
     /// Whether to look now and then if the client is still there, from now on.
-    pub(crate) fn watch_peer(&self, wanted: bool) {
+    pub(crate) fn watch_peer(&self, wanted: bool, now: Instant) {
         let due = match wanted && self.probe.get().is_some() {
-            true => clock::micros_since(self.created) + PEER_LOOK.as_micros() as u64,
+            true => (now - self.created + PEER_LOOK).as_micros() as u64,
             false => u64::MAX,
         };
         self.look_due.store(due, Ordering::Relaxed);

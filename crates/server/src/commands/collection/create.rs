@@ -70,7 +70,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "autoIndexId:false is not allowed for collection {ns} because it can be replicated"
         );
     }
-    check_replicated(&args)?;
+    check_replicated(cx, &args)?;
     // What exists already is the first thing to be said.
     if let (Some(_), Some(pipeline), None) =
         (args.view_on, args.pipeline, cx.store().collection(&ns))
@@ -87,19 +87,24 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// What only a replica set can do.
-fn check_replicated(args: &Args<'_>) -> Result<()> {
+/// What only a replica set can do, and what this one cannot do yet.
+fn check_replicated(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
     let images = args.pre_images.is_some_and(|images| images.get("enabled").is_truthy());
-    if images {
-        bail!(
+    let replicated = cx.server.replica.is_some();
+    match () {
+        () if images && replicated => bail!(
+            Code::COMMAND_NOT_SUPPORTED,
+            "changeStreamPreAndPostImages needs change streams, which are not supported yet"
+        ),
+        () if images => bail!(
             Code::INVALID_OPTIONS,
             "BSON field changeStreamPreAndPostImages is only supported on replica sets"
-        );
+        ),
+        () if args.replicated_ids.is_truthy() => {
+            bail!(Code::INVALID_OPTIONS, "recordIdsReplicated is not supported by this server")
+        }
+        () => Ok(()),
     }
-    if args.replicated_ids.is_truthy() {
-        bail!(Code::INVALID_OPTIONS, "recordIdsReplicated is only supported on replica sets");
-    }
-    Ok(())
 }
 
 /// The options as they are kept: without what means nothing for this kind of collection.

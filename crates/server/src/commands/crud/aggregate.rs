@@ -168,7 +168,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_internal(&args)?;
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
     if nagi_query::writes(args.pipeline) {
-        cx.op.watch_peer(false);
+        cx.op.watch_peer(false, cx.started);
         cx.server.fsync.wait(&|| cx.check())?;
     }
     let own = own_stages::replace(cx, req, &args)?;

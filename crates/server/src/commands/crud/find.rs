@@ -178,20 +178,25 @@ fn check_token(args: &Args<'_>, sorted: bool) -> Result<()> {
             "sort must be unset or {{$natural:1}} if 'requestResumeToken' is enabled"
         );
     }
-    if after.is_some_and(|token| token_record(token).is_none()) {
+    if after.is_some_and(|token| !is_token(token)) {
         bail!(
             Code::BAD_VALUE,
             "Malformed resume token: the '_resumeAfter' object must contain exactly one field named \
-             '$recordId', of type NumberLong."
+             '$recordId', of type NumberLong, BinData or jstNULL."
         );
     }
     Ok(())
 }
 
-/// The record in `{$recordId: <long>}`.
+/// Whether it is `{$recordId: <long or null>}`.
+fn is_token(token: Doc<'_>) -> bool {
+    token.count() == 1 && matches!(token.get("$recordId"), Value::Int64(_) | Value::Null)
+}
+
+/// The record to go on behind; null, the token of an empty collection, begins at the front.
 fn token_record(token: Doc<'_>) -> Option<i64> {
-    match (token.count(), token.get("$recordId")) {
-        (1, Value::Int64(id)) => Some(id),
+    match token.get("$recordId") {
+        Value::Int64(id) => Some(id),
         _ => None,
     }
 }

@@ -38,7 +38,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     refuse_view(cx, &ns)?;
     if !args.commit_quorum.is_nullish() {
-        bail!(Code::BAD_VALUE, "Standalones can't specify commitQuorum");
+        if cx.server.replica.is_none() {
+            bail!(Code::BAD_VALUE, "Standalones can't specify commitQuorum");
+        }
+        super::set_index_commit_quorum::check_quorum(args.commit_quorum)?;
     }
     if args.internal == Some(true) {
         bail!(Code::NAMESPACE_NOT_FOUND, "no time-series buckets collection {ns}");
@@ -60,6 +63,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("note", "all indexes already exist");
     } else {
         out.put("createdCollectionAutomatically", created.created_collection);
+        if cx.server.replica.is_some() {
+            let given = Some(args.commit_quorum).filter(|quorum| !quorum.is_nullish());
+            out.put("commitQuorum", given.unwrap_or(Value::String("votingMembers")));
+        }
     }
     Ok(())
 }

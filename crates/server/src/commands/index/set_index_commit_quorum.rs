@@ -42,7 +42,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
 }
 
 /// One member satisfies every quorum that can be satisfied; what cannot is refused (100).
-fn check_quorum(quorum: Value<'_>) -> Result<()> {
+pub(super) fn check_quorum(quorum: Value<'_>) -> Result<()> {
     match quorum {
         Value::String("majority" | "votingMembers") => Ok(()),
         Value::String(tag) => bail!(
