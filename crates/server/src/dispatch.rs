@@ -76,7 +76,7 @@ pub(crate) fn run(
         connection,
         op: &op,
         started,
-        deadline: deadline(started, &request),
+        deadline: deadline(&server, started, &request),
         pool: server.tickets.pool(&request),
         ticket: None,
         done: Done::default(),
@@ -141,9 +141,10 @@ fn note_request(op: &crate::op::Op, request: &Request<'_>) {
     }
 }
 
-fn deadline(started: Instant, request: &Request<'_>) -> Option<Instant> {
+fn deadline(server: &Server, started: Instant, request: &Request<'_>) -> Option<Instant> {
     match request.generic.max_time_ms {
         0 => None,
+        _ if server.fail_points.never_times_out() => None,
         ms => started.checked_add(Duration::from_millis(ms as u64)),
     }
 }

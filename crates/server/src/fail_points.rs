@@ -1,7 +1,7 @@
 //! Fail points: faults that driver tests ask for (`configureFailPoint`, test commands only).
 //!
-//! `failCommand` is the one that drivers use: it makes commands fail, close their connection, wait,
-//! or report a write concern error. While none is set a request pays one load for it.
+//! `failCommand` is the one that drivers use most: it makes commands fail, close their connection,
+//! wait, or report a write concern error. While none is set a request pays one load for it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -11,10 +11,21 @@ use nagi_error::{Code, Error, Result, bail};
 use parking_lot::Mutex;
 
 use crate::args::truncate;
+use crate::op::interruption;
 use crate::request::Request;
 
-/// The only fail point there is.
-const FAIL_COMMAND: &str = "failCommand";
+/// Makes commands fail, wait, close their connection, or report a write concern error.
+const FAIL_COMMAND: usize = 0;
+/// Whatever has a time limit is over it.
+const MAX_TIME_ALWAYS: usize = 1;
+/// Nothing is ever over its time limit.
+const MAX_TIME_NEVER: usize = 2;
+/// Closes the connection at a retryable write, and perhaps keeps it from being committed.
+const NUMBERED_WRITE: usize = 3;
+
+/// The fail points there are.
+static NAMES: [&str; 4] =
+    ["failCommand", "maxTimeAlwaysTimeOut", "maxTimeNeverTimeOut", "onPrimaryTransactionalWrite"];
 
 /// Commands that fail points leave alone, or nobody could switch one off.
 const EXEMPT: &[&str] = &["configureFailPoint"];
@@ -23,12 +34,18 @@ const EXEMPT: &[&str] = &["configureFailPoint"];
 #[derive(Default)]
 pub(crate) struct FailPoints {
     active: AtomicBool,
-    /// Times it acted since it was set, counted in the reply of the next change.
-    entered: AtomicI64,
-    fail_command: Mutex<Option<FailCommand>>,
+    /// By position in [`NAMES`].
+    points: [Point; NAMES.len()],
 }
 
-struct FailCommand {
+#[derive(Default)]
+struct Point {
+    /// Times it acted since it was set, counted in the reply of the next change.
+    entered: AtomicI64,
+    set: Mutex<Option<Set>>,
+}
+
+struct Set {
     mode: Mode,
     data: DocBuf,
 }
@@ -55,18 +72,43 @@ pub(crate) enum Fault {
 impl FailPoints {
     /// `configureFailPoint`: how often the fail point acted before this change.
     pub(crate) fn set(&self, name: &str, mode: Value<'_>, data: Doc<'_>) -> Result<i64> {
-        if name != FAIL_COMMAND {
+        let Some(which) = NAMES.iter().position(|known| *known == name) else {
             bail!(Code::FAIL_POINT_SET_FAILED, "{name} not found");
-        }
+        };
         let mode = parse_mode(mode)?;
-        let before = self.entered.load(Ordering::Relaxed);
-        let mut fail_command = self.fail_command.lock();
-        *fail_command = mode.map(|mode| FailCommand { mode, data: data.to_buf() });
-        self.active.store(fail_command.is_some(), Ordering::Relaxed);
-        if fail_command.is_some() {
-            self.entered.store(0, Ordering::Relaxed);
+        let point = &self.points[which];
+        let before = point.entered.load(Ordering::Relaxed);
+        if mode.is_some() {
+            point.entered.store(0, Ordering::Relaxed);
         }
+        *point.set.lock() = mode.map(|mode| Set { mode, data: data.to_buf() });
+        self.note_active();
         Ok(before)
+    }
+
+    fn note_active(&self) {
+        let active = self.points.iter().any(|point| point.set.lock().is_some());
+        self.active.store(active, Ordering::Relaxed);
+    }
+
+    /// Whether time limits are off.
+    pub(crate) fn never_times_out(&self) -> bool {
+        self.active.load(Ordering::Relaxed) && self.points[MAX_TIME_NEVER].set.lock().is_some()
+    }
+
+    /// What happens to a retryable write about to be committed: whether its connection is closed, and
+    /// the error if it shall not be committed.
+    pub(crate) fn numbered_write(&self) -> Option<(bool, Result<()>)> {
+        if !self.active.load(Ordering::Relaxed) {
+            return None;
+        }
+        let data = self.take(NUMBERED_WRITE, &|_| true)?;
+        let data = data.as_doc();
+        let close = data.get("closeConnection");
+        let code = truncate(data.get("failBeforeCommitExceptionCode")).unwrap_or(0);
+        let text = "Failing write due to failpoint. The write must not be reflected.";
+        let result = if code == 0 { Ok(()) } else { Err(Error::new(Code(code as i32), text)) };
+        Some((close.is_missing() || close.is_truthy(), result))
     }
 
     /// The fault for a request, if one is due. May wait, as the fail point asks.
@@ -74,8 +116,24 @@ impl FailPoints {
         if !self.active.load(Ordering::Relaxed) {
             return None;
         }
-        let data = self.take(request, app_name)?;
-        self.entered.fetch_add(1, Ordering::Relaxed);
+        let exempt = EXEMPT.contains(&request.command.name);
+        if request.generic.max_time_ms > 0
+            && !exempt
+            && self.take(MAX_TIME_ALWAYS, &|_| true).is_some()
+        {
+            let error = interruption(Code::MAX_TIME_MS_EXPIRED);
+            return Some(Fault::Error { error, labels_given: false });
+        }
+        let name = request.command.name;
+        let data = self.take(FAIL_COMMAND, &|data| {
+            let listed = data.get("failCommands").as_array().is_some_and(|names| {
+                names
+                    .iter()
+                    .any(|listed| listed.as_str().is_some_and(|n| n == name || n == request.name))
+            });
+            let same_app = data.get("appName").as_str().is_none_or(|wanted| wanted == app_name);
+            listed && same_app && !exempt
+        })?;
         let data = data.as_doc();
         if data.get("blockConnection").is_truthy() {
             let ms = truncate(data.get("blockTimeMS")).unwrap_or(0).clamp(0, 60_000);
@@ -96,35 +154,31 @@ impl FailPoints {
         }
     }
 
-    /// The data, if the fail point acts on this request; counts its mode down.
-    fn take(&self, request: &Request<'_>, app_name: &str) -> Option<DocBuf> {
-        let mut slot = self.fail_command.lock();
-        let fail = slot.as_mut()?;
-        let data = fail.data.as_doc();
-        let name = request.command.name;
-        let listed = data.get("failCommands").as_array().is_some_and(|names| {
-            names
-                .iter()
-                .any(|listed| listed.as_str().is_some_and(|n| n == name || n == request.name))
-        });
-        let same_app = data.get("appName").as_str().is_none_or(|wanted| wanted == app_name);
-        if !listed || !same_app || EXEMPT.contains(&name) {
-            return None;
-        }
-        match &mut fail.mode {
-            Mode::Always => {}
-            Mode::Skip(0) => {}
-            Mode::Skip(left) => {
-                *left -= 1;
+    /// The data, if the fail point is set and `acts` says so of it; counts its mode down.
+    fn take(&self, which: usize, acts: &dyn Fn(Doc<'_>) -> bool) -> Option<DocBuf> {
+        let point = &self.points[which];
+        let data = {
+            let mut slot = point.set.lock();
+            let set = slot.as_mut()?;
+            if !acts(set.data.as_doc()) {
                 return None;
             }
-            Mode::Times(left) => *left -= 1,
-        }
-        let data = fail.data.clone();
-        if matches!(fail.mode, Mode::Times(..=0)) {
-            *slot = None;
-            self.active.store(false, Ordering::Relaxed);
-        }
+            match &mut set.mode {
+                Mode::Always | Mode::Skip(0) => {}
+                Mode::Skip(left) => {
+                    *left -= 1;
+                    return None;
+                }
+                Mode::Times(left) => *left -= 1,
+            }
+            let data = set.data.clone();
+            if matches!(set.mode, Mode::Times(..=0)) {
+                *slot = None;
+            }
+            data
+        };
+        point.entered.fetch_add(1, Ordering::Relaxed);
+        self.note_active();
         Some(data)
     }
 }

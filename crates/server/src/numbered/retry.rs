@@ -117,6 +117,11 @@ pub(crate) fn recorded<T>(
         let value = result?;
         if let (Some((ids, result)), Some(scope)) = (executed(&value), &cx.scope) {
             kept = Some(keep(txn.store(), scope, &ids, result.as_ref())?);
+            if let Some((close, failed)) = server.fail_points.numbered_write() {
+                cx.done.close |= close;
+                cx.done.unanswered |= close;
+                failed?;
+            }
         }
         Ok(value)
     })?;

@@ -309,3 +309,36 @@ fn snapshot_reads_keep_their_state() {
         "{aggregate: 'c', pipeline: [{$out: 'x'}], cursor: {}, readConcern: {level: 'snapshot'}}";
     assert_eq!(code(&client.shell(out)), 72);
 }
+
+#[test]
+fn drivers_may_have_retryable_writes_fail() {
+    let server = member();
+    let mut client = Client::new(&server);
+    let write =
+        format!("{{insert: 'c', documents: [{{_id: 1}}], {LSID}, txnNumber: NumberLong(1)}}");
+    let set = |client: &mut Client, data: &str| {
+        let text = format!(
+            "{{configureFailPoint: 'onPrimaryTransactionalWrite', mode: {{times: 1}}, data: {data}}}"
+        );
+        assert!(is_ok(&admin(client, &text)));
+    };
+    let body = nagi_bson::json::parse(&write).unwrap();
+    // Not committed: the connection ends, and the next attempt does it.
+    set(&mut client, "{failBeforeCommitExceptionCode: 1}");
+    client.message("test", 0, body.as_doc());
+    assert_eq!(client.send(), nagi_server::Outcome::Close);
+    assert_eq!(count(&mut client, "c"), 0);
+    // Committed, but nobody hears of it: the next attempt is answered from the record.
+    set(&mut client, "{}");
+    client.message("test", 0, body.as_doc());
+    assert_eq!(client.send(), nagi_server::Outcome::Close);
+    assert_eq!(count(&mut client, "c"), 1);
+    let again = client.shell(&write);
+    assert_eq!(again.get("retriedStmtIds").to_string(), "[ 0 ]");
+    // Without closing, the error arrives.
+    set(&mut client, "{failBeforeCommitExceptionCode: 91, closeConnection: false}");
+    let other = write.replace("_id: 1", "_id: 2").replace("NumberLong(1)", "NumberLong(2)");
+    let failed = client.shell(&other);
+    assert!(failed.as_doc().to_string().contains("must not be reflected"), "{failed:?}");
+    assert_eq!(count(&mut client, "c"), 1);
+}
