@@ -174,8 +174,8 @@ def main():
         print(replay.stdout[replay.stdout.find("by area"):], end="")
         if "golden: " not in replay.stdout:
             sys.exit("the replay did not end")
+        print("pending: " + ", ".join("%s %d" % pair for pair in left_out.most_common()))
         status = judge(out, o.write_differences, ran)
-    print("pending: " + ", ".join("%s %d" % pair for pair in left_out.most_common()))
     sys.exit(status)
 
 
