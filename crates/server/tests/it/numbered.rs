@@ -342,3 +342,17 @@ fn drivers_may_have_retryable_writes_fail() {
     assert!(failed.as_doc().to_string().contains("must not be reflected"), "{failed:?}");
     assert_eq!(count(&mut client, "c"), 1);
 }
+
+#[test]
+fn a_transaction_creates_no_collection_twice() {
+    let mut client = Client::new(&member());
+    let create = |number: i32| {
+        format!(
+            "{{create: 'c', {LSID}, txnNumber: NumberLong({number}), startTransaction: true, \
+             autocommit: false}}"
+        )
+    };
+    assert!(is_ok(&client.shell("{create: 'c'}")));
+    assert!(is_ok(&client.shell("{create: 'c'}")), "the same again is nothing");
+    assert_eq!(code(&client.shell(&create(1))), 48);
+}

@@ -77,6 +77,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     {
         nagi_query::check_view(&ns, pipeline)?;
     }
+    if cx.in_transaction() && cx.store().collection(&ns).is_some() {
+        bail!(Code::NAMESPACE_EXISTS, "Collection already exists. NS: {ns}");
+    }
     cx.server.fsync.wait(&|| cx.check())?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
