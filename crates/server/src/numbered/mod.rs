@@ -70,9 +70,23 @@ pub(crate) struct Slot {
     /// Locked while a numbered command of the session runs.
     state: Mutex<State>,
     /// The open transaction, for those who end it from outside.
-    open: Mutex<Option<(Arc<Transaction>, Instant)>>,
+    open: Mutex<Option<Open>>,
     /// Who used its number last; nobody without access control, and after a restart.
     owner: Mutex<Option<UserName>>,
+}
+
+struct Open {
+    txn: Arc<Transaction>,
+    number: i64,
+    since: Instant,
+}
+
+/// An open transaction, as currentOp shows it.
+pub(crate) struct OpenView {
+    pub(crate) session: SessionId,
+    pub(crate) number: i64,
+    pub(crate) open_micros: u64,
+    pub(crate) owner: Option<UserName>,
 }
 
 /// What a session has come to.
@@ -154,13 +168,31 @@ impl NumberedSessions {
         }
     }
 
+    /// The open transactions.
+    pub(crate) fn open_transactions(&self) -> Vec<OpenView> {
+        let mut views = Vec::new();
+        for shard in &self.shards {
+            let slots: Vec<_> = shard.lock().iter().map(|(id, s)| (*id, Arc::clone(s))).collect();
+            for (session, slot) in slots {
+                let open = slot.open.lock();
+                views.extend(open.as_ref().map(|open| OpenView {
+                    session,
+                    number: open.number,
+                    open_micros: clock::micros_since(open.since),
+                    owner: slot.owner.lock().clone(),
+                }));
+            }
+        }
+        views
+    }
+
     /// Ends the transactions begun before `begun_before`; how many.
     pub(crate) fn expire(&self, begun_before: Instant) -> usize {
         let mut count = 0;
         for shard in &self.shards {
             let slots: Vec<_> = shard.lock().values().cloned().collect();
             for slot in slots {
-                let old = slot.open.lock().as_ref().is_some_and(|(_, at)| *at < begun_before);
+                let old = slot.open.lock().as_ref().is_some_and(|open| open.since < begun_before);
                 if old {
                     self.end_open(&slot);
                     count += 1;
@@ -171,8 +203,8 @@ impl NumberedSessions {
     }
 
     fn end_open(&self, slot: &Slot) {
-        if let Some((txn, _)) = slot.open.lock().take() {
-            txn.end(End::Aborted);
+        if let Some(open) = slot.open.lock().take() {
+            open.txn.end(End::Aborted);
             count(&self.aborted);
             self.open.fetch_sub(1, Relaxed);
         }

@@ -8,7 +8,7 @@ use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::{Durability, End, Lifetime, SessionKey, Transaction, WriteOptions};
 use parking_lot::MutexGuard;
 
-use super::{Phase, Scope, Slot, State, WHOLE, committed_record, count, shown};
+use super::{Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, shown};
 use crate::access::Asking;
 use crate::clock;
 use crate::command::Context;
@@ -219,7 +219,8 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     }
     leave(cx, scope);
     let txn = Arc::new(Transaction::begin(&cx.server.store, Lifetime::Long)?);
-    *scope.slot.open.lock() = Some((Arc::clone(&txn), clock::now()));
+    let (number, since) = (scope.number, clock::now());
+    *scope.slot.open.lock() = Some(Open { txn: Arc::clone(&txn), number, since });
     scope.state.number = scope.number;
     scope.state.phase = Phase::Open(Arc::clone(&txn));
     count(&cx.server.numbered.started);

@@ -356,3 +356,16 @@ fn a_transaction_creates_no_collection_twice() {
     assert!(is_ok(&client.shell("{create: 'c'}")), "the same again is nothing");
     assert_eq!(code(&client.shell(&create(1))), 48);
 }
+
+#[test]
+fn open_transactions_are_shown() {
+    let mut client = Client::new(&member());
+    assert!(is_ok(&begin(&mut client, LSID, 7, 1)));
+    let reply = admin(&mut client, "{currentOp: 1, type: 'idleSession'}");
+    let list = reply.get("inprog").as_array().unwrap();
+    let shown: Vec<_> = list.iter().filter_map(|op| op.as_doc()).collect();
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0].get("desc").as_str(), Some("inactive transaction"));
+    let txn = shown[0].get("transaction").as_doc().unwrap().get("parameters").to_string();
+    assert_eq!(txn, "{ txnNumber: 7, autocommit: false }");
+}

@@ -8,8 +8,10 @@ use nagi_lang::filter::Filter;
 use crate::clock;
 use crate::command::prelude::*;
 use crate::filtering;
+use crate::numbered::OpenView;
 use crate::op::{Op, OpView};
 use crate::request::is_generic;
+use crate::session::SessionId;
 
 pub(in crate::commands) static CURRENT_OP: Command = Command {
     name: "currentOp",
@@ -67,16 +69,24 @@ pub(crate) fn describe_ops(
     let server = asking.server;
     let host = server.host_and_port();
     let mut docs = Vec::new();
+    let mut open = server.numbered.open_transactions();
     for op in server.ops.all() {
         if own_only && !asking.owns(op.user().as_ref()) {
             continue;
         }
         match op.view() {
-            Some(view) => docs.push(describe(&host, &op, Some(&view))),
-            None if idle_connections => docs.push(describe(&host, &op, None)),
+            Some(view) => {
+                let same = |txn: &OpenView| Some(txn.session) == view.lsid;
+                let at = open.iter().position(same);
+                let txn = at.map(|at| open.swap_remove(at));
+                docs.push(describe(&host, &op, Some(&view), txn.as_ref()));
+            }
+            None if idle_connections => docs.push(describe(&host, &op, None, None)),
             None => {}
         }
     }
+    open.retain(|txn| !own_only || asking.owns(txn.owner.as_ref()));
+    docs.extend(open.iter().map(|txn| describe_idle(&host, txn)));
     if idle_cursors {
         server.cursors.visit_idle(&mut |cursor, last_used_ms| {
             if own_only && !asking.owns(cursor.owner.as_ref()) {
@@ -104,7 +114,40 @@ pub(crate) fn describe_ops(
     docs
 }
 
-fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>) -> DocBuf {
+/// A transaction whose client does nothing at the moment.
+fn describe_idle(host: &str, txn: &OpenView) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("type", "idleSession");
+        w.put("host", host);
+        w.put("desc", "inactive transaction");
+        write_lsid(&txn.session, w);
+        write_transaction(txn, w);
+        w.put("waitingForLock", false);
+        w.put("active", false);
+        w.doc("locks", |_| ());
+    })
+}
+
+fn write_lsid(lsid: &SessionId, w: &mut DocWriter<'_>) {
+    w.doc("lsid", |doc| {
+        doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: lsid }));
+    });
+}
+
+fn write_transaction(txn: &OpenView, w: &mut DocWriter<'_>) {
+    w.doc("transaction", |w| {
+        w.doc("parameters", |w| {
+            w.put("txnNumber", txn.number);
+            w.put("autocommit", false);
+        });
+        let mut started = String::new();
+        clock::write_iso(&mut started, clock::wall_ms() - (txn.open_micros / 1000) as i64);
+        w.put("startWallClockTime", started.as_str());
+        w.put("timeOpenMicros", txn.open_micros as i64);
+    });
+}
+
+fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>, txn: Option<&OpenView>) -> DocBuf {
     DocBuf::build(|w| {
         w.put("type", "op");
         w.put("host", host);
@@ -131,9 +174,10 @@ fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", view.id as i64);
         if let Some(lsid) = &view.lsid {
-            w.doc("lsid", |doc| {
-                doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: lsid }));
-            });
+            write_lsid(lsid, w);
+        }
+        if let Some(txn) = txn {
+            write_transaction(txn, w);
         }
         w.put("secs_running", (view.running_micros / 1_000_000) as i64);
         w.put("microsecs_running", view.running_micros as i64);
