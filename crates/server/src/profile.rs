@@ -1,8 +1,11 @@
 //! Profiling levels by database and the thresholds of the slow operation line.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use nagi_bson::DocBuf;
+use nagi_lang::filter::Filter;
 use parking_lot::RwLock;
 
 /// What `profile` sets.
@@ -15,6 +18,15 @@ pub(crate) struct Profiles {
     /// Share of slow operations that are logged, as bits of an f64.
     sample_rate: AtomicU64,
     sample: AtomicU64,
+    /// Which operations are profiled and logged, by database, instead of the thresholds.
+    filters: RwLock<HashMap<String, Arc<ProfileFilter>>>,
+    any_filter: AtomicBool,
+}
+
+/// A condition on the documents that `system.profile` gets.
+pub(crate) struct ProfileFilter {
+    pub(crate) source: DocBuf,
+    pub(crate) filter: Filter,
 }
 
 impl Default for Profiles {
@@ -25,6 +37,8 @@ impl Default for Profiles {
             slow_ms: AtomicI64::new(100),
             sample_rate: AtomicU64::new(1.0_f64.to_bits()),
             sample: AtomicU64::new(0x9E37_79B9_7F4A_7C15),
+            filters: RwLock::default(),
+            any_filter: AtomicBool::new(false),
         }
     }
 }
@@ -44,6 +58,22 @@ impl Profiles {
             level => levels.insert(db.to_owned(), level),
         };
         self.any.store(!levels.is_empty(), Relaxed);
+    }
+
+    pub(crate) fn filter(&self, db: &str) -> Option<Arc<ProfileFilter>> {
+        match self.any_filter.load(Relaxed) {
+            true => self.filters.read().get(db).cloned(),
+            false => None,
+        }
+    }
+
+    pub(crate) fn set_filter(&self, db: &str, filter: Option<ProfileFilter>) {
+        let mut filters = self.filters.write();
+        match filter {
+            None => filters.remove(db),
+            Some(filter) => filters.insert(db.to_owned(), Arc::new(filter)),
+        };
+        self.any_filter.store(!filters.is_empty(), Relaxed);
     }
 
     pub(crate) fn slow_ms(&self) -> i64 {

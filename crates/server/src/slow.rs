@@ -41,15 +41,29 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, micros, .. } = *finished;
     let millis = (micros / 1000) as i64;
     let level = server.profile.level(request.db);
+    if let Some(chosen) = server.profile.filter(request.db) {
+        let doc = profile_doc(finished);
+        if crate::filtering::matches(Some(&chosen.filter), doc.as_doc()).unwrap_or(false) {
+            if level > 0 {
+                write_profile(server, finished, &doc);
+            }
+            log_slow(server, finished);
+        }
+        return;
+    }
     if level > 1 || (level == 1 && millis >= server.profile.slow_ms()) {
-        write_profile(server, finished);
+        write_profile(server, finished, &profile_doc(finished));
     }
     let waited = finished.done.waited;
     if millis < server.profile.slow_ms() || waited || !server.profile.sampled() {
         return;
     }
+    log_slow(server, finished);
+}
+
+fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
     let attr = DocBuf::build(|doc| describe(finished, doc));
-    let component = match request.command.counts_as {
+    let component = match finished.request.command.counts_as {
         OpKind::Insert | OpKind::Update | OpKind::Delete => "WRITE",
         _ => "COMMAND",
     };
@@ -126,10 +140,23 @@ pub(crate) fn prepare_profile(server: &Arc<Server>, db: &str) -> Result<()> {
 }
 
 /// Writes the request into `system.profile`. What cannot be written is lost: nobody waits for it.
-fn write_profile(server: &Arc<Server>, finished: &Finished<'_>) {
+fn write_profile(server: &Arc<Server>, finished: &Finished<'_>, doc: &DocBuf) {
+    let Ok(namespace) = profile_namespace(finished.request.db) else { return };
+    let written =
+        server.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
+            Some(collection) => txn.insert(&collection, doc.as_doc()).map(drop),
+            None => Ok(()),
+        });
+    if let Err(error) = written {
+        log::warn!(target: "COMMAND", id = 20_703, namespace = namespace.as_str(),
+            error = error.message(); "Caught assertion while trying to profile operation");
+    }
+}
+
+/// The request as `system.profile` shows it.
+fn profile_doc(finished: &Finished<'_>) -> DocBuf {
     let Finished { op, request, micros, .. } = *finished;
-    let Ok(namespace) = profile_namespace(request.db) else { return };
-    let doc = DocBuf::build(|doc| {
+    DocBuf::build(|doc| {
         doc.put("op", op_name(request.command));
         describe(finished, doc);
         doc.put("millis", (micros / 1000) as i64);
@@ -142,14 +169,5 @@ fn write_profile(server: &Arc<Server>, finished: &Finished<'_>) {
             }
         });
         doc.put("user", user.map_or_else(String::new, |user| user.to_string()).as_str());
-    });
-    let written =
-        server.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
-            Some(collection) => txn.insert(&collection, doc.as_doc()).map(drop),
-            None => Ok(()),
-        });
-    if let Err(error) = written {
-        log::warn!(target: "COMMAND", id = 20_703, namespace = namespace.as_str(),
-            error = error.message(); "Caught assertion while trying to profile operation");
-    }
+    })
 }

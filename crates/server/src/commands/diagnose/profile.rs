@@ -1,6 +1,9 @@
 //! `profile`: which operations are profiled, and from how long on they count as slow.
 
+use nagi_lang::{expr::ParseCx, filter::Filter};
+
 use crate::command::prelude::*;
+use crate::profile::ProfileFilter;
 
 pub(in crate::commands) static PROFILE: Command = Command {
     name: "profile",
@@ -20,7 +23,10 @@ args! { "profile" => Args {
 /// Reading the level is also for those who may read the profiles.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
-    let reads = args.level == -1 && args.slow_ms.is_none() && args.sample_rate.is_none();
+    let reads = args.level == -1
+        && args.slow_ms.is_none()
+        && args.sample_rate.is_none()
+        && args.filter.is_nullish();
     Ok(asking.on_database(req.db, Action::EnableProfiler)
         || (reads && asking.on_collection(req.db, "system.profile", Action::Find)))
 }
@@ -33,12 +39,33 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     {
         bail!(Code::BAD_VALUE, "'sampleRate' must be between 0.0 and 1.0 inclusive");
     }
-    if args.filter.as_doc().is_some() {
-        bail!(Code::NOT_IMPLEMENTED, "profile with a filter is not implemented yet");
-    }
+    let filter = match args.filter {
+        Value::Doc(source) => Some(Some(ProfileFilter {
+            source: source.to_buf(),
+            filter: Filter::parse(source, &mut ParseCx::new())?.normalize(),
+        })),
+        Value::String("unset") => Some(None),
+        value if value.is_nullish() => None,
+        _ => bail!(
+            Code::BAD_VALUE,
+            "Expected an object, or the string 'unset'. Found a {}",
+            args.filter.kind().name()
+        ),
+    };
     out.put("was", profiles.level(req.db));
     out.put("slowms", profiles.slow_ms() as i32);
     out.put("sampleRate", profiles.sample_rate());
+    if let Some(before) = profiles.filter(req.db) {
+        out.put("filter", &before.source);
+        out.put(
+            "note",
+            "When a filter expression is set, slowms and sampleRate are not used for profiling and \
+             slow-query log lines.",
+        );
+    }
+    if let Some(filter) = filter {
+        profiles.set_filter(req.db, filter);
+    }
     match args.level {
         -1 => {}
         // The admin database has only ever changed the thresholds.
