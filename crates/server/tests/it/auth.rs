@@ -103,6 +103,15 @@ fn a_user_made_anew_is_another_one() {
     assert!(is_ok(&log_in(&mut restorer, "admin", "r", "p")));
     assert!(is_ok(&restorer.run("admin", change.as_doc())));
     assert_eq!(code(&client.run("test", find.as_doc())), 13);
+    // Entries of an oplog too: the user is replaced by another one, which logs it out.
+    let applied = doc! { "applyOps": [{
+        "op": "i", "ns": "admin.system.users",
+        "o": { "_id": "test.u", "user": "u", "db": "test", "credentials": {}, "roles": [] }
+    }] };
+    let reply = restorer.run("admin", applied.as_doc());
+    assert!(is_ok(&reply), "{reply:?}");
+    let status = client.run("test", doc! { "connectionStatus": 1 }.as_doc());
+    assert!(status.as_doc().to_string().contains("authenticatedUsers: []"), "{status:?}");
 }
 
 #[test]

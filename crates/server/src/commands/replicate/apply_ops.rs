@@ -124,6 +124,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             log::warn!(target: "REPL", id = 21064, ns = entry.ns, error = error.message();
                 "applyOps error applying");
         }
+        if entry.ns.starts_with("admin.") {
+            // Users and roles may be among what was applied.
+            cx.server.auth.changed();
+        }
         results.push(applied.is_ok());
     }
     if cx.write_concern(req).is_synced() {
