@@ -106,7 +106,7 @@ impl Pool {
 
     fn try_take(&self) -> bool {
         let less = |free: i64| (free > 0).then(|| free - 1);
-        self.available.fetch_update(SeqCst, SeqCst, less).is_ok()
+        self.available.try_update(SeqCst, SeqCst, less).is_ok()
     }
 
     fn wait(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {

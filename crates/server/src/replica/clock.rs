@@ -58,7 +58,7 @@ impl ClusterClock {
         let now_ms = clock::wall_ms();
         let least = (now_ms / 1000).max(0) as u64;
         let next = |last: u64| Some((last + 1).max(least << 32 | 1));
-        let last = self.cluster.fetch_update(SeqCst, SeqCst, next).unwrap_or_else(|last| last);
+        let last = self.cluster.try_update(SeqCst, SeqCst, next).unwrap_or_else(|last| last);
         let now = next(last).unwrap_or(last);
         self.operation.fetch_max(now, SeqCst);
         self.written_ms.fetch_max(now_ms, SeqCst);
