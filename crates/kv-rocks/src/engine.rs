@@ -146,17 +146,19 @@ impl Core {
     }
 
     /// Writes the transactions in one batch; the stamp of the first. The others' follow on.
-    fn write_group(&self, own: &SharedOverlay, followers: &[Arc<Waiter>]) -> Result<u64> {
+    fn write_group(&self, own: Option<&SharedOverlay>, followers: &[Arc<Waiter>]) -> Result<u64> {
         let mut batch = self.batch();
         let mut committer = self.commit.lock();
         let first = self.ledger.active.newest() + 1;
-        let overlays = std::iter::once(own).chain(followers.iter().map(|w| &w.overlay));
+        let overlays = own.into_iter().chain(followers.iter().map(|w| &w.overlay));
         committer.begin();
+        let mut last = first;
         for (stamp, overlay) in (first..).zip(overlays) {
             committer.stage(&self.db, &mut batch, &overlay.lock(), stamp)?;
+            last = stamp;
         }
         committer.write(&self.db, &mut batch)?;
-        self.ledger.active.publish(first + followers.len() as u64);
+        self.ledger.active.publish(last);
         drop(committer);
         self.give_back(batch);
         Ok(first)
@@ -235,9 +237,13 @@ impl Base for Core {
         };
         match self.group.join(overlay, bytes) {
             Part::Done(result) => result,
-            Part::Lead(leader) => {
-                let result = self.write_group(overlay, leader.followers());
+            Part::Lead(mut leader) => {
+                let result = self.write_group(Some(overlay), leader.followers());
                 leader.tell(&result);
+                while leader.next_group() {
+                    let others = self.write_group(None, leader.followers());
+                    leader.tell(&others);
+                }
                 result
             }
         }
