@@ -135,8 +135,7 @@ impl Core {
 
     fn room_for(&self, overlay: &Overlay) -> Result<()> {
         let bytes = overlay.staged_bytes() as u64;
-        let grows =
-            || overlay.writes().any(|w| w.space == Space::Records && matches!(w.op, Op::Put(_)));
+        let grows = || overlay.writes().any(|w| w.space.is_records() && matches!(w.op, Op::Put(_)));
         let pending = || stats::unflushed_bytes(&self.db);
         // Almost always there is room whatever the kind: ask for the kind only when there is not.
         match self.room.check(bytes, Kind::Grows, pending) {
@@ -232,6 +231,11 @@ impl Base for Core {
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
         let bytes = {
             let overlay = overlay.lock();
+            for space in Space::BY_COMPRESSOR {
+                if overlay.has(space) {
+                    self.db.make(space)?;
+                }
+            }
             self.room_for(&overlay)?;
             overlay.staged_bytes()
         };
@@ -369,6 +373,7 @@ impl Engine for Rocks {
 
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         let core = &*self.core;
+        core.db.make(space)?;
         let mut piece = Piece::default();
         loop {
             let more = piece.fill(core.load_piece_bytes, next)?;

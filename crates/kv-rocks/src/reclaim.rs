@@ -85,13 +85,15 @@ impl Reclaim {
 /// Data on disk is compressed: it takes about twice as much in the cache.
 fn keep_warm(db: &Db, cache_bytes: u64, warm: Warm) -> Warm {
     let disk = |space| db.property(space, c"rocksdb.live-sst-files-size");
-    let cached_bytes = Space::ALL.map(disk).iter().sum::<u64>() * 2;
+    let cached_bytes = db.spaces().map(disk).sum::<u64>() * 2;
     let wanted = match warm {
         Warm::All if cached_bytes > cache_bytes => Warm::Flushed,
         Warm::Flushed if cached_bytes < cache_bytes / 2 => Warm::All,
         _ => return warm,
     };
-    for space in [Space::Records, Space::Index, Space::Changes] {
+    let warmed =
+        |space: &Space| space.is_records() || [Space::Index, Space::Changes].contains(space);
+    for space in db.spaces().filter(warmed) {
         if let Err(error) = db.set_warm(space, wanted) {
             log::warn!(target: "STORAGE", id = 7_702_005, error:% = error;
                 "The cache's policy cannot be changed");

@@ -10,7 +10,7 @@ use crate::{
 
 /// Bytes in memtables that are not on disk yet.
 pub(crate) fn unflushed_bytes(db: &Db) -> u64 {
-    Space::ALL.iter().map(|space| db.property(*space, c"rocksdb.cur-size-all-mem-tables")).sum()
+    db.spaces().map(|space| db.property(space, c"rocksdb.cur-size-all-mem-tables")).sum()
 }
 
 /// Calls `visit` for each gauge, sorted by name.
@@ -20,7 +20,7 @@ pub(crate) fn visit(
     reclaim: &Reclaim,
     visit: &mut dyn FnMut(&'static str, i64),
 ) {
-    let sum = |name| Space::ALL.iter().map(|space| db.property(*space, name)).sum::<u64>();
+    let sum = |name| db.spaces().map(|space| db.property(space, name)).sum::<u64>();
     let (cache_bytes, cache_pinned_bytes) = db.cache_usage();
     let (disk_free_bytes, disk_total_bytes) = room.space();
     let one = |name| db.property(Space::Records, name);

@@ -1,13 +1,14 @@
 //! The small values of the contract: spaces, stamps, durability, limits.
 
-/// A key space: keys of different spaces never meet. Each collection and index is a key prefix in
-/// `Records` or `Index`, so that ten thousand collections are still six spaces.
+/// A key space: keys of different spaces never meet, but for those of records (see
+/// [`Space::table`]). Each collection and index is a key prefix in a space of records or in `Index`,
+/// so that ten thousand collections are still a handful of spaces.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Space {
     /// Collections, indexes, users: small, read at start.
     Catalog = 0,
-    /// Documents.
+    /// Documents, compressed as the engine was told at open.
     Records = 1,
     /// Index keys.
     Index = 2,
@@ -17,17 +18,51 @@ pub enum Space {
     Counters = 4,
     /// Scratch of sorts and groups: not logged, empty after every open.
     Spill = 5,
+    /// Documents of collections with a compressor of their own: none.
+    RecordsNone = 6,
+    /// As above: snappy.
+    RecordsSnappy = 7,
+    /// As above: zlib.
+    RecordsZlib = 8,
+    /// As above: zstd.
+    RecordsZstd = 9,
+    /// As above: lz4.
+    RecordsLz4 = 10,
 }
 
 impl Space {
     /// Every space, in the order of its number.
-    pub const ALL: [Space; 6] = [
+    pub const ALL: [Space; 11] = [
         Space::Catalog,
         Space::Records,
         Space::Index,
         Space::Changes,
         Space::Counters,
         Space::Spill,
+        Space::RecordsNone,
+        Space::RecordsSnappy,
+        Space::RecordsZlib,
+        Space::RecordsZstd,
+        Space::RecordsLz4,
+    ];
+
+    /// The spaces every store has; the others come into being with their first key.
+    pub const CORE: [Space; 6] = [
+        Space::Catalog,
+        Space::Records,
+        Space::Index,
+        Space::Changes,
+        Space::Counters,
+        Space::Spill,
+    ];
+
+    /// The spaces of records with a compressor of their own.
+    pub const BY_COMPRESSOR: [Space; 5] = [
+        Space::RecordsNone,
+        Space::RecordsSnappy,
+        Space::RecordsZlib,
+        Space::RecordsZstd,
+        Space::RecordsLz4,
     ];
 
     /// Its name in statistics and file listings.
@@ -39,6 +74,35 @@ impl Space {
             Space::Changes => "changes",
             Space::Counters => "counters",
             Space::Spill => "spill",
+            Space::RecordsNone => "records_none",
+            Space::RecordsSnappy => "records_snappy",
+            Space::RecordsZlib => "records_zlib",
+            Space::RecordsZstd => "records_zstd",
+            Space::RecordsLz4 => "records_lz4",
+        }
+    }
+
+    /// The space with this number, as it is stored.
+    pub fn by_number(number: u8) -> Option<Space> {
+        Space::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether documents lie in it.
+    pub fn is_records(self) -> bool {
+        self.table() == Space::Records
+    }
+
+    /// The space whose table an engine without compression of blocks uses for this one: all spaces
+    /// of records may share one. So a key is used in one space of records at a time, and each space
+    /// is asked only for ranges of keys that are its own.
+    pub fn table(self) -> Space {
+        match self {
+            Space::RecordsNone
+            | Space::RecordsSnappy
+            | Space::RecordsZlib
+            | Space::RecordsZstd
+            | Space::RecordsLz4 => Space::Records,
+            other => other,
         }
     }
 }

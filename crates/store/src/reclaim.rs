@@ -94,7 +94,7 @@ pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<
     for (space, ident) in ranges {
         let key = ident.catalog_key(CatalogKey::Dropped);
         txn.delete(Space::Catalog, &key).map_err(engine)?;
-        if *space == Space::Records {
+        if space.is_records() {
             txn.delete(Space::Counters, &ident.bytes()).map_err(engine)?;
         } else {
             let key = ident.catalog_key(CatalogKey::Multikey);

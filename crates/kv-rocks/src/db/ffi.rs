@@ -10,11 +10,18 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     ptr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicPtr,
+            Ordering::{Acquire, Release},
+        },
+    },
 };
 
 use librocksdb_sys as ffi;
 use nagi_kv::{Error, Result, Space};
+use parking_lot::Mutex;
 
 use super::setup::{Setup, System, names, pointers};
 use crate::options::Options;
@@ -53,7 +60,12 @@ pub(super) fn bytes(data: &[u8]) -> *const c_char {
 pub(crate) struct Db {
     pub(super) raw: *mut ffi::rocksdb_t,
     default: *mut ffi::rocksdb_column_family_handle_t,
-    spaces: [*mut ffi::rocksdb_column_family_handle_t; Space::ALL.len()],
+    /// Of a space that was never used: null.
+    spaces: [AtomicPtr<ffi::rocksdb_column_family_handle_t>; Space::ALL.len()],
+    /// Held by the one who makes a family.
+    making: Mutex<()>,
+    /// What `set_warm` was last told: a space made later follows.
+    flushed_only: AtomicBool,
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
     setup: Setup,
@@ -85,10 +97,11 @@ impl Db {
     pub(crate) fn open(path: &Path, options: &Options, system: &System) -> Result<Db> {
         let setup = Setup::new(options, system);
         let name = c_path(path)?;
-        let names = names();
-        let families = std::iter::once(setup.database).chain(setup.spaces.iter().copied());
+        let present = setup.present(&name);
+        let names = names(&present);
+        let spaces = present.iter().map(|space| setup.spaces[*space as usize]);
         let families: Vec<*const ffi::rocksdb_options_t> =
-            families.map(|options| options.cast_const()).collect();
+            std::iter::once(setup.database).chain(spaces).map(|o| o.cast_const()).collect();
         let mut handles = vec![ptr::null_mut(); names.len()];
         // SAFETY: all arrays have as many elements as there are names and outlive the call.
         let raw = checked(|error| unsafe {
@@ -102,14 +115,25 @@ impl Db {
                 error,
             )
         })?;
-        let mut spaces = [ptr::null_mut(); Space::ALL.len()];
-        spaces.copy_from_slice(&handles[1..]);
+        let spaces: [AtomicPtr<_>; Space::ALL.len()] = Default::default();
+        for (space, handle) in present.iter().zip(&handles[1..]) {
+            spaces[*space as usize].store(*handle, Release);
+        }
         // SAFETY: constructors and setters of objects that `drop` frees.
         unsafe {
             let writes = ffi::rocksdb_writeoptions_create();
             let reads = ffi::rocksdb_readoptions_create();
             ffi::rocksdb_readoptions_set_verify_checksums(reads, 1);
-            Ok(Db { raw, default: handles[0], spaces, reads, writes, setup })
+            Ok(Db {
+                raw,
+                default: handles[0],
+                spaces,
+                making: Mutex::new(()),
+                flushed_only: AtomicBool::new(false),
+                reads,
+                writes,
+                setup,
+            })
         }
     }
 
@@ -117,8 +141,43 @@ impl Db {
         self.setup.spaces[space as usize]
     }
 
+    /// For reads of any space, and for writes of those that were made: a space that does not exist
+    /// reads as the family `default`, which is empty.
     pub(super) fn family(&self, space: Space) -> *mut ffi::rocksdb_column_family_handle_t {
-        self.spaces[space as usize]
+        let family = self.spaces[space as usize].load(Acquire);
+        if family.is_null() { self.default } else { family }
+    }
+
+    /// The spaces that exist.
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = Space> {
+        Space::ALL.into_iter().filter(|space| !self.spaces[*space as usize].load(Acquire).is_null())
+    }
+
+    /// Makes the space exist before its first write. One load if it does.
+    pub(crate) fn make(&self, space: Space) -> Result<()> {
+        let place = &self.spaces[space as usize];
+        if !place.load(Acquire).is_null() {
+            return Ok(());
+        }
+        let _one = self.making.lock();
+        if !place.load(Acquire).is_null() {
+            return Ok(());
+        }
+        let name = CString::new(space.name()).expect("names have no zero byte");
+        // SAFETY: the options live in `setup`; the handle is freed in `drop`.
+        let family = checked(|error| unsafe {
+            ffi::rocksdb_create_column_family(
+                self.raw,
+                self.space_options(space),
+                name.as_ptr(),
+                error,
+            )
+        })?;
+        place.store(family, Release);
+        if self.flushed_only.load(Acquire) {
+            self.set_warm(space, Warm::Flushed)?;
+        }
+        Ok(())
     }
 
     /// Reads a value into `buf`, which holds exactly the value afterwards.
@@ -299,6 +358,7 @@ impl Db {
             Warm::All => c"{prepopulate_block_cache=kFlushAndCompaction;}",
             Warm::Flushed => c"{prepopulate_block_cache=kFlushOnly;}",
         };
+        self.flushed_only.store(warm == Warm::Flushed, Release);
         // SAFETY: one name and one value, both copied.
         checked(|error| unsafe {
             ffi::rocksdb_set_options_cf(
@@ -402,9 +462,12 @@ impl Drop for Db {
         // SAFETY: snapshots, iterators and batches hold an `Arc<Db>`, so this is the last use.
         unsafe {
             ffi::rocksdb_cancel_all_background_work(self.raw, 1);
-            for family in self.spaces.iter().chain([&self.default]) {
-                ffi::rocksdb_column_family_handle_destroy(*family);
+            for family in self.spaces.iter().map(|family| family.load(Acquire)) {
+                if !family.is_null() {
+                    ffi::rocksdb_column_family_handle_destroy(family);
+                }
             }
+            ffi::rocksdb_column_family_handle_destroy(self.default);
             ffi::rocksdb_close(self.raw);
             ffi::rocksdb_readoptions_destroy(self.reads);
             ffi::rocksdb_writeoptions_destroy(self.writes);

@@ -110,7 +110,8 @@ impl Overlay {
         self.arena.len()
     }
 
-    pub(crate) fn has(&self, space: Space) -> bool {
+    /// Whether a key of the space was written.
+    pub fn has(&self, space: Space) -> bool {
         !self.sorted[space as usize].chunks.is_empty()
     }
 

@@ -58,8 +58,8 @@ pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
             }
             [kind, a, b, c, d] if kind == CatalogKey::Dropped as u8 => {
                 let space = match cursor.value() {
-                    [n] if *n == Space::Records as u8 => Space::Records,
-                    _ => Space::Index,
+                    [number] => Space::by_number(*number).ok_or_else(corrupt)?,
+                    _ => return Err(corrupt()),
                 };
                 loaded.dropped.push((space, Ident(u32::from_be_bytes([a, b, c, d]))));
             }

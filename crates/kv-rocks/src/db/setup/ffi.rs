@@ -6,11 +6,12 @@
 //! lock), so concurrent memtable inserts are off.
 #![expect(unsafe_code)]
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 
 use librocksdb_sys as ffi;
 use nagi_kv::Space;
 
+use super::super::ffi::checked;
 use crate::options::{Compression, Options};
 
 const LEVELS: usize = 7;
@@ -66,6 +67,35 @@ impl Setup {
                 cache,
             }
         }
+    }
+
+    /// The spaces to open in the folder: those every store has, and those that were made.
+    pub(crate) fn present(&self, folder: &CStr) -> Vec<Space> {
+        let mut found = Vec::new();
+        let mut count = 0;
+        // SAFETY: the list has `count` zero-terminated names and is freed once. A folder without a
+        // database is an error here, which only means that nothing was made yet.
+        unsafe {
+            let list = checked(|error| {
+                ffi::rocksdb_list_column_families(
+                    self.database,
+                    folder.as_ptr(),
+                    &raw mut count,
+                    error,
+                )
+            });
+            if let Ok(list) = list
+                && !list.is_null()
+            {
+                for at in 0..count {
+                    found.push(CStr::from_ptr(*list.add(at)).to_bytes().to_vec());
+                }
+                ffi::rocksdb_list_column_families_destroy(list, count);
+            }
+        }
+        let made = |space: &Space| found.iter().any(|name| name == space.name().as_bytes());
+        let wanted = |space: &Space| Space::CORE.contains(space) || made(space);
+        Space::ALL.into_iter().filter(wanted).collect()
     }
 }
 
@@ -143,6 +173,11 @@ unsafe fn space_options(
     let whole = options.write_buffer() as usize;
     let (write_buffer, block_bytes, compression) = match space {
         Space::Records => (whole, 4 << 10, options.records_compression),
+        Space::RecordsNone => (whole, 4 << 10, Compression::None),
+        Space::RecordsSnappy => (whole, 4 << 10, Compression::Snappy),
+        Space::RecordsZlib => (whole, 4 << 10, Compression::Zlib),
+        Space::RecordsZstd => (whole, 4 << 10, Compression::Zstd),
+        Space::RecordsLz4 => (whole, 4 << 10, Compression::Lz4),
         Space::Index => (whole / 2, 4 << 10, options.index_compression),
         Space::Changes => (whole / 2, 16 << 10, options.records_compression),
         Space::Spill => (whole / 2, 16 << 10, options.records_compression),
@@ -237,9 +272,9 @@ unsafe fn table_options(
     }
 }
 
-/// Names of the column families: `default`, which stays empty, then the spaces.
-pub(crate) fn names() -> Vec<CString> {
-    let names = std::iter::once("default").chain(Space::ALL.iter().map(|space| space.name()));
+/// Names of the column families: `default`, which stays empty, then these spaces.
+pub(crate) fn names(spaces: &[Space]) -> Vec<CString> {
+    let names = std::iter::once("default").chain(spaces.iter().map(|space| space.name()));
     names.map(|name| CString::new(name).expect("names have no zero byte")).collect()
 }
 
