@@ -51,12 +51,17 @@ impl Server {
 
     /// `nagi serve` on a free port, logging beside its data.
     pub(crate) fn nagi(program: &Path, dbpath: &Path) -> Outcome<Server> {
+        Server::nagi_with(program, dbpath, &[])
+    }
+
+    /// The same with further options.
+    pub(crate) fn nagi_with(program: &Path, dbpath: &Path, more: &[&str]) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let port = free_port()?;
         let log = dbpath.with_extension("log");
         let (path, log) = (dbpath.to_string_lossy(), log.to_string_lossy());
         let port_text = port.to_string();
-        let args = [
+        let mut args = vec![
             "serve",
             "--dbpath",
             &path,
@@ -68,6 +73,7 @@ impl Server {
             &log,
             "--logappend",
         ];
+        args.extend(more);
         Server::start(program, &args, port)
     }
 
@@ -77,6 +83,11 @@ impl Server {
         let (port_text, reply_text) = (port.to_string(), reply_bytes.to_string());
         let args = ["bench", "echo", "--port", &port_text, "--reply", &reply_text, "--mode", mode];
         Server::start(program, &args, port)
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// User and system time of all its threads, those that ended included.
@@ -125,6 +136,18 @@ impl Drop for Scratch {
             let _ = fs::remove_dir_all(&self.path);
         }
     }
+}
+
+/// Blocks on disk of everything below the folder, in bytes.
+pub(crate) fn disk_bytes(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(data) if data.is_dir() => disk_bytes(&entry.path()),
+        Ok(data) => data.blocks() * 512,
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 fn cpu_us(pid: u32) -> Option<u64> {

@@ -19,6 +19,25 @@ pub(crate) fn say(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// A table as text: the first column to the left, the others to the right. The first row is the head.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..).map_while(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 => write!(out, "{cell:<width$}"),
+                _ => write!(out, "  {cell:>width$}"),
+            };
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// The table; ratios are against the echo's row of the same operation and connections.
 pub(crate) fn table(rows: &[Row], baseline: &str) -> String {
     let mut out = format!(
@@ -94,4 +113,15 @@ pub(crate) fn write_json(path: &str, rows: &[Row], baseline: &str) -> Outcome {
     }
     out.push_str("]\n");
     fs::write(path, out).map_err(failed(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::columns;
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["name", "ms"], ["a", "1,000"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(columns(&rows), "name     ms\na     1,000\n");
+    }
 }

@@ -9,14 +9,14 @@ use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address, complaint, frame, integer};
 use crate::histogram::Histogram;
 use crate::html::{Page, Plot};
-use crate::process::{Scratch, Server};
+use crate::process::{Scratch, Server, disk_bytes};
 use crate::progress::Progress;
 use crate::random::Random;
 use crate::report;
+use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
 use nagi_bson::{DocBuf, Value, doc};
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -39,6 +39,7 @@ struct Run {
     shrunk: u64,
     counted: i64,
     cpu_us: Option<u64>,
+    resident_bytes: Option<u64>,
     disk_bytes: Option<u64>,
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         report::say(&line(number, &run, echo));
         done.push(run);
     }
+    report::say(&report::columns(&table(&done, echo)));
     Connection::open(&target)?.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
     if let Some(path) = args.text("html") {
         page(&done, echo, documents).write(path)?;
@@ -84,6 +86,7 @@ fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) ->
     let (mut writer, mut counter) = (Connection::open(target)?, Connection::open(target)?);
     writer.expect(doc! { "drop": COLLECTION, "$db": DATABASE }.as_doc()).or_else(missing)?;
     let done = AtomicBool::new(false);
+    let resident = server.map(|server| Resident::watch(server.id()));
     let (begin, cpu) = (Instant::now(), server.map(Server::cpu_us));
     let (inserts, timeline, counts) = thread::scope(|scope| {
         let counting = scope.spawn(|| count(&mut counter, &done));
@@ -101,6 +104,7 @@ fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) ->
         timeline,
         counted: counted(&mut counter)?,
         cpu_us: cpu.zip(server).map(|(before, server)| server.cpu_us().saturating_sub(before)),
+        resident_bytes: resident.map(|watch| peak(&watch.finish())),
         disk_bytes: None,
     })
 }
@@ -200,19 +204,7 @@ fn echo_rate() -> Outcome<f64> {
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
-/// Blocks on disk of everything below the folder.
-fn disk_bytes(dir: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    let Ok(entries) = fs::read_dir(dir) else { return 0 };
-    let sizes = entries.flatten().map(|entry| match entry.metadata() {
-        Ok(data) if data.is_dir() => disk_bytes(&entry.path()),
-        Ok(data) => data.blocks() * 512,
-        Err(_) => 0,
-    });
-    sizes.sum()
-}
-
-const HEAD: [&str; 13] = [
+const HEAD: [&str; 14] = [
     "run",
     "seconds",
     "inserts/s",
@@ -225,6 +217,7 @@ const HEAD: [&str; 13] = [
     "max ms",
     "stalls",
     "count max ms",
+    "resident MB",
     "disk MB",
 ];
 
@@ -245,6 +238,7 @@ fn cells(number: usize, run: &Run, echo: f64) -> Vec<String> {
         format!("{:.1}", run.inserts.max() as f64 / 1e6),
         run.timeline.stall_count().to_string(),
         format!("{:.1}", run.counts.max() as f64 / 1e6),
+        run.resident_bytes.map_or("-".to_owned(), |bytes| (bytes >> 20).to_string()),
         run.disk_bytes.map_or("-".to_owned(), |bytes| (bytes >> 20).to_string()),
     ]
 }
@@ -265,15 +259,19 @@ fn line(number: usize, run: &Run, echo: f64) -> String {
     text
 }
 
+fn table(runs: &[Run], echo: f64) -> Vec<Vec<String>> {
+    let mut rows = vec![HEAD.iter().map(|name| (*name).to_owned()).collect()];
+    rows.extend(runs.iter().zip(1..).map(|(run, number)| cells(number, run, echo)));
+    rows
+}
+
 fn page(runs: &[Run], echo: f64, documents: u64) -> Page {
     let mut page = Page::new("nagi bench stall");
     page.paragraph(&format!(
         "{documents} documents of {CHARACTERS} random characters, one by one, each acknowledged; count each second. \
          A stall is an operation over {STALL_MS} ms. Echo: {echo:.0} requests/s."
     ));
-    let mut rows = vec![HEAD.iter().map(|name| (*name).to_owned()).collect()];
-    rows.extend(runs.iter().zip(1..).map(|(run, number)| cells(number, run, echo)));
-    page.table(&rows);
+    page.table(&table(runs, echo));
     for (run, number) in runs.iter().zip(1..) {
         page.heading(&format!("Run {number}"));
         let points: Vec<_> = run.timeline.points().collect();
@@ -300,7 +298,8 @@ fn json(runs: &[Run], echo: f64) -> String {
             out,
             "  {{\"seconds\": {:.3}, \"inserts\": {}, \"p50_ns\": {}, \"p99_ns\": {}, \"p999_ns\": {}, \
              \"p9999_ns\": {}, \"max_ns\": {}, \"stalls\": {}, \"slowest_slot_of_median\": {:.3}, \
-             \"count_max_ns\": {}, \"counts_shrunk\": {}, \"cpu_us\": {}, \"disk_bytes\": {}}}{}",
+             \"count_max_ns\": {}, \"counts_shrunk\": {}, \"cpu_us\": {}, \"resident_bytes_max\": {}, \
+             \"disk_bytes\": {}}}{}",
             run.seconds,
             run.inserts.count(),
             run.inserts.quantile(0.5),
@@ -313,6 +312,7 @@ fn json(runs: &[Run], echo: f64) -> String {
             run.counts.max(),
             run.shrunk,
             run.cpu_us.unwrap_or(0),
+            run.resident_bytes.unwrap_or(0),
             run.disk_bytes.unwrap_or(0),
             if index + 1 < runs.len() { "," } else { "" },
         );
