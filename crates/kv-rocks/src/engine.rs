@@ -14,7 +14,11 @@ use std::{
 use nagi_kv::{
     CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
     TxnOptions,
+    group::{Group, Part, Waiter},
+    journal::{self, Journal, Log},
+    marker,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
+    room::{Kind, Room},
 };
 use parking_lot::Mutex;
 
@@ -22,17 +26,15 @@ use crate::{
     Options,
     commit::Committer,
     db::{Batch, Db, RocksCursor, SnapshotHandle, System},
-    group::{Group, Part, Waiter},
-    journal::{self, Journal, Log},
     load::Piece,
-    marker,
     reclaim::{self, Reclaim},
-    room::{self, Kind, Room},
-    stats,
+    room, stats,
 };
 
 /// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
 const RECLAIM_BYTES_MIN: u64 = 8 << 20;
+/// In the data folder's marker, and the name of the engine's own folder.
+const ENGINE: &str = "rocksdb";
 const PIECE_SUFFIX: &str = ".piece";
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
@@ -66,8 +68,8 @@ struct Core {
 /// engine or a newer format; `Corrupt` if files are damaged.
 pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(dir)?;
-    marker::claim(dir)?;
-    let files = dir.join(marker::ENGINE);
+    marker::claim(dir, ENGINE)?;
+    let files = dir.join(ENGINE);
     fs::create_dir_all(&files)?;
     remove_pieces(&files)?;
     let options = &room::fit(options, &files);
@@ -81,7 +83,8 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         commit: Mutex::default(),
         journal: Arc::new(Journal::new(newest)),
         reclaim: Arc::new(Reclaim::default()),
-        room: Room::new(&files, options),
+        // A new log file takes the size of a memtable at once.
+        room: Room::new(&files, options.write_buffer() * 5 / 4, options.reserve_bytes),
         batches: Mutex::default(),
         piece_number: AtomicU64::new(0),
         load_piece_bytes: options.write_buffer() as usize,
@@ -348,7 +351,7 @@ impl Read for Rocks {
 
 impl Engine for Rocks {
     fn name(&self) -> &'static str {
-        marker::ENGINE
+        ENGINE
     }
 
     fn limits(&self) -> Limits {
@@ -411,8 +414,8 @@ impl Engine for Rocks {
     fn checkpoint(&self, dir: &Path) -> Result<()> {
         fs::create_dir(dir)?;
         self.core.sync_log()?;
-        self.core.db.checkpoint(&dir.join(marker::ENGINE))?;
-        marker::write(dir)
+        self.core.db.checkpoint(&dir.join(ENGINE))?;
+        marker::write(dir, ENGINE)
     }
 
     fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {

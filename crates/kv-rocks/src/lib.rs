@@ -7,13 +7,12 @@
 //!
 //!   commit --> engine.rs: batch --(commit lock)--> RocksDB: log + memtable --> published
 //!                                                     |
-//!   journal.rs: a thread, each commit interval -------+--> fsync --> waiters of `Synced`
+//!   nagi_kv::journal: a thread, each commit interval -------+--> fsync --> waiters of `Synced`
 //!   reclaim.rs: a thread that rewrites dropped ranges, so that their space comes back,
 //!      and decides what goes to the cache unasked
 //!   load.rs: bulk loads as table files, past log and memtables
-//!   room/: refuses writes while the disk still has room for what is already accepted
+//!   room/: what the machine lets the engine have
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types
-//!   marker.rs: `nagi.storage`, which says whose data folder this is
 //!
 //! The stamp of a commit never exceeds RocksDB's sequence number after it (each commit writes at
 //! least one entry), so after a restart stamps go on from there and keep growing.
@@ -23,10 +22,7 @@
 mod commit;
 mod db;
 mod engine;
-mod group;
-mod journal;
 mod load;
-mod marker;
 mod options;
 mod reclaim;
 mod room;

@@ -1,11 +1,10 @@
 //! Gauges of the engine, by name.
 
-use nagi_kv::Space;
+use nagi_kv::{Space, room::Room};
 
 use crate::{
     db::{Db, Ticker},
     reclaim::Reclaim,
-    room::Room,
 };
 
 /// Bytes in memtables that are not on disk yet.

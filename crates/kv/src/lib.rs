@@ -11,10 +11,17 @@
 //!                                       |
 //!                          Read -- cursor() --> Cursor   owns whatever keeps it alive
 //!
+//! Beside the contract, what engines on disk share: `group` (group commit), `journal` (the thread that
+//! syncs the log), `marker` (whose data folder this is), `room` (is there space left).
+//!
 //! Does not know about: documents, BSON, collections, MongoDB's error codes.
 
 pub mod conformance;
+pub mod group;
+pub mod journal;
+pub mod marker;
 pub mod overlay;
+pub mod room;
 
 mod active;
 mod conflict;

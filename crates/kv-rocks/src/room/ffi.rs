@@ -1,28 +1,7 @@
-//! Questions to the operating system, and one request.
+//! A question to the operating system, and one request.
 #![expect(unsafe_code)]
 
-use std::{
-    ffi::CString,
-    fs,
-    mem::MaybeUninit,
-    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
-    path::Path,
-};
-
-/// Free (for us) and total bytes of the file system of `dir`.
-pub(super) fn space(dir: &Path) -> Option<(u64, u64)> {
-    let name = CString::new(dir.as_os_str().as_bytes()).ok()?;
-    let mut answer = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the name is zero-terminated; the structure is read only if the call succeeded.
-    let answer = unsafe {
-        if libc::statvfs(name.as_ptr(), answer.as_mut_ptr()) != 0 {
-            return None;
-        }
-        answer.assume_init()
-    };
-    let block = answer.f_frsize as u64;
-    Some((answer.f_bavail as u64 * block, answer.f_blocks as u64 * block))
-}
+use std::{fs, os::unix::fs::OpenOptionsExt, path::Path};
 
 /// Whether files in `dir` can be written past the page cache: tries `O_DIRECT` on a file of its own
 /// (tmpfs and some network file systems refuse it).

@@ -8,12 +8,13 @@
 //! A plain lock would do for order, but a lock that lets newcomers pass makes a few threads fast and
 //! the sleeping ones wait for milliseconds; here whoever passes writes for those who sleep.
 //!
-//! Does not know about: RocksDB, stamps. Invariant: while anyone waits, somebody leads or was told to.
+//! Does not know about: any engine, stamps. Invariant: while anyone waits, somebody leads or was told to.
 
 use std::sync::Arc;
 
-use nagi_kv::{Error, Result, overlay::SharedOverlay};
 use parking_lot::{Condvar, Mutex};
+
+use crate::{Error, Result, overlay::SharedOverlay};
 
 /// Bytes of the transactions a leader takes along; a bigger one goes in a group of its own.
 const GROUP_BYTES_MAX: usize = 1 << 20;
@@ -25,7 +26,7 @@ const TRY_COUNT: u32 = 6;
 const MORE_GROUPS_MAX: usize = 8;
 
 #[derive(Default)]
-pub(crate) struct Group {
+pub struct Group {
     line: Mutex<Line>,
 }
 
@@ -36,8 +37,8 @@ struct Line {
 }
 
 /// A transaction in the line.
-pub(crate) struct Waiter {
-    pub(crate) overlay: SharedOverlay,
+pub struct Waiter {
+    pub overlay: SharedOverlay,
     bytes: usize,
     turn: Mutex<Turn>,
     told: Condvar,
@@ -50,7 +51,7 @@ enum Turn {
 }
 
 /// How a commit goes on.
-pub(crate) enum Part<'g> {
+pub enum Part<'g> {
     /// Write, for everybody.
     Lead(Leader<'g>),
     /// Somebody has written it.
@@ -59,7 +60,7 @@ pub(crate) enum Part<'g> {
 
 impl Group {
     /// Lines up. Returns when the transaction was written by another, or is to be written here.
-    pub(crate) fn join(&self, overlay: &SharedOverlay, bytes: usize) -> Part<'_> {
+    pub fn join(&self, overlay: &SharedOverlay, bytes: usize) -> Part<'_> {
         for attempt in 0..TRY_COUNT {
             if let Some(mut line) = self.line.try_lock()
                 && !line.led
@@ -112,7 +113,7 @@ impl Line {
 
 /// The right to write, and the duty to tell the others. Dropped without `tell` (a panic), it tells
 /// them that nobody knows what became of their writes.
-pub(crate) struct Leader<'g> {
+pub struct Leader<'g> {
     group: &'g Group,
     followers: Vec<Arc<Waiter>>,
     /// Whether the leader's own transaction is the first of the group: 1 or 0.
@@ -123,12 +124,12 @@ pub(crate) struct Leader<'g> {
 
 impl Leader<'_> {
     /// The transactions to be written, after the leader's own in the first group, in this order.
-    pub(crate) fn followers(&self) -> &[Arc<Waiter>] {
+    pub fn followers(&self) -> &[Arc<Waiter>] {
         &self.followers
     }
 
     /// Takes those who lined up meanwhile, if it has not written enough for others.
-    pub(crate) fn next_group(&mut self) -> bool {
+    pub fn next_group(&mut self) -> bool {
         if self.more == 0 {
             return false;
         }
@@ -138,7 +139,7 @@ impl Leader<'_> {
     }
 
     /// Tells each follower its result: `first` is the first stamp of the group, the others follow on.
-    pub(crate) fn tell(&mut self, result: &Result<u64>) {
+    pub fn tell(&mut self, result: &Result<u64>) {
         for (stamp, waiter) in (self.own..).zip(self.followers.drain(..)) {
             waiter.tell(Turn::Done(match result {
                 Ok(first) => Ok(first + stamp),

@@ -14,11 +14,12 @@ use std::{
     time::Duration,
 };
 
-use nagi_kv::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 
+use crate::{Error, Result};
+
 /// What the thread syncs.
-pub(crate) trait Log: Send + Sync + 'static {
+pub trait Log: Send + Sync + 'static {
     /// The newest stamp whose writes are in the log.
     fn newest(&self) -> u64;
     /// Syncs the log.
@@ -51,21 +52,21 @@ impl Failure {
 
 /// See the module's header.
 #[derive(Default)]
-pub(crate) struct Journal {
+pub struct Journal {
     state: Mutex<State>,
     wake: Condvar,
     done: Condvar,
 }
 
 impl Journal {
-    pub(crate) fn new(newest: u64) -> Journal {
+    pub fn new(newest: u64) -> Journal {
         let journal = Journal::default();
         journal.state.lock().synced = newest;
         journal
     }
 
     /// Returns once `stamp` is durable.
-    pub(crate) fn wait(&self, stamp: u64) -> Result<()> {
+    pub fn wait(&self, stamp: u64) -> Result<()> {
         let mut state = self.state.lock();
         if state.synced >= stamp {
             return Ok(());
@@ -91,7 +92,7 @@ impl Journal {
     }
 
     /// Ends the thread and frees all who wait.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.wake.notify_all();
         self.done.notify_all();
@@ -139,7 +140,7 @@ impl Journal {
 }
 
 /// Starts the thread.
-pub(crate) fn start<L: Log>(
+pub fn start<L: Log>(
     journal: &Arc<Journal>,
     log: Weak<L>,
     interval: Duration,

@@ -1,0 +1,89 @@
+//! Room on the disk: writes are refused while there still is room for what was accepted.
+//!
+//! A log that cannot be written, or a memtable that cannot be flushed, stops an engine for good.
+//! So the engine stops taking writes earlier: when less is free than a reserve plus what the
+//! memtables hold and will need on disk. Reads go on. Writes that only remove or describe (no new
+//! document) may use most of the reserve, so that an operator can delete and drop.
+//!
+//! Free space is asked for after each few megabytes written and, while it is short, at every write:
+//! it costs about a microsecond.
+
+mod ffi;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+use crate::{Error, Result};
+
+const LOOK_EACH_BYTES: u64 = 2 << 20;
+
+/// What a write brings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Grows,
+    Shrinks,
+}
+
+pub struct Room {
+    dir: PathBuf,
+    reserve: u64,
+    since_look: AtomicU64,
+    short: AtomicBool,
+}
+
+impl Room {
+    /// `log_bytes`: what a new log file takes at once. `reserve`: what stays free beside that; none:
+    /// from the file system's size.
+    pub fn new(dir: &Path, log_bytes: u64, reserve: Option<u64>) -> Room {
+        let (_, total) = ffi::space(dir).unwrap_or((0, 0));
+        let share = (total / 32).clamp(2 << 20, 128 << 20);
+        let reserve = reserve.unwrap_or(share + log_bytes);
+        Room {
+            dir: dir.to_owned(),
+            reserve,
+            since_look: AtomicU64::new(u64::MAX / 2),
+            short: AtomicBool::new(false),
+        }
+    }
+
+    /// Says `Full` if `bytes` more should not be accepted. `pending`: accepted, but not yet where
+    /// it stays; asked for only when it matters.
+    pub fn check(&self, bytes: u64, kind: Kind, pending: impl FnOnce() -> u64) -> Result<()> {
+        let since = self.since_look.fetch_add(bytes, Relaxed).saturating_add(bytes);
+        if since < LOOK_EACH_BYTES && !self.short.load(Relaxed) {
+            return Ok(());
+        }
+        let Some((free, _)) = ffi::space(&self.dir) else { return Ok(()) };
+        let need = pending() + bytes * 2;
+        let short = free < self.reserve + need;
+        self.since_look.store(0, Relaxed);
+        if self.short.swap(short, Relaxed) != short {
+            match short {
+                true => {
+                    log::warn!(target: "STORAGE", id = 7_702_001, free_bytes = free,
+                    reserve_bytes = self.reserve;
+                    "Disk is nearly full, writes are refused")
+                }
+                false => log::info!(target: "STORAGE", id = 7_702_002, free_bytes = free;
+                    "Disk has room again, writes are accepted"),
+            }
+        }
+        let refused = match kind {
+            Kind::Grows => short,
+            Kind::Shrinks => free < self.reserve / 4 + bytes * 2,
+        };
+        if refused { Err(Error::Full) } else { Ok(()) }
+    }
+
+    /// Free and total bytes of the file system.
+    pub fn space(&self) -> (u64, u64) {
+        ffi::space(&self.dir).unwrap_or((0, 0))
+    }
+}
+
+/// Free (for us) and total bytes of the file system of `dir`.
+pub fn space(dir: &Path) -> Option<(u64, u64)> {
+    ffi::space(dir)
+}
