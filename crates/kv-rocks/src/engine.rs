@@ -73,8 +73,13 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(&files)?;
     remove_pieces(&files)?;
     let options = &room::fit(options, &files);
-    let system =
-        System { direct_io: room::takes_direct_io(&files), files_max: room::raise_file_limit() };
+    let direct_io = room::takes_direct_io(&files);
+    if options.direct_reads && !direct_io {
+        log::warn!(target: "STORAGE", id = 7_702_007, path = files.display().to_string();
+            "The file system refuses direct I/O: data is cached twice, here and by the system");
+    }
+    let direct_reads = direct_io && options.direct_reads;
+    let system = System { direct_io, direct_reads, files_max: room::raise_file_limit() };
     let db = Arc::new(Db::open(&files, options, &system)?);
     let newest = db.sequence();
     let core = Arc::new(Core {

@@ -21,7 +21,8 @@ pub struct Options {
     pub records_compression: Compression,
     /// Of index keys and the catalog.
     pub index_compression: Compression,
-    /// Reads past the page cache. For machines where memory is short; slows reverse scans.
+    /// Reads past the page cache, so that memory holds each block once; where the file system refuses,
+    /// through it. Table files are written past it in any case.
     pub direct_reads: bool,
     /// Threads for flush and compaction together.
     pub background_threads: u32,
@@ -38,7 +39,7 @@ impl Default for Options {
             commit_interval_ms: 100,
             records_compression: Compression::Lz4,
             index_compression: Compression::Lz4,
-            direct_reads: false,
+            direct_reads: true,
             background_threads: 4,
             write_buffer_bytes: None,
             reserve_bytes: None,

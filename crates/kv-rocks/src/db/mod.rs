@@ -1,10 +1,12 @@
 //! RocksDB behind safe types.
 //!
 //! `setup/ffi.rs` turns `Options` into RocksDB's; `ffi.rs` is the database and write batches;
-//! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database.
+//! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database;
+//! `native/ffi.rs` is what the C++ files of this crate add.
 
 mod cursor;
 mod ffi;
+mod native;
 mod setup;
 mod table;
 

@@ -4,6 +4,7 @@ mod allocations;
 mod crash;
 mod folder;
 mod full;
+mod reading;
 mod reopen;
 mod scale;
 

@@ -2,6 +2,10 @@
 //!
 //! RocksDB keeps pointers to the bounds and to the read options, and needs the database open, so
 //! the cursor owns all of them; fields are freed in the order iterator, options, bounds, database.
+//!
+//! A scan of more than the cache can spare must not take the place of what others read again and
+//! again. A cursor that has moved over `JUDGED_AFTER_BYTES` asks how large its range is; if that is
+//! too large, it goes on with an iterator that uses what is cached but adds nothing.
 #![expect(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,17 +15,30 @@ use nagi_kv::{Cursor, Result, Space};
 
 use super::super::ffi::{Db, SnapshotHandle, bytes, checked, slice};
 
+/// Until then a cursor may belong to a query with a small limit.
+const JUDGED_AFTER_BYTES: usize = 256 << 10;
+/// A range that takes this part of the cache may always be cached: one in so many.
+const SPARED_PART: u64 = 4;
+/// Data blocks grow in the cache, where they are not compressed: by how much is a guess, in halves.
+const GROWTH_HALVES: u64 = 3;
+/// Behind every key of a space.
+const LAST_KEY: [u8; 16] = [0xff; 16];
+
 pub(crate) struct RocksCursor {
     raw: *mut ffi::rocksdb_iterator_t,
     reads: *mut ffi::rocksdb_readoptions_t,
     start: Box<[u8]>,
     end: Box<[u8]>,
+    space: Space,
     valid: bool,
+    /// Bytes moved over; no longer counted once the range was judged.
+    moved_bytes: usize,
+    judged: bool,
     /// The range holds no key at all, whatever the data.
     empty: bool,
     /// Kept alive: the iterator reads from them.
     _snapshot: Option<Arc<SnapshotHandle>>,
-    _db: Arc<Db>,
+    db: Arc<Db>,
 }
 
 // SAFETY: an iterator may move between threads, it is used by one at a time (`&mut`).
@@ -56,10 +73,13 @@ impl RocksCursor {
                 reads,
                 start,
                 end,
+                space,
                 valid: false,
+                moved_bytes: 0,
+                judged: false,
                 empty,
                 _snapshot: snapshot.map(Arc::clone),
-                _db: Arc::clone(db),
+                db: Arc::clone(db),
             }
         }
     }
@@ -74,6 +94,50 @@ impl RocksCursor {
             }
         }
         Ok(self.valid)
+    }
+
+    /// As `landed`, after one step of a scan.
+    fn stepped(&mut self, forward: bool) -> Result<bool> {
+        if !self.landed()? {
+            return Ok(false);
+        }
+        if !self.judged {
+            self.moved_bytes += self.key().len() + self.value().len();
+            if self.moved_bytes >= JUDGED_AFTER_BYTES {
+                self.judged = true;
+                if self.is_large()? {
+                    return self.spare_the_cache(forward);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether caching the whole range would push out much of what is there.
+    fn is_large(&self) -> Result<bool> {
+        let end = if self.end.is_empty() { &LAST_KEY[..] } else { &*self.end };
+        let bytes = self.db.approximate_size(self.space, &self.start, end)? * GROWTH_HALVES / 2;
+        let capacity = self.db.cache_capacity();
+        let room = capacity.saturating_sub(self.db.cache_usage().0);
+        Ok(bytes > room.max(capacity / SPARED_PART))
+    }
+
+    /// Goes on from here with an iterator that adds nothing to the cache. Without a snapshot the key
+    /// may be gone by now: then from the next one in the direction of the scan.
+    fn spare_the_cache(&mut self, forward: bool) -> Result<bool> {
+        // SAFETY: the old iterator is freed before the options it was made with change, and its key
+        // is copied first; everything the new one points to is as in `new`.
+        unsafe {
+            let key = slice_key(self.raw).to_vec();
+            ffi::rocksdb_iter_destroy(self.raw);
+            ffi::rocksdb_readoptions_set_fill_cache(self.reads, 0);
+            self.raw = self.db.iterator(self.reads, self.space);
+            match forward {
+                true => ffi::rocksdb_iter_seek(self.raw, bytes(&key), key.len()),
+                false => ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(&key), key.len()),
+            }
+        }
+        self.landed()
     }
 }
 
@@ -125,7 +189,7 @@ impl Cursor for RocksCursor {
         }
         // SAFETY: the iterator is positioned.
         unsafe { ffi::rocksdb_iter_next(self.raw) };
-        self.landed()
+        self.stepped(true)
     }
 
     fn prev(&mut self) -> Result<bool> {
@@ -134,7 +198,7 @@ impl Cursor for RocksCursor {
         }
         // SAFETY: the iterator is positioned.
         unsafe { ffi::rocksdb_iter_prev(self.raw) };
-        self.landed()
+        self.stepped(false)
     }
 
     fn key(&self) -> &[u8] {

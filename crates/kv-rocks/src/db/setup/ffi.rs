@@ -11,7 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use librocksdb_sys as ffi;
 use nagi_kv::Space;
 
-use super::super::ffi::checked;
+use super::super::{ffi::checked, native};
 use crate::options::{Compression, Options};
 
 const LEVELS: usize = 7;
@@ -26,6 +26,8 @@ const SEARCH_BY_HINT: c_int = 2;
 pub(crate) struct System {
     /// The file system takes `O_DIRECT`.
     pub(crate) direct_io: bool,
+    /// Reads go past the page cache, too.
+    pub(crate) direct_reads: bool,
     /// Files this process may have open.
     pub(crate) files_max: u64,
 }
@@ -121,10 +123,10 @@ unsafe fn database_options(
             db,
             system.direct_io.into(),
         );
-        ffi::rocksdb_options_set_use_direct_reads(
-            db,
-            (system.direct_io && options.direct_reads).into(),
-        );
+        ffi::rocksdb_options_set_use_direct_reads(db, system.direct_reads.into());
+        if system.direct_reads {
+            native::nagi_options_read_back(db);
+        }
         ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);

@@ -1,0 +1,236 @@
+// Read-ahead for reads that go backward through a file.
+//
+// RocksDB reads ahead for an iterator that moves forward only. Against the page cache that does not
+// matter; with direct reads each block of a reverse scan would be a request of its own to the disk.
+//
+//   read of [low, high)  --touches from below what was read last-->  a run  --third of it-->  a stream
+//   stream: one buffer that ends where the read ends and begins further down; the reads that follow
+//   are copies out of it. Its size doubles with each fill, as forward read-ahead does.
+//
+// Iterators do not say what they will read, so runs are recognised by offsets, as a disk would. Places
+// and buffers are few, whatever the number of files and clients: memory stays under 4 MiB. Random
+// reads pay one short lock and a search of 64 places, far less than the request to the disk that
+// they are about to make.
+
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+#include <rocksdb/options.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+// As RocksDB's own c.cc has it.
+struct rocksdb_options_t {
+  rocksdb::Options rep;
+};
+
+namespace {
+
+using namespace rocksdb;
+
+constexpr size_t kAlignment = 4096;
+constexpr size_t kWindowMin = 64 << 10;
+constexpr size_t kWindowMax = 256 << 10;
+// A read of this size needs no help.
+constexpr size_t kReadMax = 32 << 10;
+// Blocks between two reads may come from the cache.
+constexpr uint64_t kGapMax = 32 << 10;
+constexpr size_t kRuns = 64;
+constexpr size_t kStreams = 16;
+constexpr int kReadsOfARun = 3;
+
+struct Free {
+  void operator()(char* p) const { std::free(p); }
+};
+
+// Where somebody read last.
+struct Run {
+  const void* file = nullptr;
+  uint64_t low = 0;
+  int reads = 0;
+  uint64_t used = 0;
+};
+
+// Bytes [low, high) of a file.
+struct Stream {
+  const void* file = nullptr;
+  uint64_t low = 0;
+  uint64_t high = 0;
+  size_t window = 0;
+  uint64_t used = 0;
+  // Being filled by one reader, outside the lock.
+  bool busy = false;
+  std::unique_ptr<char, Free> bytes;
+};
+
+bool TouchesFromBelow(uint64_t low, uint64_t offset, size_t n) {
+  return offset < low && offset + n <= low + kReadMax && offset + n + kGapMax >= low;
+}
+
+class Streams {
+ public:
+  // Copies the bytes out if a stream has them; else says which stream to fill, if any.
+  bool Find(const void* file, uint64_t offset, size_t n, char* out, Stream** fill) {
+    std::lock_guard<std::mutex> guard(lock_);
+    ++clock_;
+    *fill = nullptr;
+    for (Stream& s : streams_) {
+      if (s.file != file || s.busy) continue;
+      if (offset >= s.low && offset + n <= s.high) {
+        std::memcpy(out, s.bytes.get() + (offset - s.low), n);
+        s.used = clock_;
+        return true;
+      }
+      if (TouchesFromBelow(s.low, offset, n)) {
+        s.window = std::min(s.window * 2, kWindowMax);
+        *fill = Take(&s, file);
+        return false;
+      }
+    }
+    Run* oldest = &runs_[0];
+    for (Run& r : runs_) {
+      if (r.file == file && TouchesFromBelow(r.low, offset, n)) {
+        r.low = offset;
+        r.used = clock_;
+        if (++r.reads >= kReadsOfARun) {
+          r = Run();
+          *fill = Begin(file);
+        }
+        return false;
+      }
+      if (r.used < oldest->used) oldest = &r;
+    }
+    *oldest = Run{file, offset, 1, clock_};
+    return false;
+  }
+
+  // After the stream was filled with [low, high); nothing if the read failed.
+  void Filled(Stream* s, uint64_t low, uint64_t high) {
+    std::lock_guard<std::mutex> guard(lock_);
+    s->low = low;
+    s->high = high;
+    s->busy = false;
+    if (low == high) s->file = nullptr;
+  }
+
+  // The file is closed: another one may soon have its address.
+  void Forget(const void* file) {
+    std::lock_guard<std::mutex> guard(lock_);
+    for (Stream& s : streams_) {
+      if (s.file == file) s.file = nullptr;
+    }
+    for (Run& r : runs_) {
+      if (r.file == file) r = Run();
+    }
+  }
+
+ private:
+  Stream* Begin(const void* file) {
+    Stream* oldest = nullptr;
+    for (Stream& s : streams_) {
+      if (!s.busy && (oldest == nullptr || s.used < oldest->used)) oldest = &s;
+    }
+    if (oldest == nullptr) return nullptr;
+    oldest->window = kWindowMin;
+    return Take(oldest, file);
+  }
+
+  Stream* Take(Stream* s, const void* file) {
+    if (s->bytes == nullptr) {
+      s->bytes.reset(static_cast<char*>(std::aligned_alloc(kAlignment, kWindowMax)));
+      if (s->bytes == nullptr) return nullptr;
+    }
+    s->file = file;
+    s->low = s->high = 0;
+    s->used = clock_;
+    s->busy = true;
+    return s;
+  }
+
+  std::mutex lock_;
+  uint64_t clock_ = 0;
+  std::array<Run, kRuns> runs_;
+  std::array<Stream, kStreams> streams_;
+};
+
+Streams& streams() {
+  static Streams* all = new Streams();
+  return *all;
+}
+
+class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
+ public:
+  explicit ReadBackFile(std::unique_ptr<FSRandomAccessFile>&& file)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)) {}
+
+  ~ReadBackFile() override { streams().Forget(this); }
+
+  IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
+                IODebugContext* dbg) const override {
+    if (n == 0 || n > kReadMax || scratch == nullptr) {
+      return target()->Read(offset, n, options, result, scratch, dbg);
+    }
+    Stream* fill = nullptr;
+    if (streams().Find(this, offset, n, scratch, &fill)) {
+      *result = Slice(scratch, n);
+      return IOStatus::OK();
+    }
+    if (fill == nullptr) {
+      return target()->Read(offset, n, options, result, scratch, dbg);
+    }
+    const uint64_t high = offset + n;
+    // Rounded up, so that the whole is never more than the window; `offset` is aligned, or reads are
+    // not direct, so that it lies inside: the window is at least as large as any read here.
+    const uint64_t wanted = high > fill->window ? high - fill->window : 0;
+    const uint64_t begin = (wanted + kAlignment - 1) / kAlignment * kAlignment;
+    Slice read;
+    IOStatus status =
+        target()->Read(begin, high - begin, options, &read, fill->bytes.get(), dbg);
+    const bool good = status.ok() && begin <= offset && read.size() == high - begin;
+    if (!good) {
+      streams().Filled(fill, 0, 0);
+      return target()->Read(offset, n, options, result, scratch, dbg);
+    }
+    if (read.data() != fill->bytes.get()) {
+      std::memcpy(fill->bytes.get(), read.data(), read.size());
+    }
+    std::memcpy(scratch, fill->bytes.get() + (offset - begin), n);
+    *result = Slice(scratch, n);
+    streams().Filled(fill, begin, high);
+    return IOStatus::OK();
+  }
+};
+
+class ReadBackFileSystem : public FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+
+  const char* Name() const override { return "NagiReadBack"; }
+
+  IOStatus NewRandomAccessFile(const std::string& name, const FileOptions& options,
+                               std::unique_ptr<FSRandomAccessFile>* result,
+                               IODebugContext* dbg) override {
+    IOStatus status = target()->NewRandomAccessFile(name, options, result, dbg);
+    if (status.ok() && options.use_direct_reads) {
+      result->reset(new ReadBackFile(std::move(*result)));
+    }
+    return status;
+  }
+};
+
+}  // namespace
+
+extern "C" {
+
+// Lets the database read its files through this layer, which lives as long as the process.
+void nagi_options_read_back(rocksdb_options_t* options) noexcept {
+  static Env* env =
+      NewCompositeEnv(std::make_shared<ReadBackFileSystem>(FileSystem::Default())).release();
+  options->rep.env = env;
+}
+}

@@ -1,0 +1,10 @@
+//! Declarations of `native/*.cc`.
+#![expect(unsafe_code)]
+
+use librocksdb_sys as ffi;
+
+// SAFETY: as defined in `native/*.cc`, which this crate's build script compiles.
+unsafe extern "C" {
+    /// Lets the database of `options` read through a layer that reads ahead of reverse scans.
+    pub(crate) fn nagi_options_read_back(options: *mut ffi::rocksdb_options_t);
+}

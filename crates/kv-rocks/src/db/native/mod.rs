@@ -1,0 +1,6 @@
+//! The crate's own C++ (`native/*.cc`), which adds what RocksDB's C interface lacks. All of it is
+//! `unsafe`, so it is in `ffi.rs`.
+
+mod ffi;
+
+pub(super) use ffi::nagi_options_read_back;
