@@ -20,6 +20,7 @@ pub(crate) fn open(options: &Options) -> nagi_kv::Result<Arc<dyn Engine>> {
             let engine_options = nagi_kv_rocks::Options {
                 cache_bytes: total - total / RECORD_CACHE_PART,
                 commit_interval_ms: options.commit_interval_ms,
+                direct_reads: options.direct_io,
                 records_compression: compression(options.block_compressor.as_deref()),
                 ..nagi_kv_rocks::Options::default()
             };

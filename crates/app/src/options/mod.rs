@@ -167,6 +167,7 @@ mod tests {
         assert_eq!(all.cache_bytes, Some(1 << 29));
         assert_eq!((all.connection_count_max, all.slow_ms), (10, Some(5)));
         assert!(all.net.unix_socket_dir.is_none() && all.engine == EngineKind::Memory);
+        assert!(all.direct_io && !options(&["--directIO", "false"]).unwrap().direct_io);
         assert!(!all.authorization && options(&["--auth"]).unwrap().authorization);
         assert!(options(&["--keyFile", "x"]).unwrap().authorization);
     }

@@ -245,6 +245,7 @@ pub(super) static TABLE: &[Row] = &[
     no("snmp.master", "snmp-master"),
     no("snmp.subagent", "snmp-subagent"),
     yes("storage.dbPath", "dbpath", Text),
+    yes("storage.directIO", "directIO", Bool),
     only_switch("storage.directoryPerDB", "directoryperdb", "true", Bool, FALSE),
     yes("storage.engine", "storageEngine", ENGINES),
     no("storage.inMemory.engineConfig.inMemorySizeGB", "inMemorySizeGB"),

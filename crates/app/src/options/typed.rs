@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) db_path: String,
     pub(crate) engine: EngineKind,
     pub(crate) cache_bytes: Option<u64>,
+    /// Files are read past the page cache.
+    pub(crate) direct_io: bool,
     pub(crate) commit_interval_ms: u32,
     /// Name of the compressor of documents, if it was chosen.
     pub(crate) block_compressor: Option<String>,
@@ -69,6 +71,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
         engine: if in_memory { EngineKind::Memory } else { EngineKind::Embedded },
         cache_bytes: cache.map(|gigabytes| (gigabytes * f64::from(1 << 30)) as u64),
+        direct_io: settings.get("storage.directIO") != Some("false"),
         commit_interval_ms: number("storage.journal.commitIntervalMs")
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(COMMIT_INTERVAL_MS),
