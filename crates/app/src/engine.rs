@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nagi_kv::Engine;
-use nagi_kv_rocks::Compression;
+use nagi_kv::{Compressor, Engine};
 
 use crate::options::{EngineKind, Options};
 
@@ -31,14 +30,8 @@ pub(crate) fn open(options: &Options) -> nagi_kv::Result<Arc<dyn Engine>> {
 }
 
 /// Of documents. LZ4 if nobody chose: the least CPU for nearly what snappy saves.
-fn compression(name: Option<&str>) -> Compression {
-    match name {
-        Some("none") => Compression::None,
-        Some("snappy") => Compression::Snappy,
-        Some("zlib") => Compression::Zlib,
-        Some("zstd") => Compression::Zstd,
-        _ => Compression::Lz4,
-    }
+fn compression(name: Option<&str>) -> Compressor {
+    name.and_then(Compressor::by_name).unwrap_or(Compressor::Lz4)
 }
 
 /// Memory for whole documents.

@@ -12,8 +12,8 @@ use std::{
 };
 
 use nagi_kv::{
-    CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
-    TxnOptions,
+    CommitStamp, Compressor, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space,
+    Txn, TxnOptions,
     group::{Group, Part, Waiter},
     journal::{self, Journal, Log},
     marker,
@@ -58,6 +58,7 @@ struct Core {
     files: PathBuf,
     piece_number: AtomicU64,
     load_piece_bytes: usize,
+    compressors: [Compressor; Space::ALL.len()],
 }
 
 /// Opens the data folder `dir`, which is created if it is missing. What a crash left is recovered:
@@ -93,6 +94,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         batches: Mutex::default(),
         piece_number: AtomicU64::new(0),
         load_piece_bytes: options.write_buffer() as usize,
+        compressors: Space::ALL.map(|space| options.compressor(space)),
         files,
         db,
     });
@@ -437,6 +439,10 @@ impl Engine for Rocks {
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         self.core.db.compact(space, start, end);
         Ok(())
+    }
+
+    fn compressor(&self, space: Space) -> Compressor {
+        self.core.compressors[space as usize]
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -29,4 +29,4 @@ mod room;
 mod stats;
 
 pub use engine::{Rocks, open};
-pub use options::{Compression, Options};
+pub use options::Options;

@@ -1,14 +1,6 @@
 //! What an operator chooses, and what follows from it.
 
-/// A block compressor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compression {
-    None,
-    Snappy,
-    Zlib,
-    Lz4,
-    Zstd,
-}
+use nagi_kv::{Compressor, Space};
 
 /// How to open the engine.
 #[derive(Clone, Debug)]
@@ -18,9 +10,9 @@ pub struct Options {
     /// How often the log is written and synced (`storage.journal.commitIntervalMs`).
     pub commit_interval_ms: u32,
     /// Of documents, the change log and spilled runs.
-    pub records_compression: Compression,
+    pub records_compression: Compressor,
     /// Of index keys and the catalog.
-    pub index_compression: Compression,
+    pub index_compression: Compressor,
     /// Reads past the page cache, so that memory holds each block once; where the file system refuses,
     /// through it. Table files are written past it in any case.
     pub direct_reads: bool,
@@ -37,8 +29,8 @@ impl Default for Options {
         Options {
             cache_bytes: 1 << 30,
             commit_interval_ms: 100,
-            records_compression: Compression::Lz4,
-            index_compression: Compression::Lz4,
+            records_compression: Compressor::Lz4,
+            index_compression: Compressor::Lz4,
             direct_reads: true,
             background_threads: 4,
             write_buffer_bytes: None,
@@ -48,6 +40,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What the blocks of a space are compressed with.
+    pub(crate) fn compressor(&self, space: Space) -> Compressor {
+        match space {
+            Space::Records | Space::Changes | Space::Spill => self.records_compression,
+            Space::Index | Space::Catalog | Space::Counters => self.index_compression,
+            by_compressor => {
+                Compressor::of_space(by_compressor).unwrap_or(self.records_compression)
+            }
+        }
+    }
+
     /// Memtable of a large space; other spaces take a fraction of it.
     pub(crate) fn write_buffer(&self) -> u64 {
         let from_cache = (self.cache_bytes / 16).clamp(4 << 20, 64 << 20);

@@ -11,7 +11,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use crate::{CommitStamp, Durability, Limits, Next, Result, Savepoint, Space, TxnOptions};
+use crate::{
+    CommitStamp, Compressor, Durability, Limits, Next, Result, Savepoint, Space, TxnOptions,
+};
 
 /// A store of ordered bytes. Shared by all threads; every method may be called at any time.
 pub trait Engine: Send + Sync {
@@ -58,6 +60,11 @@ pub trait Engine: Send + Sync {
 
     /// Rewrites the range so that removed and old versions give their space back. May take long.
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
+
+    /// How the engine compresses the blocks of this space; none if it does not.
+    fn compressor(&self, _space: Space) -> Compressor {
+        Compressor::None
+    }
 
     /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64));

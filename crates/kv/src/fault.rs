@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    CommitStamp, Cursor, Durability, Engine, Error, Limits, Next, Read, Result, Savepoint,
-    Snapshot, Space, Txn, TxnOptions,
+    CommitStamp, Compressor, Cursor, Durability, Engine, Error, Limits, Next, Read, Result,
+    Savepoint, Snapshot, Space, Txn, TxnOptions,
 };
 
 /// Where an error may come from.
@@ -278,6 +278,10 @@ impl Engine for Faulty {
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.compact(space, start, end)
+    }
+
+    fn compressor(&self, space: Space) -> Compressor {
+        self.inner.compressor(space)
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -24,6 +24,7 @@ pub mod overlay;
 pub mod room;
 
 mod active;
+mod compressor;
 mod conflict;
 mod contract;
 mod error;
@@ -32,6 +33,7 @@ mod memory;
 mod types;
 
 pub use active::{Active, Ticket};
+pub use compressor::Compressor;
 pub use conflict::{Claim, Claimer, Conflicts, KeyHash, Owner};
 pub use contract::{Cursor, Engine, Read, Snapshot, Txn};
 pub use error::{Error, Result};

@@ -10,14 +10,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nagi_bson::{Doc, text::doc_text};
+use nagi_bson::{Doc, Value, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
 
 use crate::{
     Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, Store, WriteOptions,
     WriteTxn,
-    catalog::{self, CollectionOptions, Ddl, Uuid},
+    catalog::{self, CollectionOptions, Ddl},
     clock,
     index::{Multikey, keygen::KeySink},
     transaction::Bound,
@@ -59,6 +59,7 @@ impl Store {
             IndexSpec::parse_with(*spec, namespace, options.ignore_unknown).and_then(checked)
         };
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
+        specs.iter().try_for_each(|spec| self.check_compressor(spec))?;
         if let Some(bound) = self.private() {
             return self.create_private_indexes(bound, namespace, &specs);
         }
@@ -88,6 +89,24 @@ impl Store {
                 index = index.name(); "Index build: done building");
         }
         Ok(result)
+    }
+
+    /// All indexes have one compressor: one that asks for another is refused (115).
+    fn check_compressor(&self, spec: &IndexSpec) -> Result<()> {
+        let Value::Doc(options) = spec.doc.get("storageEngine") else { return Ok(()) };
+        let asked = catalog::table_options(options)?.compressor;
+        let given = self.engine.compressor(Space::Index);
+        match asked {
+            Some(asked) if self.compresses() && asked != given => bail!(
+                Code::COMMAND_NOT_SUPPORTED,
+                "index '{}' cannot have the block compressor {}: all indexes have the server's, {} \
+                 (storage.wiredTiger.indexConfig.configString)",
+                spec.name,
+                asked.name(),
+                given.name()
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Indexes of a collection that this transaction has created: nothing is to be built.
@@ -141,9 +160,7 @@ impl Store {
         let created_collection = existing.is_none();
         let collection = match existing {
             Some(collection) => collection,
-            None => {
-                catalog::create(&mut ddl, namespace, CollectionOptions::default(), Uuid::random())?
-            }
+            None => catalog::create(&mut ddl, namespace, CollectionOptions::default(), None)?,
         };
         catalog::refuse_view(&collection)?;
         let before = collection.indexes.len();
@@ -329,7 +346,7 @@ fn put_batch(
         }
         txn.lock(collection, *id)?;
         let key = collection.ident.record_key(*id);
-        let found = txn.txn().get(Space::Records, &key, &mut buf);
+        let found = txn.txn().get(collection.space, &key, &mut buf);
         let Some(value) = found.map_err(crate::engine_error::engine)? else { continue };
         let doc = crate::record::decode(value)?.to_buf();
         for index in indexes {

@@ -81,7 +81,7 @@ impl WriteTxn<'_> {
 
     fn lock_capped(&mut self, collection: &Collection) -> Result<()> {
         let guard = collection.ident.record_key(RecordId(i64::MIN));
-        self.txn().lock(Space::Records, &guard).map_err(engine)
+        self.txn().lock(collection.space, &guard).map_err(engine)
     }
 
     /// Takes the oldest documents out until the collection is within its limits.
@@ -110,7 +110,7 @@ impl WriteTxn<'_> {
         let known = collection.state.first_record.load(Relaxed);
         let first = RecordId(self.touched[at].first_record.max(known));
         let (start, end) = (collection.ident.record_key(first), collection.ident.end());
-        let mut walk = self.txn().cursor(Space::Records, &start, &end).map_err(engine)?;
+        let mut walk = self.txn().cursor(collection.space, &start, &end).map_err(engine)?;
         if !walk.seek(&start).map_err(engine)? {
             return Ok(false);
         }

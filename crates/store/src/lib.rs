@@ -18,6 +18,7 @@ mod capped;
 mod catalog;
 mod clock;
 mod condition;
+mod config_string;
 mod doubts;
 mod engine_error;
 mod gate;
@@ -45,6 +46,7 @@ pub use catalog::{
     Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
     IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
+pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use index::{Index, IndexKind, IndexSpec, KeyPart, hash_value};
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;

@@ -69,7 +69,7 @@ impl<'r> Reader<'r> {
         'r: 'b,
     {
         let key = collection.ident.record_key(id);
-        let found = self.read.get(Space::Records, &key, buf).map_err(engine)?;
+        let found = self.read.get(collection.space, &key, buf).map_err(engine)?;
         found.map(record::decode).transpose()
     }
 
@@ -87,7 +87,7 @@ impl<'r> Reader<'r> {
     /// A cursor over all records, in the order of insertion or against it.
     pub fn scan(&self, collection: &Collection, forward: bool) -> Result<RecordCursor> {
         let ident = collection.ident;
-        let cursor = self.read.cursor(Space::Records, &ident.bytes(), &ident.end());
+        let cursor = self.read.cursor(collection.space, &ident.bytes(), &ident.end());
         let cursor = cursor.map_err(engine)?;
         Ok(RecordCursor { cursor, ident, forward, next: Next::First })
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_error::{Code, Result};
-use nagi_kv::{CommitStamp, Durability, Engine, Space};
+use nagi_kv::{CommitStamp, Compressor, Durability, Engine, Space};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
@@ -197,7 +197,7 @@ impl Store {
             };
             let id = unique_record_id(entry)?;
             let record_key = collection.ident.record_key(id);
-            let found = read.get(Space::Records, &record_key, value).map_err(engine)?;
+            let found = read.get(collection.space, &record_key, value).map_err(engine)?;
             let Some(doc) = found.map(record::decode).transpose()? else { return Ok(None) };
             if let (Some(fill), Some(cache)) = (fill, &self.cache) {
                 cache.fill(fill, collection.ident, &key[4..], id, doc.as_bytes());
@@ -251,6 +251,27 @@ impl Store {
         }
     }
 
+    /// Whether the engine compresses blocks at all: else a collection's choice only is kept.
+    pub(crate) fn compresses(&self) -> bool {
+        Space::BY_COMPRESSOR.iter().any(|space| self.engine.compressor(*space) != Compressor::None)
+    }
+
+    /// What a collection's blocks are compressed with.
+    pub fn compressor(&self, collection: &Collection) -> Compressor {
+        self.engine.compressor(collection.space)
+    }
+
+    /// How WiredTiger would have been told to make the collection; tools look here for
+    /// `block_compressor`.
+    pub fn creation_string(&self, collection: &Collection) -> String {
+        creation_string(self.compressor(collection))
+    }
+
+    /// The same of the indexes, which are all alike.
+    pub fn index_creation_string(&self) -> String {
+        creation_string(self.engine.compressor(Space::Index))
+    }
+
     /// Figures of a collection.
     pub fn stats(&self, collection: &Collection) -> Result<CollectionStats> {
         let size = |space, ident: Ident| -> Result<i64> {
@@ -260,7 +281,7 @@ impl Store {
         let mut stats = CollectionStats {
             count: collection.count(),
             data_bytes: collection.data_bytes(),
-            storage_bytes: size(Space::Records, collection.ident)?,
+            storage_bytes: size(collection.space, collection.ident)?,
             index_bytes: Vec::new(),
         };
         for index in &collection.indexes {
@@ -269,6 +290,15 @@ impl Store {
         }
         Ok(stats)
     }
+}
+
+fn creation_string(compressor: Compressor) -> String {
+    format!(
+        "access_pattern_hint=none,allocation_size=4KB,app_metadata=(formatVersion=1),\
+         block_allocation=best,block_compressor={},checksum=on,format=btree,prefix_compression=true,\
+         type=file",
+        compressor.name()
+    )
 }
 
 /// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading.

@@ -261,7 +261,7 @@ impl<'s> WriteTxn<'s> {
         value.clear();
         record::encode(doc, &mut value);
         let key = collection.ident.record_key(id);
-        let done = self.txn().put(Space::Records, &key, &value);
+        let done = self.txn().put(collection.space, &key, &value);
         self.scratch.value = value;
         done.map_err(engine)
     }
@@ -318,7 +318,7 @@ impl<'s> WriteTxn<'s> {
         let collection = Arc::clone(&self.touched[at].collection);
         self.forget(&collection, old.get("_id"));
         let key = collection.ident.record_key(id);
-        self.txn().delete(Space::Records, &key).map_err(engine)?;
+        self.txn().delete(collection.space, &key).map_err(engine)?;
         for index in &collection.indexes {
             self.delete_keys(index, id, old)?;
         }
@@ -331,8 +331,9 @@ impl<'s> WriteTxn<'s> {
     /// lock before the first read waits for others a while instead of failing.
     pub fn lock(&mut self, collection: &Collection, id: RecordId) -> Result<()> {
         let at = self.touch(collection)?;
-        let key = self.touched[at].collection.ident.record_key(id);
-        self.txn().lock(Space::Records, &key).map_err(engine)
+        let current = &self.touched[at].collection;
+        let (space, key) = (current.space, current.ident.record_key(id));
+        self.txn().lock(space, &key).map_err(engine)
     }
 
     /// Runs `f`; if it fails, its writes are undone and the transaction goes on. For the statements

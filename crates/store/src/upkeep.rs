@@ -15,7 +15,7 @@ impl Store {
     /// May take long; reads and writes go on.
     pub fn compact(&self, collection: &Collection) -> Result<()> {
         let ident = collection.ident;
-        self.engine.compact(Space::Records, &ident.bytes(), &ident.end()).map_err(engine)?;
+        self.engine.compact(collection.space, &ident.bytes(), &ident.end()).map_err(engine)?;
         for index in &collection.indexes {
             let ident = index.ident;
             self.engine.compact(Space::Index, &ident.bytes(), &ident.end()).map_err(engine)?;

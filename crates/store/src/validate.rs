@@ -99,7 +99,7 @@ impl Store {
         report: &mut ValidateReport,
     ) -> Result<()> {
         let ident = collection.ident;
-        let cursor = snapshot.reader().read.cursor(Space::Records, &ident.bytes(), &ident.end());
+        let cursor = snapshot.reader().read.cursor(collection.space, &ident.bytes(), &ident.end());
         let mut cursor = cursor.map_err(engine)?;
         let mut found = cursor.seek(&ident.bytes()).map_err(engine)?;
         let mut sink = KeySink::default();

@@ -121,6 +121,11 @@ impl Running {
                 }
                 out.put("storageSize", stats.storage_bytes / scale);
                 out.put("capped", collection.options.capped);
+                out.doc("wiredTiger", |table| {
+                    table.doc("metadata", |metadata| metadata.put("formatVersion", 1));
+                    table.put("creationString", cx.store.creation_string(&collection).as_str());
+                    table.put("type", "file");
+                });
                 out.put("nindexes", stats.index_bytes.len() as i32);
                 out.put("totalIndexSize", indexes / scale);
                 out.put("totalSize", (stats.storage_bytes + indexes) / scale);

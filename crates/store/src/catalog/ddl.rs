@@ -87,7 +87,7 @@ impl<'s> Ddl<'s> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         self.txn.delete(Space::Catalog, &key).map_err(engine)?;
         if !collection.is_view() {
-            self.drop_range(Space::Records, collection.ident)?;
+            self.drop_range(collection.space, collection.ident)?;
             for index in &collection.indexes {
                 self.remove_index(index)?;
             }
@@ -157,7 +157,7 @@ impl Store {
         if let Some(existing) = ddl.collection(namespace) {
             return same_options(existing, &options);
         }
-        let collection = create(&mut ddl, namespace, options, Uuid::random())?;
+        let collection = create(&mut ddl, namespace, options, None)?;
         ddl.finish()?;
         log::info!(target: "STORAGE", id = 20320, namespace = namespace.as_str(),
             uuid:% = collection.uuid; "createCollection");
@@ -254,14 +254,14 @@ fn check_case(catalog: &Catalog, database: &str) -> Result<()> {
     Ok(())
 }
 
-/// Stages a new collection with its `_id` index.
+/// Stages a new collection with its `_id` index. Its records go to `space`, or where the options say.
 pub(crate) fn create(
     ddl: &mut Ddl<'_>,
     namespace: &Namespace,
     options: CollectionOptions,
-    uuid: Uuid,
+    space: Option<Space>,
 ) -> Result<Arc<Collection>> {
-    let collection = made(ddl, namespace, options, uuid)?;
+    let collection = made(ddl, namespace, options, space)?;
     ddl.put(collection)
 }
 
@@ -270,12 +270,16 @@ fn made(
     ddl: &mut Ddl<'_>,
     namespace: &Namespace,
     options: CollectionOptions,
-    uuid: Uuid,
+    space: Option<Space>,
 ) -> Result<Collection> {
     check_case(&ddl.catalog, namespace.database())?;
     if let Some(view) = &options.view {
         view_graph::check(ddl, namespace, view)?;
     }
+    let space = match space {
+        Some(space) => space,
+        None => options.space()?,
+    };
     let ident = ddl.ident()?;
     let mut indexes = Vec::new();
     if options.view.is_none() {
@@ -284,12 +288,13 @@ fn made(
         indexes.push(Arc::new(index));
     }
     Ok(Collection {
-        uuid,
+        uuid: Uuid::random(),
         namespace: namespace.clone(),
         validator: options.condition()?,
         options,
         indexes: indexes.into(),
         ident,
+        space,
         state: Arc::new(CollectionState::default()),
     })
 }
@@ -305,7 +310,7 @@ pub(crate) fn create_private(
         // It came into being after the transaction had begun.
         return Err(engine(nagi_kv::Error::Conflict));
     }
-    let collection = Arc::new(made(&mut ddl, namespace, options, Uuid::random())?);
+    let collection = Arc::new(made(&mut ddl, namespace, options, None)?);
     collection.state.current.store(Some(Arc::clone(&collection)));
     ddl.keep_idents()?;
     Ok(collection)
@@ -349,6 +354,7 @@ impl Collection {
             options: self.options.clone(),
             indexes: indexes.into(),
             ident: self.ident,
+            space: self.space,
             state: Arc::clone(&self.state),
             validator: self.validator.clone(),
         }

@@ -18,11 +18,13 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use nagi_bson::Doc;
+use nagi_kv::Space;
 use parking_lot::Mutex;
 
 pub(crate) use ddl::{
     Ddl, DdlState, commit_private, create, create_private, refuse_view, same_options,
 };
+pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use persist::load;
 
@@ -76,6 +78,8 @@ pub struct Collection {
     /// `_id_` first; includes those being built. Empty for a view.
     pub indexes: Box<[Arc<Index>]>,
     pub(crate) ident: Ident,
+    /// Where its records lie: which compressor they have.
+    pub(crate) space: Space,
     pub(crate) state: Arc<CollectionState>,
     pub(crate) validator: Option<Condition>,
 }

@@ -1,6 +1,6 @@
 //! The catalog as stored: one document a collection, read at start.
 //!
-//!   {ns, uuid, options, indexes: [{spec, ident, ready, keyedAlone}]}      under its ident
+//!   {ns, uuid, options, space, indexes: [{spec, ident, ready, keyedAlone}]}      under its ident
 //!
 //! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
 //! change with ordinary writes.
@@ -127,11 +127,21 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         options,
         indexes: indexes.into(),
         ident,
+        space: load_space(doc)?,
         state: Arc::new(state),
     });
     collection.state.current.store(Some(Arc::clone(&collection)));
     into.catalog.collections.insert(namespace, collection);
     Ok(())
+}
+
+/// The records' space; those of the first versions have none and lie in `Records`.
+fn load_space(doc: Doc<'_>) -> Result<Space> {
+    let number = match doc.get("space") {
+        Value::Missing => return Ok(Space::Records),
+        number => number::truncate_to_i64(number).and_then(|n| u8::try_from(n).ok()),
+    };
+    number.and_then(Space::by_number).filter(|space| space.is_records()).ok_or_else(corrupt)
 }
 
 fn load_multikey(read: &dyn Read, ident: Ident, field_count: usize) -> Result<Multikey> {
@@ -166,6 +176,9 @@ impl Collection {
             w.put("ns", self.namespace.as_str());
             w.put("uuid", Value::Binary(Binary { subtype: 4, bytes: &self.uuid.0 }));
             w.put("options", Value::from(&self.options.doc));
+            if self.space != Space::Records {
+                w.put("space", self.space as i32);
+            }
             w.array("indexes", |w| {
                 for index in &self.indexes {
                     w.doc(|w| {

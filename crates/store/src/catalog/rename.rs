@@ -6,7 +6,7 @@ use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 
 use super::{
-    Collection, Uuid,
+    Collection,
     ddl::{self, Ddl},
 };
 use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
@@ -90,7 +90,7 @@ impl Store {
         let mut ddl = Ddl::begin(self)?;
         let mut options = source.options.clone();
         options.set_temporary(true);
-        let target = ddl::create(&mut ddl, to, options, Uuid::random())?;
+        let target = ddl::create(&mut ddl, to, options, Some(source.space))?;
         ddl.finish()?;
         let specs: Vec<Doc<'_>> = source
             .ready_indexes()

@@ -3,6 +3,7 @@
 
 mod build;
 mod capped;
+mod compressor;
 mod cost;
 mod ddl;
 mod golden;

@@ -9,10 +9,10 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 
 use librocksdb_sys as ffi;
-use nagi_kv::Space;
+use nagi_kv::{Compressor, Space};
 
 use super::super::{ffi::checked, native};
-use crate::options::{Compression, Options};
+use crate::options::Options;
 
 const LEVELS: usize = 7;
 /// With so many files allowed, a terabyte of tables can stay open.
@@ -173,17 +173,17 @@ unsafe fn space_options(
     cache: *mut ffi::rocksdb_cache_t,
 ) -> *mut ffi::rocksdb_options_t {
     let whole = options.write_buffer() as usize;
-    let (write_buffer, block_bytes, compression) = match space {
-        Space::Records => (whole, 4 << 10, options.records_compression),
-        Space::RecordsNone => (whole, 4 << 10, Compression::None),
-        Space::RecordsSnappy => (whole, 4 << 10, Compression::Snappy),
-        Space::RecordsZlib => (whole, 4 << 10, Compression::Zlib),
-        Space::RecordsZstd => (whole, 4 << 10, Compression::Zstd),
-        Space::RecordsLz4 => (whole, 4 << 10, Compression::Lz4),
-        Space::Index => (whole / 2, 4 << 10, options.index_compression),
-        Space::Changes => (whole / 2, 16 << 10, options.records_compression),
-        Space::Spill => (whole / 2, 16 << 10, options.records_compression),
-        Space::Catalog | Space::Counters => (whole / 8, 4 << 10, options.index_compression),
+    let (write_buffer, block_bytes) = match space {
+        Space::Records
+        | Space::RecordsNone
+        | Space::RecordsSnappy
+        | Space::RecordsZlib
+        | Space::RecordsZstd
+        | Space::RecordsLz4 => (whole, 4 << 10),
+        Space::Index => (whole / 2, 4 << 10),
+        Space::Changes => (whole / 2, 16 << 10),
+        Space::Spill => (whole / 2, 16 << 10),
+        Space::Catalog | Space::Counters => (whole / 8, 4 << 10),
     };
     // SAFETY: setters on objects created here; RocksDB copies the table options and the level list.
     unsafe {
@@ -210,7 +210,7 @@ unsafe fn space_options(
         ffi::rocksdb_options_set_bottommost_file_compaction_delay(cf, REWRITE_AFTER_S);
         // Where half of the neighbours are deletions (queues, expiry), scans would wade through them.
         ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 8192, 4096);
-        set_compression(cf, compression);
+        set_compression(cf, options.compressor(space));
         let table = table_options(block_bytes, cache);
         ffi::rocksdb_options_set_block_based_table_factory(cf, table);
         ffi::rocksdb_block_based_options_destroy(table);
@@ -221,13 +221,13 @@ unsafe fn space_options(
 /// New files are read back and rewritten soon: level 0 is not compressed.
 ///
 /// SAFETY: `cf` is a live options object.
-unsafe fn set_compression(cf: *mut ffi::rocksdb_options_t, compression: Compression) {
+unsafe fn set_compression(cf: *mut ffi::rocksdb_options_t, compression: Compressor) {
     let code = match compression {
-        Compression::None => ffi::rocksdb_no_compression,
-        Compression::Snappy => ffi::rocksdb_snappy_compression,
-        Compression::Zlib => ffi::rocksdb_zlib_compression,
-        Compression::Lz4 => ffi::rocksdb_lz4_compression,
-        Compression::Zstd => ffi::rocksdb_zstd_compression,
+        Compressor::None => ffi::rocksdb_no_compression,
+        Compressor::Snappy => ffi::rocksdb_snappy_compression,
+        Compressor::Zlib => ffi::rocksdb_zlib_compression,
+        Compressor::Lz4 => ffi::rocksdb_lz4_compression,
+        Compressor::Zstd => ffi::rocksdb_zstd_compression,
     } as c_int;
     let mut levels = [code; LEVELS];
     levels[0] = ffi::rocksdb_no_compression as c_int;

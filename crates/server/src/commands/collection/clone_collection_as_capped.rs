@@ -39,7 +39,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let (from, to) = (namespace(req.db, args.from.0)?, namespace(req.db, args.to)?);
-    let options = capped_options(args.size, args.temp)?;
+    let mut options = capped_options(args.size, args.temp)?;
     refuse_view(cx, &from)?;
     let Some(source) = cx.store().collection(&from) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "source collection {from} does not exist");
@@ -51,6 +51,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
              collection: {from}"
         );
     }
+    // The copy has the source's compressor.
+    let engine = source.options.doc.get("storageEngine");
+    options = DocBuf::build(|w| {
+        w.extend(options.as_doc());
+        w.put("storageEngine", engine);
+    });
     cx.server.fsync.wait(&|| cx.check())?;
     let target = cx.store().create_collection(&to, options.as_doc())?;
     let check = || cx.check();

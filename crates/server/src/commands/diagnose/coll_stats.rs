@@ -89,6 +89,11 @@ pub(crate) fn storage_stats(
         out.put("max", collection.options.count_max.unwrap_or(0));
         out.put("maxSize", size / scale);
     }
+    out.doc("wiredTiger", |table| {
+        table.doc("metadata", |metadata| metadata.put("formatVersion", 1));
+        table.put("creationString", cx.store().creation_string(collection).as_str());
+        table.put("type", "file");
+    });
     out.put("nindexes", collection.indexes.len() as i32);
     out.doc("indexDetails", |_| ());
     out.array("indexBuilds", |builds| {
