@@ -8,7 +8,9 @@
 #       --disk fast|5000|600|150  reads and direct writes a second on the device under --on
 #       --on MOUNTPOINT      the file system whose device is throttled
 #       --fs TYPE --size SIZE --dir DIR   also makes the file system at --on first, and removes it at the end
+#       --with-parent yes    ends when the process that started it ends, however that does
 #       --pid-file FILE      the process id of COMMAND, for programs that watch it
+#   limits.sh throttle fast|5000|600|150 MOUNTPOINT PID   changes the disk of a running `run --on MOUNTPOINT`
 #   limits.sh clean DIR      removes what a killed run left: file systems on images in DIR, empty cgroups
 #
 # SIZE is bytes or a number with K, M or G. Images are sparse: the blocks are allocated as they are
@@ -37,7 +39,8 @@ bytes() {
 
 make_fs() { # TYPE SIZE DIR MOUNTPOINT
   local type=$1 size dir=$3 mount=$4 image device made=0
-  size=$(bytes "$2")
+  # Whole megabytes: a loop device ends at a sector.
+  size=$(((($(bytes "$2") + 1048575) >> 20) << 20))
   case $type in ext3 | ext4 | xfs) ;; *) die "'$type' is not one of ext3, ext4, xfs" ;; esac
   command -v "mkfs.$type" >/dev/null || die "mkfs.$type is missing (Debian: apt-get install $([ "$type" = xfs ] && echo xfsprogs || echo e2fsprogs))"
   [ -d "$dir" ] || die "no directory $dir"
@@ -103,6 +106,7 @@ clean() { # DIR
 groups=()      # cgroup folders this run has made
 mounted=       # file system this run has made
 child=
+watcher=       # ends this run when its parent is gone
 
 finish() {
   local code=$? dir tries
@@ -110,8 +114,15 @@ finish() {
   # From here on nothing may end the script early.
   set +e
   trap '' INT TERM HUP
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
   if [ -n "$child" ]; then
     kill -TERM "$child" 2>/dev/null
+    # Short of memory or on a slow disk an orderly end takes its time.
+    for ((tries = 0; tries < 120; tries++)); do
+      kill -0 "$child" 2>/dev/null || break
+      sleep 0.5
+    done
+    kill -KILL "$child" 2>/dev/null
     wait "$child" 2>/dev/null
   fi
   for dir in "${groups[@]}"; do
@@ -146,20 +157,40 @@ limit_memory() { # BYTES
   fi
 }
 
-limit_disk() { # IOPS MOUNTPOINT
-  local device number
-  device=$(findmnt --noheadings --output SOURCE --target "$2") || die "nothing is mounted at $2"
-  number=$(lsblk --noheadings --nodeps --output MAJ:MIN "$device" | tr -d ' ') || die "$device is not a block device"
+limit_disk() { # DISK MOUNTPOINT: a group, also for `fast`, so that the disk can be changed later
   if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
     v2_group +io
-    echo "$number riops=$1 wiops=$1" >"$v2/io.max"
+    set_disk "$v2" "$1" "$2"
   else
-    local dir=/sys/fs/cgroup/blkio/$mark-$$
     [ -f /sys/fs/cgroup/blkio/blkio.throttle.read_iops_device ] || die "this kernel has no I/O throttle (CONFIG_BLK_DEV_THROTTLING)"
-    make_group "$dir"
-    echo "$number $1" >"$dir/blkio.throttle.read_iops_device"
-    echo "$number $1" >"$dir/blkio.throttle.write_iops_device"
+    make_group /sys/fs/cgroup/blkio/$mark-$$
+    set_disk /sys/fs/cgroup/blkio/$mark-$$ "$1" "$2"
   fi
+}
+
+set_disk() { # GROUP DISK MOUNTPOINT
+  local device number file
+  device=$(findmnt --noheadings --output SOURCE --target "$3") || die "nothing is mounted at $3"
+  number=$(lsblk --noheadings --nodeps --output MAJ:MIN "$device" | tr -d ' ') || die "$device is not a block device"
+  if [ -f "$1/io.max" ]; then
+    echo "$number riops=${2/fast/max} wiops=${2/fast/max}" >"$1/io.max"
+    return
+  fi
+  for file in read write; do
+    echo "$number ${2/fast/0}" >"$1/blkio.throttle.${file}_iops_device"
+  done
+}
+
+throttle() { # DISK MOUNTPOINT PID
+  local group
+  check_disk "$1"
+  group=$(sed -n 's,^[0-9]*:\(blkio\|\):\(/'"$mark"'-[0-9]*\)$,\1\2,p' "/proc/$3/cgroup" 2>/dev/null | head -n 1)
+  [ -n "$group" ] || die "process $3 does not run under this script with --on"
+  set_disk "/sys/fs/cgroup/$group" "$1" "$2"
+}
+
+check_disk() {
+  case $1 in fast | 5000 | 600 | 150) ;; *) die "the disk '$1' is not one of fast, 5000, 600, 150" ;; esac
 }
 
 v2=
@@ -171,7 +202,7 @@ v2_group() { # CONTROLLER: the one group of this run in the unified hierarchy
 }
 
 run() {
-  local memory= disk=fast on= type= size= dir= pid_file= iops
+  local memory= disk=fast on= type= size= dir= pid_file= with_parent=
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     [ $# -ge 2 ] || die "$1 needs a value"
     case $1 in
@@ -182,6 +213,7 @@ run() {
       --size) size=$2 ;;
       --dir) dir=$2 ;;
       --pid-file) pid_file=$2 ;;
+      --with-parent) with_parent=$2 ;;
       *) die "unknown option $1" ;;
     esac
     shift 2
@@ -189,8 +221,8 @@ run() {
   [ "${1:-}" = -- ] || die "run needs -- and a command"
   shift
   [ $# -gt 0 ] || die "run needs a command after --"
-  case $disk in fast) iops= ;; 5000 | 600 | 150) iops=$disk ;; *) die "--disk is one of fast, 5000, 600, 150" ;; esac
-  [ -z "$iops$type" ] || [ -n "$on" ] || die "--disk and --fs need --on MOUNTPOINT"
+  check_disk "$disk"
+  [ "$disk$type" = fast ] || [ -n "$on" ] || die "--disk and --fs need --on MOUNTPOINT"
 
   trap finish EXIT
   trap 'exit 130' INT
@@ -201,13 +233,21 @@ run() {
     mounted=$on
   fi
   [ -z "$memory" ] || limit_memory "$memory"
-  [ -z "$iops" ] || limit_disk "$iops" "$on"
+  [ -z "$on" ] || limit_disk "$disk" "$on"
   (
     trap - EXIT INT TERM HUP
     for group in "${groups[@]}"; do echo "$BASHPID" >"$group/cgroup.procs"; done
     exec "$@"
   ) &
   child=$!
+  if [ "$with_parent" = yes ]; then
+    (
+      trap - EXIT INT TERM HUP
+      while [ "$(ps -o ppid= -p $$ | tr -d ' ')" = "$PPID" ]; do sleep 1; done
+      kill -TERM $$
+    ) >/dev/null 2>&1 &
+    watcher=$!
+  fi
   [ -z "$pid_file" ] || echo "$child" >"$pid_file"
   local code=0
   wait "$child" || code=$?
@@ -226,6 +266,7 @@ case $1 in
   fs) [ $# = 5 ] || die "fs needs TYPE SIZE DIR MOUNTPOINT"; make_fs "$2" "$3" "$4" "$5" ;;
   umount) [ $# = 2 ] || die "umount needs MOUNTPOINT"; umount_fs "$2" ;;
   run) shift; run "$@" ;;
+  throttle) [ $# = 4 ] || die "throttle needs DISK MOUNTPOINT PID"; throttle "$2" "$3" "$4" ;;
   clean) [ $# = 2 ] || die "clean needs DIR"; clean "$2" ;;
   *) die "unknown command '$1'; see --help" ;;
 esac

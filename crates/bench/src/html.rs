@@ -111,6 +111,17 @@ impl Page {
         );
     }
 
+    /// Markup that is made elsewhere.
+    pub(crate) fn raw(&mut self, markup: &str) {
+        self.out.push_str(markup);
+    }
+
+    /// What is there so far.
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &str {
+        &self.out
+    }
+
     pub(crate) fn write(&self, path: &str) -> Outcome {
         fs::write(path, &self.out).map_err(failed(path))
     }
@@ -127,12 +138,12 @@ fn thinned(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
 }
 
 /// The next number of the form 1, 2 or 5 times a power of ten.
-fn round_up(value: f64) -> f64 {
+pub(crate) fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * power).find(|n| *n >= value).unwrap_or(value)
 }
 
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value {
         v if v >= 10_000.0 => format!("{:.0}k", v / 1000.0),
         v if v >= 10.0 || v == 0.0 => format!("{v:.0}"),
@@ -140,7 +151,7 @@ fn short(value: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -7,8 +7,10 @@
 //!
 //! Does not know about: commands beyond the few it sends, engines, the server's code.
 mod args;
+mod chart;
 mod client;
 mod crash;
+mod disk;
 mod echo;
 mod histogram;
 mod html;
@@ -22,6 +24,7 @@ mod resident;
 mod stall;
 mod table;
 mod timeline;
+mod working_set;
 
 use std::io::Write as _;
 

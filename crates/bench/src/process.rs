@@ -95,6 +95,15 @@ impl Server {
         cpu_us(self.child.id()).unwrap_or(0)
     }
 
+    /// Waits until it has ended by itself.
+    pub(crate) fn wait(mut self) -> Outcome {
+        let status = self.child.wait().map_err(failed("waiting for a process"))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Problem::Failed(format!("a server ended: {status}"))),
+        }
+    }
+
     /// `kill -9`, and waits until the process is gone.
     pub(crate) fn kill(mut self) -> io::Result<()> {
         self.child.kill()?;

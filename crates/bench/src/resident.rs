@@ -55,7 +55,7 @@ pub(crate) fn peak(samples: &[(f64, u64)]) -> u64 {
 }
 
 /// `VmRSS`; none once the process is gone.
-fn resident_bytes(process: u32) -> Option<u64> {
+pub(crate) fn resident_bytes(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)

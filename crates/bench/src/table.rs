@@ -1,6 +1,6 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
-use crate::{crash, echo, limit, stall};
+use crate::{crash, disk, echo, limit, stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -19,6 +19,14 @@ pub(crate) static TABLE: &[Row] = &[
         about: "kill -9 at random moments under concurrent writes; every acknowledged write is looked up",
         usage: &["[--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N]"],
         run: crash::run,
+    },
+    Row {
+        name: "disk",
+        about: "what the disk gives past every cache: random reads, syncs, both ways in sequence",
+        usage: &[
+            "[--dbpath DIR] [--megabytes N] [--seconds N] [--threads N] [--html FILE] [--json FILE]",
+        ],
+        run: disk::run,
     },
     Row {
         name: "echo",
@@ -44,6 +52,17 @@ pub(crate) static TABLE: &[Row] = &[
             "[--html FILE] [--json FILE]",
         ],
         run: stall::run,
+    },
+    Row {
+        name: "working-set",
+        about: "uniform reads while the data outgrows the memory, on disks of several speeds",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--memory-megabytes N] [--sizes 92,138,182,230] [--threads N]",
+            "[--disks fast,5000,600,150] [--fs ext3|ext4|xfs] [--seconds N] [--warm-seconds N]",
+            "[--server-option=--NAME=VALUE]... [--limits no] [--uri NAME=mongodb://HOST:PORT]",
+            "[--html FILE] [--json FILE]",
+        ],
+        run: working_set::run,
     },
 ];
 

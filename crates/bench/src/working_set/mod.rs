@@ -1,0 +1,240 @@
+//! `nagi bench working-set`: throughput while the data grows beyond what memory holds.
+//!
+//! The experiment of 2018: YCSB's documents, uniform reads by `_id` from 16 connections, at sizes that
+//! are 92, 138, 182 and 230 % of the cache MongoDB 3.4 would have on a machine with this much memory
+//! (34.6 % of it), on three disks. As root the server runs inside a memory cgroup on a loop-mounted
+//! file system whose device is throttled; otherwise, or with `--uri`, on what there is.
+//!
+//! One server for the whole run: it is filled up to the next size, warmed on the fast disk until the
+//! rate no longer grows, then measured on each disk.
+mod limits;
+mod requests;
+mod results;
+
+use crate::args::{Args, Outcome, Problem, failed};
+use crate::client::address;
+use crate::load::{self, Measured};
+use crate::process::{Scratch, Server};
+use crate::progress::Progress;
+use crate::report;
+use limits::Limits;
+use requests::{Reads, fill};
+use results::Cell;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Effective cache of MongoDB 3.4 in parts of a thousand of the memory: 2,644 of 7,634 MB.
+const MONGODB_CACHE_PERMILLE: u64 = 346;
+/// What a document took there: 2.43 GB for two million.
+const DOCUMENT_BYTES: u64 = 1215;
+/// Share of its memory that a server with its own cache and direct I/O may use, in percent.
+const BUDGET_PERCENT: u64 = 75;
+const SIZES: &str = "92,138,182,230";
+const DISKS: &str = "fast,5000,600,150";
+/// The rate has settled when a window of this length is no more than 3 % above the one before.
+const WINDOW: Duration = Duration::from_secs(3);
+const SETTLED: f64 = 1.03;
+
+/// What is measured.
+struct Plan {
+    memory_bytes: u64,
+    sizes: Vec<u64>,
+    disks: Vec<String>,
+    threads: usize,
+    time: Duration,
+    warm_max: Duration,
+}
+
+impl Plan {
+    fn parse(args: &Args) -> Outcome<Plan> {
+        let megabytes: u64 = args.number("memory-megabytes", 1024)?;
+        let seconds: f64 = args.number("seconds", 20.0)?;
+        let warm: u64 = args.number("warm-seconds", 120)?;
+        let threads: usize = args.number("threads", 16)?;
+        if !(128..=1 << 20).contains(&megabytes)
+            || !(0.1..=3600.0).contains(&seconds)
+            || !(1..=1024).contains(&threads)
+            || warm > 36_000
+        {
+            return Err(Problem::Usage("a number is out of range\n".to_owned()));
+        }
+        let mut sizes = Vec::new();
+        for text in args.text("sizes").unwrap_or(SIZES).split(',') {
+            let size = text.parse().ok().filter(|n| (1..=10_000).contains(n));
+            sizes.push(size.ok_or_else(|| Problem::Usage(format!("`{text}` is no size\n")))?);
+        }
+        if !sizes.is_sorted() {
+            return Err(Problem::Usage("the sizes must ascend: the data only grows\n".to_owned()));
+        }
+        let disks: Vec<_> =
+            args.text("disks").unwrap_or(DISKS).split(',').map(str::to_owned).collect();
+        if let Some(wrong) = disks.iter().find(|disk| !DISKS.split(',').any(|d| d == *disk)) {
+            return Err(Problem::Usage(format!("`{wrong}` is none of the disks {DISKS}\n")));
+        }
+        Ok(Plan {
+            memory_bytes: megabytes << 20,
+            sizes,
+            disks,
+            threads,
+            time: Duration::from_secs_f64(seconds),
+            warm_max: Duration::from_secs(warm),
+        })
+    }
+
+    fn documents(&self, size: u64) -> u64 {
+        let cache = self.memory_bytes / 1000 * MONGODB_CACHE_PERMILLE;
+        cache * size / 100 / DOCUMENT_BYTES
+    }
+}
+
+/// The server that is measured.
+struct Target {
+    name: String,
+    address: String,
+    /// Cut off from memory and disk by us.
+    limits: Option<Limits>,
+    /// Started by us without limits.
+    server: Option<Server>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut plan = Plan::parse(args)?;
+    let scratch = Scratch::new(args)?;
+    let mut target = target(args, &plan, &scratch)?;
+    if target.limits.is_none() {
+        plan.disks = vec!["as it is".to_owned()];
+    }
+    report::say(&format!(
+        "working-set: {}, {} MiB of memory, {} connections, MongoDB 3.4 would cache {} MiB\n",
+        target.name,
+        plan.memory_bytes >> 20,
+        plan.threads,
+        (plan.memory_bytes >> 20) * MONGODB_CACHE_PERMILLE / 1000,
+    ));
+    let mut cells = Vec::new();
+    let mut have = 0;
+    for size in &plan.sizes {
+        let documents = plan.documents(*size);
+        target.throttle("fast")?;
+        fill(&target.address, have..documents)?;
+        have = documents;
+        warm(&target, documents, &plan)?;
+        for disk in &plan.disks {
+            target.throttle(disk)?;
+            // What the faster disk left under way is no part of this one's figures.
+            measure(&target, documents, plan.threads, plan.time.min(Duration::from_secs(3)))?;
+            let measured = measure(&target, documents, plan.threads, plan.time)?;
+            let resident = target.resident_bytes();
+            let cell = Cell { documents, size: *size, disk: disk.clone(), measured, resident };
+            report::say(&cell.line());
+            cells.push(cell);
+        }
+    }
+    let rows = results::table(&cells);
+    report::say(&report::columns(&rows));
+    if let Some(path) = args.text("html") {
+        results::page(&cells, &target.name, plan.memory_bytes).write(path)?;
+    }
+    if let Some(path) = args.text("json") {
+        fs::write(path, results::json(&cells, &target.name)).map_err(failed(path))?;
+    }
+    target.end()
+}
+
+fn target(args: &Args, plan: &Plan, scratch: &Scratch) -> Outcome<Target> {
+    if let Some(uri) = args.text("uri") {
+        let (name, uri) = uri.split_once('=').unwrap_or(("peer", uri));
+        let address = address(uri)?;
+        return Ok(Target { name: name.to_owned(), address, limits: None, server: None });
+    }
+    let program = args.nagi()?;
+    let name = "nagi".to_owned();
+    let budget = plan.memory_bytes / 100 * BUDGET_PERCENT;
+    let gigabytes = format!("{:.4}", budget as f64 / f64::from(1 << 30));
+    let mut more = vec!["--wiredTigerCacheSizeGB", gigabytes.as_str()];
+    // Further options of the server, to compare them.
+    more.extend(args.all("server-option"));
+    if limits::possible() && args.text("limits") != Some("no") {
+        let largest = plan.sizes.last().map_or(0, |size| plan.documents(*size)) * DOCUMENT_BYTES;
+        let file_system = args.text("fs").unwrap_or("ext4");
+        let limits = Limits::start(
+            &program,
+            &scratch.path,
+            file_system,
+            largest * 4 + (2 << 30),
+            plan.memory_bytes,
+            &more,
+        )?;
+        let address = limits.address().to_owned();
+        return Ok(Target { name, address, limits: Some(limits), server: None });
+    }
+    report::say(
+        "working-set: not root (or --limits no): no memory limit, the disk as it is; the page cache may help\n",
+    );
+    let server = Server::nagi_with(&program, &scratch.path.join("nagi"), &more)?;
+    Ok(Target { name, address: server.address.clone(), limits: None, server: Some(server) })
+}
+
+impl Target {
+    fn throttle(&self, disk: &str) -> Outcome {
+        self.limits.as_ref().map_or(Ok(()), |limits| limits.throttle(disk))
+    }
+
+    fn resident_bytes(&self) -> Option<u64> {
+        let server = self.server.as_ref().map(Server::id);
+        crate::resident::resident_bytes(self.limits.as_ref().map(Limits::id).or(server)?)
+    }
+
+    fn end(&mut self) -> Outcome {
+        self.limits.take().map_or(Ok(()), Limits::end)
+    }
+}
+
+fn measure(target: &Target, documents: u64, threads: usize, time: Duration) -> Outcome<Measured> {
+    let senders = (0..threads).map(|n| Reads::sender(n as u64, documents)).collect();
+    load::run(&target.address, senders, time, &|| None)
+}
+
+/// Reads until the rate no longer grows.
+fn warm(target: &Target, documents: u64, plan: &Plan) -> Outcome {
+    let (begin, mut last) = (Instant::now(), 0.0);
+    let mut progress = Progress::new("warming", plan.warm_max.as_secs());
+    while begin.elapsed() < plan.warm_max {
+        let rate = measure(target, documents, plan.threads, WINDOW)?.ops_per_second();
+        // Each document should have been asked for about twice, or the rate may only seem settled.
+        let asked = rate * begin.elapsed().as_secs_f64();
+        if rate < last * SETTLED && asked > documents as f64 * 2.0 {
+            break;
+        }
+        last = rate;
+        progress.at(begin.elapsed().as_secs());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(args: &[&str]) -> Outcome<Plan> {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        Plan::parse(&Args::parse(&args)?)
+    }
+
+    #[test]
+    fn sizes_follow_from_the_memory() {
+        let plan = plan(&["--memory-megabytes", "7634"]).unwrap();
+        let two_million = plan.documents(92) as f64;
+        assert!((two_million / 2.1e6 - 1.0).abs() < 0.02, "{two_million}");
+        assert_eq!(plan.disks, ["fast", "5000", "600", "150"]);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for wrong in
+            [["--sizes", "92,x"], ["--sizes", "138,92"], ["--disks", "7"], ["--threads", "0"]]
+        {
+            assert!(plan(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! YCSB's documents and reads: `_id` is "user" and nineteen digits, ten fields of a hundred characters.
+use crate::args::{Outcome, Problem, failed};
+use crate::client::{Connection, complaint, frame};
+use crate::load::Requests;
+use crate::progress::Progress;
+use crate::random::Random;
+use nagi_bson::{DocBuf, Value, doc};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+const DATABASE: &str = "nagi_working_set";
+const COLLECTION: &str = "usertable";
+const FIELDS: usize = 10;
+const FIELD_BYTES: usize = 100;
+const BATCH: u64 = 200;
+const WRITERS: usize = 4;
+const DIGITS: usize = 19;
+const ID_BYTES: usize = 4 + DIGITS;
+
+/// Digits of the document's number, scattered as YCSB's hash does: neighbours in the collection are not
+/// neighbours in the index.
+fn id(number: u64) -> [u8; ID_BYTES] {
+    let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1;
+    let mut id = *b"user0000000000000000000";
+    for digit in id[4..].iter_mut().rev() {
+        *digit = b'0' + (hash % 10) as u8;
+        hash /= 10;
+    }
+    id
+}
+
+fn text(id: &[u8]) -> &str {
+    std::str::from_utf8(id).unwrap_or_default()
+}
+
+fn document(number: u64) -> DocBuf {
+    let mut random = Random::new(number ^ 0x5EED);
+    let mut value = String::with_capacity(FIELD_BYTES);
+    DocBuf::build(|w| {
+        w.put("_id", text(&id(number)));
+        for field in 0..FIELDS {
+            value.clear();
+            value.extend((0..FIELD_BYTES).map(|_| char::from(b' ' + random.below(95) as u8)));
+            w.put(&format!("field{field}"), value.as_str());
+        }
+    })
+}
+
+/// Adds the documents of these numbers; the collection is emptied first if they begin at zero.
+pub(super) fn fill(address: &str, numbers: Range<u64>) -> Outcome {
+    if numbers.start == 0 {
+        let drop = doc! { "dropDatabase": 1, "$db": DATABASE };
+        Connection::open(address)?.expect(drop.as_doc())?;
+    }
+    let next = AtomicU64::new(numbers.start);
+    let write = || -> Outcome {
+        let mut connection = Connection::open(address)?;
+        let mut progress = Progress::new("filling", numbers.end - numbers.start);
+        loop {
+            let start = next.fetch_add(BATCH, Ordering::Relaxed);
+            if start >= numbers.end {
+                return Ok(());
+            }
+            let body = DocBuf::build(|w| {
+                w.put("insert", COLLECTION);
+                w.array("documents", |list| {
+                    for number in start..(start + BATCH).min(numbers.end) {
+                        list.push(Value::Doc(document(number).as_doc()));
+                    }
+                });
+                w.put("$db", DATABASE);
+            });
+            let reply = connection.command(body.as_doc()).map_err(failed("inserting"))?;
+            if let Some(text) = complaint(reply.as_doc()) {
+                return Err(Problem::Failed(format!("inserting: {text}")));
+            }
+            progress.at(start - numbers.start);
+        }
+    };
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS).map(|_| scope.spawn(write)).collect();
+        writers.into_iter().try_for_each(|writer| {
+            writer.join().map_err(|_| Problem::Failed("a writer panicked".to_owned()))?
+        })
+    })
+}
+
+/// Reads of one connection, each of a document chosen from all alike.
+pub(super) struct Reads {
+    frame: Vec<u8>,
+    id_at: usize,
+    random: Random,
+    documents: u64,
+}
+
+impl Reads {
+    pub(super) fn sender(number: u64, documents: u64) -> Box<dyn Requests> {
+        static RUNS: AtomicU64 = AtomicU64::new(1);
+        // Another sequence in each run: the last one's documents are no better than others.
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mark = id(0);
+        let body = doc! {
+            "find": COLLECTION, "filter": { "_id": (text(&mark)) }, "limit": 1, "singleBatch": true,
+            "$db": DATABASE
+        };
+        let frame = frame(body.as_doc());
+        let id_at = frame.windows(ID_BYTES).position(|bytes| bytes == mark).unwrap_or(0);
+        Box::new(Reads { frame, id_at, random: Random::new(number * 7919 + run), documents })
+    }
+}
+
+impl Requests for Reads {
+    fn next(&mut self) -> &[u8] {
+        let id = id(self.random.below(self.documents));
+        self.frame[self.id_at..self.id_at + ID_BYTES].copy_from_slice(&id);
+        &self.frame
+    }
+
+    fn good(&self, reply: &[u8]) -> bool {
+        // An empty batch is far shorter.
+        reply.len() > FIELDS * FIELD_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_differ_and_are_patched_into_the_frame() {
+        let ids: HashSet<_> = (0..10_000).map(id).collect();
+        assert_eq!(ids.len(), 10_000);
+        let mut reads = Reads::sender(1, 5);
+        let frame = reads.next().to_vec();
+        assert!((0..5).any(|n| frame.windows(ID_BYTES).any(|bytes| bytes == id(n))));
+        assert!(document(3).as_doc().as_bytes().len() > 1100);
+    }
+}
