@@ -12,8 +12,8 @@ use std::{
 };
 
 use nagi_kv::{
-    CommitStamp, Compressor, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space,
-    Txn, TxnOptions,
+    CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Limits, Next, RangeSize, Read,
+    Result, Snapshot, Space, Txn, TxnOptions, Watch,
     group::{Group, Part, Waiter},
     journal::{self, Journal, Log},
     marker,
@@ -26,9 +26,10 @@ use crate::{
     Options,
     commit::Committer,
     db::{Batch, Db, RocksCursor, SnapshotHandle, System},
+    layout,
     load::Piece,
     reclaim::{self, Reclaim},
-    room, stats,
+    rewrite, room, stats,
 };
 
 /// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
@@ -88,7 +89,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         group: Group::default(),
         commit: Mutex::default(),
         journal: Arc::new(Journal::new(newest)),
-        reclaim: Arc::new(Reclaim::default()),
+        reclaim: Arc::new(Reclaim::load(&files)),
         // A new log file takes the size of a memtable at once.
         room: Room::new(&files, options.write_buffer() * 5 / 4, options.reserve_bytes),
         batches: Mutex::default(),
@@ -200,7 +201,8 @@ impl Core {
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         let mut last = Vec::new();
         let mut cursor = self.cursor(None, space, (start, end));
-        if !cursor.seek_back(end)? {
+        let any = cursor.seek_back(end)?;
+        if !any && (space == Space::Spill || end.is_empty()) {
             return Ok(());
         }
         if end.is_empty() {
@@ -209,21 +211,29 @@ impl Core {
         }
         drop(cursor);
         let end = if end.is_empty() { last.as_slice() } else { end };
+        if any {
+            self.hide_range(space, start, end)?;
+        }
+        // Also if nothing is to be seen: the run that has hidden it may have ended before this.
+        self.db.delete_files(space, start, end)?;
+        // What little is left goes with ordinary compaction; a drop must stay cheap.
+        if self.db.approximate_size(space, start, end)? >= RECLAIM_BYTES_MIN {
+            self.reclaim.push_noted(space, start, end)?;
+        }
+        Ok(())
+    }
+
+    fn hide_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         let mut committer = self.commit.lock();
         if space == Space::Counters {
             committer.forget_all();
         }
         self.db.delete_range(space, start, end)?;
         drop(committer);
-        if space != Space::Spill {
-            self.sync_log()?;
+        match space {
+            Space::Spill => Ok(()),
+            _ => self.sync_log(),
         }
-        self.db.delete_files(space, start, end)?;
-        // What little is left goes with ordinary compaction; a drop must stay cheap.
-        if self.db.approximate_size(space, start, end)? >= RECLAIM_BYTES_MIN {
-            self.reclaim.push(space, start, end);
-        }
-        Ok(())
     }
 }
 
@@ -443,6 +453,25 @@ impl Engine for Rocks {
 
     fn compressor(&self, space: Space) -> Compressor {
         self.core.compressors[space as usize]
+    }
+
+    fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+        rewrite::compact(&self.core.db, &range, watch)
+    }
+
+    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
+        let db = &self.core.db;
+        let files = db.live_files();
+        let size = |range: &KeyRange<'_>| {
+            let file_bytes = db.approximate_file_size(range.space, range.start, range.end)?;
+            let bytes = self.approximate_size(range.space, range.start, range.end)?;
+            Ok(layout::size(&files, range, file_bytes, bytes))
+        };
+        ranges.iter().map(size).collect()
+    }
+
+    fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
+        rewrite::verify(&self.core.db, watch)
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

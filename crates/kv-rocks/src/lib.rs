@@ -10,6 +10,7 @@
 //!   nagi_kv::journal: a thread, each commit interval -------+--> fsync --> waiters of `Synced`
 //!   reclaim.rs: a thread that rewrites dropped ranges, so that their space comes back,
 //!      and decides what goes to the cache unasked
+//!   layout.rs, rewrite.rs: what a range takes on disk, and rewriting it while somebody watches
 //!   load.rs: bulk loads as table files, past log and memtables
 //!   room/: what the machine lets the engine have
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types
@@ -22,9 +23,11 @@
 mod commit;
 mod db;
 mod engine;
+mod layout;
 mod load;
 mod options;
 mod reclaim;
+mod rewrite;
 mod room;
 mod stats;
 

@@ -8,6 +8,8 @@
 //! does, compaction puts what it writes into the cache, so that reads never find it cold.
 
 use std::{
+    fs,
+    path::{Path, PathBuf},
     sync::{Arc, Weak},
     thread::JoinHandle,
     time::Duration,
@@ -22,34 +24,81 @@ const LOOK_EACH: Duration = Duration::from_secs(5);
 
 const QUEUE_ENTRIES_MAX: usize = 1024;
 
+/// Ranges that are still to be rewritten, one a line: number of the space, start and end in
+/// hexadecimal. Written anew with each change.
+const NOTES: &str = "nagi.reclaim";
+
+type Range = (Space, Vec<u8>, Vec<u8>);
+
 #[derive(Default)]
 struct State {
-    ranges: Vec<(Space, Vec<u8>, Vec<u8>)>,
+    ranges: Vec<Range>,
     stopped: bool,
 }
 
+impl State {
+    fn write(&self, path: &Path) -> Result<()> {
+        let mut text = String::new();
+        for (space, start, end) in self.ranges.iter().filter(|range| range.0 != Space::Spill) {
+            text.push_str(&format!("{} {} {}\n", *space as u8, hex(start), hex(end)));
+        }
+        let temporary = path.with_extension("tmp");
+        fs::write(&temporary, text)?;
+        fs::File::open(&temporary)?.sync_all()?;
+        Ok(fs::rename(&temporary, path)?)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read_range(line: &str) -> Option<Range> {
+    let bytes = |text: &str| -> Option<Vec<u8>> {
+        let pairs = text.as_bytes().chunks(2);
+        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        pairs.map(byte).collect()
+    };
+    let mut words = line.split_ascii_whitespace();
+    let space = Space::by_number(words.next()?.parse().ok()?)?;
+    Some((space, bytes(words.next()?)?, bytes(words.next()?)?))
+}
+
 /// Ranges to rewrite.
-#[derive(Default)]
 pub(crate) struct Reclaim {
     state: Mutex<State>,
+    notes: PathBuf,
     wake: Condvar,
 }
 
 impl Reclaim {
-    /// Queues a range. Neighbours are joined; when far too many wait, the newest is left to
-    /// ordinary compaction.
-    pub(crate) fn push(&self, space: Space, start: &[u8], end: &[u8]) {
+    /// Begins with what an earlier run has noted and not done. A line that makes no sense is left
+    /// out: ordinary compaction comes to that range in its own time.
+    pub(crate) fn load(files: &Path) -> Reclaim {
+        let notes = files.join(NOTES);
+        let text = fs::read_to_string(&notes).unwrap_or_default();
+        let ranges: Vec<_> = text.lines().take(QUEUE_ENTRIES_MAX).filter_map(read_range).collect();
+        if !ranges.is_empty() {
+            log::info!(target: "STORAGE", id = 7_702_010, ranges = ranges.len();
+                "Going on with giving back the space of what was dropped");
+        }
+        let state = State { ranges, ..State::default() };
+        Reclaim { state: Mutex::new(state), wake: Condvar::default(), notes }
+    }
+
+    /// Queues a range and notes it, so that the next run does what this one does not come to. When
+    /// far too many wait, the newest is left to ordinary compaction.
+    pub(crate) fn push_noted(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         let mut state = self.state.lock();
-        let waiting = state.ranges.len();
-        let neighbour = state.ranges.iter_mut().find(|(s, _, e)| *s == space && e == start);
-        match neighbour {
-            Some((_, _, last)) => *last = end.to_vec(),
-            None if waiting < QUEUE_ENTRIES_MAX => {
-                state.ranges.push((space, start.to_vec(), end.to_vec()));
+        let range = (space, start.to_vec(), end.to_vec());
+        if state.ranges.len() < QUEUE_ENTRIES_MAX && !state.ranges.contains(&range) {
+            state.ranges.push(range);
+            if space != Space::Spill {
+                state.write(&self.notes)?;
             }
-            None => {}
         }
         self.wake.notify_one();
+        Ok(())
     }
 
     pub(crate) fn stop(&self) {
@@ -59,6 +108,23 @@ impl Reclaim {
 
     pub(crate) fn waiting_count(&self) -> usize {
         self.state.lock().ranges.len()
+    }
+
+    /// Rewrites the first range of the queue, and forgets it if that was not cut short.
+    fn rewrite(&self, db: &Db, (space, start, end): &Range) {
+        let interrupted_before = db.interrupt_count();
+        db.compact(*space, start, end);
+        let mut state = self.state.lock();
+        if state.stopped || db.interrupt_count() != interrupted_before {
+            return; // perhaps not done
+        }
+        state.ranges.remove(0);
+        if *space != Space::Spill
+            && let Err(error) = state.write(&self.notes)
+        {
+            log::warn!(target: "STORAGE", id = 7_702_011, error:% = error;
+                "What was reclaimed cannot be noted; the next start does it again");
+        }
     }
 
     fn run(&self, db: &Weak<Db>, cache_bytes: u64) {
@@ -71,11 +137,11 @@ impl Reclaim {
             if state.stopped {
                 return;
             }
-            let range = if state.ranges.is_empty() { None } else { Some(state.ranges.remove(0)) };
+            let range = state.ranges.first().cloned();
             drop(state);
             let Some(db) = db.upgrade() else { return };
             match range {
-                Some((space, start, end)) => db.compact(space, &start, &end),
+                Some(range) => self.rewrite(&db, &range),
                 None => warm = keep_warm(&db, cache_bytes, warm),
             }
         }

@@ -12,7 +12,8 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    CommitStamp, Compressor, Durability, Limits, Next, Result, Savepoint, Space, TxnOptions,
+    CommitStamp, Compressor, Durability, KeyRange, Limits, Next, RangeSize, Result, Savepoint,
+    Space, TxnOptions, Watch,
 };
 
 /// A store of ordered bytes. Shared by all threads; every method may be called at any time.
@@ -64,6 +65,36 @@ pub trait Engine: Send + Sync {
     /// How the engine compresses the blocks of this space; none if it does not.
     fn compressor(&self, _space: Space) -> Compressor {
         Compressor::None
+    }
+
+    /// As `compact`, in pieces that take seconds: `watch` is told bytes done and bytes in all, several
+    /// times a second, and ends the work within a fraction of a second by saying false. What was
+    /// rewritten stays so. False if it was ended.
+    fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+        let bytes = self.approximate_size(range.space, range.start, range.end)?;
+        if !watch(0, bytes) {
+            return Ok(false);
+        }
+        self.compact(range.space, range.start, range.end)?;
+        watch(bytes, bytes);
+        Ok(true)
+    }
+
+    /// What many ranges take, in their order: one look at the files for all of them. Estimates.
+    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
+        let size = |range: &KeyRange<'_>| {
+            let bytes = self.approximate_size(range.space, range.start, range.end)?;
+            Ok(RangeSize { bytes, ..RangeSize::default() })
+        };
+        ranges.iter().map(size).collect()
+    }
+
+    /// Reads every byte that is on disk against its checksum, past all caches; what does not agree,
+    /// with file and place. `watch` is asked several times a second and ends the wait for the answer
+    /// by saying false: none then. An engine without files has nothing to check.
+    fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
+        watch(0, 0);
+        Ok(Some(Vec::new()))
     }
 
     /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.

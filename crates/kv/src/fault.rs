@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    CommitStamp, Compressor, Cursor, Durability, Engine, Error, Limits, Next, Read, Result,
-    Savepoint, Snapshot, Space, Txn, TxnOptions,
+    CommitStamp, Compressor, Cursor, Durability, Engine, Error, KeyRange, Limits, Next, RangeSize,
+    Read, Result, Savepoint, Snapshot, Space, Txn, TxnOptions, Watch,
 };
 
 /// Where an error may come from.
@@ -282,6 +282,19 @@ impl Engine for Faulty {
 
     fn compressor(&self, space: Space) -> Compressor {
         self.inner.compressor(space)
+    }
+
+    fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.compact_watched(range, watch)
+    }
+
+    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
+        self.inner.range_sizes(ranges)
+    }
+
+    fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
+        self.inner.verify(watch)
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

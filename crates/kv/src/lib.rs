@@ -39,4 +39,7 @@ pub use contract::{Cursor, Engine, Read, Snapshot, Txn};
 pub use error::{Error, Result};
 pub use fault::{Faults, Faulty, Point};
 pub use memory::Memory;
-pub use types::{CommitStamp, Durability, Limits, Next, Savepoint, Space, TxnOptions, log_key};
+pub use types::{
+    CommitStamp, Durability, KeyRange, Limits, Next, RangeSize, Savepoint, Space, TxnOptions,
+    Watch, log_key,
+};

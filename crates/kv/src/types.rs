@@ -191,3 +191,27 @@ pub fn log_key(stamp: u64, position: u32) -> [u8; 12] {
 /// The source of `Engine::load`: fills key and value (both must be cleared first) and says whether
 /// there was an entry.
 pub type Next<'a> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> crate::Result<bool> + 'a;
+
+/// Keys of one space in `[start, end)`.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRange<'k> {
+    pub space: Space,
+    pub start: &'k [u8],
+    pub end: &'k [u8],
+    /// How many keys there are, if the caller knows: makes estimates of waste better.
+    pub live_count: Option<u64>,
+}
+
+/// What a range of keys takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RangeSize {
+    /// Bytes on disk and in what is about to be written there.
+    pub bytes: u64,
+    /// Of `bytes`, those of removed and replaced values: what a rewrite would give back, about.
+    pub reclaimable_bytes: u64,
+    /// Files that hold part of it. A file may hold parts of several ranges.
+    pub file_count: u64,
+}
+
+/// Told how many of how many bytes are done; says whether to go on.
+pub type Watch<'w> = dyn FnMut(u64, u64) -> bool + 'w;

@@ -13,7 +13,7 @@ use std::{
     sync::{
         Arc,
         atomic::{
-            AtomicBool, AtomicPtr,
+            AtomicBool, AtomicPtr, AtomicU64,
             Ordering::{Acquire, Release},
         },
     },
@@ -69,6 +69,8 @@ pub(crate) struct Db {
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
     setup: Setup,
+    /// How often running compactions were ended before they were done.
+    pub(super) interrupt_count: AtomicU64,
 }
 
 // SAFETY: RocksDB synchronises its database and column family handles; option objects are only read
@@ -133,6 +135,7 @@ impl Db {
                 reads,
                 writes,
                 setup,
+                interrupt_count: AtomicU64::new(0),
             })
         }
     }
@@ -386,10 +389,29 @@ impl Db {
         }
     }
 
+    /// Bytes of a range, in files and memtables.
     pub(crate) fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
+        let memtable = ffi::rocksdb_size_approximation_flags_include_memtable;
+        self.size_by(
+            ffi::rocksdb_size_approximation_flags_include_files | memtable,
+            space,
+            start,
+            end,
+        )
+    }
+
+    /// Bytes of a range in table files.
+    pub(crate) fn approximate_file_size(
+        &self,
+        space: Space,
+        start: &[u8],
+        end: &[u8],
+    ) -> Result<u64> {
+        self.size_by(ffi::rocksdb_size_approximation_flags_include_files, space, start, end)
+    }
+
+    fn size_by(&self, flags: u32, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
         let mut size = 0;
-        let flags = ffi::rocksdb_size_approximation_flags_include_files
-            | ffi::rocksdb_size_approximation_flags_include_memtable;
         // SAFETY: one range, one size.
         checked(|error| unsafe {
             ffi::rocksdb_approximate_sizes_cf_with_flags(

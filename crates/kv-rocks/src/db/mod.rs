@@ -1,16 +1,19 @@
 //! RocksDB behind safe types.
 //!
 //! `setup/ffi.rs` turns `Options` into RocksDB's; `ffi.rs` is the database and write batches;
+//! `files/ffi.rs` lists and rewrites table files;
 //! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database;
 //! `native/ffi.rs` is what the C++ files of this crate add.
 
 mod cursor;
 mod ffi;
+mod files;
 mod native;
 mod setup;
 mod table;
 
 pub(crate) use cursor::RocksCursor;
 pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker, Warm};
+pub(crate) use files::LiveFile;
 pub(crate) use setup::System;
 pub(crate) use table::TableFile;

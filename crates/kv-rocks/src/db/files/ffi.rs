@@ -1,0 +1,118 @@
+//! What table files there are, rewriting a part of them, and checking all of them.
+#![expect(unsafe_code)]
+
+use std::{ffi::CStr, sync::atomic::Ordering};
+
+use librocksdb_sys as ffi;
+use nagi_kv::{Error, Result, Space};
+
+use super::super::ffi::{Db, bytes, checked};
+
+/// A table file that is part of the database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LiveFile {
+    pub(crate) space: Space,
+    /// The deepest level is the oldest data.
+    pub(crate) level: i32,
+    pub(crate) byte_count: u64,
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+    /// Puts and deletions.
+    pub(crate) entry_count: u64,
+    pub(crate) deletion_count: u64,
+}
+
+/// Removed keys may hide in the deepest level itself: files that this call has not written are
+/// rewritten there too (`BottommostLevelCompaction::kForceOptimized`).
+const REWRITE_DEEPEST: u8 = 3;
+
+impl Db {
+    /// Every table file. Costs microseconds a file, and RocksDB's lock meanwhile.
+    pub(crate) fn live_files(&self) -> Vec<LiveFile> {
+        // SAFETY: the list is freed after the copies; strings live as long as the list.
+        unsafe {
+            let list = ffi::rocksdb_livefiles(self.raw);
+            let count = ffi::rocksdb_livefiles_count(list);
+            let files = (0..count).filter_map(|index| {
+                let family = CStr::from_ptr(ffi::rocksdb_livefiles_column_family_name(list, index));
+                let family = family.to_bytes();
+                let space = Space::ALL.into_iter().find(|s| s.name().as_bytes() == family)?;
+                let mut length = 0;
+                let smallest = ffi::rocksdb_livefiles_smallestkey(list, index, &raw mut length);
+                let smallest = std::slice::from_raw_parts(smallest.cast::<u8>(), length).to_vec();
+                let largest = ffi::rocksdb_livefiles_largestkey(list, index, &raw mut length);
+                let largest = std::slice::from_raw_parts(largest.cast::<u8>(), length).to_vec();
+                Some(LiveFile {
+                    space,
+                    level: ffi::rocksdb_livefiles_level(list, index),
+                    byte_count: ffi::rocksdb_livefiles_size(list, index) as u64,
+                    smallest,
+                    largest,
+                    entry_count: ffi::rocksdb_livefiles_entries(list, index),
+                    deletion_count: ffi::rocksdb_livefiles_deletions(list, index),
+                })
+            });
+            let files = files.collect();
+            ffi::rocksdb_livefiles_destroy(list);
+            files
+        }
+    }
+
+    /// Rewrites the files that hold keys in `[start, last]`, the deepest ones too.
+    pub(crate) fn rewrite(&self, space: Space, start: &[u8], last: &[u8]) {
+        // SAFETY: keys and options live through the call.
+        unsafe {
+            let options = ffi::rocksdb_compactoptions_create();
+            ffi::rocksdb_compactoptions_set_exclusive_manual_compaction(options, 0);
+            ffi::rocksdb_compactoptions_set_bottommost_level_compaction(options, REWRITE_DEEPEST);
+            ffi::rocksdb_compact_range_cf_opt(
+                self.raw,
+                self.family(space),
+                options,
+                bytes(start),
+                start.len(),
+                bytes(last),
+                last.len(),
+            );
+            ffi::rocksdb_compactoptions_destroy(options);
+        }
+    }
+
+    /// Ends every `compact` and `rewrite` that runs; the next ones run again after `allow`.
+    pub(crate) fn interrupt_compacting(&self) {
+        self.interrupt_count.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the database is open; calls are counted, so that each needs its `allow`.
+        unsafe { ffi::rocksdb_disable_manual_compaction(self.raw) }
+    }
+
+    /// Changes whenever compactions were ended: who compacted meanwhile may not be done.
+    pub(crate) fn interrupt_count(&self) -> u64 {
+        self.interrupt_count.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn allow_compacting(&self) {
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_enable_manual_compaction(self.raw) }
+    }
+
+    /// Reads all table files past the cache; what is damaged, if anything is.
+    pub(crate) fn verify(&self) -> Result<Option<String>> {
+        // SAFETY: the options are freed after the call.
+        let result = unsafe {
+            let reads = ffi::rocksdb_readoptions_create();
+            ffi::rocksdb_readoptions_set_verify_checksums(reads, 1);
+            ffi::rocksdb_readoptions_set_fill_cache(reads, 0);
+            ffi::rocksdb_readoptions_set_readahead_size(reads, 2 << 20);
+            let result = checked(|error| {
+                ffi::rocksdb_verify_checksum_with_options(self.raw, reads, error);
+            });
+            ffi::rocksdb_readoptions_destroy(reads);
+            result
+        };
+        match result {
+            Ok(()) => Ok(None),
+            Err(Error::Corrupt(text)) => Ok(Some(text)),
+            Err(error) => Err(error),
+        }
+    }
+}

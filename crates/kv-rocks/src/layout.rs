@@ -1,0 +1,152 @@
+//! How ranges of keys lie in table files: what they take, what of it is waste, and in which pieces
+//! they are best rewritten. Pure arithmetic over a list of files.
+//!
+//! A file holds keys of many collections, so a range's share of a file that sticks out of it is an
+//! estimate: the engine's estimate for the range, less the files wholly within.
+//!
+//! Waste: of the entries in a range's files, `puts` are values. If `live` keys exist, the other puts
+//! were replaced or removed. Without that number each deletion stands for one put.
+
+use nagi_kv::{KeyRange, RangeSize};
+
+use crate::db::LiveFile;
+
+/// A piece is rewritten in a second or a few.
+const PIECE_BYTES: u64 = 64 << 20;
+
+/// A part of a range, to be rewritten at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    pub(crate) start: Vec<u8>,
+    /// The last key of it, or one just behind that no key equals.
+    pub(crate) last: Vec<u8>,
+    pub(crate) byte_count: u64,
+}
+
+fn overlaps(file: &LiveFile, range: &KeyRange<'_>) -> bool {
+    file.space == range.space
+        && file.largest.as_slice() >= range.start
+        && (range.end.is_empty() || file.smallest.as_slice() < range.end)
+}
+
+fn is_within(file: &LiveFile, range: &KeyRange<'_>) -> bool {
+    file.smallest.as_slice() >= range.start
+        && (range.end.is_empty() || file.largest.as_slice() < range.end)
+}
+
+/// What a range takes. `file_bytes` and `bytes`: the engine's estimates without and with what is not
+/// yet in files.
+pub(crate) fn size(
+    files: &[LiveFile],
+    range: &KeyRange<'_>,
+    file_bytes: u64,
+    bytes: u64,
+) -> RangeSize {
+    let overlapping = || files.iter().filter(|file| overlaps(file, range));
+    let whole: u64 =
+        overlapping().filter(|file| is_within(file, range)).map(|file| file.byte_count).sum();
+    let partial: u64 =
+        overlapping().filter(|file| !is_within(file, range)).map(|file| file.byte_count).sum();
+    let of_partial = file_bytes.saturating_sub(whole).min(partial) as f64 / partial.max(1) as f64;
+    let (mut puts, mut deletions) = (0.0, 0.0);
+    for file in overlapping() {
+        let share = if is_within(file, range) { 1.0 } else { of_partial };
+        deletions += share * file.deletion_count as f64;
+        puts += share * file.entry_count.saturating_sub(file.deletion_count) as f64;
+    }
+    let live = range.live_count.map_or(puts - deletions, |count| count as f64).max(0.0);
+    let waste = if puts > live { 1.0 - live / puts } else { 0.0 };
+    RangeSize {
+        bytes,
+        reclaimable_bytes: (file_bytes as f64 * waste) as u64,
+        file_count: overlapping().count() as u64,
+    }
+}
+
+/// Cuts a range where files of the deepest level begin, so that no two pieces rewrite one of them.
+pub(crate) fn pieces(files: &[LiveFile], range: &KeyRange<'_>) -> Vec<Piece> {
+    let mut files: Vec<_> = files.iter().filter(|file| overlaps(file, range)).collect();
+    files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    let deepest = files.iter().map(|file| file.level).max().unwrap_or(0);
+    let mut pieces = Vec::new();
+    let mut start = range.start.to_vec();
+    let mut byte_count = 0;
+    for file in &files {
+        let cuts = file.level == deepest && file.smallest.as_slice() > start.as_slice();
+        if cuts && byte_count >= PIECE_BYTES {
+            pieces.push(Piece { start, last: just_before(&file.smallest), byte_count });
+            start = file.smallest.clone();
+            byte_count = 0;
+        }
+        byte_count += file.byte_count;
+    }
+    // Also without any file: what is in memory may hold nothing but removals.
+    let last = match range.end {
+        [] => files.iter().map(|file| file.largest.clone()).max().unwrap_or_default(),
+        end => just_before(end),
+    };
+    pieces.push(Piece { start, last, byte_count });
+    pieces
+}
+
+/// A key less than `key` with hardly any between.
+fn just_before(key: &[u8]) -> Vec<u8> {
+    let mut before = key.to_vec();
+    match before.pop() {
+        Some(last @ 1..) => {
+            before.push(last - 1);
+            before.extend_from_slice(&[0xff; 16]);
+        }
+        _ => {}
+    }
+    before
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_kv::Space;
+
+    use super::*;
+
+    fn file(level: i32, smallest: u8, largest: u8, megabytes: u64, puts: u64) -> LiveFile {
+        LiveFile {
+            space: Space::Records,
+            level,
+            byte_count: megabytes << 20,
+            smallest: vec![smallest],
+            largest: vec![largest],
+            entry_count: puts,
+            deletion_count: 0,
+        }
+    }
+
+    fn range(start: &'static [u8], end: &'static [u8], live: Option<u64>) -> KeyRange<'static> {
+        KeyRange { space: Space::Records, start, end, live_count: live }
+    }
+
+    #[test]
+    fn waste_is_what_is_not_live() {
+        let mut files = [file(6, 1, 4, 60, 1000), file(6, 5, 9, 60, 1000)];
+        let all = range(&[1], &[10], Some(500));
+        assert_eq!(size(&files, &all, 120 << 20, 120 << 20).reclaimable_bytes, 90 << 20);
+        assert_eq!(size(&files, &range(&[1], &[5], Some(2000)), 60 << 20, 0).reclaimable_bytes, 0);
+        files[1].entry_count = 1500;
+        files[1].deletion_count = 500;
+        let unknown = size(&files, &range(&[1], &[10], None), 120 << 20, 0);
+        assert_eq!(unknown.reclaimable_bytes, 30 << 20);
+        assert_eq!(unknown.file_count, 2);
+        assert_eq!(size(&[], &all, 0, 77), RangeSize { bytes: 77, ..RangeSize::default() });
+    }
+
+    #[test]
+    fn pieces_cover_the_range_and_share_no_deep_file() {
+        let files: Vec<_> = (0..20).map(|n| file(6, n * 5, n * 5 + 4, 32, 1)).collect();
+        let cut = pieces(&files, &range(&[0], &[100], None));
+        assert_eq!(cut.len(), 10);
+        assert_eq!(cut[0].start, [0]);
+        assert!(cut[0].last.as_slice() > &[9][..] && cut[0].last.as_slice() < &[10][..]);
+        assert_eq!(cut[1].start, [10]);
+        assert_eq!(cut.iter().map(|piece| piece.byte_count).sum::<u64>(), 640 << 20);
+        assert_eq!(pieces(&[], &range(&[3], &[4], None)).len(), 1);
+    }
+}

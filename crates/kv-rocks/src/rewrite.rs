@@ -1,0 +1,91 @@
+//! Long work on table files that somebody watches: rewriting a range, checking everything.
+//!
+//! RocksDB's calls return when they are done. They run on a thread of their own while the caller's
+//! asks the watcher a few times a second; a compaction that is no longer wanted is told to end.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{RecvTimeoutError, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use nagi_kv::{Error, KeyRange, Result, Watch};
+
+use crate::{db::Db, layout};
+
+const LOOK_EACH: Duration = Duration::from_millis(50);
+
+/// Rewrites the range piece by piece; false if the watcher ended it.
+pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+    let pieces = layout::pieces(&db.live_files(), range);
+    let total = pieces.iter().map(|piece| piece.byte_count).sum();
+    let mut done = 0;
+    for piece in pieces {
+        if !watch(done, total) {
+            return Ok(false);
+        }
+        let finished = thread::scope(|scope| {
+            let (sender, receiver) = channel();
+            let work = || {
+                let sender = sender;
+                db.rewrite(range.space, &piece.start, &piece.last);
+                // The receiver waits for it.
+                let _ = sender.send(());
+            };
+            thread::Builder::new().name("compact".to_owned()).spawn_scoped(scope, work)?;
+            loop {
+                match receiver.recv_timeout(LOOK_EACH) {
+                    Err(RecvTimeoutError::Timeout) if watch(done, total) => {}
+                    Err(RecvTimeoutError::Timeout) => {
+                        db.interrupt_compacting();
+                        // Wait until it has ended: the pause must not outlive it.
+                        let _ = receiver.recv();
+                        db.allow_compacting();
+                        return Ok::<_, Error>(false);
+                    }
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(true),
+                }
+            }
+        })?;
+        if !finished {
+            return Ok(false);
+        }
+        done += piece.byte_count;
+    }
+    Ok(watch(done, total))
+}
+
+/// One check of all files at a time: it reads everything.
+static VERIFYING: AtomicBool = AtomicBool::new(false);
+
+/// Checks all files; none if the watcher would not wait. RocksDB cannot be told to end it: it goes
+/// on by itself then, and another one is refused until it is done.
+pub(crate) fn verify(db: &Arc<Db>, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
+    if VERIFYING.swap(true, Ordering::SeqCst) {
+        return Err(Error::other("another check of all table files is running"));
+    }
+    let (sender, receiver) = channel();
+    let own = Arc::clone(db);
+    let work = move || {
+        let result = own.verify();
+        VERIFYING.store(false, Ordering::SeqCst);
+        // Nobody may be waiting any more.
+        let _ = sender.send(result);
+    };
+    if let Err(error) = thread::Builder::new().name("verify".to_owned()).spawn(work) {
+        VERIFYING.store(false, Ordering::SeqCst);
+        return Err(error.into());
+    }
+    loop {
+        match receiver.recv_timeout(LOOK_EACH) {
+            Ok(result) => return Ok(Some(result?.into_iter().collect())),
+            Err(RecvTimeoutError::Timeout) if watch(0, 0) => {}
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::other("the check has died")),
+        }
+    }
+}
