@@ -196,6 +196,13 @@ pub(crate) struct Watch<'c> {
     deadline: Option<Instant>,
 }
 
+impl<'c> Watch<'c> {
+    /// Of work without a request.
+    pub(crate) fn new(op: &'c Op, deadline: Option<Instant>) -> Watch<'c> {
+        Watch { op, deadline }
+    }
+}
+
 impl nagi_query::Interrupt for Watch<'_> {
     fn check(&self) -> Result<()> {
         self.op.check()?;

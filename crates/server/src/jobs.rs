@@ -49,6 +49,7 @@ type Work = fn(&Arc<Server>) -> Duration;
 pub(crate) fn spawn(server: &Arc<Server>) {
     start(server, "clientcursormon", reap);
     start(server, "TTLMonitor", expire);
+    start(server, "autoCompact", crate::compaction::pass);
     if server.replica.is_some() {
         start(server, "transactionReaper", reap_transactions);
     }

@@ -20,6 +20,7 @@ mod batch;
 mod clock;
 mod command;
 mod commands;
+mod compaction;
 mod concern;
 mod connection;
 mod cursors;

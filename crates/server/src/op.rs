@@ -54,6 +54,7 @@ struct OpText {
     command: Vec<u8>,
     plan_summary: String,
     message: String,
+    progress: Option<(i64, i64)>,
     started: Instant,
     lsid: Option<[u8; 16]>,
     queued_since: Option<Instant>,
@@ -68,6 +69,8 @@ pub(crate) struct OpView {
     pub(crate) command: Option<DocBuf>,
     pub(crate) plan_summary: String,
     pub(crate) message: String,
+    /// How many of how many units of work are done.
+    pub(crate) progress: Option<(i64, i64)>,
     pub(crate) running_micros: u64,
     pub(crate) started_ms: i64,
     pub(crate) lsid: Option<[u8; 16]>,
@@ -86,6 +89,7 @@ impl Op {
                 command: Vec::new(),
                 plan_summary: String::new(),
                 message: String::new(),
+                progress: None,
                 started: clock::now(),
                 lsid: None,
                 queued_since: None,
@@ -109,6 +113,7 @@ impl Op {
         text.namespace.clear();
         text.plan_summary.clear();
         text.message.clear();
+        text.progress = None;
         text.command.clear();
         if command.len() <= OP_COMMAND_BYTES_MAX {
             text.command.extend_from_slice(command.as_bytes());
@@ -154,6 +159,13 @@ impl Op {
         let mut text = self.text.lock();
         text.message.clear();
         text.message.push_str(message);
+    }
+
+    /// As [`Op::set_message`], with how many of how many units are done.
+    pub(crate) fn set_progress(&self, what: &str, done: i64, total: i64) {
+        let percent = (done as f64 / total.max(1) as f64 * 100.0) as i64;
+        self.set_message(&format!("{what}: {done}/{total} {percent}%"));
+        self.text.lock().progress = Some((done, total));
     }
 
     pub(crate) fn namespace(&self) -> String {
@@ -263,6 +275,7 @@ impl Op {
             command: Doc::parse(&text.command).ok().map(|d| d.to_buf()),
             plan_summary: text.plan_summary.clone(),
             message: text.message.clone(),
+            progress: text.progress,
             running_micros: clock::micros_since(text.started),
             started_ms: clock::wall_ms() - (clock::micros_since(text.started) / 1000) as i64,
             lsid: text.lsid,

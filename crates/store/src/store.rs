@@ -9,12 +9,11 @@ use nagi_kv::{CommitStamp, Compressor, Durability, Engine, Space};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
-    Catalog, Collection, CollectionStats, Namespace, Reader, Snapshot, WriteTxn,
+    Catalog, Collection, Namespace, Reader, Snapshot, WriteTxn,
     cache::Cache,
     catalog::{self, DdlState},
     clock,
     engine_error::engine,
-    ident::Ident,
     keystring,
     reader::unique_record_id,
     reclaim::{self, Reclaimer},
@@ -270,25 +269,6 @@ impl Store {
     /// The same of the indexes, which are all alike.
     pub fn index_creation_string(&self) -> String {
         creation_string(self.engine.compressor(Space::Index))
-    }
-
-    /// Figures of a collection.
-    pub fn stats(&self, collection: &Collection) -> Result<CollectionStats> {
-        let size = |space, ident: Ident| -> Result<i64> {
-            let bytes = self.engine.approximate_size(space, &ident.bytes(), &ident.end());
-            Ok(i64::try_from(bytes.map_err(engine)?).unwrap_or(i64::MAX))
-        };
-        let mut stats = CollectionStats {
-            count: collection.count(),
-            data_bytes: collection.data_bytes(),
-            storage_bytes: size(collection.space, collection.ident)?,
-            index_bytes: Vec::new(),
-        };
-        for index in &collection.indexes {
-            let bytes = size(Space::Index, index.ident)?;
-            stats.index_bytes.push((index.spec.name.clone(), bytes));
-        }
-        Ok(stats)
     }
 }
 

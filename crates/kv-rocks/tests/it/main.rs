@@ -7,6 +7,7 @@ mod full;
 mod reading;
 mod reopen;
 mod scale;
+mod space;
 
 use std::{
     path::{Path, PathBuf},

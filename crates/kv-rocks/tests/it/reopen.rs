@@ -30,7 +30,7 @@ pub(crate) fn count(engine: &Arc<dyn Engine>, space: Space) -> u64 {
     count
 }
 
-fn gauge(engine: &Arc<dyn Engine>, name: &str) -> i64 {
+pub(crate) fn gauge(engine: &Arc<dyn Engine>, name: &str) -> i64 {
     let mut value = -1;
     engine.stats(&mut |gauge, number| {
         if gauge == name {

@@ -30,6 +30,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &replicate::APPEND_OPLOG_NOTE,
     &replicate::APPLY_OPS,
     &auth::AUTHENTICATE,
+    &admin::AUTO_COMPACT,
     &diagnose::BUILD_INFO,
     &crud::BULK_WRITE,
     &collection::CAPTRUNC,

@@ -157,8 +157,24 @@ pub struct CollectionStats {
     pub count: i64,
     pub data_bytes: i64,
     pub storage_bytes: i64,
+    /// Of `storage_bytes`, what `compact` would give back.
+    pub free_bytes: i64,
     /// Name and size on disk.
     pub index_bytes: Vec<(Box<str>, i64)>,
+    /// In the same order, what `compact` would give back.
+    pub index_free_bytes: Vec<i64>,
+}
+
+impl CollectionStats {
+    /// Bytes of all indexes.
+    pub fn indexes_bytes(&self) -> i64 {
+        self.index_bytes.iter().map(|index| index.1).sum()
+    }
+
+    /// What `compact` would give back of all indexes.
+    pub fn indexes_free_bytes(&self) -> i64 {
+        self.index_free_bytes.iter().sum()
+    }
 }
 
 /// What `createIndexes` replies.

@@ -82,7 +82,7 @@ fn deletes_updates_and_builds_find_them() {
     f.index("{key: {a: 1}, name: 'a'}").unwrap();
     f.check_valid();
     assert_eq!(f.docs(), "{ _id: 0, a: 7 } { _id: 2 }");
-    f.store.compact(&f.collection()).unwrap();
+    f.store.compact(&f.collection(), &mut |_, _| Ok(())).unwrap();
 }
 
 #[test]

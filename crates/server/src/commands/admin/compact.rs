@@ -1,7 +1,9 @@
 //! `compact`: gives the space of deleted documents back.
 
 use crate::command::prelude::*;
-use crate::commands::common::{namespace, refuse_view};
+use crate::commands::common::namespace;
+use crate::compaction;
+use crate::replica::Role;
 
 pub(in crate::commands) static COMPACT: Command = Command {
     name: "compact",
@@ -22,29 +24,45 @@ args! { "compact" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    refuse_view(cx, &ns)?;
+    let target_mb = target(args.target_mb)?;
+    let primary = cx.server.replica.as_ref().is_some_and(|set| set.role() == Role::Primary);
+    if primary && args.force != Some(true) {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "will not run compact on an active replica set primary as this will slow down other \
+             running operations. use force:true to force"
+        );
+    }
     let Some(collection) = cx.store().collection(&ns) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
     };
-    let before = bytes(cx, &collection)?;
-    let target_bytes = match args.target_mb {
-        Some(mb) if mb < 1 => bail!(
-            Code::Location(51024),
-            "BSON field 'freeSpaceTargetMB' value must be >= 1, actual value '{mb}'"
-        ),
-        target => target.unwrap_or(1).saturating_mul(1 << 20),
-    };
-    // Less than the target cannot give the target back. Without one, all is rewritten.
-    let worth_it = args.target_mb.is_none() || before >= target_bytes;
-    if args.dry_run != Some(true) && worth_it {
-        cx.store().compact(&collection)?;
+    if collection.is_view() {
+        bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "can't compact a view");
     }
-    let freed = (before - bytes(cx, &collection)?).max(0);
+    if args.dry_run == Some(true) {
+        out.put("estimatedBytesFreed", compaction::free_bytes(cx.server, &collection)?);
+        return Ok(());
+    }
+    if let Some(mb) = target_mb
+        && compaction::free_bytes(cx.server, &collection)? < mb.saturating_mul(1 << 20)
+    {
+        out.put("bytesFreed", 0_i64);
+        return Ok(());
+    }
+    // Whoever asked and left does not want the load any more.
+    cx.op.watch_peer(true, crate::clock::now());
+    let freed = compaction::compact(cx.server, cx.op, &collection, &|| cx.check())?;
     out.put("bytesFreed", freed);
     Ok(())
 }
 
-fn bytes(cx: &Context<'_>, collection: &nagi_store::Collection) -> Result<i64> {
-    let stats = cx.store().stats(collection)?;
-    Ok(stats.storage_bytes + stats.index_bytes.iter().map(|index| index.1).sum::<i64>())
+/// `freeSpaceTargetMB`, at least 1.
+pub(super) fn target(mb: Option<i64>) -> Result<Option<i64>> {
+    match mb {
+        Some(mb) if mb < 1 => bail!(
+            Code::Location(51024),
+            "BSON field 'freeSpaceTargetMB' value must be >= 1, actual value '{mb}'"
+        ),
+        mb => Ok(mb),
+    }
 }

@@ -1,5 +1,6 @@
 //! Running a server.
 
+mod auto_compact;
 mod compact;
 mod configure_fail_point;
 mod fsync;
@@ -13,6 +14,7 @@ mod set_parameter;
 mod shutdown;
 mod sleep;
 
+pub(super) use auto_compact::AUTO_COMPACT;
 pub(super) use compact::COMPACT;
 pub(super) use configure_fail_point::CONFIGURE_FAIL_POINT;
 pub(super) use fsync::{FSYNC, FSYNC_UNLOCK};

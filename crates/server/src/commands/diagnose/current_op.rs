@@ -193,6 +193,12 @@ fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>, txn: Option<&OpenVi
         if !view.message.is_empty() {
             w.put("msg", view.message.as_str());
         }
+        if let Some((done, total)) = view.progress {
+            w.doc("progress", |doc| {
+                doc.put("done", done);
+                doc.put("total", total);
+            });
+        }
         w.put("numYields", 0);
         w.put("killPending", view.kill_pending);
         w.doc("locks", |_| ());
