@@ -26,7 +26,7 @@ fn main() {
         _ => Arc::new(Memory::new()),
     };
     println!("{} documents on {}", count, engine.name());
-    let options = StoreOptions { record_cache_bytes: 256 << 20 };
+    let options = StoreOptions { record_cache_bytes: 256 << 20, ..StoreOptions::default() };
     let store = Store::open(engine, options).unwrap();
     let namespace = Namespace::parse("bench.c").unwrap();
     store.drop_collection(&namespace).unwrap();
@@ -89,7 +89,7 @@ fn scatter(id: i64) -> i64 {
 
 fn reads(store: &Store, namespace: &Namespace, count: i64) {
     let collection = store.collection(namespace).unwrap();
-    let mut buf = Vec::new();
+    let (mut buf, mut record) = (Vec::new(), nagi_store::RecordBuf::default());
     for name in ["point read, cold cache", "point read, warm cache"] {
         measure(name, count, || {
             for n in 0..count {
@@ -104,14 +104,14 @@ fn reads(store: &Store, namespace: &Namespace, count: i64) {
             let id = n.wrapping_mul(7919) % count;
             let reader = store.latest();
             let id = reader.find_id(&collection, Value::Int64(id)).unwrap().unwrap();
-            assert!(reader.record(&collection, id, &mut buf).unwrap().is_some());
+            assert!(reader.record(&collection, id, &mut record).unwrap().is_some());
         }
     });
 }
 
 fn updates(store: &Store, namespace: &Namespace, count: i64) {
     let collection = store.collection(namespace).unwrap();
-    let mut buf = Vec::new();
+    let mut buf = nagi_store::RecordBuf::default();
     measure("update of an indexed field", count, || {
         for n in 0..count {
             let update = store.write(WriteOptions::default(), &mut |txn| {

@@ -111,7 +111,10 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         message: "Terminating: the storage engine could not be opened",
         error: error.to_string(),
     })?;
-    let store_options = StoreOptions { record_cache_bytes: engine::record_cache_bytes(options) };
+    let store_options = StoreOptions {
+        record_cache_bytes: engine::record_cache_bytes(options),
+        ..StoreOptions::default()
+    };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
         code: exit::UNRECOVERABLE,
         id: 20557,

@@ -339,7 +339,7 @@ fn put_batch(
     ids: &[RecordId],
 ) -> Result<usize> {
     let mut sink = KeySink::default();
-    let mut buf = Vec::new();
+    let (mut buf, mut spare) = (Vec::new(), Vec::new());
     for (at, id) in ids.iter().enumerate() {
         if at > 0 && txn.txn().staged_bytes() > BATCH_BYTES {
             return Ok(at);
@@ -348,7 +348,7 @@ fn put_batch(
         let key = collection.ident.record_key(*id);
         let found = txn.txn().get(collection.space, &key, &mut buf);
         let Some(value) = found.map_err(crate::engine_error::engine)? else { continue };
-        let doc = crate::record::decode(value)?.to_buf();
+        let doc = crate::record::decode(value, &mut spare)?.to_buf();
         for index in indexes {
             txn.fill(index, doc.as_doc(), &mut sink)?;
             for (key, bits) in sink.iter() {

@@ -115,7 +115,7 @@ impl WriteTxn<'_> {
             return Ok(false);
         }
         let id = walk.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
-        let old = record::decode(walk.value())?.to_buf();
+        let old = record::decode(walk.value(), &mut Vec::new())?.to_buf();
         drop(walk);
         self.delete(collection, id, old.as_doc())?;
         self.touched[at].first_record = id.0 + 1;

@@ -15,7 +15,7 @@ use crate::{
     engine_error::engine,
     ident::Ident,
     keystring,
-    record::{self, RecordId},
+    record::{self, RecordBuf, RecordId},
     transaction::Bound,
 };
 
@@ -63,14 +63,14 @@ impl<'r> Reader<'r> {
         &self,
         collection: &Collection,
         id: RecordId,
-        buf: &'b mut Vec<u8>,
+        buf: &'b mut RecordBuf,
     ) -> Result<Option<Doc<'b>>>
     where
         'r: 'b,
     {
         let key = collection.ident.record_key(id);
-        let found = self.read.get(collection.space, &key, buf).map_err(engine)?;
-        found.map(record::decode).transpose()
+        let found = self.read.get(collection.space, &key, &mut buf.value).map_err(engine)?;
+        found.map(|value| record::decode(value, &mut buf.doc)).transpose()
     }
 
     /// The record id of the document with this `_id`. One get, no allocation after warm-up.
@@ -89,7 +89,8 @@ impl<'r> Reader<'r> {
         let ident = collection.ident;
         let cursor = self.read.cursor(collection.space, &ident.bytes(), &ident.end());
         let cursor = cursor.map_err(engine)?;
-        Ok(RecordCursor { cursor, ident, forward, next: Next::First })
+        let unpacked = Vec::new();
+        Ok(RecordCursor { cursor, ident, forward, next: Next::First, packed: false, unpacked })
     }
 
     /// A cursor over the index keys in `[start, end)`, both key strings; an empty `end` means to the
@@ -127,6 +128,9 @@ pub struct RecordCursor {
     ident: Ident,
     forward: bool,
     next: Next<RecordId>,
+    /// The current record is in `unpacked`.
+    packed: bool,
+    unpacked: Vec<u8>,
 }
 
 impl RecordCursor {
@@ -143,7 +147,12 @@ impl RecordCursor {
             }
             (Next::To(id), false) => self.cursor.seek_back(&self.ident.record_key(id)),
         };
-        moved.map_err(engine)
+        let found = moved.map_err(engine)?;
+        self.packed = found && record::is_packed(self.cursor.value());
+        if self.packed {
+            record::decode(self.cursor.value(), &mut self.unpacked)?;
+        }
+        Ok(found)
     }
 
     /// Places the cursor so that the next `advance` goes to the first record after `id` in the
@@ -160,7 +169,10 @@ impl RecordCursor {
 
     /// The current record.
     pub fn doc(&self) -> Doc<'_> {
-        record::decode(self.cursor.value()).unwrap_or(Doc::EMPTY)
+        match self.packed {
+            false => record::plain(self.cursor.value()),
+            true => Doc::trusted(&self.unpacked),
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Records: a document as it is stored, and its id.
 //!
-//!   value of `Space::Records`:  format (1 byte, 0 = plain BSON) | document
+//!   value of a record:  00 | document
+//!                       01 | packed document, see `pack`
 
 use std::cell::RefCell;
 
 use nagi_bson::Doc;
 use nagi_error::{Error, Result};
+use nagi_kv::Compressor;
+
+use crate::pack::{PACK_BYTES_MIN, pack, unpack};
 
 /// A record's place in its collection: ascending in the order of insertion, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -13,19 +17,66 @@ pub struct RecordId(pub i64);
 
 /// The document as it is.
 const PLAIN: u8 = 0;
+/// The document packed: large ones of collections with a compressor.
+const PACKED: u8 = 1;
+
+/// How documents are stored: asked for those that are large enough only.
+pub(crate) struct Packing {
+    pub(crate) compressor: Compressor,
+    pub(crate) zstd_level: i32,
+}
 
 /// Appends the stored form of a document.
-pub(crate) fn encode(doc: Doc<'_>, out: &mut Vec<u8>) {
+pub(crate) fn encode(doc: Doc<'_>, packing: impl FnOnce() -> Packing, out: &mut Vec<u8>) {
+    if doc.len() >= PACK_BYTES_MIN {
+        let Packing { compressor, zstd_level } = packing();
+        out.push(PACKED);
+        if pack(doc.as_bytes(), compressor, zstd_level, out) {
+            return;
+        }
+        out.pop();
+    }
+    encode_plain(doc, out);
+}
+
+/// Appends the stored form of a document of the server's own.
+pub(crate) fn encode_plain(doc: Doc<'_>, out: &mut Vec<u8>) {
     out.push(PLAIN);
     out.extend_from_slice(doc.as_bytes());
 }
 
-/// The document in a stored record.
-pub(crate) fn decode(value: &[u8]) -> Result<Doc<'_>> {
+/// The document in a stored record; a packed one is unpacked into `spare`.
+pub(crate) fn decode<'v>(value: &'v [u8], spare: &'v mut Vec<u8>) -> Result<Doc<'v>> {
     match value {
         [PLAIN, doc @ ..] => Ok(Doc::trusted(doc)),
+        [PACKED, packed @ ..] => {
+            unpack(packed, spare)?;
+            Ok(Doc::trusted(spare))
+        }
         _ => Err(unknown_format()),
     }
+}
+
+/// The document of a record that is not packed; empty if it has no known format.
+pub(crate) fn plain(value: &[u8]) -> Doc<'_> {
+    match value {
+        [PLAIN, doc @ ..] => Doc::trusted(doc),
+        _ => Doc::EMPTY,
+    }
+}
+
+/// Whether the record must be unpacked to be read.
+pub(crate) fn is_packed(value: &[u8]) -> bool {
+    value.first() == Some(&PACKED)
+}
+
+/// Memory to read a record into; kept for the next one.
+#[derive(Default)]
+pub struct RecordBuf {
+    /// As it is stored, if the engine lends nothing.
+    pub(crate) value: Vec<u8>,
+    /// Unpacked.
+    pub(crate) doc: Vec<u8>,
 }
 
 #[cold]

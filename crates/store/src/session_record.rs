@@ -59,7 +59,7 @@ impl WriteTxn<'_> {
     /// Keeps a record with what this transaction does.
     pub fn put_session_record(&mut self, key: &SessionKey, doc: Doc<'_>) -> Result<()> {
         let mut value = Vec::with_capacity(doc.len() + 1);
-        record::encode(doc, &mut value);
+        record::encode_plain(doc, &mut value);
         self.txn().put(Space::Records, &key.bytes(), &value).map_err(engine)
     }
 
@@ -116,7 +116,7 @@ impl Store {
         let mut found = cursor.seek(start).map_err(engine)?;
         while found {
             if let Some(key) = SessionKey::parse(cursor.key()) {
-                visit(key, record::decode(cursor.value())?);
+                visit(key, record::plain(cursor.value()));
             }
             found = cursor.next().map_err(engine)?;
         }

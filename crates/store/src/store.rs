@@ -17,7 +17,7 @@ use crate::{
     keystring,
     reader::unique_record_id,
     reclaim::{self, Reclaimer},
-    record,
+    record::{self, Packing},
     transaction::{Bound, OpenTransactions},
 };
 
@@ -26,11 +26,16 @@ use crate::{
 pub struct StoreOptions {
     /// Memory for whole documents read by `_id`; 0 turns the cache off.
     pub record_cache_bytes: usize,
+    /// Of large documents of collections that chose zstd; what blocks have is the engine's option.
+    pub zstd_level: i32,
 }
+
+/// What zstd takes for its default, too: more costs more time than it saves space.
+const ZSTD_LEVEL: i32 = 3;
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
-        StoreOptions { record_cache_bytes: 64 << 20 }
+        StoreOptions { record_cache_bytes: 64 << 20, zstd_level: ZSTD_LEVEL }
     }
 }
 
@@ -62,6 +67,7 @@ pub struct Shared {
     pub(crate) cache: Option<Cache>,
     pub(crate) ids: Generator,
     pub(crate) reclaimer: Reclaimer,
+    pub(crate) zstd_level: i32,
     /// For those who wait until an index build has ended.
     pub(crate) builds: Mutex<()>,
     pub(crate) build_ended: Condvar,
@@ -90,6 +96,7 @@ impl Store {
             catalog: ArcSwap::from_pointee(loaded.catalog),
             ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
             cache: Cache::new(options.record_cache_bytes),
+            zstd_level: options.zstd_level,
             builds: Mutex::default(),
             build_ended: Condvar::new(),
             ids: Generator::new(
@@ -197,12 +204,18 @@ impl Store {
             let id = unique_record_id(entry)?;
             let record_key = collection.ident.record_key(id);
             let found = read.get(collection.space, &record_key, value).map_err(engine)?;
-            let Some(doc) = found.map(record::decode).transpose()? else { return Ok(None) };
-            if let (Some(fill), Some(cache)) = (fill, &self.cache) {
-                cache.fill(fill, collection.ident, &key[4..], id, doc.as_bytes());
+            let Some(value) = found else { return Ok(None) };
+            if record::is_packed(value) {
+                record::decode(value, buf)?;
+            } else {
+                let mut none = Vec::new();
+                let doc = record::decode(value, &mut none)?;
+                buf.clear();
+                buf.extend_from_slice(doc.as_bytes());
             }
-            buf.clear();
-            buf.extend_from_slice(doc.as_bytes());
+            if let (Some(fill), Some(cache)) = (fill, &self.cache) {
+                cache.fill(fill, collection.ident, &key[4..], id, buf);
+            }
             Ok(Some(Doc::trusted(&buf[..])))
         })
     }
@@ -248,6 +261,11 @@ impl Store {
                 other => return other,
             }
         }
+    }
+
+    /// How a collection's large documents are stored.
+    pub(crate) fn packing(&self, collection: &Collection) -> Packing {
+        Packing { compressor: self.compressor(collection), zstd_level: self.zstd_level }
     }
 
     /// Whether the engine compresses blocks at all: else a collection's choice only is kept.

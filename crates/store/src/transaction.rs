@@ -418,7 +418,7 @@ impl Bound {
     ) -> Result<Option<Doc<'b>>> {
         let reader = Reader { read: self };
         let Some(id) = reader.find_id(collection, id)? else { return Ok(None) };
-        let mut value = Vec::new();
+        let mut value = crate::RecordBuf::default();
         let Some(doc) = reader.record(collection, id, &mut value)? else { return Ok(None) };
         buf.clear();
         buf.extend_from_slice(doc.as_bytes());

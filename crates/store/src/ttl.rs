@@ -10,7 +10,8 @@ use nagi_bson::Value;
 use nagi_error::Result;
 
 use crate::{
-    Collection, Index, Store, WriteOptions, index::keygen::KeySink, keystring, txn::fill_sink,
+    Collection, Index, RecordBuf, Store, WriteOptions, index::keygen::KeySink, keystring,
+    txn::fill_sink,
 };
 
 /// Documents a transaction deletes at most.
@@ -58,7 +59,7 @@ impl Store {
                 let mut count = 0;
                 for id in &ids {
                     txn.lock(collection, *id)?;
-                    let mut buf = Vec::new();
+                    let mut buf = RecordBuf::default();
                     let found = txn.reader().record(collection, *id, &mut buf)?;
                     let Some(doc) = found.map(|doc| doc.to_buf()) else { continue };
                     if has_key_within(index, doc.as_doc(), &start, &end)? {

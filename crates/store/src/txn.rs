@@ -259,7 +259,7 @@ impl<'s> WriteTxn<'s> {
     fn put_record(&mut self, collection: &Collection, id: RecordId, doc: Doc<'_>) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         value.clear();
-        record::encode(doc, &mut value);
+        record::encode(doc, || self.store.packing(collection), &mut value);
         let key = collection.ident.record_key(id);
         let done = self.txn().put(collection.space, &key, &value);
         self.scratch.value = value;

@@ -102,17 +102,18 @@ impl Store {
         let cursor = snapshot.reader().read.cursor(collection.space, &ident.bytes(), &ident.end());
         let mut cursor = cursor.map_err(engine)?;
         let mut found = cursor.seek(&ident.bytes()).map_err(engine)?;
-        let mut sink = KeySink::default();
+        let (mut sink, mut spare) = (KeySink::default(), Vec::new());
         while found {
             let id = cursor.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
-            let bytes = cursor.value().get(1..).unwrap_or(&[]);
             report.record_count += 1;
-            report.data_bytes += bytes.len() as i64;
-            if let Err(error) = Doc::parse(bytes) {
+            let doc = record::decode(cursor.value(), &mut spare);
+            report.data_bytes += doc.as_ref().map_or(0, |doc| doc.len() as i64);
+            let doc = doc.and_then(|doc| Ok(Doc::parse(doc.as_bytes())?));
+            if let Err(error) = &doc {
                 report.invalid_count += 1;
                 report.error(format!("record {} is no valid BSON: {error}", id.0));
-            } else {
-                let doc = record::decode(cursor.value())?;
+            }
+            if let Ok(doc) = doc {
                 for (index, expected) in collection.indexes.iter().zip(expected.iter_mut()) {
                     check_keys(index, snapshot, id, doc, &mut sink, report)?;
                     *expected += sink.len() as i64;

@@ -24,8 +24,8 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
-    TxnOptions,
+    CommitStamp, Compressor, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space,
+    Txn, TxnOptions,
     active::Ticket,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
 };
@@ -53,6 +53,7 @@ impl Versions {
 /// A store that is gone when it is dropped.
 pub struct Memory {
     core: Arc<Core>,
+    says_compressed: bool,
 }
 
 pub(crate) struct Core {
@@ -70,7 +71,13 @@ impl Memory {
     pub fn new() -> Memory {
         let core =
             Core { ledger: Ledger::new(0), spaces: Default::default(), commit: Mutex::default() };
-        Memory { core: Arc::new(core) }
+        Memory { core: Arc::new(core), says_compressed: false }
+    }
+
+    /// An empty store that says of its spaces what an engine on disk would (the default is LZ4): for
+    /// tests of those who ask.
+    pub fn saying_compressed() -> Memory {
+        Memory { says_compressed: true, ..Memory::new() }
     }
 }
 
@@ -318,6 +325,13 @@ impl Engine for Memory {
 
     fn compact(&self, _: Space, _: &[u8], _: &[u8]) -> Result<()> {
         Ok(())
+    }
+
+    fn compressor(&self, space: Space) -> Compressor {
+        match self.says_compressed {
+            true => Compressor::of_space(space).unwrap_or(Compressor::Lz4),
+            false => Compressor::None,
+        }
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_lang::{filter::Filter, sort::SortSpec};
-use nagi_store::{Collection, RecordId};
+use nagi_store::{Collection, RecordBuf, RecordId};
 
 use super::{Cx, Source, SourceStats};
 
@@ -20,7 +20,7 @@ pub(crate) struct Fetch {
     filter: Option<Arc<Filter>>,
     id: Option<RecordId>,
     doc: Vec<u8>,
-    buf: Vec<u8>,
+    buf: RecordBuf,
     arena: Bump,
     stats: SourceStats,
 }
@@ -37,7 +37,7 @@ impl Fetch {
             filter,
             id: None,
             doc: Vec::new(),
-            buf: Vec::new(),
+            buf: RecordBuf::default(),
             arena: Bump::new(),
             stats: SourceStats::default(),
         }

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::Filter;
-use nagi_store::{Collection, RecordCursor, RecordId};
+use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId};
 
 use super::{Cx, Source, SourceStats};
 
@@ -95,7 +95,7 @@ impl CollScan {
         if !resumes && !self.collection.options.capped {
             return Ok(());
         }
-        if cx.reader.record(&self.collection, last, &mut Vec::new())?.is_some() {
+        if cx.reader.record(&self.collection, last, &mut RecordBuf::default())?.is_some() {
             return Ok(());
         }
         if resumes {
@@ -190,7 +190,7 @@ pub(crate) struct IdLookup {
     found: Option<RecordId>,
     done: bool,
     doc: Vec<u8>,
-    buf: Vec<u8>,
+    buf: RecordBuf,
     stats: SourceStats,
 }
 
@@ -202,7 +202,7 @@ impl IdLookup {
             found: None,
             done: false,
             doc: Vec::new(),
-            buf: Vec::new(),
+            buf: RecordBuf::default(),
             stats: SourceStats::default(),
         }
     }

@@ -21,7 +21,9 @@ use nagi_lang::{
     sort::SortSpec,
     update::UpdateCx,
 };
-use nagi_store::{Collection, Durability, Namespace, RecordId, Store, WriteOptions, WriteTxn};
+use nagi_store::{
+    Collection, Durability, Namespace, RecordBuf, RecordId, Store, WriteOptions, WriteTxn,
+};
 
 use crate::{
     find,
@@ -194,7 +196,7 @@ fn in_chunks(
 ) -> Result<Tally> {
     let mut rest = ids;
     let mut total = Tally::default();
-    let (mut doc, mut buf) = (Vec::new(), Vec::new());
+    let (mut doc, mut buf) = (Vec::new(), RecordBuf::default());
     while !rest.is_empty() {
         let (done, tally, error) = with_txn(store, how, env, &mut |txn| {
             let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());

@@ -145,7 +145,7 @@ fn locked(txn: &mut WriteTxn<'_>, kind: Kind, id: &str) -> Result<Option<Found>>
         return Ok(None);
     };
     txn.lock(&collection, record)?;
-    let mut buffer = Vec::new();
+    let mut buffer = nagi_store::RecordBuf::default();
     let doc = txn.reader().record(&collection, record, &mut buffer)?.map(|doc| doc.to_buf());
     Ok(doc.map(|doc| (record, doc)))
 }

@@ -222,7 +222,7 @@ fn refuse_duplicates(store: &Store, collection: &Collection, index: &Index) -> R
         return Ok(());
     }
     let mut violations = Vec::new();
-    let mut buf = Vec::new();
+    let mut buf = crate::RecordBuf::default();
     for group in groups {
         let mut found = Vec::new();
         for id in group {

@@ -26,7 +26,9 @@ use crate::{
 };
 
 /// Version of everything in docs/format.md.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Older ones that are read as they are; what is written from then on is the newest.
+const OLDER: &[u32] = &[1];
 
 /// What was found at start.
 pub(crate) struct Loaded {
@@ -79,12 +81,13 @@ fn corrupt() -> Error {
     Error::bug("the stored catalog is not what was written")
 }
 
-/// Refuses a data folder of another format; marks a new one.
+/// Refuses a data folder of a newer format; marks a new or older one.
 fn check_format(on: &dyn Engine) -> Result<()> {
     let key = Ident(0).catalog_key(CatalogKey::Format);
     let mut buf = Vec::new();
     match on.latest().get(Space::Catalog, &key, &mut buf).map_err(engine)? {
         Some(found) if *found == FORMAT.to_le_bytes() => return Ok(()),
+        Some(found) if OLDER.iter().any(|older| *found == older.to_le_bytes()) => {}
         Some(found) => bail!(
             Code::UNSUPPORTED_FORMAT,
             "The data files have format {found:?}, this server reads format {FORMAT}"

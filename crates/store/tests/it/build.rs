@@ -84,7 +84,7 @@ fn write_one(f: &Fixture, random: &mut Random) {
             let Some(record) = txn.reader().find_id(&collection, id.into())? else {
                 return txn.insert(&collection, new.as_doc()).map(drop);
             };
-            let mut buf = Vec::new();
+            let mut buf = nagi_store::RecordBuf::default();
             let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
             match action {
                 0 => txn.delete(&collection, record, old.as_doc()),
@@ -133,7 +133,7 @@ fn delete(f: &Fixture, id: i32) {
     f.store
         .write(WriteOptions::default(), &mut |txn| {
             let record = txn.reader().find_id(&collection, id.into())?.unwrap();
-            let mut buf = Vec::new();
+            let mut buf = nagi_store::RecordBuf::default();
             let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
             txn.delete(&collection, record, old.as_doc())
         })

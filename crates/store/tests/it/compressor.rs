@@ -1,7 +1,7 @@
 //! Collections with a compressor of their own: where their records lie, whatever is done to them.
 
 use nagi_kv::{Compressor, Space};
-use nagi_store::{BuildOptions, Namespace, WriteOptions};
+use nagi_store::{BuildOptions, Namespace, RecordBuf, WriteOptions};
 
 use crate::support::{Fixture, error, parse};
 
@@ -107,4 +107,91 @@ fn strings_are_checked_when_a_collection_is_made() {
     };
     assert!(build("nonsense=1").starts_with("2: "));
     assert_eq!(build("block_compressor=zlib"), "ok");
+}
+
+/// `letters` different letters in turn, so that it shrinks, and a field for an index.
+fn large(id: i64, length: usize) -> String {
+    let text: String =
+        (0..length).map(|at| char::from(b'a' + ((at * 7 + at / 26) % 26) as u8)).collect();
+    format!("{{_id: {id}, k: {id}, text: '{text}'}}")
+}
+
+#[test]
+fn large_documents_are_packed_and_read_as_they_were() {
+    let mut f = Fixture::on(nagi_kv::Memory::saying_compressed());
+    for compressor in Compressor::ALL {
+        let name = compressor.name();
+        f.namespace = Namespace::parse(&format!("d.{name}")).unwrap();
+        assert_eq!(create(&f, &format!("d.{name}"), &format!("block_compressor={name}")), "ok");
+        let texts = [large(0, 10), large(1, 16 << 10), large(2, 1 << 20), large(3, 20)];
+        let ids: Vec<_> = texts.iter().map(|text| f.insert(text).unwrap()).collect();
+        f.index("{key: {k: 1}, name: 'k'}").unwrap();
+        f.check_valid();
+        let collection = f.collection();
+        let wanted: Vec<_> = texts.iter().map(|text| parse(text)).collect();
+        let bytes: i64 = wanted.iter().map(|doc| doc.as_doc().len() as i64).sum();
+        assert_eq!(collection.data_bytes(), bytes, "sizes are those of the documents");
+        let stored = f.store.stats(&collection).unwrap().storage_bytes;
+        assert_eq!(stored < bytes / 3, compressor != Compressor::None, "{name} {stored}");
+        let (mut buf, mut record) = (Vec::new(), RecordBuf::default());
+        for round in 0..2 {
+            for (at, id) in ids.iter().enumerate() {
+                let key = nagi_bson::Value::Int32(at as i32);
+                let found = f.store.find_by_id(&collection, key, &mut buf).unwrap().unwrap();
+                assert!(found.as_bytes() == wanted[at].as_bytes(), "{name} {at} {round}");
+                let reader = f.store.latest();
+                let found = reader.record(&collection, *id, &mut record).unwrap().unwrap();
+                assert!(found.as_bytes() == wanted[at].as_bytes());
+            }
+        }
+        for forward in [true, false] {
+            let mut cursor = f.store.latest().scan(&collection, forward).unwrap();
+            let mut seen = Vec::new();
+            while cursor.advance().unwrap() {
+                seen.push(cursor.doc().to_buf());
+            }
+            if !forward {
+                seen.reverse();
+            }
+            assert!(seen.iter().zip(&wanted).all(|(a, b)| a.as_bytes() == b.as_bytes()));
+        }
+        f.store
+            .write(WriteOptions::default(), &mut |txn| {
+                txn.update(
+                    &collection,
+                    ids[0],
+                    wanted[0].as_doc(),
+                    parse(&large(0, 30_000)).as_doc(),
+                )?;
+                txn.update(&collection, ids[2], wanted[2].as_doc(), parse(&large(2, 5)).as_doc())?;
+                txn.delete(&collection, ids[1], wanted[1].as_doc())
+            })
+            .unwrap();
+        f.check_valid();
+        let capped = parse("{capped: true, size: 40000}");
+        f.store.convert_to_capped(&f.namespace, capped.as_doc(), &|| Ok(())).unwrap();
+        f.insert(&large(9, 20_000)).unwrap();
+        f.check_valid();
+    }
+}
+
+#[test]
+fn a_damaged_record_is_an_error_of_its_reader_and_of_validate() {
+    let f = Fixture::on(nagi_kv::Memory::saying_compressed());
+    f.insert(&large(1, 100_000)).unwrap();
+    let mut txn = f.engine.begin(nagi_kv::TxnOptions::default()).unwrap();
+    let (key, mut value) = {
+        let mut cursor = txn.cursor(Space::Records, &[], &[0xF0]).unwrap();
+        assert!(cursor.seek(&[]).unwrap());
+        (cursor.key().to_vec(), cursor.value().to_vec())
+    };
+    value.truncate(value.len() / 2);
+    txn.put(Space::Records, &key, &value).unwrap();
+    txn.commit(nagi_kv::Durability::Buffered).unwrap();
+    let mut cursor = f.store.latest().scan(&f.collection(), true).unwrap();
+    let text = error(cursor.advance());
+    assert_eq!(text, "1: Data corruption detected: a compressed record cannot be unpacked");
+    let mut buf = Vec::new();
+    assert!(f.store.find_by_id(&f.collection(), nagi_bson::Value::Int32(1), &mut buf).is_err());
+    assert_eq!(f.store.validate(&f.collection()).unwrap().invalid_count, 1);
 }

@@ -43,7 +43,7 @@ fn a_read_through_the_engine_allocates_nothing() {
         .store
         .write(WriteOptions::default(), &mut |txn| txn.insert(&collection, doc.as_doc()))
         .unwrap();
-    let mut buf = Vec::new();
+    let mut buf = nagi_store::RecordBuf::default();
     let mut read = || {
         let reader = f.store.latest();
         assert_eq!(reader.find_id(&collection, Value::Int32(1)).unwrap(), Some(id));

@@ -59,7 +59,7 @@ fn step(f: &Fixture, model: &mut Model, random: &mut Random) {
         let Some(record) = record.filter(|_| action > 0) else {
             return txn.attempt(|txn| txn.insert(&collection, doc.as_doc())).map(drop);
         };
-        let mut buf = Vec::new();
+        let mut buf = nagi_store::RecordBuf::default();
         let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
         match action {
             1 => txn.delete(&collection, record, old.as_doc()),

@@ -26,7 +26,11 @@ pub(crate) fn parse(text: &str) -> DocBuf {
 impl Fixture {
     /// An empty store with an empty collection `d.c`.
     pub(crate) fn new() -> Fixture {
-        let engine: Arc<dyn Engine> = Arc::new(Memory::new());
+        Fixture::on(Memory::new())
+    }
+
+    pub(crate) fn on(engine: Memory) -> Fixture {
+        let engine: Arc<dyn Engine> = Arc::new(engine);
         let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
         let namespace = Namespace::parse("d.c").unwrap();
         store.create_collection(&namespace, Doc::EMPTY).unwrap();
@@ -59,7 +63,7 @@ impl Fixture {
         let reader = snapshot.reader();
         let index = collection.index(index).unwrap();
         let mut cursor = reader.index_cursor(index, true, &[], &[]).unwrap();
-        let (mut ids, mut buf) = (Vec::new(), Vec::new());
+        let (mut ids, mut buf) = (Vec::new(), nagi_store::RecordBuf::default());
         while cursor.advance().unwrap() {
             let doc = reader.record(&collection, cursor.record_id(), &mut buf).unwrap().unwrap();
             ids.push(doc.get("_id").to_string());

@@ -18,7 +18,7 @@ fn increment(f: &Fixture, id: i32) -> Result<i64> {
     f.store.write(WriteOptions::default(), &mut |txn| {
         let collection = txn.collection(&f.namespace).unwrap();
         let record = txn.reader().find_id(&collection, id.into())?.unwrap();
-        let mut buf = Vec::new();
+        let mut buf = nagi_store::RecordBuf::default();
         let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
         let n = number::truncate_to_i64(old.get("n")).unwrap() + 1;
         let new = parse(&format!("{{_id: {id}, n: {n}}}"));

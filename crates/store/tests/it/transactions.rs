@@ -306,7 +306,7 @@ fn set(
     let collection = store.collection(namespace).unwrap();
     store.write(WriteOptions::default(), &mut |txn| {
         let id = txn.reader().find_id(&collection, nagi_bson::Value::Int32(key))?;
-        let mut buf = Vec::new();
+        let mut buf = nagi_store::RecordBuf::default();
         let old = match id {
             Some(id) => txn.reader().record(&collection, id, &mut buf)?.map(|doc| doc.to_buf()),
             None => None,

@@ -222,7 +222,7 @@ fn apply_diff(cx: &Context<'_>, entry: Entry<'_>) -> Result<()> {
     cx.store().write(options, &mut |txn| {
         let id = txn.reader().find_id(&collection, entry.target.get("_id"))?;
         let Some(id) = id else { return Err(gone()) };
-        let mut buf = Vec::new();
+        let mut buf = nagi_store::RecordBuf::default();
         let found = txn.reader().record(&collection, id, &mut buf)?.map(|doc| doc.to_buf());
         let Some(old) = found else { return Err(gone()) };
         let mut result = Ok(());
