@@ -474,6 +474,10 @@ impl Engine for Rocks {
         rewrite::verify(&self.core.db, watch)
     }
 
+    fn resize_cache(&self, bytes: u64) {
+        self.core.db.resize_cache(bytes);
+    }
+
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         stats::visit(&self.core.db, &self.core.room, &self.core.reclaim, visit);
     }

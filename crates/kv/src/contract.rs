@@ -97,6 +97,12 @@ pub trait Engine: Send + Sync {
         Ok(Some(Vec::new()))
     }
 
+    /// Changes the memory of the engine's cache while it is in use: what is too much goes at once, as
+    /// far as nobody is reading it. An engine without a cache of its own does nothing.
+    fn resize_cache(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
     /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64));
 }

@@ -464,6 +464,12 @@ impl Db {
         unsafe { ffi::rocksdb_cache_get_capacity(self.setup.cache) as u64 }
     }
 
+    /// Changes the size of the block cache.
+    pub(crate) fn resize_cache(&self, bytes: u64) {
+        // SAFETY: the cache lives as long as `setup`.
+        unsafe { super::cache::resize(self.setup.cache, bytes as usize) }
+    }
+
     /// Bytes of the cache in use, and of them those pinned.
     pub(crate) fn cache_usage(&self) -> (u64, u64) {
         // SAFETY: the cache lives as long as `setup`.

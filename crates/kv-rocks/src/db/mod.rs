@@ -5,6 +5,7 @@
 //! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database;
 //! `native/ffi.rs` is what the C++ files of this crate add.
 
+mod cache;
 mod cursor;
 mod ffi;
 mod files;

@@ -1,0 +1,365 @@
+//! The account: what each pool has, and what is left for the caches.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{Charge, Pool};
+
+/// Between two looks of a waiting charge at its caller's wish to go on.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+
+/// How the budget is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// For flushes, compactions and other work of the engine.
+    pub engine: u64,
+    /// The caches when nothing is charged.
+    pub caches: u64,
+    /// The caches always keep this.
+    pub caches_min: u64,
+}
+
+/// What a pool looks like, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    pub used: u64,
+    pub peak: u64,
+    pub limit: u64,
+    /// How many charges had to wait, and how many were refused.
+    pub waited: u64,
+    pub refused: u64,
+}
+
+#[derive(Default)]
+struct State {
+    used: AtomicU64,
+    peak: AtomicU64,
+    waited: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// Sets how large the caches are together.
+type SetCaches = Box<dyn Fn(u64) + Send + Sync>;
+
+/// The account of a process. See the crate's header.
+pub struct Budget {
+    bytes: Option<u64>,
+    pools: [State; Pool::ALL.len()],
+    demand: AtomicU64,
+    /// What the watcher takes from the caches beyond the charges.
+    squeezed: AtomicU64,
+    set_caches: OnceLock<SetCaches>,
+    /// The size the caches were set to last.
+    caches: Mutex<u64>,
+    waiting: AtomicUsize,
+    queue: Mutex<()>,
+    freed: Condvar,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(bytes: u64) -> Arc<Budget> {
+        Arc::new(Budget::build(Some(bytes)))
+    }
+
+    /// Counts, and refuses nothing.
+    pub fn unlimited() -> Arc<Budget> {
+        Arc::new(Budget::build(None))
+    }
+
+    fn build(bytes: Option<u64>) -> Budget {
+        Budget {
+            bytes,
+            pools: Default::default(),
+            demand: AtomicU64::new(0),
+            squeezed: AtomicU64::new(0),
+            set_caches: OnceLock::new(),
+            caches: Mutex::new(bytes.map_or(0, |bytes| Division::of(bytes).caches)),
+            waiting: AtomicUsize::new(0),
+            queue: Mutex::new(()),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// The whole, if it is limited.
+    pub fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    /// Most that all pools together may have.
+    pub fn demand_max(&self) -> u64 {
+        self.bytes.map_or(u64::MAX, |bytes| {
+            let division = Division::of(bytes);
+            division.caches - division.caches_min
+        })
+    }
+
+    /// Most that a pool may have.
+    pub fn limit(&self, pool: Pool) -> u64 {
+        self.bytes.map_or(u64::MAX, |bytes| bytes / 100 * pool.row().percent)
+    }
+
+    /// What all pools together have.
+    pub fn demand(&self) -> u64 {
+        self.demand.load(SeqCst)
+    }
+
+    /// The state of a pool.
+    pub fn pool(&self, pool: Pool) -> PoolState {
+        let state = self.state(pool);
+        PoolState {
+            used: state.used.load(SeqCst),
+            peak: state.peak.load(SeqCst),
+            limit: self.limit(pool),
+            waited: state.waited.load(SeqCst),
+            refused: state.refused.load(SeqCst),
+        }
+    }
+
+    fn state(&self, pool: Pool) -> &State {
+        &self.pools[pool as usize]
+    }
+
+    /// Says how the caches are resized; called at once, and whenever the charges have changed enough.
+    pub fn attach_caches(&self, set: impl Fn(u64) + Send + Sync + 'static) {
+        if self.set_caches.set(Box::new(set)).is_ok() {
+            self.settle(true);
+        }
+    }
+
+    /// The size the caches have now.
+    pub fn cache_bytes(&self) -> u64 {
+        *self.caches.lock()
+    }
+
+    /// What the watcher has taken from them.
+    pub fn squeezed(&self) -> u64 {
+        self.squeezed.load(SeqCst)
+    }
+
+    /// Takes so much from the caches beyond the charges; the caches keep their floor.
+    pub fn squeeze(&self, bytes: u64) {
+        self.squeezed.store(bytes, SeqCst);
+        self.settle(true);
+    }
+
+    /// Room for `bytes` more, at once or not at all.
+    pub fn try_charge(self: &Arc<Budget>, pool: Pool, bytes: u64) -> Option<Charge> {
+        let mut charge = Charge::empty(self, pool);
+        charge.try_grow(bytes).then_some(charge)
+    }
+
+    /// Waits until there is room, at most `wait`; none if there was not, or if `go_on` says no.
+    pub fn charge_within(
+        self: &Arc<Budget>,
+        pool: Pool,
+        bytes: u64,
+        wait: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Option<Charge> {
+        if let Some(charge) = self.try_charge(pool, bytes) {
+            return Some(charge);
+        }
+        let until = Instant::now() + wait;
+        let state = self.state(pool);
+        state.waited.fetch_add(1, SeqCst);
+        self.waiting.fetch_add(1, SeqCst);
+        let charge = self.wait_for(pool, bytes, until, go_on);
+        self.waiting.fetch_sub(1, SeqCst);
+        if charge.is_none() {
+            state.refused.fetch_add(1, SeqCst);
+        }
+        charge
+    }
+
+    fn wait_for(
+        self: &Arc<Budget>,
+        pool: Pool,
+        bytes: u64,
+        until: Instant,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Option<Charge> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(charge) = self.try_charge(pool, bytes) {
+                return Some(charge);
+            }
+            let now = Instant::now();
+            if now >= until || !go_on() {
+                return None;
+            }
+            self.freed.wait_for(&mut queue, LOOK_AROUND.min(until - now));
+        }
+    }
+
+    /// Notes that a charge was refused without waiting.
+    pub(crate) fn note_refused(&self, pool: Pool) {
+        self.state(pool).refused.fetch_add(1, SeqCst);
+    }
+
+    /// Adds to a pool if pool and budget have room.
+    pub(crate) fn take(&self, pool: Pool, bytes: u64) -> bool {
+        let state = self.state(pool);
+        let limit = self.limit(pool);
+        // One that is larger than the pool goes alone.
+        let fits = |used: u64, limit: u64| {
+            let sum = used.checked_add(bytes)?;
+            (sum <= limit || used == 0).then_some(sum)
+        };
+        if state.used.try_update(SeqCst, SeqCst, |used| fits(used, limit)).is_err() {
+            return false;
+        }
+        let most = self.demand_max();
+        let within = |demand: u64| {
+            let sum = demand.checked_add(bytes)?;
+            (sum <= most || (bytes > limit && demand <= most)).then_some(sum)
+        };
+        if self.demand.try_update(SeqCst, SeqCst, within).is_err() {
+            state.used.fetch_sub(bytes, SeqCst);
+            return false;
+        }
+        state.peak.fetch_max(state.used.load(SeqCst), SeqCst);
+        self.settle(false);
+        true
+    }
+
+    /// Adds to a pool whatever its limit.
+    pub(crate) fn force(&self, pool: Pool, bytes: u64) {
+        let state = self.state(pool);
+        let used = state.used.fetch_add(bytes, SeqCst) + bytes;
+        state.peak.fetch_max(used, SeqCst);
+        self.demand.fetch_add(bytes, SeqCst);
+        self.settle(false);
+    }
+
+    pub(crate) fn give(&self, pool: Pool, bytes: u64) {
+        self.state(pool).used.fetch_sub(bytes, SeqCst);
+        self.demand.fetch_sub(bytes, SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            let _queue = self.queue.lock();
+            self.freed.notify_all();
+        }
+    }
+
+    /// How large the caches may be now.
+    fn caches_wanted(&self, bytes: u64) -> u64 {
+        let division = Division::of(bytes);
+        let taken = self.demand.load(SeqCst).saturating_add(self.squeezed.load(SeqCst));
+        division.caches.saturating_sub(taken).max(division.caches_min)
+    }
+
+    /// Sets the caches' size if they are to shrink by more than a little; with `all`, whatever they
+    /// are to do. They grow only at the watcher's leisure.
+    pub fn settle(&self, all: bool) {
+        let (Some(set), Some(bytes)) = (self.set_caches.get(), self.bytes) else { return };
+        let step = bytes / 64;
+        let mut caches = match all {
+            true => self.caches.lock(),
+            false => {
+                // Who holds it sees this charge, or the watcher does a moment later.
+                let Some(caches) = self.caches.try_lock() else { return };
+                caches
+            }
+        };
+        let wanted = self.caches_wanted(bytes);
+        if (all && wanted != *caches) || wanted + step < *caches {
+            *caches = wanted;
+            set(wanted);
+        }
+    }
+}
+
+impl Division {
+    /// Of a budget.
+    pub fn of(bytes: u64) -> Division {
+        let engine = (bytes / 16).clamp(16 << 20, 256 << 20).min(bytes / 4);
+        let caches = bytes - engine;
+        Division { engine, caches, caches_min: bytes / 4 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn charges_come_out_of_the_caches_and_go_back() {
+        let budget = Budget::new(1024 * MIB);
+        let caches = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&caches);
+        budget.attach_caches(move |bytes| seen.store(bytes, SeqCst));
+        let whole = Division::of(1024 * MIB).caches;
+        assert_eq!((caches.load(SeqCst), budget.cache_bytes()), (0, whole));
+        let charge = budget.try_charge(Pool::Execution, 200 * MIB).unwrap();
+        assert_eq!(caches.load(SeqCst), whole - 200 * MIB);
+        drop(charge);
+        budget.settle(true);
+        assert_eq!(caches.load(SeqCst), whole);
+        budget.squeeze(10_000 * MIB);
+        assert_eq!(caches.load(SeqCst), 256 * MIB);
+    }
+
+    #[test]
+    fn a_pool_ends_at_its_limit_and_the_whole_at_the_sum() {
+        let budget = Budget::new(100 * MIB);
+        let first = budget.try_charge(Pool::Execution, 39 * MIB).unwrap();
+        assert!(budget.try_charge(Pool::Execution, 2 * MIB).is_none());
+        let other = budget.try_charge(Pool::Requests, 20 * MIB).unwrap();
+        assert!(budget.demand_max() < 60 * MIB && budget.demand() <= budget.demand_max());
+        assert!(budget.try_charge(Pool::Cursors, 20 * MIB).is_none());
+        drop(first);
+        assert!(budget.try_charge(Pool::Cursors, 20 * MIB).is_some());
+        drop(other);
+        assert_eq!((budget.demand(), budget.pool(Pool::Execution).peak), (0, 39 * MIB));
+    }
+
+    #[test]
+    fn one_larger_than_its_pool_goes_alone() {
+        let budget = Budget::new(100 * MIB);
+        let large = budget.try_charge(Pool::Requests, 80 * MIB).unwrap();
+        assert!(budget.try_charge(Pool::Requests, 1).is_none());
+        drop(large);
+        assert!(budget.try_charge(Pool::Requests, 1).is_some());
+    }
+
+    #[test]
+    fn a_waiting_charge_gets_what_is_given_back() {
+        let budget = Budget::new(100 * MIB);
+        let first = budget.try_charge(Pool::Requests, 30 * MIB).unwrap();
+        let wait = Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                budget.charge_within(Pool::Requests, 10 * MIB, wait, &mut || true).is_some()
+            });
+            while budget.waiting.load(SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            drop(first);
+            assert!(waiter.join().unwrap());
+        });
+        let _full = budget.try_charge(Pool::Requests, 30 * MIB).unwrap();
+        assert!(budget.charge_within(Pool::Requests, 1, wait, &mut || false).is_none());
+        let none = budget.charge_within(Pool::Requests, 1, Duration::ZERO, &mut || true);
+        assert!(none.is_none());
+        let state = budget.pool(Pool::Requests);
+        assert_eq!((state.waited, state.refused), (3, 2));
+    }
+
+    #[test]
+    fn without_a_limit_everything_is_counted_and_nothing_refused() {
+        let budget = Budget::unlimited();
+        let charge = budget.try_charge(Pool::Cursors, 1 << 50).unwrap();
+        assert_eq!(budget.demand(), 1 << 50);
+        drop(charge);
+        assert_eq!(budget.demand(), 0);
+    }
+}

@@ -1,0 +1,104 @@
+//! Memory that is charged; given back when dropped.
+
+use std::{fmt, sync::Arc};
+
+use crate::{Budget, Pool};
+
+/// What one holder has of a pool.
+pub struct Charge {
+    budget: Arc<Budget>,
+    pool: Pool,
+    bytes: u64,
+}
+
+impl Charge {
+    /// Nothing yet.
+    pub fn empty(budget: &Arc<Budget>, pool: Pool) -> Charge {
+        Charge { budget: Arc::clone(budget), pool, bytes: 0 }
+    }
+
+    /// Bytes charged.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Charges `bytes` more, if there is room.
+    pub fn try_grow(&mut self, bytes: u64) -> bool {
+        let taken = self.budget.take(self.pool, bytes);
+        if taken {
+            self.bytes += bytes;
+        }
+        taken
+    }
+
+    /// Charges up to `bytes` in all, in steps of `step`; false if there is no room for the next step.
+    /// Cheap while the step taken last is not used up.
+    pub fn cover(&mut self, bytes: u64, step: u64) -> bool {
+        if bytes <= self.bytes {
+            return true;
+        }
+        let covered = self.try_grow((bytes - self.bytes).next_multiple_of(step.max(1)));
+        if !covered {
+            self.budget.note_refused(self.pool);
+        }
+        covered
+    }
+
+    /// Charges what is there already, whatever the limit.
+    pub fn force(&mut self, bytes: u64) {
+        self.budget.force(self.pool, bytes);
+        self.bytes += bytes;
+    }
+
+    /// Keeps only `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        if bytes < self.bytes {
+            self.budget.give(self.pool, self.bytes - bytes);
+            self.bytes = bytes;
+        }
+    }
+
+    /// Charges the same to another pool, whatever its limit: the memory is there.
+    pub fn move_to(&mut self, pool: Pool) {
+        if pool != self.pool {
+            self.budget.force(pool, self.bytes);
+            self.budget.give(self.pool, self.bytes);
+            self.pool = pool;
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.budget.give(self.pool, self.bytes);
+        }
+    }
+}
+
+impl fmt::Debug for Charge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of {}", self.bytes, self.pool.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_taken_ahead_and_given_back() {
+        let budget = Budget::new(1000 << 20);
+        let mut charge = Charge::empty(&budget, Pool::Execution);
+        assert!(charge.cover(10, 100) && charge.cover(100, 100));
+        assert_eq!(charge.bytes(), 100);
+        assert!(charge.cover(101, 100));
+        assert_eq!((charge.bytes(), budget.demand()), (200, 200));
+        assert!(!charge.cover(900 << 20, 100));
+        charge.shrink_to(50);
+        charge.move_to(Pool::Cursors);
+        assert_eq!(budget.pool(Pool::Cursors).used, 50);
+        drop(charge);
+        assert_eq!(budget.demand(), 0);
+    }
+}

@@ -1,0 +1,44 @@
+//! How much memory the process has, as the system counts it.
+
+use std::{
+    fs::File,
+    io::{Read, Seek},
+};
+
+/// Linux's page on every machine that Nagi runs on.
+const PAGE_BYTES: u64 = 4096;
+
+/// Reads the resident memory again and again: some microseconds each time.
+#[derive(Debug)]
+pub struct Resident {
+    file: File,
+}
+
+impl Resident {
+    /// None where there is no `/proc`.
+    pub fn open() -> Option<Resident> {
+        File::open("/proc/self/statm").ok().map(|file| Resident { file })
+    }
+
+    /// Bytes in memory now.
+    pub fn bytes(&mut self) -> Option<u64> {
+        let mut text = [0; 128];
+        self.file.rewind().ok()?;
+        let len = self.file.read(&mut text).ok()?;
+        let text = std::str::from_utf8(&text[..len]).ok()?;
+        text.split(' ').nth(1)?.parse::<u64>().ok()?.checked_mul(PAGE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_allocation_is_seen() {
+        let Some(mut resident) = Resident::open() else { return };
+        let before = resident.bytes().unwrap();
+        let large = vec![1_u8; 64 << 20];
+        assert!(resident.bytes().unwrap() >= before + (large.len() as u64) / 2);
+    }
+}

@@ -1,0 +1,24 @@
+//! Resizing: RocksDB's own setter, and an eviction it has no call for.
+#![expect(unsafe_code)]
+
+use librocksdb_sys as ffi;
+
+unsafe extern "C" {
+    /// `trim.cc`: evicts down to `capacity` as far as entries are not in use; the bytes then used.
+    fn nagi_cache_trim(cache: *mut ffi::rocksdb_cache_t, capacity: usize) -> usize;
+}
+
+/// Sets the capacity; a smaller one is kept to at once, as far as blocks are not in use.
+///
+/// # Safety
+/// `cache` is a live cache.
+pub(in crate::db) unsafe fn resize(cache: *mut ffi::rocksdb_cache_t, bytes: usize) {
+    // SAFETY: the caller's promise; both calls may come while others use the cache.
+    unsafe {
+        let before = ffi::rocksdb_cache_get_capacity(cache);
+        ffi::rocksdb_cache_set_capacity(cache, bytes);
+        if bytes < before {
+            nagi_cache_trim(cache, bytes);
+        }
+    }
+}
