@@ -10,6 +10,7 @@ mod engine;
 mod fork;
 mod key_file;
 mod lock;
+mod memory;
 mod options;
 mod record;
 mod serve;

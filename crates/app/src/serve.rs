@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagi_bson::{DocBuf, DocWriter, doc, json};
+use nagi_budget::Budget;
 use nagi_server::{Log, Server, ServerConfig};
 use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
-use crate::{build, engine, fork, key_file, lock, print, record, say, signals, warnings};
+use crate::{build, engine, fork, key_file, lock, memory, print, record, say, signals, warnings};
 
 /// mongod's exit codes.
 mod exit {
@@ -105,22 +106,23 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
 
 /// Starts, waits for the end, ends.
 fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
-    let engine = engine::open(options).map_err(|error| Failure {
+    let budget = Budget::new(memory::budget_bytes(options));
+    let (blocks, records) = memory::cache_bytes(memory::budget_bytes(options));
+    let engine = engine::open(options, blocks).map_err(|error| Failure {
         code: exit::DATA_FOLDER,
         id: 28595,
         message: "Terminating: the storage engine could not be opened",
         error: error.to_string(),
     })?;
-    let store_options = StoreOptions {
-        record_cache_bytes: engine::record_cache_bytes(options),
-        ..StoreOptions::default()
-    };
+    let record_cache_bytes = usize::try_from(records).unwrap_or(usize::MAX);
+    let store_options = StoreOptions { record_cache_bytes, budget, ..StoreOptions::default() };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
         code: exit::UNRECOVERABLE,
         id: 20557,
         message: TERMINATING,
         error: error.to_string(),
     })?;
+    let watcher = memory::Watcher::start(&store);
     let config = server_config(options, args, store.clone(), log);
     let server = Server::new(config).map_err(|error| Failure {
         code: exit::BAD_OPTIONS,
@@ -148,7 +150,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         fork::ready();
     }
     server.wait_for_shutdown();
-    drop(record);
+    drop((record, watcher));
     stop(&server, listeners, &store)
 }
 

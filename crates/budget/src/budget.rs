@@ -1,6 +1,7 @@
 //! The account: what each pool has, and what is left for the caches.
 
 use std::{
+    fmt,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
@@ -10,7 +11,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{Charge, Pool};
+use crate::{Charge, Gauges, Pool};
 
 /// Between two looks of a waiting charge at its caller's wish to go on.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
@@ -58,6 +59,7 @@ pub struct Budget {
     set_caches: OnceLock<SetCaches>,
     /// The size the caches were set to last.
     caches: Mutex<u64>,
+    gauges: Mutex<Gauges>,
     waiting: AtomicUsize,
     queue: Mutex<()>,
     freed: Condvar,
@@ -82,6 +84,7 @@ impl Budget {
             squeezed: AtomicU64::new(0),
             set_caches: OnceLock::new(),
             caches: Mutex::new(bytes.map_or(0, |bytes| Division::of(bytes).caches)),
+            gauges: Mutex::default(),
             waiting: AtomicUsize::new(0),
             queue: Mutex::new(()),
             freed: Condvar::new(),
@@ -148,6 +151,20 @@ impl Budget {
     pub fn squeeze(&self, bytes: u64) {
         self.squeezed.store(bytes, SeqCst);
         self.settle(true);
+    }
+
+    /// Keeps what the watcher has seen.
+    pub fn note(&self, seen: &Gauges) {
+        let mut gauges = self.gauges.lock();
+        let (allocated, resident) = (gauges.allocated, gauges.allocator_resident);
+        *gauges = *seen;
+        gauges.allocated = seen.allocated.or(allocated);
+        gauges.allocator_resident = seen.allocator_resident.or(resident);
+    }
+
+    /// What the watcher has seen last.
+    pub fn gauges(&self) -> Gauges {
+        *self.gauges.lock()
     }
 
     /// Room for `bytes` more, at once or not at all.
@@ -273,6 +290,12 @@ impl Budget {
             *caches = wanted;
             set(wanted);
         }
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} bytes, {} charged", self.bytes, self.demand())
     }
 }
 

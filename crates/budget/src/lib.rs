@@ -23,12 +23,14 @@
 
 mod budget;
 mod charge;
+mod gauges;
 mod pool;
 mod resident;
 mod watch;
 
 pub use budget::{Budget, Division, PoolState};
 pub use charge::Charge;
+pub use gauges::Gauges;
 pub use pool::Pool;
 pub use resident::Resident;
 pub use watch::{Action, Watch};

@@ -25,6 +25,7 @@ pub(crate) fn visit(
     let one = |name| db.property(Space::Records, name);
     let gauges = [
         ("cache_bytes", cache_bytes),
+        ("cache_capacity_bytes", db.cache_capacity()),
         ("cache_hits", db.ticker(Ticker::CacheHit)),
         ("cache_misses", db.ticker(Ticker::CacheMiss)),
         ("cache_pinned_bytes", cache_pinned_bytes),

@@ -297,6 +297,10 @@ impl Engine for Faulty {
         self.inner.verify(watch)
     }
 
+    fn resize_cache(&self, bytes: u64) {
+        self.inner.resize_cache(bytes);
+    }
+
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         self.inner.stats(visit);
     }

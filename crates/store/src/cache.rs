@@ -11,6 +11,7 @@
 //! left of them is evicted in time).
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
@@ -25,7 +26,8 @@ const ENTRY_BYTES: usize = 120;
 /// Documents by collection and `_id` key string.
 pub(crate) struct Cache {
     shards: Box<[Mutex<Shard>]>,
-    shard_bytes_max: usize,
+    /// May change at any time.
+    shard_bytes_max: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -67,7 +69,22 @@ impl Cache {
         }
         let shard = || Shard { slots: vec![Slot::default(); SLOT_COUNT], ..Shard::default() };
         let shards = (0..SHARD_COUNT).map(|_| Mutex::new(shard())).collect();
-        Some(Cache { shards, shard_bytes_max })
+        Some(Cache { shards, shard_bytes_max: AtomicUsize::new(shard_bytes_max) })
+    }
+
+    /// Changes the size; what is too much is evicted at once.
+    pub(crate) fn resize(&self, bytes_max: usize) {
+        let shard_bytes_max = bytes_max / SHARD_COUNT;
+        let before = self.shard_bytes_max.swap(shard_bytes_max, Relaxed);
+        if shard_bytes_max < before {
+            self.shards.iter().for_each(|shard| shard.lock().evict(shard_bytes_max));
+        }
+    }
+
+    /// Bytes in use, and how many there may be.
+    pub(crate) fn bytes(&self) -> (usize, usize) {
+        let used = self.shards.iter().map(|shard| shard.lock().bytes).sum();
+        (used, self.shard_bytes_max.load(Relaxed) * SHARD_COUNT)
     }
 
     /// What stands for (collection, key) in the other calls.
@@ -104,7 +121,8 @@ impl Cache {
     /// Adds a document that was read after `fill` was given, unless a write came in between.
     pub(crate) fn fill(&self, fill: Fill, ident: Ident, key: &[u8], id: RecordId, doc: &[u8]) {
         let size = key.len() + doc.len() + ENTRY_BYTES;
-        if size > self.shard_bytes_max / 4 {
+        let shard_bytes_max = self.shard_bytes_max.load(Relaxed);
+        if size > shard_bytes_max / 4 {
             return;
         }
         let bytes = [key, doc].concat().into_boxed_slice();
@@ -114,7 +132,7 @@ impl Cache {
         if slot.pending > 0 || slot.epoch != fill.epoch {
             return;
         }
-        shard.evict(self.shard_bytes_max.saturating_sub(size));
+        shard.evict(shard_bytes_max.saturating_sub(size));
         shard.bytes += size;
         match shard.entries.insert(fill.hash, entry) {
             Some(old) => shard.bytes -= old.size(),
@@ -222,5 +240,8 @@ mod tests {
         assert!(total <= 1 << 20 && total > 1 << 19, "{total}");
         let queued: usize = cache.shards.iter().map(|shard| shard.lock().queue.len()).sum();
         assert!(queued < 2000);
+        cache.resize(1 << 18);
+        let (used, most) = cache.bytes();
+        assert!(used <= 1 << 18 && used > 1 << 16 && most == 1 << 18, "{used}");
     }
 }

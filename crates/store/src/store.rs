@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use nagi_bson::{Doc, Value, oid::Generator};
+use nagi_budget::Budget;
 use nagi_error::{Code, Result};
 use nagi_kv::{CommitStamp, Compressor, Durability, Engine, Space};
 use parking_lot::{Condvar, Mutex};
@@ -28,6 +29,8 @@ pub struct StoreOptions {
     pub record_cache_bytes: usize,
     /// Of large documents of collections that chose zstd; what blocks have is the engine's option.
     pub zstd_level: i32,
+    /// What memory is charged to.
+    pub budget: Arc<Budget>,
 }
 
 /// What zstd takes for its default, too: more costs more time than it saves space.
@@ -35,7 +38,11 @@ const ZSTD_LEVEL: i32 = 3;
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
-        StoreOptions { record_cache_bytes: 64 << 20, zstd_level: ZSTD_LEVEL }
+        StoreOptions {
+            record_cache_bytes: 64 << 20,
+            zstd_level: ZSTD_LEVEL,
+            budget: Budget::unlimited(),
+        }
     }
 }
 
@@ -65,6 +72,7 @@ pub struct Shared {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) ids: Generator,
     pub(crate) reclaimer: Reclaimer,
     pub(crate) zstd_level: i32,
@@ -97,6 +105,7 @@ impl Store {
             ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
             cache: Cache::new(options.record_cache_bytes),
             zstd_level: options.zstd_level,
+            budget: options.budget,
             builds: Mutex::default(),
             build_ended: Condvar::new(),
             ids: Generator::new(
@@ -123,6 +132,24 @@ impl Store {
     /// The engine, for flush, checkpoint and statistics.
     pub fn engine(&self) -> &dyn Engine {
         &*self.engine
+    }
+
+    /// The account of the process's memory.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Changes the memory for whole documents while it is in use.
+    pub fn resize_record_cache(&self, bytes: u64) {
+        if let Some(cache) = &self.cache {
+            cache.resize(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Bytes of whole documents in memory, and how many there may be.
+    pub fn record_cache_bytes(&self) -> (u64, u64) {
+        let (used, most) = self.cache.as_ref().map_or((0, 0), Cache::bytes);
+        (used as u64, most as u64)
     }
 
     /// A new ObjectId, as an insert without `_id` gets one.

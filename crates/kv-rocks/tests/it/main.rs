@@ -1,6 +1,7 @@
 //! The contract on RocksDB, then what only files can show: reopening, crashes, a full disk.
 
 mod allocations;
+mod cache;
 mod crash;
 mod folder;
 mod full;

@@ -1,0 +1,150 @@
+//! The process's memory: how the budget is divided among the caches, and the thread that watches that
+//! resident memory keeps to the bound.
+
+mod raw;
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use nagi_budget::{Action, Budget, Division, Gauges, Resident, Watch};
+use nagi_store::Store;
+
+use crate::options::Options;
+
+/// Share of the caches that holds whole documents instead of blocks: one in this many parts.
+const RECORD_CACHE_PART: u64 = 4;
+/// Between two steps of the watcher; the second while memory is tight.
+const CALM_STEP: Duration = Duration::from_millis(50);
+const TIGHT_STEP: Duration = Duration::from_millis(10);
+/// The allocator's figures are taken once in so many steps.
+const FIGURES_EACH: u32 = 20;
+/// Memory that the machine has if it does not say.
+const UNKNOWN_MACHINE: u64 = 2 << 30;
+
+/// The budget of the options, or the default.
+pub(crate) fn budget_bytes(options: &Options) -> u64 {
+    options.cache_bytes.unwrap_or_else(|| {
+        let machine = nagi_doctor::memory_bytes().unwrap_or(UNKNOWN_MACHINE);
+        nagi_budget::default_budget(machine, false)
+    })
+}
+
+/// The parts of a number of cache bytes: blocks, whole documents.
+fn parts(caches: u64) -> (u64, u64) {
+    let records = caches / RECORD_CACHE_PART;
+    (caches - records, records)
+}
+
+/// What the caches begin with: blocks, whole documents.
+pub(crate) fn cache_bytes(budget: u64) -> (u64, u64) {
+    parts(Division::of(budget).caches)
+}
+
+/// The watcher; dropping it ends and joins its thread.
+pub(crate) struct Watcher {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Lets the caches follow the budget, and starts to watch.
+    pub(crate) fn start(store: &Arc<Store>) -> Watcher {
+        let budget = store.budget().clone();
+        let caches: Weak<Store> = Arc::downgrade(store);
+        budget.attach_caches(move |bytes| {
+            let Some(store) = caches.upgrade() else { return };
+            let (blocks, records) = parts(bytes);
+            store.resize_record_cache(records);
+            store.engine().resize_cache(blocks);
+        });
+        let (Some(bytes), Some(resident)) = (budget.bytes(), Resident::open()) else {
+            return Watcher { stop: None, thread: None };
+        };
+        let (stop, stopped) = channel();
+        let body = move || {
+            let mut state = Watched { budget, resident, watch: Watch::new(bytes), step: 0 };
+            let mut pause = CALM_STEP;
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                pause = if state.step() { TIGHT_STEP } else { CALM_STEP };
+            }
+        };
+        let thread = Builder::new().name("memory".into()).stack_size(256 << 10).spawn(body);
+        let thread = thread.map_err(|error| {
+            log::warn!(target: "STORAGE", id = 8_200_020, error = error.to_string();
+                "Memory is not watched: cannot start a thread");
+        });
+        Watcher { stop: Some(stop), thread: thread.ok() }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A watcher that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watched {
+    budget: Arc<Budget>,
+    resident: Resident,
+    watch: Watch,
+    step: u32,
+}
+
+impl Watched {
+    /// One step; whether memory is tight.
+    fn step(&mut self) -> bool {
+        let Some(mut bytes) = self.resident.bytes() else { return false };
+        let over_before = self.watch.over_count;
+        if self.watch.look(bytes) == Action::Purge {
+            raw::purge();
+            bytes = self.resident.bytes().unwrap_or(bytes);
+        }
+        match self.watch.squeeze(bytes, self.budget.cache_bytes() + self.budget.squeezed()) {
+            Some(taken) => {
+                let grew = taken > self.budget.squeezed();
+                self.budget.squeeze(taken);
+                if grew {
+                    raw::purge();
+                }
+            }
+            None => self.budget.settle(true),
+        }
+        if self.watch.over_count > over_before {
+            self.complain(bytes);
+        }
+        self.note(bytes);
+        self.watch.is_tight(bytes)
+    }
+
+    /// Says that the bound was exceeded: the first time, then each time the count has doubled.
+    fn complain(&self, bytes: u64) {
+        if self.watch.over_count.is_power_of_two() {
+            log::warn!(target: "STORAGE", id = 8_200_021, residentBytes = bytes,
+                boundBytes = self.watch.bound(), times = self.watch.over_count;
+                "Resident memory was above the bound of the budget");
+        }
+    }
+
+    fn note(&mut self, resident: u64) {
+        let allocator = match self.step % FIGURES_EACH {
+            0 => Some(raw::figures()),
+            _ => None,
+        };
+        self.step = self.step.wrapping_add(1);
+        self.budget.note(&Gauges {
+            resident,
+            resident_peak: self.watch.peak,
+            allocated: allocator.map(|figures| figures.allocated),
+            allocator_resident: allocator.map(|figures| figures.resident),
+            purge_count: self.watch.purge_count,
+            squeeze_count: self.watch.squeeze_count,
+            over_count: self.watch.over_count,
+        });
+    }
+}

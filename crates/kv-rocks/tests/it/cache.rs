@@ -1,0 +1,56 @@
+//! The block cache's size changes while it is in use.
+
+use nagi_kv::{Durability, Engine, Space, TxnOptions};
+use nagi_kv_rocks::Options;
+
+use crate::Scratch;
+
+fn gauge(engine: &dyn Engine, wanted: &str) -> i64 {
+    let mut found = 0;
+    engine.stats(&mut |name, value| {
+        if name == wanted {
+            found = value;
+        }
+    });
+    found
+}
+
+fn read_all(engine: &dyn Engine) {
+    let mut buf = Vec::new();
+    for number in 0..20_000_u64 {
+        let key = number.to_be_bytes();
+        engine.latest().get(Space::Records, &key, &mut buf).expect("reads");
+    }
+}
+
+#[test]
+fn a_smaller_cache_gives_its_blocks_back_at_once() {
+    let scratch = Scratch::new();
+    let options = Options { cache_bytes: 64 << 20, ..Options::default() };
+    let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+    let value: Vec<u8> =
+        (0..1000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut number = 0_u64;
+    let load = engine.load(Space::Records, &mut |key, out| {
+        key.clear();
+        key.extend_from_slice(&number.to_be_bytes());
+        out.clear();
+        out.extend_from_slice(&value);
+        number += 1;
+        Ok(number <= 20_000)
+    });
+    load.expect("loads");
+    read_all(&*engine);
+    let full = gauge(&*engine, "cache_bytes");
+    assert!(full > 16 << 20, "{full}");
+    engine.resize_cache(8 << 20);
+    let less = gauge(&*engine, "cache_bytes");
+    assert!(less <= 8 << 20, "{less}");
+    assert_eq!(gauge(&*engine, "cache_capacity_bytes"), 8 << 20);
+    engine.resize_cache(64 << 20);
+    read_all(&*engine);
+    assert!(gauge(&*engine, "cache_bytes") > 16 << 20);
+    let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+    txn.put(Space::Records, b"k", b"v").expect("free");
+    txn.commit(Durability::Buffered).expect("commits");
+}
