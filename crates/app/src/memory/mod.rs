@@ -27,7 +27,7 @@ const UNKNOWN_MACHINE: u64 = 2 << 30;
 pub(crate) fn budget_bytes(options: &Options) -> u64 {
     options.cache_bytes.unwrap_or_else(|| {
         let machine = nagi_doctor::memory_bytes().unwrap_or(UNKNOWN_MACHINE);
-        nagi_budget::default_budget(machine, false)
+        nagi_budget::default_budget(machine, options.direct_io)
     })
 }
 

@@ -470,12 +470,6 @@ impl Db {
         unsafe { super::cache::resize(self.setup.cache, bytes as usize) }
     }
 
-    /// The size of the block cache.
-    pub(crate) fn cache_capacity(&self) -> u64 {
-        // SAFETY: the cache lives as long as `setup`.
-        unsafe { ffi::rocksdb_cache_get_capacity(self.setup.cache) as u64 }
-    }
-
     /// Bytes of the cache in use, and of them those pinned.
     pub(crate) fn cache_usage(&self) -> (u64, u64) {
         // SAFETY: the cache lives as long as `setup`.
