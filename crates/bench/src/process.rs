@@ -10,7 +10,10 @@ use std::{fs, io, thread};
 const US_PER_TICK: u64 = 10_000;
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// A server process; killed when it goes out of scope.
+/// How long a server may take to end before it is killed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server process; ended when it goes out of scope.
 pub(crate) struct Server {
     child: Child,
     /// `127.0.0.1:PORT`
@@ -113,7 +116,16 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already.
+        // Asked first, so that it leaves nothing behind. All fail only if the process is gone already.
+        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let asked = id.map(|id| rustix::process::kill_process(id, rustix::process::Signal::TERM));
+        let until = Instant::now() + PATIENCE;
+        while matches!(asked, Some(Ok(())))
+            && Instant::now() < until
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -29,7 +29,9 @@ use crate::{
     layout,
     load::Piece,
     reclaim::{self, Reclaim},
-    rewrite, room, stats,
+    rewrite, room,
+    spool::{self, Spool},
+    stats,
 };
 
 /// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
@@ -49,6 +51,8 @@ pub struct Rocks {
 
 struct Core {
     db: Arc<Db>,
+    /// Outlives the database, whose log it takes.
+    spool: Option<Arc<Spool>>,
     ledger: Ledger,
     group: Group,
     commit: Mutex<Committer>,
@@ -81,7 +85,9 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
             "The file system refuses direct I/O: data is cached twice, here and by the system");
     }
     let direct_reads = direct_io && options.direct_reads;
-    let system = System { direct_io, direct_reads, files_max: room::raise_file_limit() };
+    let spool = spool::open(&files, options.spool_bytes())?.map(Arc::new);
+    let files_max = room::raise_file_limit();
+    let system = System { direct_io, direct_reads, files_max, spool: spool.clone() };
     let db = Arc::new(Db::open(&files, options, &system)?);
     let newest = db.sequence();
     let core = Arc::new(Core {
@@ -98,6 +104,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         compressors: Space::ALL.map(|space| options.compressor(space)),
         files,
         db,
+        spool,
     });
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let threads = vec![
@@ -479,6 +486,8 @@ impl Engine for Rocks {
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
-        stats::visit(&self.core.db, &self.core.room, &self.core.reclaim, visit);
+        let core = &*self.core;
+        let spool = core.spool.as_ref().map(|spool| spool.gauges()).unwrap_or_default();
+        stats::visit(&core.db, &core.room, &core.reclaim, &spool, visit);
     }
 }

@@ -13,6 +13,7 @@
 //!   layout.rs, rewrite.rs: what a range takes on disk, and rewriting it while somebody watches
 //!   load.rs: bulk loads as table files, past log and memtables
 //!   room/: what the machine lets the engine have
+//!   spool/: the log's way to the disk, so that no commit waits for the file system
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types
 //!
 //! The stamp of a commit never exceeds RocksDB's sequence number after it (each commit writes at
@@ -29,6 +30,7 @@ mod options;
 mod reclaim;
 mod rewrite;
 mod room;
+mod spool;
 mod stats;
 
 pub use engine::{Rocks, open};

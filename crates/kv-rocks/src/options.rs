@@ -62,6 +62,11 @@ impl Options {
         (self.cache_bytes / 4).max(self.write_buffer() * 2)
     }
 
+    /// The log's ring in shared memory: half a second of the fastest log, a part of a small budget.
+    pub(crate) fn spool_bytes(&self) -> u64 {
+        (self.cache_bytes / 32).clamp(2 << 20, 32 << 20)
+    }
+
     /// Log bytes after which the oldest memtables are flushed: bounds the time to reopen.
     pub(crate) fn log_max(&self) -> u64 {
         (self.write_buffer() * 4).clamp(16 << 20, 256 << 20)

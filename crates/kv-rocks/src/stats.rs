@@ -5,6 +5,7 @@ use nagi_kv::{Space, room::Room};
 use crate::{
     db::{Db, Ticker},
     reclaim::Reclaim,
+    spool::Gauges,
 };
 
 /// Bytes in memtables that are not on disk yet.
@@ -17,6 +18,7 @@ pub(crate) fn visit(
     db: &Db,
     room: &Room,
     reclaim: &Reclaim,
+    spool: &Gauges,
     visit: &mut dyn FnMut(&'static str, i64),
 ) {
     let sum = |name| db.spaces().map(|space| db.property(space, name)).sum::<u64>();
@@ -40,6 +42,11 @@ pub(crate) fn visit(
         ("memtable_bytes", unflushed_bytes(db)),
         ("ranges_to_reclaim", reclaim.waiting_count() as u64),
         ("snapshots_open", one(c"rocksdb.num-snapshots")),
+        ("spool_capacity_bytes", spool.capacity_bytes),
+        ("spool_used_bytes", spool.used_bytes),
+        ("spool_used_bytes_max", spool.used_bytes_max),
+        ("spool_waited_us", spool.waited_us),
+        ("spool_waits", spool.waits),
         ("table_reader_bytes", sum(c"rocksdb.estimate-table-readers-mem")),
         ("write_stopped", one(c"rocksdb.is-write-stopped")),
     ];

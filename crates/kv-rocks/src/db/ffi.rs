@@ -97,7 +97,7 @@ pub(crate) enum Ticker {
 
 impl Db {
     pub(crate) fn open(path: &Path, options: &Options, system: &System) -> Result<Db> {
-        let setup = Setup::new(options, system);
+        let setup = Setup::new(path, options, system);
         let name = c_path(path)?;
         let present = setup.present(&name);
         let names = names(&present);

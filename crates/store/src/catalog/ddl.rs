@@ -117,7 +117,13 @@ impl<'s> Ddl<'s> {
     /// Commits, publishes, waits for writers of old versions; or leaves that, with what is to be
     /// dropped, to the reclaimer.
     pub(crate) fn finish(self) -> Result<()> {
-        self.txn.commit(Durability::Synced).map_err(engine)?;
+        self.finish_with(Durability::Synced)
+    }
+
+    /// `finish`, with the durability that the change needs. What drops has to be on the disk before
+    /// the files of what was dropped are removed.
+    fn finish_with(self, durability: Durability) -> Result<()> {
+        self.txn.commit(durability).map_err(engine)?;
         for old in &self.replaced {
             // One store for each, so that nobody sees a collection gone that only changes.
             let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
@@ -149,6 +155,15 @@ impl Store {
         namespace: &Namespace,
         options: Doc<'_>,
     ) -> Result<Arc<Collection>> {
+        self.create_with(namespace, options, Durability::Synced)
+    }
+
+    fn create_with(
+        &self,
+        namespace: &Namespace,
+        options: Doc<'_>,
+        durability: Durability,
+    ) -> Result<Arc<Collection>> {
         let options = CollectionOptions::parse(options, namespace)?;
         if let Some(bound) = self.private() {
             return bound.create(self, namespace, options);
@@ -158,20 +173,23 @@ impl Store {
             return same_options(existing, &options);
         }
         let collection = create(&mut ddl, namespace, options, None)?;
-        ddl.finish()?;
+        ddl.finish_with(durability)?;
         log::info!(target: "STORAGE", id = 20320, namespace = namespace.as_str(),
             uuid:% = collection.uuid; "createCollection");
         Ok(collection)
     }
 
-    /// The collection, created if need be: what a first insert does.
+    /// The collection, created if need be: what a first insert does. As durable as that insert: the
+    /// log has the collection before its documents, so nothing has to wait for the disk here.
     pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
         match self.collection(namespace) {
             Some(collection) => Ok(collection),
-            None => self.create_collection(namespace, Doc::EMPTY).or_else(|error| {
-                // Somebody else was faster, with options of his own.
-                self.collection(namespace).ok_or(error)
-            }),
+            None => {
+                self.create_with(namespace, Doc::EMPTY, Durability::Buffered).or_else(|error| {
+                    // Somebody else was faster, with options of his own.
+                    self.collection(namespace).ok_or(error)
+                })
+            }
         }
     }
 

@@ -6,13 +6,20 @@
 //! lock), so concurrent memtable inserts are off.
 #![expect(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::{
+    ffi::{CStr, CString, c_char, c_int},
+    path::Path,
+    sync::Arc,
+};
 
 use librocksdb_sys as ffi;
 use nagi_kv::{Compressor, Space};
 
 use super::super::{ffi::checked, native};
-use crate::options::Options;
+use crate::{
+    options::Options,
+    spool::{Environment, Spool},
+};
 
 const LEVELS: usize = 7;
 /// With so many files allowed, a terabyte of tables can stay open.
@@ -30,6 +37,8 @@ pub(crate) struct System {
     pub(crate) direct_reads: bool,
     /// Files this process may have open.
     pub(crate) files_max: u64,
+    /// Takes the log; none where there is no memory file system.
+    pub(crate) spool: Option<Arc<Spool>>,
 }
 
 /// All option objects; freed when dropped. RocksDB copies what it needs at open.
@@ -37,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) database: *mut ffi::rocksdb_options_t,
     pub(crate) spaces: Vec<*mut ffi::rocksdb_options_t>,
     pub(crate) cache: *mut ffi::rocksdb_cache_t,
+    /// Freed after the database is closed, as all of this.
+    _environment: Option<Environment>,
 }
 
 impl Drop for Setup {
@@ -55,7 +66,7 @@ impl Drop for Setup {
 }
 
 impl Setup {
-    pub(crate) fn new(options: &Options, system: &System) -> Setup {
+    pub(crate) fn new(dir: &Path, options: &Options, system: &System) -> Setup {
         // SAFETY: plain constructors; every pointer below is valid until `drop`.
         unsafe {
             let cache_options =
@@ -63,11 +74,10 @@ impl Setup {
             let cache = ffi::rocksdb_cache_create_hyper_clock_opts(cache_options);
             ffi::rocksdb_hyper_clock_cache_options_destroy(cache_options);
             let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
-            Setup {
-                database: database_options(options, system, cache),
-                spaces: spaces.collect(),
-                cache,
-            }
+            let database = database_options(options, system, cache);
+            let install = |spool| Environment::install(database, spool, dir);
+            let environment = system.spool.as_ref().map(install);
+            Setup { database, spaces: spaces.collect(), cache, _environment: environment }
         }
     }
 

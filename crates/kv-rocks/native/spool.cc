@@ -1,0 +1,219 @@
+// RocksDB's files of the write-ahead log, handed to the spool (src/spool/mod.rs says why).
+//
+// A file system that sends `<database>/<number>.log` to the spool when it is written, and everything
+// else to the system. Whoever asks for a log file by its name first waits until the spool has put to
+// the disk what it still holds, so that all see the same.
+
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+#include <rocksdb/options.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+
+// The spool's side: src/spool/ffi.rs. Each returns 0 or an errno.
+extern "C" {
+int nagi_spool_create(const void* spool, uint64_t number);
+int nagi_spool_reuse(const void* spool, uint64_t number, uint64_t old);
+int nagi_spool_append(const void* spool, uint64_t number, const char* data, size_t length);
+int nagi_spool_sync(const void* spool, uint64_t number);
+int nagi_spool_close(const void* spool, uint64_t number);
+void nagi_spool_drain(const void* spool);
+}
+
+namespace {
+
+using namespace rocksdb;
+
+IOStatus Status(int code) {
+  if (code == 0) return IOStatus::OK();
+  if (code == ENOSPC || code == EDQUOT) return IOStatus::NoSpace(std::strerror(code));
+  return IOStatus::IOError("write-ahead log", std::strerror(code));
+}
+
+class SpooledLog : public FSWritableFile {
+ public:
+  SpooledLog(const void* spool, uint64_t number) : spool_(spool), number_(number) {}
+  ~SpooledLog() override { CloseOnce(); }
+
+  IOStatus Append(const Slice& data, const IOOptions&, IODebugContext*) override {
+    int code = nagi_spool_append(spool_, number_, data.data(), data.size());
+    if (code == 0) size_ += data.size();
+    return Status(code);
+  }
+  IOStatus Append(const Slice& data, const IOOptions& options, const DataVerificationInfo&,
+                  IODebugContext* context) override {
+    return Append(data, options, context);
+  }
+  IOStatus Truncate(uint64_t size, const IOOptions&, IODebugContext*) override {
+    return size == size_ ? IOStatus::OK() : IOStatus::NotSupported("the log is only appended to");
+  }
+  IOStatus Close(const IOOptions&, IODebugContext*) override { return CloseOnce(); }
+  // What is in the spool survives the process.
+  IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
+  IOStatus Sync(const IOOptions&, IODebugContext*) override {
+    return Status(nagi_spool_sync(spool_, number_));
+  }
+  IOStatus Fsync(const IOOptions& options, IODebugContext* context) override {
+    return Sync(options, context);
+  }
+  bool IsSyncThreadSafe() const override { return true; }
+  uint64_t GetFileSize(const IOOptions&, IODebugContext*) override { return size_; }
+  // The spool's thread allocates ahead and starts writing back; not here, in the path of a commit.
+  void PrepareWrite(size_t, size_t, const IOOptions&, IODebugContext*) override {}
+  IOStatus Allocate(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
+    return IOStatus::OK();
+  }
+  IOStatus RangeSync(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
+    return IOStatus::OK();
+  }
+
+ private:
+  IOStatus CloseOnce() {
+    if (closed_) return IOStatus::OK();
+    closed_ = true;
+    return Status(nagi_spool_close(spool_, number_));
+  }
+
+  const void* spool_;
+  uint64_t number_;
+  uint64_t size_ = 0;
+  bool closed_ = false;
+};
+
+class SpoolFileSystem : public FileSystemWrapper {
+ public:
+  SpoolFileSystem(const std::shared_ptr<FileSystem>& below, const void* spool, std::string dir)
+      : FileSystemWrapper(below), spool_(spool), dir_(std::move(dir)) {}
+
+  const char* Name() const override { return "NagiSpoolFileSystem"; }
+
+  IOStatus NewWritableFile(const std::string& name, const FileOptions& file, std::unique_ptr<FSWritableFile>* result,
+                           IODebugContext* context) override {
+    uint64_t number = 0;
+    if (!IsLog(name, &number)) return FileSystemWrapper::NewWritableFile(name, file, result, context);
+    return Opened(nagi_spool_create(spool_, number), number, result);
+  }
+  IOStatus ReuseWritableFile(const std::string& name, const std::string& old_name, const FileOptions& file,
+                             std::unique_ptr<FSWritableFile>* result, IODebugContext* context) override {
+    uint64_t number = 0, old = 0;
+    if (!IsLog(name, &number) || !IsLog(old_name, &old)) {
+      return FileSystemWrapper::ReuseWritableFile(name, old_name, file, result, context);
+    }
+    return Opened(nagi_spool_reuse(spool_, number, old), number, result);
+  }
+  IOStatus ReopenWritableFile(const std::string& name, const FileOptions& file,
+                              std::unique_ptr<FSWritableFile>* result, IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::ReopenWritableFile(name, file, result, context);
+  }
+  IOStatus NewSequentialFile(const std::string& name, const FileOptions& file,
+                             std::unique_ptr<FSSequentialFile>* result, IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::NewSequentialFile(name, file, result, context);
+  }
+  IOStatus NewRandomAccessFile(const std::string& name, const FileOptions& file,
+                               std::unique_ptr<FSRandomAccessFile>* result, IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::NewRandomAccessFile(name, file, result, context);
+  }
+  IOStatus FileExists(const std::string& name, const IOOptions& options, IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::FileExists(name, options, context);
+  }
+  IOStatus GetChildren(const std::string& dir, const IOOptions& options, std::vector<std::string>* result,
+                       IODebugContext* context) override {
+    nagi_spool_drain(spool_);
+    return FileSystemWrapper::GetChildren(dir, options, result, context);
+  }
+  IOStatus GetChildrenFileAttributes(const std::string& dir, const IOOptions& options,
+                                     std::vector<Env::FileAttributes>* result, IODebugContext* context) override {
+    nagi_spool_drain(spool_);
+    return FileSystemWrapper::GetChildrenFileAttributes(dir, options, result, context);
+  }
+  IOStatus DeleteFile(const std::string& name, const IOOptions& options, IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::DeleteFile(name, options, context);
+  }
+  IOStatus Truncate(const std::string& name, size_t size, const IOOptions& options,
+                    IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::Truncate(name, size, options, context);
+  }
+  IOStatus GetFileSize(const std::string& name, const IOOptions& options, uint64_t* size,
+                       IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::GetFileSize(name, options, size, context);
+  }
+  IOStatus GetFileModificationTime(const std::string& name, const IOOptions& options, uint64_t* time,
+                                   IODebugContext* context) override {
+    Settle(name);
+    return FileSystemWrapper::GetFileModificationTime(name, options, time, context);
+  }
+  IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
+                      IODebugContext* context) override {
+    Settle(from);
+    Settle(to);
+    return FileSystemWrapper::RenameFile(from, to, options, context);
+  }
+  IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options,
+                    IODebugContext* context) override {
+    Settle(from);
+    return FileSystemWrapper::LinkFile(from, to, options, context);
+  }
+
+ private:
+  IOStatus Opened(int code, uint64_t number, std::unique_ptr<FSWritableFile>* result) {
+    if (code == 0) *result = std::make_unique<SpooledLog>(spool_, number);
+    return Status(code);
+  }
+
+  void Settle(const std::string& name) {
+    uint64_t number = 0;
+    if (IsLog(name, &number)) nagi_spool_drain(spool_);
+  }
+
+  // Whether the name is that of a log of this database.
+  bool IsLog(const std::string& name, uint64_t* number) const {
+    constexpr const char* kSuffix = ".log";
+    if (name.size() <= dir_.size() + 5 || name.compare(0, dir_.size(), dir_) != 0) return false;
+    size_t at = dir_.size();
+    if (name[at] != '/') return false;
+    while (at < name.size() && name[at] == '/') ++at;
+    size_t end = name.size() - 4;
+    if (end <= at || end - at > 18 || name.compare(end, 4, kSuffix) != 0) return false;
+    uint64_t value = 0;
+    for (; at < end; ++at) {
+      if (name[at] < '0' || name[at] > '9') return false;
+      value = value * 10 + static_cast<uint64_t>(name[at] - '0');
+    }
+    *number = value;
+    return true;
+  }
+
+  const void* spool_;
+  std::string dir_;
+};
+
+}  // namespace
+
+extern "C" {
+
+// An environment whose log of the database in `dir` goes to the spool, set in `options`; to be given
+// back by `nagi_spool_env_destroy` after the database is closed. `options` is what RocksDB's C
+// interface calls rocksdb_options_t: a structure whose only member is `Options`.
+void* nagi_spool_env_create(void* options, const void* spool, const char* dir, size_t length) {
+  auto* chosen = static_cast<Options*>(options);
+  auto files = std::make_shared<SpoolFileSystem>(chosen->env->GetFileSystem(), spool,
+                                                 std::string(dir, length));
+  auto env = NewCompositeEnv(files);
+  chosen->env = env.get();
+  return env.release();
+}
+
+void nagi_spool_env_destroy(void* env) { delete static_cast<Env*>(env); }
+
+}

@@ -1,0 +1,101 @@
+//! The log's files, as the spool's thread and the replay write them.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use super::raw;
+
+/// Disk space is taken ahead of need in pieces of this size.
+const ALLOCATE_BYTES: u64 = 8 << 20;
+/// Bytes after which their way to the disk is started.
+const WRITE_BACK_BYTES: u64 = 1 << 20;
+
+pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
+    // As RocksDB names them.
+    dir.join(format!("{number:06}.log"))
+}
+
+/// An open file of the log.
+pub(super) struct LogFile {
+    file: File,
+    /// Bytes of the log in it.
+    size: u64,
+    /// Space is taken up to here; none if the file system cannot.
+    allocated: Option<u64>,
+    /// It was the file of an older log: longer than `size`, and has to stay so.
+    reused: bool,
+    written_back: u64,
+}
+
+impl LogFile {
+    /// A new, empty file.
+    pub(super) fn create(dir: &Path, number: u64) -> io::Result<LogFile> {
+        let mut options = OpenOptions::new();
+        let file =
+            options.read(true).write(true).create(true).truncate(true).open(path(dir, number))?;
+        Ok(LogFile { file, size: 0, allocated: Some(0), reused: false, written_back: 0 })
+    }
+
+    /// The file of the log `old`, under its new name. Its blocks and its size stay, so writing it
+    /// changes nothing that the file system has to keep a journal of.
+    pub(super) fn reuse(dir: &Path, number: u64, old: u64) -> io::Result<LogFile> {
+        let (from, to) = (path(dir, old), path(dir, number));
+        match fs::rename(&from, &to) {
+            Ok(()) => {}
+            // Done before the process was killed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => {}
+            Err(error) => return Err(error),
+        }
+        let file = OpenOptions::new().read(true).write(true).open(to)?;
+        let length = file.metadata()?.len();
+        Ok(LogFile { file, size: 0, allocated: Some(length), reused: true, written_back: 0 })
+    }
+
+    /// The file as a killed process left it.
+    pub(super) fn open(dir: &Path, number: u64) -> io::Result<LogFile> {
+        let file = OpenOptions::new().read(true).write(true).open(path(dir, number))?;
+        Ok(LogFile { file, size: 0, allocated: None, reused: true, written_back: 0 })
+    }
+
+    /// Writes bytes at their offset.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = offset + bytes.len() as u64;
+        if let Some(allocated) = self.allocated
+            && end > allocated
+        {
+            let length = ALLOCATE_BYTES.max(end - allocated);
+            self.allocated = match raw::allocate(&self.file, allocated, length) {
+                Ok(()) => Some(allocated + length),
+                Err(_) => None,
+            };
+        }
+        self.file.write_all_at(bytes, offset)?;
+        self.size = end;
+        if end - self.written_back >= WRITE_BACK_BYTES {
+            raw::start_writing_back(&self.file, self.written_back, end - self.written_back);
+            self.written_back = end;
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// A handle of its own for syncing while this one goes on.
+    pub(super) fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Gives back what was allocated and not used.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        if !self.reused && self.allocated.is_some_and(|allocated| allocated > self.size) {
+            self.file.set_len(self.size)?;
+        }
+        Ok(())
+    }
+}

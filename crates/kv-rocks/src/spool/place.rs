@@ -1,0 +1,193 @@
+//! Where the ring lies, and how it is found again.
+//!
+//! The file `SPOOL` in the database's folder names the ring and its id. It is there while a process
+//! has the folder open; found at an open, it says that the last process did not end cleanly.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    raw::{self, Mapping},
+    replay::replay,
+    ring::{self, HEADER_BYTES, Owner, Ring},
+    thread::Spool,
+};
+
+const FILE: &str = "SPOOL";
+/// Of a ring's file name.
+const PREFIX: &str = "nagi-";
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
+/// Memory file systems, the best first.
+const PLACES: &[&str] = &["/dev/shm", "/run/shm"];
+
+/// Brings to the log what a killed process left, and opens a spool whose ring holds `ring_bytes`.
+/// None where there is no memory file system with that much room: the log is written directly then.
+///
+/// # Errors
+/// Another process has the folder; or what was left cannot be written.
+pub(crate) fn open(dir: &Path, ring_bytes: u64) -> io::Result<Option<Spool>> {
+    recover(dir)?;
+    for place in PLACES {
+        match create(dir, Path::new(place), ring_bytes) {
+            Ok(Some(spool)) => return Ok(Some(spool)),
+            Ok(None) => {}
+            Err(error) => {
+                log::warn!(target: "STORAGE", id = 7_702_013, place = *place, error:% = error;
+                    "No spool for the journal here");
+            }
+        }
+    }
+    log::warn!(target: "STORAGE", id = 7_702_014;
+        "The journal is written without a spool: commits wait when the file system does");
+    Ok(None)
+}
+
+fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<Spool>> {
+    let Ok(folder) = File::open(place) else { return Ok(None) };
+    if !raw::is_memory(&folder) {
+        return Ok(None);
+    }
+    remove_forgotten(place);
+    let owner = owner(dir, new_id()?)?;
+    let path = place.join(format!("{PREFIX}{}", hex(&owner.id)));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(&path)?;
+    let length = HEADER_BYTES as u64 + ring_bytes / 8 * 8;
+    let made = raw::reserve(&file, length).and_then(|()| Mapping::new(&file, length as usize));
+    let made = made.and_then(|memory| {
+        raw::lock(&file);
+        let ring = Ring::create(memory, &owner, dir);
+        write_name(dir, &path, &owner.id)?;
+        Spool::start(dir, ring, file, vec![dir.join(FILE), path.clone()])
+    });
+    if made.is_err() {
+        let _ = fs::remove_file(&path);
+    }
+    made.map(Some)
+}
+
+/// Removes the rings of processes that were killed and whose folder was then removed, or opened by
+/// somebody who could not see the ring: nobody will ask for them, and they hold memory.
+fn remove_forgotten(place: &Path) {
+    let Ok(entries) = fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_forgotten(&path) {
+            log::info!(target: "STORAGE", id = 7_702_018, ring = path.display().to_string();
+                "Removing the spool of a folder that is gone");
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn is_forgotten(path: &Path) -> bool {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let Ok(file) = opened else { return false };
+    let Ok(data) = file.metadata() else { return false };
+    if data.len() < HEADER_BYTES as u64 || !raw::lock(&file) {
+        return false;
+    }
+    let Ok(memory) = Mapping::new(&file, HEADER_BYTES) else { return false };
+    let Some(dir) = ring::folder(&memory) else { return false };
+    match fs::read_to_string(dir.join(FILE)) {
+        Ok(text) => parse(&text).is_none_or(|(named, _)| named != path),
+        // It may lie where only others can see it; after a day nobody came back for it.
+        Err(_) => data.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > FORGOTTEN_AFTER)),
+    }
+}
+
+fn recover(dir: &Path) -> io::Result<()> {
+    let name = dir.join(FILE);
+    let text = match fs::read_to_string(&name) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if let Some((path, id)) = parse(&text) {
+        recover_ring(dir, &path, id)?;
+    }
+    fs::remove_file(&name)?;
+    File::open(dir)?.sync_all()
+}
+
+fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let Ok(file) = opened else {
+        // The machine was started anew: what was synced is in the log.
+        return Ok(());
+    };
+    let length = file.metadata()?.len() as usize;
+    let attached =
+        Mapping::new(&file, length).and_then(|memory| Ring::attach(memory, &owner(dir, id)?));
+    let ring = match attached {
+        Ok(ring) => ring,
+        Err(error) => {
+            // A copy of the folder, or of a part of it: the ring is not this folder's.
+            log::warn!(target: "STORAGE", id = 7_702_015, ring = path.display().to_string(),
+                error:% = error; "A spool of the journal is left alone");
+            return Ok(());
+        }
+    };
+    if !raw::lock(&file) {
+        return Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!("another process holds the lock of {}", dir.display()),
+        ));
+    }
+    match replay(dir, &ring) {
+        Ok(bytes) => {
+            log::info!(target: "STORAGE", id = 7_702_016, bytes = bytes;
+                "The journal was completed from the spool of a process that did not end cleanly");
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            log::error!(target: "STORAGE", id = 7_702_017, error:% = error;
+                "The spool of the journal is damaged; what stands before the damage was used");
+        }
+        Err(error) => return Err(error),
+    }
+    fs::remove_file(path)
+}
+
+fn owner(dir: &Path, id: [u8; 16]) -> io::Result<Owner> {
+    let data = fs::metadata(dir)?;
+    Ok(Owner { id, device: data.dev(), inode: data.ino() })
+}
+
+fn write_name(dir: &Path, ring: &Path, id: &[u8; 16]) -> io::Result<()> {
+    let temporary = dir.join("SPOOL.tmp");
+    fs::write(&temporary, format!("ring: {}\nid: {}\n", ring.display(), hex(id)))?;
+    File::open(&temporary)?.sync_all()?;
+    fs::rename(&temporary, dir.join(FILE))?;
+    File::open(dir)?.sync_all()
+}
+
+fn parse(text: &str) -> Option<(PathBuf, [u8; 16])> {
+    let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let digits = field("id:")?;
+    if digits.len() != 32 || !digits.is_ascii() {
+        return None;
+    }
+    let mut id = [0; 16];
+    for (index, byte) in id.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[index * 2..index * 2 + 2], 16).ok()?;
+    }
+    Some((PathBuf::from(field("ring:")?), id))
+}
+
+fn hex(id: &[u8; 16]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn new_id() -> io::Result<[u8; 16]> {
+    let mut id = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut id)?;
+    Ok(id)
+}

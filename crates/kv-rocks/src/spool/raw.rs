@@ -1,0 +1,153 @@
+//! The shared mapping, and calls of the system that the standard library does not have.
+#![expect(unsafe_code)]
+
+use std::{
+    fs::File,
+    io,
+    os::fd::AsRawFd,
+    ptr, slice,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Memory shared with whoever maps the same file later.
+pub(super) struct Mapping {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the memory belongs to the mapping until it is dropped; `Ring` decides who touches which
+// part when.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `length` bytes of the file, which must be that long.
+    pub(super) fn new(file: &File, length: usize) -> io::Result<Mapping> {
+        // SAFETY: a fresh mapping at an address of the system's choice.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { start: start.cast(), length })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Copies `bytes` to `at`. Nobody else reads or writes that part meanwhile.
+    pub(super) fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.length));
+        // SAFETY: inside the mapping; the caller owns this part.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) }
+    }
+
+    /// The bytes at `at`. Nobody writes them as long as they are used.
+    pub(super) fn read(&self, at: usize, length: usize) -> &[u8] {
+        assert!(at.checked_add(length).is_some_and(|end| end <= self.length));
+        // SAFETY: inside the mapping; the caller knows that this part is not written meanwhile.
+        unsafe { slice::from_raw_parts(self.start.add(at), length) }
+    }
+
+    /// The number at `at`, which is a multiple of eight.
+    fn atomic(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.length);
+        // SAFETY: inside the mapping, aligned (mappings begin at a page), only used atomically.
+        unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) }
+    }
+
+    pub(super) fn load(&self, at: usize) -> u64 {
+        self.atomic(at).load(Ordering::Acquire)
+    }
+
+    pub(super) fn store(&self, at: usize, value: u64) {
+        self.atomic(at).store(value, Ordering::Release);
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, unmapped once.
+        unsafe {
+            libc::munmap(self.start.cast(), self.length);
+        }
+    }
+}
+
+/// Reserves memory for the whole file, so that no write to the mapping can fail later.
+pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
+    // SAFETY: a call about an open file.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length as libc::off_t) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// Allocates disk space at `from` without changing the file's size. Where the file system cannot
+/// (ext3), it says so and nothing is written: the file grows as it is written.
+pub(super) fn allocate(file: &File, from: u64, length: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let keep = libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: a call about an open file.
+        let code = unsafe {
+            libc::fallocate(file.as_raw_fd(), keep, from as libc::off_t, length as libc::off_t)
+        };
+        if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, from, length);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Starts to write a range back, so that the next sync finds little to do. Best effort.
+pub(super) fn start_writing_back(file: &File, from: u64, length: u64) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a call about an open file.
+    unsafe {
+        libc::sync_file_range(
+            file.as_raw_fd(),
+            from as libc::off64_t,
+            length as libc::off64_t,
+            libc::SYNC_FILE_RANGE_WRITE,
+        );
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, from, length);
+}
+
+/// Takes the file for this process; false if another one has it.
+pub(super) fn lock(file: &File) -> bool {
+    // SAFETY: a call about an open file.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// Whether the folder's file system lies in memory.
+pub(super) fn is_memory(file: &File) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let mut answer = std::mem::MaybeUninit::<libc::statfs>::uninit();
+        // SAFETY: the structure is read only if the call succeeded.
+        unsafe {
+            libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) == 0
+                && i64::from(answer.assume_init().f_type) == i64::from(libc::TMPFS_MAGIC)
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        false
+    }
+}

@@ -1,0 +1,58 @@
+//! What a killed process left in its ring goes to the log's files.
+//!
+//! Records are done again from `head` on. The first may have been done already: a file that was
+//! created is created again (nothing was written to it after that), a renamed one is found under its
+//! new name, bytes are written where they stand.
+
+use std::{collections::HashMap, fs::File, io, path::Path};
+
+use super::{
+    files::LogFile,
+    ring::{Kind, Ring},
+};
+
+/// Does what is left in the ring; the bytes of the log that were written.
+///
+/// # Errors
+/// `InvalidData` if a record is damaged: what stands before it was done. Others from the file system.
+pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
+    let mut files: HashMap<u64, LogFile> = HashMap::new();
+    let (mut position, tail, mut bytes) = (ring.head(), ring.tail(), 0);
+    while let Some(record) = ring.peek(position, tail)? {
+        let number = record.number;
+        match record.kind {
+            Kind::Pad => {}
+            Kind::Create => {
+                files.insert(number, LogFile::create(dir, number)?);
+            }
+            Kind::Reuse => {
+                files.insert(number, LogFile::reuse(dir, number, record.argument)?);
+            }
+            Kind::Data => {
+                if !files.contains_key(&number) {
+                    match LogFile::open(dir, number) {
+                        Ok(file) => files.insert(number, file),
+                        // Closed, no longer needed and removed before the process ended.
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                        Err(error) => return Err(error),
+                    };
+                }
+                if let Some(file) = files.get_mut(&number) {
+                    file.write(record.argument, record.bytes)?;
+                    bytes += record.bytes.len() as u64;
+                }
+            }
+            Kind::Close => {
+                if let Some(file) = files.get(&number) {
+                    file.finish()?;
+                }
+            }
+        }
+        position = record.next;
+    }
+    for file in files.values() {
+        file.sync()?;
+    }
+    File::open(dir)?.sync_all()?;
+    Ok(bytes)
+}

@@ -1,0 +1,229 @@
+//! Records in shared memory: one producer appends, one consumer takes them off in order.
+//!
+//!   header (4096 bytes)     magic (8) | id (16) | device (8) | inode (8) | capacity (8)
+//!                           at 64: head (8), at 128: tail (8), at 256: length (8) and path of the folder
+//!   records (capacity)      kind (4) | length (4) | number (8) | argument (8) | bytes, padded to 8
+//!
+//! Head and tail count bytes since the beginning and only grow; a position's place is its remainder
+//! by the capacity. A record never wraps: what is left at the end is filled with a record that means
+//! nothing. `tail` is stored after the record is whole, `head` after what it asked for was done, so a
+//! process that is killed at any moment leaves whole records, of which the first may have been done.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use super::raw::Mapping;
+
+const MAGIC: &[u8; 8] = b"NAGISPL1";
+pub(super) const HEADER_BYTES: usize = 4096;
+const ID_AT: usize = 8;
+const DEVICE_AT: usize = 24;
+const INODE_AT: usize = 32;
+const CAPACITY_AT: usize = 40;
+const HEAD_AT: usize = 64;
+const TAIL_AT: usize = 128;
+const FOLDER_AT: usize = 256;
+const FOLDER_BYTES_MAX: usize = HEADER_BYTES - FOLDER_AT - 8;
+const RECORD_HEADER: usize = 24;
+
+/// Whose ring it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Owner {
+    pub(super) id: [u8; 16],
+    /// Of the database's folder: a copy of the folder is not the owner.
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Nothing: the rest of the ring before it begins again.
+    Pad = 0,
+    /// A new log file.
+    Create = 1,
+    /// The log file `argument` becomes `number`.
+    Reuse = 2,
+    /// Bytes of the log `number` at offset `argument`.
+    Data = 3,
+    /// The log is complete; `argument` is its size.
+    Close = 4,
+}
+
+impl Kind {
+    fn from_code(code: u32) -> Option<Kind> {
+        [Kind::Pad, Kind::Create, Kind::Reuse, Kind::Data, Kind::Close]
+            .into_iter()
+            .find(|kind| *kind as u32 == code)
+    }
+}
+
+/// A record, borrowed from the ring.
+#[derive(Debug)]
+pub(super) struct Record<'a> {
+    pub(super) kind: Kind,
+    pub(super) number: u64,
+    pub(super) argument: u64,
+    pub(super) bytes: &'a [u8],
+    /// Position after it.
+    pub(super) next: u64,
+}
+
+/// The ring over a mapping.
+pub(super) struct Ring {
+    memory: Mapping,
+    capacity: u64,
+}
+
+/// The folder that a ring was made for.
+pub(super) fn folder(memory: &Mapping) -> Option<PathBuf> {
+    let length = usize::try_from(memory.load(FOLDER_AT)).ok()?;
+    if memory.read(0, 8) != MAGIC || length == 0 || length > FOLDER_BYTES_MAX {
+        return None;
+    }
+    Some(PathBuf::from(OsStr::from_bytes(memory.read(FOLDER_AT + 8, length))))
+}
+
+fn padded(length: usize) -> usize {
+    length.next_multiple_of(8)
+}
+
+impl Ring {
+    /// An empty ring over the whole mapping.
+    pub(super) fn create(memory: Mapping, owner: &Owner, dir: &Path) -> Ring {
+        let capacity = ((memory.len() - HEADER_BYTES) / 8 * 8) as u64;
+        memory.write(ID_AT, &owner.id);
+        memory.store(DEVICE_AT, owner.device);
+        memory.store(INODE_AT, owner.inode);
+        memory.store(CAPACITY_AT, capacity);
+        memory.store(HEAD_AT, 0);
+        memory.store(TAIL_AT, 0);
+        let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+        let folder = folder.as_os_str().as_bytes();
+        if folder.len() <= FOLDER_BYTES_MAX {
+            memory.write(FOLDER_AT + 8, folder);
+            memory.store(FOLDER_AT, folder.len() as u64);
+        }
+        memory.write(0, MAGIC);
+        Ring { memory, capacity }
+    }
+
+    /// The ring that another process made. Every number in it is checked before it is used.
+    pub(super) fn attach(memory: Mapping, owner: &Owner) -> io::Result<Ring> {
+        let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        if memory.len() < HEADER_BYTES + RECORD_HEADER || memory.read(0, 8) != MAGIC {
+            return wrong("not a ring of this version");
+        }
+        let found = Owner {
+            id: memory.read(ID_AT, 16).try_into().expect("sixteen bytes"),
+            device: memory.load(DEVICE_AT),
+            inode: memory.load(INODE_AT),
+        };
+        if found != *owner {
+            return wrong("the ring of another folder");
+        }
+        let ring = Ring { capacity: memory.load(CAPACITY_AT), memory };
+        let room = (ring.memory.len() - HEADER_BYTES) as u64;
+        let (head, tail) = (ring.head(), ring.tail());
+        if ring.capacity > room
+            || !ring.capacity.is_multiple_of(8)
+            || head > tail
+            || tail - head > ring.capacity
+        {
+            return wrong("the ring's positions are damaged");
+        }
+        Ok(ring)
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    pub(super) fn head(&self) -> u64 {
+        self.memory.load(HEAD_AT)
+    }
+
+    pub(super) fn tail(&self) -> u64 {
+        self.memory.load(TAIL_AT)
+    }
+
+    /// Most bytes one record may carry: several records have to fit at once.
+    pub(super) fn bytes_max(&self) -> usize {
+        (self.capacity / 8) as usize - RECORD_HEADER
+    }
+
+    /// Appends a record; false if there is no room for it now. Only one thread at a time.
+    pub(super) fn push(&self, kind: Kind, number: u64, argument: u64, bytes: &[u8]) -> bool {
+        let length = (RECORD_HEADER + padded(bytes.len())) as u64;
+        let mut tail = self.tail();
+        let left = self.capacity - tail % self.capacity;
+        let pad = if left < length { left } else { 0 };
+        if tail + pad + length > self.head() + self.capacity {
+            return false;
+        }
+        if pad > 0 {
+            // Less than a header may be left; then its kind alone (all zero) says so.
+            self.memory.write(self.place(tail), &0_u64.to_le_bytes());
+            tail += pad;
+        }
+        let at = self.place(tail);
+        let mut header = [0; RECORD_HEADER];
+        header[..4].copy_from_slice(&(kind as u32).to_le_bytes());
+        header[4..8].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        header[8..16].copy_from_slice(&number.to_le_bytes());
+        header[16..].copy_from_slice(&argument.to_le_bytes());
+        self.memory.write(at, &header);
+        self.memory.write(at + RECORD_HEADER, bytes);
+        self.memory.store(TAIL_AT, tail + length);
+        true
+    }
+
+    /// The record at a position; none at `tail`. An error if what stands there is no record.
+    pub(super) fn peek(&self, mut position: u64, tail: u64) -> io::Result<Option<Record<'_>>> {
+        let damaged =
+            || io::Error::new(io::ErrorKind::InvalidData, "a record of the ring is damaged");
+        loop {
+            if position >= tail {
+                return Ok(None);
+            }
+            let at = self.place(position);
+            let left = self.capacity - position % self.capacity;
+            let word = |at: usize, n: usize| -> [u8; 4] {
+                self.memory.read(at + n, 4).try_into().expect("four bytes")
+            };
+            let kind = Kind::from_code(u32::from_le_bytes(word(at, 0))).ok_or_else(damaged)?;
+            if kind == Kind::Pad {
+                position += left;
+                continue;
+            }
+            let length = u32::from_le_bytes(word(at, 4)) as usize;
+            let whole = (RECORD_HEADER + padded(length)) as u64;
+            if whole > left || position + whole > tail {
+                return Err(damaged());
+            }
+            let long = |n: usize| {
+                u64::from_le_bytes(self.memory.read(at + n, 8).try_into().expect("eight bytes"))
+            };
+            return Ok(Some(Record {
+                kind,
+                number: long(8),
+                argument: long(16),
+                bytes: self.memory.read(at + RECORD_HEADER, length),
+                next: position + whole,
+            }));
+        }
+    }
+
+    /// Everything before this position was done.
+    pub(super) fn set_head(&self, position: u64) {
+        self.memory.store(HEAD_AT, position);
+    }
+
+    fn place(&self, position: u64) -> usize {
+        HEADER_BYTES + (position % self.capacity) as usize
+    }
+}

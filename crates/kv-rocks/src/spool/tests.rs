@@ -1,0 +1,206 @@
+use std::{
+    collections::HashMap,
+    fs::{self, File, OpenOptions},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    files,
+    place::open,
+    raw::{self, Mapping},
+    replay::replay,
+    ring::{HEADER_BYTES, Kind, Owner, Ring},
+};
+
+/// A folder that is removed when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let dir = std::env::temp_dir().join(format!("nagi-spool-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        Scratch(dir)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn owner(dir: &Path) -> Owner {
+    let data = fs::metadata(dir).unwrap();
+    Owner { id: [7; 16], device: data.dev(), inode: data.ino() }
+}
+
+fn memory(path: &Path, capacity: usize) -> Mapping {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    raw::reserve(&file, (HEADER_BYTES + capacity) as u64).unwrap();
+    Mapping::new(&file, HEADER_BYTES + capacity).unwrap()
+}
+
+fn all(ring: &Ring) -> Vec<(Kind, u64, u64, Vec<u8>)> {
+    let mut position = ring.head();
+    let mut found = Vec::new();
+    while let Some(record) = ring.peek(position, ring.tail()).unwrap() {
+        found.push((record.kind, record.number, record.argument, record.bytes.to_vec()));
+        position = record.next;
+    }
+    found
+}
+
+#[test]
+fn a_ring_gives_back_in_order_what_was_pushed_however_it_wraps() {
+    let dir = Scratch::new("ring");
+    let ring = Ring::create(memory(&dir.path().join("ring"), 4096), &owner(dir.path()), dir.path());
+    let (mut pushed, mut taken, mut position) = (0_u64, 0_u64, 0);
+    let bytes_of = |n: u64| vec![n as u8; (n * 37 % 400) as usize];
+    while taken < 3000 {
+        while pushed < 3000 && ring.push(Kind::Data, pushed, pushed * 3, &bytes_of(pushed)) {
+            pushed += 1;
+        }
+        assert!(ring.tail() - ring.head() <= ring.capacity());
+        // Take some, not always all.
+        for _ in 0..1 + taken % 5 {
+            let Some(record) = ring.peek(position, ring.tail()).unwrap() else { break };
+            assert_eq!((record.number, record.argument), (taken, taken * 3));
+            assert_eq!(record.bytes, bytes_of(taken));
+            (position, taken) = (record.next, taken + 1);
+        }
+        ring.set_head(position);
+    }
+    assert!(ring.peek(position, ring.tail()).unwrap().is_none());
+}
+
+#[test]
+fn the_ring_of_a_killed_process_completes_its_logs() {
+    let dir = Scratch::new("replay");
+    let folder = dir.path();
+    let ring_path = folder.join("ring");
+    {
+        let ring = Ring::create(memory(&ring_path, 1 << 16), &owner(folder), folder);
+        // Log 7 was begun before and is partly written; log 5 was finished and is used again as 9.
+        fs::write(files::path(folder, 7), b"abc").unwrap();
+        fs::write(files::path(folder, 5), b"old log, longer").unwrap();
+        ring.push(Kind::Data, 7, 2, b"cde");
+        ring.push(Kind::Close, 7, 5, &[]);
+        ring.push(Kind::Reuse, 9, 5, &[]);
+        ring.push(Kind::Data, 9, 0, b"new");
+        ring.push(Kind::Create, 11, 0, &[]);
+        ring.push(Kind::Data, 11, 0, b"x");
+        ring.push(Kind::Data, 11, 1, b"y");
+        // Removed before the process ended.
+        ring.push(Kind::Data, 3, 0, b"z");
+    }
+    // Killed: nobody tidied up. To do it twice (killed again meanwhile) is the same.
+    for _ in 0..2 {
+        let file = OpenOptions::new().read(true).write(true).open(&ring_path).unwrap();
+        let length = file.metadata().unwrap().len() as usize;
+        let ring = Ring::attach(Mapping::new(&file, length).unwrap(), &owner(folder)).unwrap();
+        assert_eq!(all(&ring).len(), 8);
+        assert_eq!(replay(folder, &ring).unwrap(), 8);
+        assert_eq!(fs::read(files::path(folder, 7)).unwrap(), b"abcde");
+        assert_eq!(fs::read(files::path(folder, 9)).unwrap(), b"new log, longer");
+        assert_eq!(fs::read(files::path(folder, 11)).unwrap(), b"xy");
+        assert!(!files::path(folder, 5).exists() && !files::path(folder, 3).exists());
+    }
+}
+
+#[test]
+fn a_foreign_or_damaged_ring_is_refused() {
+    let dir = Scratch::new("foreign");
+    let folder = dir.path();
+    let ring_path = folder.join("ring");
+    let ring = Ring::create(memory(&ring_path, 4096), &owner(folder), folder);
+    ring.push(Kind::Create, 1, 0, &[]);
+    drop(ring);
+    let file = OpenOptions::new().read(true).write(true).open(&ring_path).unwrap();
+    let map = || Mapping::new(&file, HEADER_BYTES + 4096).unwrap();
+    for other in [
+        Owner { id: [8; 16], ..owner(folder) },
+        Owner { inode: 1, ..owner(folder) },
+        Owner { device: 1, ..owner(folder) },
+    ] {
+        assert!(Ring::attach(map(), &other).is_err());
+    }
+    assert!(Ring::attach(map(), &owner(folder)).is_ok());
+    // Positions and records that cannot be.
+    for (at, value) in [(128_usize, 1_u64 << 40), (40, 1 << 40), (64, 64)] {
+        let map = map();
+        let old = map.load(at);
+        map.store(at, value);
+        assert!(Ring::attach(map, &owner(folder)).is_err(), "{at}");
+        self::map(&file).store(at, old);
+    }
+    let ring = Ring::attach(map(), &owner(folder)).unwrap();
+    map().store(HEADER_BYTES, u64::MAX);
+    assert!(ring.peek(0, ring.tail()).is_err());
+    assert!(replay(folder, &ring).is_err());
+}
+
+fn map(file: &File) -> Mapping {
+    Mapping::new(file, HEADER_BYTES + 4096).unwrap()
+}
+
+#[test]
+fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
+    let dir = Scratch::new("thread");
+    let folder = dir.path();
+    let Some(spool) = open(folder, 64 << 10).unwrap() else { return };
+    let ring = ring_of(folder);
+    assert!(ring.exists());
+    let inner = Arc::clone(&spool.inner);
+    let mut expected: HashMap<u64, Vec<u8>> = HashMap::new();
+    for log in 1..=4_u64 {
+        // The third one takes over the file of the first, whose rest stays behind its own bytes.
+        match log {
+            3 => assert_eq!(inner.reuse(3, 1), 0),
+            _ => assert_eq!(inner.create(log), 0),
+        }
+        let bytes = expected.entry(log).or_default();
+        // Far more than the ring holds, in pieces up to more than a record takes.
+        for n in 0..200_u64 {
+            let piece = vec![(n + log) as u8; (n * 331 % 20_000) as usize];
+            assert_eq!(inner.append(log, &piece), 0);
+            bytes.extend_from_slice(&piece);
+        }
+        assert_eq!(inner.sync(log), 0);
+        let found = fs::read(files::path(folder, log)).unwrap();
+        assert_eq!(&found[..bytes.len()], &bytes[..]);
+        assert_eq!(inner.close(log), 0);
+        inner.drain();
+    }
+    assert!(!files::path(folder, 1).exists());
+    assert_eq!(inner.append(4, b"closed"), libc::EBADF);
+    let gauges = spool.gauges();
+    assert!(gauges.used_bytes_max > 0 && gauges.capacity_bytes == 64 << 10);
+    // A second process must not touch the ring of a living one.
+    assert!(open(folder, 64 << 10).is_err());
+    drop((spool, inner));
+    assert!(!ring.exists() && !folder.join("SPOOL").exists());
+}
+
+#[test]
+fn a_log_that_cannot_be_created_says_so() {
+    let dir = Scratch::new("fail");
+    let folder = dir.path();
+    let Some(spool) = open(folder, 64 << 10).unwrap() else { return };
+    fs::create_dir(files::path(folder, 1)).unwrap();
+    assert_eq!(spool.inner.create(1), 0);
+    assert_eq!(spool.inner.sync(1), libc::EISDIR);
+    assert_eq!(spool.inner.append(1, b"x"), libc::EISDIR);
+}
+
+fn ring_of(folder: &Path) -> PathBuf {
+    let text = fs::read_to_string(folder.join("SPOOL")).unwrap();
+    PathBuf::from(text.lines().next().unwrap().strip_prefix("ring: ").unwrap())
+}

@@ -1,0 +1,427 @@
+//! The spool itself: what RocksDB calls, and the thread that takes the ring's records to the files.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{
+    files::LogFile,
+    ring::{Kind, Record, Ring},
+};
+
+/// The thread lets records gather for so long: one write for many commits.
+const GATHER: Duration = Duration::from_millis(1);
+/// After so many rounds without a record it sleeps until it is called.
+const IDLE_ROUNDS: u32 = 50;
+const SLEEP: Duration = Duration::from_secs(1);
+/// Most bytes written at once.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+/// A full disk is asked again so often, each `FULL_PAUSE`, before the log counts as failed.
+const FULL_ATTEMPTS: u32 = 20;
+const FULL_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause of one append while the ring fills: commits slow down early instead of stopping.
+const PAUSE_MAX: Duration = Duration::from_millis(1);
+
+/// What `serverStatus` shows of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gauges {
+    pub(crate) capacity_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) used_bytes_max: u64,
+    /// Appends that found the ring full and waited.
+    pub(crate) waits: u64,
+    /// Microseconds for which appends were slowed down or waited.
+    pub(crate) waited_us: u64,
+}
+
+/// See the module's header.
+pub(crate) struct Spool {
+    pub(super) inner: Arc<Inner>,
+    thread: Option<JoinHandle<()>>,
+    /// Where the ring lies, and the file that says so: removed at a clean end.
+    litter: Vec<PathBuf>,
+    /// Keeps the ring's lock.
+    _ring_file: File,
+}
+
+/// A log that is open.
+#[derive(Default)]
+struct Open {
+    handle: Option<Arc<File>>,
+    error: Option<i32>,
+}
+
+#[derive(Default)]
+struct State {
+    stopped: bool,
+}
+
+pub(super) struct Inner {
+    dir: PathBuf,
+    ring: Ring,
+    /// Bytes appended to each open log; whoever holds it may push.
+    producer: Mutex<Vec<(u64, u64)>>,
+    open: Mutex<HashMap<u64, Open>>,
+    any_failed: AtomicBool,
+    state: Mutex<State>,
+    /// The thread waits here.
+    wake: Condvar,
+    /// Those who wait for the thread do so here.
+    done: Condvar,
+    waiting: AtomicUsize,
+    sleeping: AtomicBool,
+    used_max: AtomicU64,
+    waits: AtomicU64,
+    waited_us: AtomicU64,
+}
+
+impl Spool {
+    pub(super) fn start(
+        dir: &Path,
+        ring: Ring,
+        ring_file: File,
+        litter: Vec<PathBuf>,
+    ) -> io::Result<Spool> {
+        let inner = Arc::new(Inner {
+            dir: dir.to_owned(),
+            ring,
+            producer: Mutex::default(),
+            open: Mutex::default(),
+            any_failed: AtomicBool::new(false),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            done: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            sleeping: AtomicBool::new(false),
+            used_max: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            waited_us: AtomicU64::new(0),
+        });
+        let own = Arc::clone(&inner);
+        let thread = thread::Builder::new().name("spool".to_owned()).spawn(move || own.run())?;
+        Ok(Spool { inner, thread: Some(thread), litter, _ring_file: ring_file })
+    }
+
+    pub(crate) fn gauges(&self) -> Gauges {
+        let inner = &self.inner;
+        Gauges {
+            capacity_bytes: inner.ring.capacity(),
+            used_bytes: inner.used(),
+            used_bytes_max: inner.used_max.load(Ordering::Relaxed),
+            waits: inner.waits.load(Ordering::Relaxed),
+            waited_us: inner.waited_us.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.inner.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // What could not be written stays in the ring, for the next one who opens the folder.
+        if self.inner.used() == 0 {
+            for path in &self.litter {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn used(&self) -> u64 {
+        self.ring.tail() - self.ring.head()
+    }
+
+    /// A new log.
+    pub(super) fn create(&self, number: u64) -> i32 {
+        self.open_log(Kind::Create, number, 0)
+    }
+
+    /// The file of the log `old` becomes that of `number`.
+    pub(super) fn reuse(&self, number: u64, old: u64) -> i32 {
+        self.open_log(Kind::Reuse, number, old)
+    }
+
+    fn open_log(&self, kind: Kind, number: u64, argument: u64) -> i32 {
+        let mut producer = self.producer.lock();
+        self.open.lock().insert(number, Open::default());
+        producer.retain(|(other, _)| *other != number);
+        producer.push((number, 0));
+        self.push(kind, number, argument, &[]);
+        0
+    }
+
+    /// Appends to a log. Slower while the ring fills; waits while it is full.
+    pub(super) fn append(&self, number: u64, bytes: &[u8]) -> i32 {
+        if self.any_failed.load(Ordering::Relaxed)
+            && let Some(code) = self.error(number)
+        {
+            return code;
+        }
+        let mut producer = self.producer.lock();
+        let Some(at) = producer.iter().position(|(open, _)| *open == number) else {
+            return libc::EBADF;
+        };
+        for piece in bytes.chunks(self.ring.bytes_max()) {
+            let offset = producer[at].1;
+            self.push(Kind::Data, number, offset, piece);
+            producer[at].1 += piece.len() as u64;
+        }
+        drop(producer);
+        self.slow_down();
+        0
+    }
+
+    /// Returns once what was appended before is on the disk.
+    pub(super) fn sync(&self, number: u64) -> i32 {
+        self.drain();
+        let handle = {
+            let open = self.open.lock();
+            let Some(log) = open.get(&number) else { return libc::EBADF };
+            if let Some(code) = log.error {
+                return code;
+            }
+            log.handle.clone()
+        };
+        match handle.map(|file| file.sync_data()) {
+            Some(Ok(())) => 0,
+            Some(Err(error)) => error.raw_os_error().unwrap_or(libc::EIO),
+            None => libc::EIO,
+        }
+    }
+
+    /// The log is complete.
+    pub(super) fn close(&self, number: u64) -> i32 {
+        let mut producer = self.producer.lock();
+        let Some(at) = producer.iter().position(|(open, _)| *open == number) else { return 0 };
+        let (_, size) = producer.swap_remove(at);
+        self.push(Kind::Close, number, size, &[]);
+        drop(producer);
+        self.error(number).unwrap_or(0)
+    }
+
+    /// Returns once everything appended so far has been written to the files.
+    pub(super) fn drain(&self) {
+        let target = self.ring.tail();
+        if self.ring.head() >= target {
+            return;
+        }
+        self.wait_until(|| self.ring.head() >= target);
+    }
+
+    fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.wake.notify_all();
+    }
+
+    fn error(&self, number: u64) -> Option<i32> {
+        self.open.lock().get(&number)?.error
+    }
+
+    /// With the producer's lock held.
+    fn push(&self, kind: Kind, number: u64, argument: u64, bytes: &[u8]) {
+        if !self.ring.push(kind, number, argument, bytes) {
+            let begin = Instant::now();
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            self.wait_until(|| self.ring.push(kind, number, argument, bytes));
+            self.note_waited(begin.elapsed());
+        }
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::SeqCst) {
+            let _state = self.state.lock();
+            self.wake.notify_one();
+        }
+    }
+
+    fn wait_until(&self, mut ready: impl FnMut() -> bool) {
+        let mut state = self.state.lock();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        while !ready() {
+            self.wake.notify_one();
+            // The thread tells whenever it has done something; the timeout is a safety net.
+            self.done.wait_for(&mut state, Duration::from_millis(20));
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// From half full on, each append pauses: nothing at the half, `PAUSE_MAX` when it is full.
+    fn slow_down(&self) {
+        let (used, half) = (self.used(), self.ring.capacity() / 2);
+        self.used_max.fetch_max(used, Ordering::Relaxed);
+        if used <= half {
+            return;
+        }
+        let begin = Instant::now();
+        thread::sleep(PAUSE_MAX.mul_f64(((used - half) as f64 / half as f64).min(1.0)));
+        self.note_waited(begin.elapsed());
+    }
+
+    fn note_waited(&self, time: Duration) {
+        self.waited_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    fn run(&self) {
+        let mut writer = Writer { files: HashMap::new(), gathered: Vec::new(), at: None };
+        let mut idle = 0;
+        loop {
+            idle = if self.work(&mut writer) { 0 } else { idle + 1 };
+            let mut state = self.state.lock();
+            self.done.notify_all();
+            let busy = self.used() > self.ring.capacity() / 8;
+            if state.stopped {
+                if self.used() == 0 {
+                    return;
+                }
+                continue;
+            }
+            if busy || self.waiting.load(Ordering::SeqCst) > 0 && self.used() > 0 {
+                continue;
+            }
+            if idle < IDLE_ROUNDS {
+                self.wake.wait_for(&mut state, GATHER);
+                continue;
+            }
+            self.sleeping.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            if self.used() == 0 {
+                self.wake.wait_for(&mut state, SLEEP);
+            }
+            self.sleeping.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Does what stands in the ring, up to about `WRITE_BYTES_MAX`; whether there was anything.
+    fn work(&self, writer: &mut Writer) -> bool {
+        let (mut position, tail) = (self.ring.head(), self.ring.tail());
+        if position == tail {
+            return false;
+        }
+        loop {
+            let record = match self.ring.peek(position, tail) {
+                Ok(Some(record)) => record,
+                Ok(None) => {
+                    position = tail;
+                    break;
+                }
+                Err(error) => {
+                    // Memory that nobody but us writes is damaged: go on without what is left.
+                    log::error!(target: "STORAGE", id = 7_702_010, error:% = error;
+                        "The spool of the journal is damaged");
+                    self.any_failed.store(true, Ordering::SeqCst);
+                    for log in self.open.lock().values_mut() {
+                        log.error = Some(libc::EIO);
+                    }
+                    position = tail;
+                    break;
+                }
+            };
+            let next = record.next;
+            self.take(writer, &record);
+            position = next;
+            if writer.gathered.len() >= WRITE_BYTES_MAX {
+                break;
+            }
+        }
+        self.write(writer);
+        self.ring.set_head(position);
+        true
+    }
+
+    fn take(&self, writer: &mut Writer, record: &Record<'_>) {
+        let number = record.number;
+        match record.kind {
+            Kind::Pad => {}
+            Kind::Data => {
+                let follows = writer.at.is_some_and(|(log, offset)| {
+                    log == number && offset + writer.gathered.len() as u64 == record.argument
+                });
+                if !follows {
+                    self.write(writer);
+                    writer.at = Some((number, record.argument));
+                }
+                writer.gathered.extend_from_slice(record.bytes);
+            }
+            Kind::Create | Kind::Reuse => {
+                self.write(writer);
+                let opened = match record.kind {
+                    Kind::Create => self.patiently(|| LogFile::create(&self.dir, number)),
+                    _ => self.patiently(|| LogFile::reuse(&self.dir, number, record.argument)),
+                };
+                match opened.and_then(|file| Ok((Arc::new(file.handle()?), file))) {
+                    Ok((handle, file)) => {
+                        writer.files.insert(number, file);
+                        self.open.lock().entry(number).or_default().handle = Some(handle);
+                    }
+                    Err(error) => self.fail(number, &error),
+                }
+            }
+            Kind::Close => {
+                self.write(writer);
+                if let Some(file) = writer.files.remove(&number)
+                    && let Err(error) = file.finish()
+                {
+                    log::warn!(target: "STORAGE", id = 7_702_011, log = number, error:% = error;
+                        "Space allocated ahead of the journal could not be given back");
+                }
+                self.open.lock().remove(&number);
+            }
+        }
+    }
+
+    /// Writes what was gathered. A log that cannot be written has failed: RocksDB learns it from its
+    /// next append or sync, and keeps what the memtables hold.
+    fn write(&self, writer: &mut Writer) {
+        let Some((number, offset)) = writer.at.take() else { return };
+        if let Some(file) = writer.files.get_mut(&number)
+            && self.error(number).is_none()
+            && let Err(error) = self.patiently(|| file.write(offset, &writer.gathered))
+        {
+            self.fail(number, &error);
+        }
+        writer.gathered.clear();
+    }
+
+    /// Asks again while the disk is full: somebody may make room, and until then nothing is lost.
+    fn patiently<T>(&self, mut run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        for _ in 0..FULL_ATTEMPTS {
+            match run() {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                result => return result,
+            }
+            if self.state.lock().stopped {
+                break;
+            }
+            thread::sleep(FULL_PAUSE);
+        }
+        run()
+    }
+
+    fn fail(&self, number: u64, error: &io::Error) {
+        log::error!(target: "STORAGE", id = 7_702_012, log = number, error:% = error;
+            "The journal's file cannot be written");
+        let code = error.raw_os_error().unwrap_or(libc::EIO);
+        self.open.lock().entry(number).or_default().error = Some(code);
+        self.any_failed.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The thread's own.
+struct Writer {
+    files: HashMap<u64, LogFile>,
+    /// Bytes to write at `at`: log and offset.
+    gathered: Vec<u8>,
+    at: Option<(u64, u64)>,
+}
