@@ -1,3 +1,5 @@
+//! The ring, the replay of a killed process, and the thread; against real files.
+
 use std::{
     collections::HashMap,
     fs::{self, File, OpenOptions},
