@@ -26,6 +26,7 @@ use crate::{
     Options,
     commit::Committer,
     db::{Batch, Db, RocksCursor, SnapshotHandle, System},
+    governor::{self, Governor},
     layout,
     load::Piece,
     reclaim::{self, Reclaim},
@@ -57,6 +58,7 @@ struct Core {
     group: Group,
     commit: Mutex<Committer>,
     journal: Arc<Journal>,
+    governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
     room: Room,
     batches: Mutex<Vec<Batch>>,
@@ -95,6 +97,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         group: Group::default(),
         commit: Mutex::default(),
         journal: Arc::new(Journal::new(newest)),
+        governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
         // A new log file takes the size of a memtable at once.
         room: Room::new(&files, options.write_buffer() * 5 / 4, options.reserve_bytes),
@@ -109,6 +112,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
+        governor::start(&core.governor, Arc::downgrade(&core.db), options.memtables_max())?,
         reclaim::start(&core.reclaim, Arc::downgrade(&core.db), options.cache_bytes)?,
     ];
     core.empty_spill()?;
@@ -129,6 +133,7 @@ fn remove_pieces(files: &Path) -> Result<()> {
 impl Drop for Rocks {
     fn drop(&mut self) {
         self.core.journal.stop();
+        self.core.governor.stop();
         self.core.reclaim.stop();
         self.core.db.stop_compacting();
         for thread in self.threads.drain(..) {
@@ -175,6 +180,7 @@ impl Core {
             last = stamp;
         }
         committer.write(&self.db, &mut batch)?;
+        self.governor.wrote(batch.byte_count());
         self.ledger.active.publish(last);
         drop(committer);
         self.give_back(batch);
@@ -266,6 +272,7 @@ impl Base for Core {
             self.room_for(&overlay)?;
             overlay.staged_bytes()
         };
+        self.governor.pause();
         match self.group.join(overlay, bytes) {
             Part::Done(result) => result,
             Part::Lead(mut leader) => {
@@ -488,6 +495,6 @@ impl Engine for Rocks {
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         let core = &*self.core;
         let spool = core.spool.as_ref().map(|spool| spool.gauges()).unwrap_or_default();
-        stats::visit(&core.db, &core.room, &core.reclaim, &spool, visit);
+        stats::visit(&core.db, &core.room, &core.reclaim, &spool, &core.governor.gauges(), visit);
     }
 }

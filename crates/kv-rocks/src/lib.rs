@@ -13,6 +13,7 @@
 //!   layout.rs, rewrite.rs: what a range takes on disk, and rewriting it while somebody watches
 //!   load.rs: bulk loads as table files, past log and memtables
 //!   room/: what the machine lets the engine have
+//!   governor.rs: background work keeps out of the way; commits slow down before they would stop
 //!   spool/: the log's way to the disk, so that no commit waits for the file system
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types
 //!
@@ -24,6 +25,7 @@
 mod commit;
 mod db;
 mod engine;
+mod governor;
 mod layout;
 mod load;
 mod options;

@@ -4,8 +4,9 @@ use nagi_kv::{Space, room::Room};
 
 use crate::{
     db::{Db, Ticker},
+    governor,
     reclaim::Reclaim,
-    spool::Gauges,
+    spool,
 };
 
 /// Bytes in memtables that are not on disk yet.
@@ -18,7 +19,8 @@ pub(crate) fn visit(
     db: &Db,
     room: &Room,
     reclaim: &Reclaim,
-    spool: &Gauges,
+    spool: &spool::Gauges,
+    governor: &governor::Gauges,
     visit: &mut dyn FnMut(&'static str, i64),
 ) {
     let sum = |name| db.spaces().map(|space| db.property(space, name)).sum::<u64>();
@@ -38,6 +40,10 @@ pub(crate) fn visit(
         ("disk_live_bytes", sum(c"rocksdb.live-sst-files-size")),
         ("disk_total_bytes", disk_total_bytes),
         ("flushes_running", one(c"rocksdb.num-running-flushes")),
+        ("governor_debt_percent", governor.debt_percent),
+        ("governor_pause_us", governor.pause_us),
+        ("governor_paused_us", governor.paused_us),
+        ("governor_rate_bytes", governor.rate_bytes),
         ("keys_estimate", sum(c"rocksdb.estimate-num-keys")),
         ("memtable_bytes", unflushed_bytes(db)),
         ("ranges_to_reclaim", reclaim.waiting_count() as u64),

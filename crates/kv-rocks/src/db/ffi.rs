@@ -93,6 +93,8 @@ pub(crate) enum Warm {
 pub(crate) enum Ticker {
     CacheMiss = 0,
     CacheHit = 1,
+    KeysRead = 59,
+    Seeks = 63,
 }
 
 impl Db {
@@ -449,6 +451,26 @@ impl Db {
             );
         }
         value
+    }
+
+    /// Sets how many bytes a second flushes and compactions may write.
+    pub(crate) fn set_background_rate(&self, bytes: u64) {
+        self.setup.set_background_rate(bytes);
+    }
+
+    /// Files at level 0 of a space.
+    pub(crate) fn level_0_files(&self, space: Space) -> u64 {
+        let name = c"rocksdb.num-files-at-level0";
+        // SAFETY: RocksDB returns a zero-terminated string that is ours to free, or null.
+        unsafe {
+            let text = ffi::rocksdb_property_value_cf(self.raw, self.family(space), name.as_ptr());
+            if text.is_null() {
+                return 0;
+            }
+            let count = CStr::from_ptr(text).to_str().ok().and_then(|text| text.parse().ok());
+            ffi::rocksdb_free(text.cast());
+            count.unwrap_or(0)
+        }
     }
 
     pub(crate) fn ticker(&self, ticker: Ticker) -> u64 {

@@ -5,6 +5,7 @@ mod cache;
 mod crash;
 mod folder;
 mod full;
+mod governor;
 mod reading;
 mod reopen;
 mod scale;

@@ -3,4 +3,4 @@
 
 mod ffi;
 
-pub(super) use ffi::nagi_options_read_back;
+pub(super) use ffi::{nagi_options_read_back, nagi_rate_limiter_set};

@@ -26,6 +26,12 @@ const LEVELS: usize = 7;
 const FILES_ENOUGH: u64 = 16_000;
 /// Age at which a file is worth rewriting only to drop old versions.
 const REWRITE_AFTER_S: u32 = 3600;
+/// Bytes a second for background writes until the governor has looked.
+const RATE_AT_START: i64 = 4 << 30;
+/// The limiter hands out its bytes in so short pieces that no burst is felt.
+const REFILL_US: i64 = 10_000;
+/// Compaction gets its turn before flushes once in so many times.
+const FAIRNESS: i32 = 10;
 /// `BlockSearchType::kAuto`.
 const SEARCH_BY_HINT: c_int = 2;
 
@@ -46,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) database: *mut ffi::rocksdb_options_t,
     pub(crate) spaces: Vec<*mut ffi::rocksdb_options_t>,
     pub(crate) cache: *mut ffi::rocksdb_cache_t,
+    /// Of what flushes and compactions write.
+    limiter: *mut ffi::rocksdb_ratelimiter_t,
     /// Freed after the database is closed, as all of this.
     _environment: Option<Environment>,
 }
@@ -61,6 +69,7 @@ impl Drop for Setup {
             if !self.cache.is_null() {
                 ffi::rocksdb_cache_destroy(self.cache);
             }
+            ffi::rocksdb_ratelimiter_destroy(self.limiter);
         }
     }
 }
@@ -77,8 +86,19 @@ impl Setup {
             let database = database_options(options, system, cache);
             let install = |spool| Environment::install(database, spool, dir);
             let environment = system.spool.as_ref().map(install);
-            Setup { database, spaces: spaces.collect(), cache, _environment: environment }
+            let limiter = ffi::rocksdb_ratelimiter_create(RATE_AT_START, REFILL_US, FAIRNESS);
+            ffi::rocksdb_options_set_ratelimiter(database, limiter);
+            lower_priority_of_compaction();
+            let spaces = spaces.collect();
+            Setup { database, spaces, cache, limiter, _environment: environment }
         }
+    }
+
+    /// Sets how many bytes a second flushes and compactions may write.
+    pub(crate) fn set_background_rate(&self, bytes: u64) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        // SAFETY: the limiter lives as long as `self`; it is made for calls from any thread.
+        unsafe { native::nagi_rate_limiter_set(self.limiter, bytes) }
     }
 
     /// The spaces to open in the folder: those every store has, and those that were made.
@@ -108,6 +128,17 @@ impl Setup {
         let made = |space: &Space| found.iter().any(|name| name == space.name().as_bytes());
         let wanted = |space: &Space| Space::CORE.contains(space) || made(space);
         Space::ALL.into_iter().filter(wanted).collect()
+    }
+}
+
+/// Compaction gives way to requests where there are too few cores for both. The threads are those of
+/// the whole process.
+fn lower_priority_of_compaction() {
+    // SAFETY: the default environment lives as long as the process; this frees the handle only.
+    unsafe {
+        let env = ffi::rocksdb_create_default_env();
+        ffi::rocksdb_env_lower_thread_pool_cpu_priority(env);
+        ffi::rocksdb_env_destroy(env);
     }
 }
 

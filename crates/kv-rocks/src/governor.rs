@@ -1,0 +1,285 @@
+//! The latency governor: background work keeps out of the way of requests, and requests slow down a
+//! little before they would have to stop.
+//!
+//! A thread looks twenty times a second at what clients do and at what is waiting to be written or
+//! merged. From that follow two numbers:
+//!
+//!   rate    bytes a second that flushes and compactions may write. While nobody works, as many as
+//!           they like; while clients work, a multiple of what these write, more when debt grows.
+//!   pause   microseconds that each commit waits before it begins. Nothing as a rule; it grows with
+//!           the square of the debt, from the point where RocksDB still has twice the room to the
+//!           point where RocksDB itself would slow writes down by milliseconds, and then stop them.
+//!
+//! Debt is how near any of RocksDB's limits is: memtables that wait to be flushed, memory of all
+//! memtables, files at level 0, bytes that compaction is behind.
+//!
+//! CPU: threads of compaction run at a lower priority (`db/setup`); flushes do not, since writers wait
+//! for them in the end. The idle class of I/O priorities is not used: where the disk's scheduler knows
+//! it, compaction could starve until writes stop.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use nagi_kv::Result;
+use parking_lot::{Condvar, Mutex};
+
+use crate::db::{Db, Ticker};
+
+const LOOK_EACH: Duration = Duration::from_millis(50);
+/// Share of the newest look in what is taken as the present load.
+const NEWEST: f64 = 0.3;
+/// No limit, as far as disks of today go.
+const UNLIMITED: u64 = 4 << 30;
+/// Clients that do less are not worth slowing background work down for.
+const IDLE_WRITES: f64 = 64.0 * 1024.0;
+const IDLE_READS: f64 = 200.0;
+/// Bytes a second for background work beside clients that only read.
+const BESIDE_READS: f64 = 48.0 * (1 << 20) as f64;
+/// Bytes that flush and compaction write for each byte of clients, in the long run and then some.
+const PER_BYTE: f64 = 6.0;
+/// Longest pause of a commit.
+const PAUSE_MAX_US: f64 = 2000.0;
+
+/// Where debt begins and where it is whole; RocksDB's own limits lie beyond (`db/setup`).
+mod debt {
+    /// Memtables of one space that wait to be flushed; RocksDB slows down at 7, stops at 8.
+    pub(super) const MEMTABLES: (f64, f64) = (3.0, 7.0);
+    /// Bytes of all memtables by what they may have.
+    pub(super) const MEMORY: (f64, f64) = (1.0, 1.5);
+    /// Files at level 0; RocksDB slows down at 40, stops at 80.
+    pub(super) const LEVEL_0: (f64, f64) = (16.0, 40.0);
+    /// Bytes compaction is behind; RocksDB slows down at 256 GiB, stops at 1 TiB.
+    pub(super) const PENDING: (f64, f64) =
+        (32.0 * (1_u64 << 30) as f64, 256.0 * (1_u64 << 30) as f64);
+}
+
+/// What `serverStatus` shows of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gauges {
+    pub(crate) debt_percent: u64,
+    pub(crate) pause_us: u64,
+    pub(crate) paused_us: u64,
+    pub(crate) rate_bytes: u64,
+}
+
+/// See the module's header.
+#[derive(Default)]
+pub(crate) struct Governor {
+    written: AtomicU64,
+    debt_percent: AtomicU64,
+    pause_us: AtomicU64,
+    /// Microseconds for which commits were paused, all together.
+    paused_us: AtomicU64,
+    rate_bytes: AtomicU64,
+    stopped: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// What one look finds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    /// Bytes and reads of clients since the look before.
+    written: u64,
+    reads: u64,
+    seconds: f64,
+    memtables_waiting: u64,
+    memtable_bytes: u64,
+    level_0_files: u64,
+    pending_bytes: u64,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Decision {
+    debt: f64,
+    pause_us: u64,
+    rate_bytes: u64,
+}
+
+/// The load as it was lately.
+#[derive(Default)]
+struct Load {
+    written_per_s: f64,
+    reads_per_s: f64,
+}
+
+fn share(value: f64, (begins, whole): (f64, f64)) -> f64 {
+    ((value - begins) / (whole - begins)).clamp(0.0, 1.0)
+}
+
+impl Load {
+    fn decide(&mut self, look: &Look, memtables_max: u64) -> Decision {
+        let seconds = look.seconds.max(1e-3);
+        let blend = |old: f64, new: u64| old + NEWEST * (new as f64 / seconds - old);
+        self.written_per_s = blend(self.written_per_s, look.written);
+        self.reads_per_s = blend(self.reads_per_s, look.reads);
+        let debt = [
+            share(look.memtables_waiting as f64, debt::MEMTABLES),
+            share(look.memtable_bytes as f64 / memtables_max.max(1) as f64, debt::MEMORY),
+            share(look.level_0_files as f64, debt::LEVEL_0),
+            share(look.pending_bytes as f64, debt::PENDING),
+        ];
+        let debt = debt.into_iter().fold(0.0, f64::max);
+        let idle = self.written_per_s < IDLE_WRITES && self.reads_per_s < IDLE_READS;
+        let rate = match idle {
+            true => UNLIMITED as f64,
+            false => (BESIDE_READS + PER_BYTE * self.written_per_s) * (1.0 + 8.0 * debt),
+        };
+        // A memtable is still flushed quickly when clients have just begun.
+        Decision {
+            debt,
+            pause_us: (debt * debt * PAUSE_MAX_US) as u64,
+            rate_bytes: (rate as u64).min(UNLIMITED),
+        }
+    }
+}
+
+impl Governor {
+    /// A commit of so many bytes was written.
+    pub(crate) fn wrote(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Called by each commit before it begins.
+    pub(crate) fn pause(&self) {
+        let pause_us = self.pause_us.load(Relaxed);
+        if pause_us > 0 {
+            std::thread::sleep(Duration::from_micros(pause_us));
+            self.paused_us.fetch_add(pause_us, Relaxed);
+        }
+    }
+
+    pub(crate) fn gauges(&self) -> Gauges {
+        Gauges {
+            debt_percent: self.debt_percent.load(Relaxed),
+            pause_us: self.pause_us.load(Relaxed),
+            paused_us: self.paused_us.load(Relaxed),
+            rate_bytes: self.rate_bytes.load(Relaxed),
+        }
+    }
+
+    /// Ends the thread, and lets background work finish as fast as it can.
+    pub(crate) fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.wake.notify_all();
+    }
+
+    fn apply(&self, db: &Db, decision: &Decision) {
+        let debt = (decision.debt * 100.0) as u64;
+        let before = self.debt_percent.swap(debt, Relaxed);
+        if before == 0 && debt > 0 {
+            log::info!(target: "STORAGE", id = 7_702_020, pauseMicros = decision.pause_us;
+                "Commits slow down: flushes and compactions are behind");
+        }
+        self.pause_us.store(decision.pause_us, Relaxed);
+        if self.rate_bytes.swap(decision.rate_bytes, Relaxed) != decision.rate_bytes {
+            db.set_background_rate(decision.rate_bytes);
+        }
+    }
+
+    fn run(&self, db: &Weak<Db>, memtables_max: u64) {
+        let mut load = Load::default();
+        let mut counted = (self.written.load(Relaxed), 0, Instant::now());
+        let mut stopped = self.stopped.lock();
+        while !*stopped {
+            self.wake.wait_for(&mut stopped, LOOK_EACH);
+            let Some(db) = db.upgrade() else { return };
+            let now = (self.written.load(Relaxed), reads(&db), Instant::now());
+            let look = Look {
+                written: now.0 - counted.0,
+                reads: now.1.saturating_sub(counted.1),
+                seconds: now.2.duration_since(counted.2).as_secs_f64(),
+                ..debts(&db)
+            };
+            counted = now;
+            self.apply(&db, &load.decide(&look, memtables_max));
+            if *stopped {
+                db.set_background_rate(UNLIMITED);
+            }
+        }
+    }
+}
+
+fn reads(db: &Db) -> u64 {
+    db.ticker(Ticker::KeysRead) + db.ticker(Ticker::Seeks)
+}
+
+fn debts(db: &Db) -> Look {
+    let mut look = Look::default();
+    for space in db.spaces() {
+        let of = |name| db.property(space, name);
+        look.memtables_waiting = look.memtables_waiting.max(of(c"rocksdb.num-immutable-mem-table"));
+        look.memtable_bytes += of(c"rocksdb.cur-size-all-mem-tables");
+        look.level_0_files = look.level_0_files.max(db.level_0_files(space));
+        look.pending_bytes += of(c"rocksdb.estimate-pending-compaction-bytes");
+    }
+    look
+}
+
+/// Starts the thread. `memtables_max`: bytes that all memtables may have.
+pub(crate) fn start(
+    governor: &Arc<Governor>,
+    db: Weak<Db>,
+    memtables_max: u64,
+) -> Result<JoinHandle<()>> {
+    let governor = Arc::clone(governor);
+    let thread = std::thread::Builder::new().name("governor".to_owned());
+    Ok(thread.spawn(move || governor.run(&db, memtables_max))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMTABLES_MAX: u64 = 256 << 20;
+
+    /// What is decided once the load has lasted for a while.
+    fn settled(look: Look) -> Decision {
+        let mut load = Load::default();
+        let look = Look { seconds: 0.05, ..look };
+        (0..100).map(|_| load.decide(&look, MEMTABLES_MAX)).last().unwrap()
+    }
+
+    #[test]
+    fn background_work_is_free_while_nobody_works_and_follows_those_who_do() {
+        assert_eq!(settled(Look::default()).rate_bytes, UNLIMITED);
+        let reading = settled(Look { reads: 1000, ..Look::default() });
+        assert_eq!(reading.rate_bytes, BESIDE_READS as u64);
+        let per_look = (20 << 20) / 20;
+        let writing = settled(Look { written: per_look, ..Look::default() });
+        let six_times = BESIDE_READS + 6.0 * f64::from(20 << 20);
+        assert!((writing.rate_bytes as f64 / six_times - 1.0).abs() < 0.01, "{writing:?}");
+        assert_eq!((writing.pause_us, reading.pause_us), (0, 0));
+    }
+
+    #[test]
+    fn each_debt_slows_commits_long_before_rocksdb_would_stop_them() {
+        let looks: [fn(f64) -> Look; 4] = [
+            |part| Look { memtables_waiting: (3.0 + 4.0 * part) as u64, ..Look::default() },
+            |part| Look {
+                memtable_bytes: (MEMTABLES_MAX as f64 * (1.0 + part / 2.0)) as u64,
+                ..Look::default()
+            },
+            |part| Look { level_0_files: (16.0 + 24.0 * part) as u64, ..Look::default() },
+            |part| Look {
+                pending_bytes: ((32.0 + 224.0 * part) * (1_u64 << 30) as f64) as u64,
+                ..Look::default()
+            },
+        ];
+        for look in looks {
+            let written = 1 << 20;
+            let at = |part| settled(Look { written, ..look(part) });
+            assert_eq!((at(0.0).pause_us, at(0.0).debt), (0, 0.0));
+            let (half, whole, beyond) = (at(0.5), at(1.0), at(9.0));
+            assert!((400..=600).contains(&half.pause_us), "{half:?}");
+            assert_eq!((whole.pause_us, beyond.pause_us), (2000, 2000));
+            assert!(whole.rate_bytes > half.rate_bytes && half.rate_bytes > at(0.0).rate_bytes);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The governor sees what clients do: background work is slowed down beside them, and let go after.
+
+use std::time::{Duration, Instant};
+
+use nagi_kv::{Durability, Engine, Space, TxnOptions};
+use nagi_kv_rocks::{Options, open};
+
+use crate::Scratch;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn gauge(engine: &dyn Engine, wanted: &str) -> i64 {
+    let mut found = -1;
+    engine.stats(&mut |name, value| {
+        if name == wanted {
+            found = value;
+        }
+    });
+    found
+}
+
+/// Works until the background's rate is as wanted.
+fn until(engine: &dyn Engine, wanted: impl Fn(i64) -> bool, mut work: impl FnMut()) {
+    let begin = Instant::now();
+    while !wanted(gauge(engine, "governor_rate_bytes")) {
+        assert!(begin.elapsed() < PATIENCE, "{}", gauge(engine, "governor_rate_bytes"));
+        work();
+    }
+}
+
+#[test]
+fn the_rate_of_background_work_follows_reads_and_writes() {
+    let scratch = Scratch::new();
+    let engine = open(scratch.path(), &Options::default()).unwrap();
+    let put = |bytes: usize| {
+        let mut txn = engine.begin(TxnOptions::default()).unwrap();
+        txn.put(Space::Records, b"key", &vec![7; bytes]).unwrap();
+        txn.commit(Durability::Buffered).unwrap();
+    };
+    put(100);
+    let free = 1 << 30;
+    until(&*engine, |rate| rate > free, std::thread::yield_now);
+    let mut buf = Vec::new();
+    until(&*engine, |rate| rate > 0 && rate < 100 << 20, || {
+        for _ in 0..1000 {
+            assert!(engine.latest().get(Space::Records, b"key", &mut buf).unwrap().is_some());
+        }
+    });
+    until(&*engine, |rate| rate > free, std::thread::yield_now);
+    until(&*engine, |rate| rate > 0 && rate < free, || put(10_000));
+    assert_eq!(gauge(&*engine, "governor_debt_percent"), 0);
+    assert_eq!(gauge(&*engine, "governor_paused_us"), 0);
+}
