@@ -16,6 +16,7 @@ mod histogram;
 mod html;
 mod limit;
 mod load;
+mod pauses;
 mod process;
 mod progress;
 mod random;

@@ -41,11 +41,15 @@ fn the_rate_of_background_work_follows_reads_and_writes() {
     let free = 1 << 30;
     until(&*engine, |rate| rate > free, std::thread::yield_now);
     let mut buf = Vec::new();
-    until(&*engine, |rate| rate > 0 && rate < 100 << 20, || {
-        for _ in 0..1000 {
-            assert!(engine.latest().get(Space::Records, b"key", &mut buf).unwrap().is_some());
-        }
-    });
+    until(
+        &*engine,
+        |rate| rate > 0 && rate < 100 << 20,
+        || {
+            for _ in 0..1000 {
+                assert!(engine.latest().get(Space::Records, b"key", &mut buf).unwrap().is_some());
+            }
+        },
+    );
     until(&*engine, |rate| rate > free, std::thread::yield_now);
     until(&*engine, |rate| rate > 0 && rate < free, || put(10_000));
     assert_eq!(gauge(&*engine, "governor_debt_percent"), 0);

@@ -4,19 +4,22 @@
 //! acknowledged, while another connection counts each second. Then the collection is dropped and all
 //! is done again, on the space that the drop gave back.
 //!
+//! What the machine itself does not give (`pauses`) is told beside the stalls.
+//!
 //! Before it the same client sends the same frames to a bare echo: what no server can be faster than.
+mod report;
+
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address, complaint, frame, integer};
 use crate::histogram::Histogram;
-use crate::html::{Page, Plot};
+use crate::pauses::{Pause, Watch};
 use crate::process::{Scratch, Server, disk_bytes};
 use crate::progress::Progress;
 use crate::random::Random;
-use crate::report;
+use crate::report as text;
 use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
 use nagi_bson::{DocBuf, Value, doc};
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -37,6 +40,8 @@ struct Run {
     timeline: Timeline,
     /// Counts that were smaller than the one before.
     shrunk: u64,
+    /// Of the machine; none if they could not be watched.
+    pauses: Option<Vec<Pause>>,
     counted: i64,
     cpu_us: Option<u64>,
     resident_bytes: Option<u64>,
@@ -59,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let echo = echo_rate()?;
-    report::say(&format!(
+    text::say(&format!(
         "stall: {documents} documents of {CHARACTERS} characters; a bare echo of the frames answers {echo:.0}/s\n"
     ));
     let mut done = Vec::new();
@@ -67,16 +72,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let data = server.as_ref().map(|_| scratch.path.join("nagi"));
         let mut run = once(&target, documents, server.as_ref(), number)?;
         run.disk_bytes = data.as_deref().map(disk_bytes);
-        report::say(&line(number, &run, echo));
+        text::say(&report::line(number, &run, echo));
         done.push(run);
     }
-    report::say(&report::columns(&table(&done, echo)));
+    text::say(&text::columns(&report::table(&done, echo)));
     Connection::open(&target)?.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
     if let Some(path) = args.text("html") {
-        page(&done, echo, documents).write(path)?;
+        report::page(&done, echo, documents).write(path)?;
     }
     if let Some(path) = args.text("json") {
-        fs::write(path, json(&done, echo)).map_err(failed(path))?;
+        fs::write(path, report::json(&done, echo)).map_err(failed(path))?;
     }
     check(&done, documents)
 }
@@ -88,6 +93,7 @@ fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) ->
     let done = AtomicBool::new(false);
     let resident = server.map(|server| Resident::watch(server.id()));
     let (begin, cpu) = (Instant::now(), server.map(Server::cpu_us));
+    let pauses = Watch::start(begin);
     let (inserts, timeline, counts) = thread::scope(|scope| {
         let counting = scope.spawn(|| count(&mut counter, &done));
         let written = write(&mut writer, documents, begin, number);
@@ -101,6 +107,7 @@ fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) ->
         inserts,
         counts: counts.0,
         shrunk: counts.1,
+        pauses: pauses.finish(),
         timeline,
         counted: counted(&mut counter)?,
         cpu_us: cpu.zip(server).map(|(before, server)| server.cpu_us().saturating_sub(before)),
@@ -202,123 +209,6 @@ fn echo_rate() -> Outcome<f64> {
         count += 1;
     }
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
-}
-
-const HEAD: [&str; 14] = [
-    "run",
-    "seconds",
-    "inserts/s",
-    "of echo",
-    "cpu us",
-    "p50 us",
-    "p99 us",
-    "p99.9 us",
-    "p99.99 us",
-    "max ms",
-    "stalls",
-    "count max ms",
-    "resident MB",
-    "disk MB",
-];
-
-fn cells(number: usize, run: &Run, echo: f64) -> Vec<String> {
-    let rate = run.inserts.count() as f64 / run.seconds;
-    let us = |share: f64| format!("{:.0}", run.inserts.quantile(share) as f64 / 1e3);
-    let per = |total: u64| format!("{:.1}", total as f64 / run.inserts.count().max(1) as f64);
-    vec![
-        number.to_string(),
-        format!("{:.1}", run.seconds),
-        format!("{rate:.0}"),
-        format!("{:.0} %", rate / echo * 100.0),
-        run.cpu_us.map_or("-".to_owned(), per),
-        us(0.5),
-        us(0.99),
-        us(0.999),
-        us(0.9999),
-        format!("{:.1}", run.inserts.max() as f64 / 1e6),
-        run.timeline.stall_count().to_string(),
-        format!("{:.1}", run.counts.max() as f64 / 1e6),
-        run.resident_bytes.map_or("-".to_owned(), |bytes| (bytes >> 20).to_string()),
-        run.disk_bytes.map_or("-".to_owned(), |bytes| (bytes >> 20).to_string()),
-    ]
-}
-
-fn line(number: usize, run: &Run, echo: f64) -> String {
-    let pairs = HEAD.iter().zip(cells(number, run, echo));
-    let mut text =
-        pairs.map(|(name, cell)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ");
-    text.push('\n');
-    for stall in run.timeline.stalls().iter().take(20) {
-        let _ = writeln!(
-            text,
-            "  at {:.1} s an insert took {} ms",
-            stall.at.as_secs_f64(),
-            stall.took.as_millis()
-        );
-    }
-    text
-}
-
-fn table(runs: &[Run], echo: f64) -> Vec<Vec<String>> {
-    let mut rows = vec![HEAD.iter().map(|name| (*name).to_owned()).collect()];
-    rows.extend(runs.iter().zip(1..).map(|(run, number)| cells(number, run, echo)));
-    rows
-}
-
-fn page(runs: &[Run], echo: f64, documents: u64) -> Page {
-    let mut page = Page::new("nagi bench stall");
-    page.paragraph(&format!(
-        "{documents} documents of {CHARACTERS} random characters, one by one, each acknowledged; count each second. \
-         A stall is an operation over {STALL_MS} ms. Echo: {echo:.0} requests/s."
-    ));
-    page.table(&table(runs, echo));
-    for (run, number) in runs.iter().zip(1..) {
-        page.heading(&format!("Run {number}"));
-        let points: Vec<_> = run.timeline.points().collect();
-        page.plot(&Plot {
-            title: "Worst insert in each tenth of a second",
-            unit: "ms",
-            points: points.iter().map(|p| (p.0, p.2)).collect(),
-            limit: Some(STALL_MS as f64),
-        });
-        page.plot(&Plot {
-            title: "Inserts a second",
-            unit: "/s",
-            points: points.iter().map(|p| (p.0, p.1)).collect(),
-            limit: None,
-        });
-    }
-    page
-}
-
-fn json(runs: &[Run], echo: f64) -> String {
-    let mut out = format!("{{\"echo_per_second\": {echo:.1}, \"runs\": [\n");
-    for (index, run) in runs.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "  {{\"seconds\": {:.3}, \"inserts\": {}, \"p50_ns\": {}, \"p99_ns\": {}, \"p999_ns\": {}, \
-             \"p9999_ns\": {}, \"max_ns\": {}, \"stalls\": {}, \"slowest_slot_of_median\": {:.3}, \
-             \"count_max_ns\": {}, \"counts_shrunk\": {}, \"cpu_us\": {}, \"resident_bytes_max\": {}, \
-             \"disk_bytes\": {}}}{}",
-            run.seconds,
-            run.inserts.count(),
-            run.inserts.quantile(0.5),
-            run.inserts.quantile(0.99),
-            run.inserts.quantile(0.999),
-            run.inserts.quantile(0.9999),
-            run.inserts.max(),
-            run.timeline.stall_count(),
-            run.timeline.slowest_share().unwrap_or(0.0),
-            run.counts.max(),
-            run.shrunk,
-            run.cpu_us.unwrap_or(0),
-            run.resident_bytes.unwrap_or(0),
-            run.disk_bytes.unwrap_or(0),
-            if index + 1 < runs.len() { "," } else { "" },
-        );
-    }
-    out.push_str("]}\n");
-    out
 }
 
 /// What must be true whatever the machine: every document is there, no count went back.
