@@ -27,24 +27,36 @@ pub(crate) fn visit(
     let (cache_bytes, cache_pinned_bytes) = db.cache_usage();
     let (disk_free_bytes, disk_total_bytes) = room.space();
     let one = |name| db.property(Space::Records, name);
+    let file_bytes_read =
+        db.ticker(Ticker::DeepestLevelBytesRead) + db.ticker(Ticker::OtherLevelsBytesRead);
+    let file_reads = db.ticker(Ticker::DeepestLevelReads) + db.ticker(Ticker::OtherLevelsReads);
+    let file_bytes_written =
+        db.ticker(Ticker::FlushBytesWritten) + db.ticker(Ticker::CompactionBytesWritten);
     let gauges = [
         ("cache_bytes", cache_bytes),
         ("cache_capacity_bytes", db.cache_capacity()),
         ("cache_hits", db.ticker(Ticker::CacheHit)),
         ("cache_misses", db.ticker(Ticker::CacheMiss)),
         ("cache_pinned_bytes", cache_pinned_bytes),
+        ("compaction_bytes_read", db.ticker(Ticker::CompactionBytesRead)),
+        ("compaction_bytes_written", db.ticker(Ticker::CompactionBytesWritten)),
         ("compactions_pending_bytes", sum(c"rocksdb.estimate-pending-compaction-bytes")),
         ("compactions_running", one(c"rocksdb.num-running-compactions")),
         ("disk_bytes", sum(c"rocksdb.total-sst-files-size")),
         ("disk_free_bytes", disk_free_bytes),
         ("disk_live_bytes", sum(c"rocksdb.live-sst-files-size")),
         ("disk_total_bytes", disk_total_bytes),
+        ("file_bytes_read", file_bytes_read),
+        ("file_bytes_written", file_bytes_written),
+        ("file_reads", file_reads),
         ("flushes_running", one(c"rocksdb.num-running-flushes")),
         ("governor_debt_percent", governor.debt_percent),
         ("governor_pause_us", governor.pause_us),
         ("governor_paused_us", governor.paused_us),
         ("governor_rate_bytes", governor.rate_bytes),
         ("keys_estimate", sum(c"rocksdb.estimate-num-keys")),
+        ("log_bytes_written", db.ticker(Ticker::LogBytes)),
+        ("log_syncs", db.ticker(Ticker::LogSyncs)),
         ("memtable_bytes", unflushed_bytes(db)),
         ("ranges_to_reclaim", reclaim.waiting_count() as u64),
         ("snapshots_open", one(c"rocksdb.num-snapshots")),

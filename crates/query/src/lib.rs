@@ -23,6 +23,7 @@ mod plan;
 mod projection;
 mod source;
 mod stages;
+mod storage_stats;
 mod write;
 
 pub use aggregate::{
@@ -35,7 +36,8 @@ pub use explain::{Explained, Verbosity, explain};
 pub use find::{FindRequest, find, point_read};
 pub use plan::Hint;
 pub use source::{Cx, Env, Interrupt};
-pub use stages::{Touch, Use, stage_names};
+pub use stages::{Touch, Use, stage_names, write_coll_stats};
+pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use write::{
     DeleteStatement, FindAndModifyRequest, FoundAndModified, UpdateOutcome, UpdateStatement,
     delete, find_and_modify, update,

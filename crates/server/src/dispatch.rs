@@ -481,7 +481,10 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
         server.metrics.latency(command.latency).record(micros);
     }
     if command.on_collection || command.counts_as == OpKind::GetMore {
-        server.top.record(request, micros);
+        let scan = command.latency == LatencyKind::Read
+            && command.counts_as != OpKind::GetMore
+            && finished.op.plan_summary().starts_with("COLLSCAN");
+        server.top.record(request, micros, scan);
     }
     if done.docs_examined + done.keys_examined > 0 {
         server.metrics.docs_examined.add(done.docs_examined);

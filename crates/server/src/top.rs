@@ -37,12 +37,49 @@ impl Usage {
     }
 }
 
+/// Bucket `i` of a histogram counts times from its bound to the next, in microseconds: powers of two,
+/// in the range that matters most with a step between.
+static BOUNDS: [u64; 51] = bounds();
+
+const fn bounds() -> [u64; 51] {
+    let mut bounds = [0; 51];
+    let mut at = 1;
+    while at < 51 {
+        bounds[at] = match at {
+            ..11 => 1 << at,
+            11..31 if at % 2 == 1 => 1 << (11 + (at - 11) / 2),
+            11..31 => 3 << (10 + (at - 11) / 2),
+            _ => 1 << (at - 10),
+        };
+        at += 1;
+    }
+    bounds
+}
+
+/// Times of one kind of request.
+#[derive(Clone)]
+struct Histogram([u64; 51]);
+
+impl Histogram {
+    fn add(&mut self, micros: u64) {
+        let after = BOUNDS.partition_point(|bound| *bound <= micros);
+        self.0[after.saturating_sub(1)] += 1;
+    }
+}
+
+/// Of reads, writes, commands.
+type Histograms = [Histogram; 3];
+
 #[derive(Default, Clone)]
 struct Entry {
     namespace: String,
     read: Usage,
     write: Usage,
     by_kind: [Usage; 6],
+    command: Usage,
+    histograms: Option<Box<Histograms>>,
+    scans: u64,
+    tailable_scans: u64,
 }
 
 /// Usage of all collections.
@@ -52,8 +89,8 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// Counts a finished request.
-    pub(crate) fn record(&self, request: &Request<'_>, micros: u64) {
+    /// Counts a finished request; `scan`: it read the whole collection.
+    pub(crate) fn record(&self, request: &Request<'_>, micros: u64, scan: bool) {
         let named = match request.command.counts_as {
             OpKind::GetMore => request.body.get("collection"),
             _ => request.body.first().map_or(Value::Missing, |first| first.value()),
@@ -72,10 +109,17 @@ impl Top {
             namespace: format!("{}.{collection}", request.db),
             ..Entry::default()
         });
-        match request.command.latency {
-            LatencyKind::Read => entry.read.add(micros),
-            LatencyKind::Write => entry.write.add(micros),
-            LatencyKind::Command => {}
+        let (usage, at) = match request.command.latency {
+            LatencyKind::Read => (&mut entry.read, 0),
+            LatencyKind::Write => (&mut entry.write, 1),
+            LatencyKind::Command => (&mut entry.command, 2),
+        };
+        usage.add(micros);
+        let none = || Box::new([const { Histogram([0; 51]) }; 3]);
+        entry.histograms.get_or_insert_with(none)[at].add(micros);
+        if scan {
+            entry.scans += 1;
+            entry.tailable_scans += u64::from(request.body.get("tailable").is_truthy());
         }
         entry.by_kind[kind_index(request.command.counts_as)].add(micros);
     }
@@ -85,6 +129,59 @@ impl Top {
         for shard in &self.shards {
             shard.lock().retain(|_, entry| !is_gone(&entry.namespace));
         }
+    }
+
+    fn entry(&self, db: &str, collection: &str) -> Entry {
+        let key = FixedState::with_seed(1).hash_one((db, collection));
+        let shard = self.shards[key as usize % SHARD_COUNT].lock();
+        shard.get(&key).cloned().unwrap_or_default()
+    }
+
+    /// Queries that read the whole collection: all, and those that were not tailable.
+    pub(crate) fn collection_scans(&self, db: &str, collection: &str) -> (u64, u64) {
+        let entry = self.entry(db, collection);
+        (entry.scans, entry.scans - entry.tailable_scans)
+    }
+
+    /// Appends the fields of `latencyStats`.
+    pub(crate) fn write_latency(
+        &self,
+        db: &str,
+        collection: &str,
+        histograms: bool,
+        out: &mut DocWriter<'_>,
+    ) {
+        let entry = self.entry(db, collection);
+        let kinds = [("reads", entry.read), ("writes", entry.write), ("commands", entry.command)];
+        for (at, (name, usage)) in kinds.into_iter().enumerate() {
+            out.doc(name, |doc| {
+                if histograms {
+                    let histogram = entry.histograms.as_ref().map(|all| &all[at]);
+                    doc.array("histogram", |list| {
+                        for (bound, count) in
+                            histogram.into_iter().flat_map(|h| BOUNDS.iter().zip(h.0))
+                        {
+                            if count > 0 {
+                                list.doc(|bucket| {
+                                    bucket.put("micros", *bound as i64);
+                                    bucket.put("count", count as i64);
+                                });
+                            }
+                        }
+                    });
+                }
+                doc.put("latency", usage.micros as i64);
+                doc.put("ops", usage.count as i64);
+            });
+        }
+        // Statements of transactions are counted as what they are.
+        out.doc("transactions", |doc| {
+            if histograms {
+                doc.array("histogram", |_| ());
+            }
+            doc.put("latency", 0_i64);
+            doc.put("ops", 0_i64);
+        });
     }
 
     /// Appends `totals`.

@@ -95,6 +95,16 @@ pub(crate) enum Ticker {
     CacheHit = 1,
     KeysRead = 59,
     Seeks = 63,
+    /// Synced writes of the log.
+    LogSyncs = 84,
+    LogBytes = 85,
+    CompactionBytesRead = 94,
+    CompactionBytesWritten = 95,
+    FlushBytesWritten = 96,
+    DeepestLevelBytesRead = 201,
+    DeepestLevelReads = 202,
+    OtherLevelsBytesRead = 203,
+    OtherLevelsReads = 204,
 }
 
 impl Db {

@@ -1,7 +1,12 @@
 //! `$collStats`: figures of the collection, one document.
+//!
+//! As the first stage of a request's own pipeline the server answers it (it knows the latencies);
+//! here is what inner pipelines and explain see.
 
 use super::prelude::*;
 use nagi_store::Namespace;
+
+use crate::storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 
 pub(super) static COLL_STATS: StageSpec =
     StageSpec { name: "$collStats", place: Place::First, parse };
@@ -10,58 +15,17 @@ pub(super) static COLL_STATS: StageSpec =
 struct CollStats {
     namespace: Namespace,
     host: Box<str>,
-    /// The scale of `storageStats`, if it is asked for.
-    storage: Option<i64>,
-    count: bool,
+    asked: CollStatsSpec,
     text: DocBuf,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    let Value::Doc(doc) = spec else {
-        bail!(
-            Code::Location(40166),
-            "$collStats must take a nested object but found: $collStats: {spec}"
-        );
-    };
-    let mut out = CollStats {
+    Ok(Box::new(CollStats {
         namespace: cx.namespace.clone(),
         host: cx.host.into(),
-        storage: None,
-        count: false,
-        text: doc.to_buf(),
-    };
-    for element in doc {
-        let name = element.name();
-        if !matches!(name, "storageStats" | "count" | "latencyStats" | "queryExecStats") {
-            bail!(Code::Location(40168), "unrecognized option to $collStats: {name}");
-        }
-        let Value::Doc(options) = element.value() else {
-            bail!(
-                Code::Location(40167),
-                "{name} argument must be an object, but got {name}: {} of type {}",
-                element.value(),
-                element.kind().name()
-            );
-        };
-        match name {
-            "count" => out.count = true,
-            "storageStats" => {
-                let scale = match options.get("scale") {
-                    Value::Missing => 1,
-                    scale => super::numbers::whole(scale).unwrap_or(0),
-                };
-                if scale < 1 {
-                    bail!(Code::Location(51024), "BSON field 'scale' value must be >= 1");
-                }
-                out.storage = Some(scale);
-            }
-            other => bail!(
-                Code::COMMAND_NOT_SUPPORTED,
-                "$collStats with '{other}' is not supported by this server"
-            ),
-        }
-    }
-    Ok(Box::new(out))
+        asked: CollStatsSpec::parse(spec)?,
+        text: spec.as_doc().map(|doc| doc.to_buf()).unwrap_or_default(),
+    }))
 }
 
 impl Stage for CollStats {
@@ -90,61 +54,59 @@ struct Running {
 
 impl Running {
     fn write(&mut self, cx: &Cx<'_>) -> Result<()> {
-        let spec = &self.spec;
-        let collection = cx.store.collection(&spec.namespace);
-        if collection.as_ref().is_some_and(|c| c.is_view()) {
+        let CollStats { namespace, host, asked, .. } = &self.spec;
+        if asked.latency_histograms.is_some() || asked.exec {
             bail!(
-                Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
-                "Namespace {} is a view, not a collection",
-                spec.namespace
+                Code::COMMAND_NOT_SUPPORTED,
+                "$collStats in an inner pipeline has no latencyStats and no queryExecStats"
             );
         }
-        let Some(collection) = collection else {
+        let mut out = DocWriter::new(&mut self.out);
+        out.put("ns", namespace.as_str());
+        out.put("host", &**host);
+        out.put("localTime", Value::DateTime(cx.env.now_ms()));
+        write_coll_stats(cx.store, namespace, *asked, &mut out)
+    }
+}
+
+/// `storageStats` and `count`, where they are asked for.
+pub fn write_coll_stats(
+    store: &nagi_store::Store,
+    namespace: &Namespace,
+    asked: CollStatsSpec,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let collection = store.collection(namespace);
+    if collection.as_ref().is_some_and(|c| c.is_view())
+        && (asked.storage_scale.is_some() || asked.count)
+    {
+        bail!(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {namespace} is a view, not a collection"
+        );
+    }
+    if let Some(scale) = asked.storage_scale {
+        out.doc("storageStats", |out| match &collection {
+            Some(collection) => write_storage_stats(store, collection, scale, out),
+            None => {
+                write_no_storage_stats(scale, out);
+                Ok(())
+            }
+        })?;
+    }
+    if asked.count {
+        let Some(collection) = &collection else {
             bail!(
                 Code::Location(40481),
-                "Unable to retrieve count in $collStats stage: Collection [{}] not found.",
-                spec.namespace
+                "Unable to retrieve count in $collStats stage: Collection [{namespace}] not found."
             );
         };
-        let stats = cx.store.stats(&collection)?;
-        let mut out = DocWriter::new(&mut self.out);
-        out.put("ns", spec.namespace.as_str());
-        out.put("host", &*spec.host);
-        out.put("localTime", Value::DateTime(cx.env.now_ms()));
-        if let Some(scale) = spec.storage {
-            let indexes: i64 = stats.index_bytes.iter().map(|(_, bytes)| bytes).sum();
-            out.doc("storageStats", |out| {
-                out.put("size", stats.data_bytes / scale);
-                out.put("count", stats.count);
-                if stats.count > 0 {
-                    out.put("avgObjSize", stats.data_bytes / stats.count);
-                }
-                out.put("storageSize", stats.storage_bytes / scale);
-                out.put("capped", collection.options.capped);
-                out.doc("wiredTiger", |table| {
-                    table.doc("metadata", |metadata| metadata.put("formatVersion", 1));
-                    table.put("creationString", cx.store.creation_string(&collection).as_str());
-                    table.put("type", "file");
-                });
-                out.put("nindexes", stats.index_bytes.len() as i32);
-                out.put("totalIndexSize", indexes / scale);
-                out.put("totalSize", (stats.storage_bytes + indexes) / scale);
-                out.doc("indexSizes", |out| {
-                    for (name, bytes) in &stats.index_bytes {
-                        out.put(name, bytes / scale);
-                    }
-                });
-                out.put("scaleFactor", scale);
-            });
+        match i32::try_from(collection.count()) {
+            Ok(count) => out.put("count", count),
+            Err(_) => out.put("count", collection.count()),
         }
-        if spec.count {
-            match i32::try_from(stats.count) {
-                Ok(count) => out.put("count", count),
-                Err(_) => out.put("count", stats.count),
-            }
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 impl Source for Running {

@@ -45,6 +45,7 @@ use nagi_store::Namespace;
 
 use crate::source::Source;
 
+pub use coll_stats::write_coll_stats;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;

@@ -11,6 +11,7 @@ use crate::client::{Client, member, server, server_on};
 /// Fields whose value differs from run to run, at any depth.
 const VOLATILE: &[&str] = &[
     "uuid",
+    "uri",
     "uuids",
     "localTime",
     "processId",

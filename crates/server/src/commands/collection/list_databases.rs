@@ -67,10 +67,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 
 fn size_on_disk(cx: &Context<'_>, db: &str) -> Result<i64> {
     let catalog = cx.store().catalog();
-    let mut bytes = 0;
-    for collection in catalog.database(db).filter(|c| !c.is_view()) {
-        let stats = cx.store().stats(collection)?;
-        bytes += stats.storage_bytes + stats.index_bytes.iter().map(|i| i.1).sum::<i64>();
-    }
-    Ok(bytes)
+    let collections: Vec<_> =
+        catalog.database(db).filter(|one| !one.is_view()).map(|one| &**one).collect();
+    let stats = cx.store().stats_of(&collections)?;
+    Ok(stats.iter().map(|one| one.storage_bytes + one.indexes_bytes()).sum())
 }

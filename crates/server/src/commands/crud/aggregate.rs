@@ -122,7 +122,11 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
             stage.name()
         );
     }
-    // A name no client can give, so nothing is ever found there.
+    nowhere(db)
+}
+
+/// A name under which nothing is ever found.
+fn nowhere(db: &str) -> Result<Namespace> {
     Namespace::new(db, "aggregate.collectionless")
 }
 
@@ -173,7 +177,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let own = own_stages::replace(cx, req, &args)?;
     let execution = {
-        let mut request = args.request(&ns)?;
+        // What the server answers is read from no collection: it may be a view's name.
+        let nowhere = nowhere(req.db)?;
+        let mut request = args.request(if own.is_some() { &nowhere } else { &ns })?;
         let host = cx.server.host_and_port();
         request.host = &host;
         request.memory_bytes_max = cx.server.sort_memory_bytes_max();

@@ -1,8 +1,9 @@
-//! First stages that only the server can answer: `$currentOp`, `$listLocalSessions`.
+//! First stages that only the server can answer: `$currentOp`, `$listLocalSessions`, `$collStats`.
 //!
 //! Their documents are put into the pipeline as `$documents`, so the stages behind them work as always.
 
 use nagi_bson::ArrayBuf;
+use nagi_query::CollStatsSpec;
 
 use super::aggregate::Args;
 use crate::command::prelude::*;
@@ -19,6 +20,9 @@ pub(super) fn replace(
     let docs = match stage.name() {
         "$currentOp" => current_op(cx, req, args, stage.value())?,
         "$listLocalSessions" => local_sessions(cx, args, stage.value())?,
+        "$collStats" if matches!(args.collection, Value::String(_)) => {
+            vec![coll_stats(cx, req, args, stage.value())?]
+        }
         _ => return Ok(None),
     };
     Ok(Some(ArrayBuf::build(|pipeline| {
@@ -73,6 +77,37 @@ fn current_op(
         }
     }
     Ok(describe_ops(&cx.asking(), idle_connections, idle_cursors, !all_users))
+}
+
+fn coll_stats(
+    cx: &Context<'_>,
+    req: &Request<'_>,
+    args: &Args<'_>,
+    spec: Value<'_>,
+) -> Result<DocBuf> {
+    let ns = args.namespace(req.db)?;
+    let asked = CollStatsSpec::parse(spec)?;
+    let mut bytes = Vec::new();
+    let mut out = DocWriter::new(&mut bytes);
+    out.put("ns", ns.as_str());
+    out.put("host", &cx.server.host_and_port());
+    out.put("localTime", Value::DateTime(crate::clock::wall_ms()));
+    if let Some(histograms) = asked.latency_histograms {
+        let (db, collection) = (ns.database(), ns.collection());
+        out.doc("latencyStats", |doc| cx.server.top.write_latency(db, collection, histograms, doc));
+    }
+    nagi_query::write_coll_stats(cx.store(), &ns, asked, &mut out)?;
+    if asked.exec {
+        let scans = cx.server.top.collection_scans(ns.database(), ns.collection());
+        out.doc("queryExecStats", |doc| {
+            doc.doc("collectionScans", |doc| {
+                doc.put("total", scans.0 as i64);
+                doc.put("nonTailable", scans.1 as i64);
+            });
+        });
+    }
+    drop(out);
+    Ok(Doc::trusted(&bytes).to_buf())
 }
 
 fn local_sessions(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {

@@ -1,7 +1,5 @@
 //! `collStats`: sizes and counts of a collection; zeroes if it does not exist.
 
-use nagi_store::Collection;
-
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
 
@@ -34,22 +32,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Some(collection) if collection.is_view() => {
             bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
         }
-        Some(collection) => storage_stats(cx, &collection, scale, out),
+        Some(collection) => nagi_query::write_storage_stats(cx.store(), &collection, scale, out),
         None => {
-            for name in [
-                "size",
-                "count",
-                "numOrphanDocs",
-                "storageSize",
-                "totalSize",
-                "nindexes",
-                "totalIndexSize",
-            ] {
-                out.put(name, 0);
-            }
-            out.doc("indexDetails", |_| ());
-            out.doc("indexSizes", |_| ());
-            out.put("scaleFactor", scale as i32);
+            nagi_query::write_no_storage_stats(scale, out);
             Ok(())
         }
     }
@@ -65,49 +50,4 @@ pub(in crate::commands) fn scale(command: &str, scale: Option<f64>) -> Result<i6
         );
     }
     Ok(scale as i64)
-}
-
-/// The fields of `collStats` and of `$collStats: {storageStats: {}}`.
-pub(crate) fn storage_stats(
-    cx: &Context<'_>,
-    collection: &Collection,
-    scale: i64,
-    out: &mut DocWriter<'_>,
-) -> Result<()> {
-    let stats = cx.store().stats(collection)?;
-    let index_bytes = stats.index_bytes.iter().map(|index| index.1).sum::<i64>();
-    out.put("size", stats.data_bytes / scale);
-    out.put("count", stats.count);
-    if stats.count > 0 {
-        out.put("avgObjSize", stats.data_bytes / stats.count);
-    }
-    out.put("numOrphanDocs", 0);
-    out.put("storageSize", stats.storage_bytes / scale);
-    out.put("freeStorageSize", 0_i64);
-    out.put("capped", collection.options.capped);
-    if let Some(size) = collection.options.size_bytes_max {
-        out.put("max", collection.options.count_max.unwrap_or(0));
-        out.put("maxSize", size / scale);
-    }
-    out.doc("wiredTiger", |table| {
-        table.doc("metadata", |metadata| metadata.put("formatVersion", 1));
-        table.put("creationString", cx.store().creation_string(collection).as_str());
-        table.put("type", "file");
-    });
-    out.put("nindexes", collection.indexes.len() as i32);
-    out.doc("indexDetails", |_| ());
-    out.array("indexBuilds", |builds| {
-        for index in collection.indexes.iter().filter(|index| !index.ready) {
-            builds.push(index.name());
-        }
-    });
-    out.put("totalIndexSize", index_bytes / scale);
-    out.put("totalSize", (stats.storage_bytes + index_bytes) / scale);
-    out.doc("indexSizes", |sizes| {
-        for (name, bytes) in &stats.index_bytes {
-            sizes.put(name, bytes / scale);
-        }
-    });
-    out.put("scaleFactor", scale as i32);
-    Ok(())
 }

@@ -27,8 +27,10 @@ struct Totals {
     objects: i64,
     data_bytes: i64,
     storage_bytes: i64,
+    free_bytes: i64,
     indexes: i64,
     index_bytes: i64,
+    index_free_bytes: i64,
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -46,16 +48,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("dataSize", scaled(totals.data_bytes));
     out.put("storageSize", scaled(totals.storage_bytes));
     if with_free {
-        out.put("freeStorageSize", 0.0);
+        out.put("freeStorageSize", scaled(totals.free_bytes));
     }
     out.put("indexes", totals.indexes);
     out.put("indexSize", scaled(totals.index_bytes));
     if with_free {
-        out.put("indexFreeStorageSize", 0.0);
+        out.put("indexFreeStorageSize", scaled(totals.index_free_bytes));
     }
     out.put("totalSize", scaled(totals.storage_bytes + totals.index_bytes));
     if with_free {
-        out.put("totalFreeStorageSize", 0.0);
+        out.put("totalFreeStorageSize", scaled(totals.free_bytes + totals.index_free_bytes));
     }
     out.put("scaleFactor", scale);
     if let Some((used, total)) = status::disk(cx.server) {
@@ -68,18 +70,18 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 fn add_up(cx: &Context<'_>, db: &str) -> Result<Totals> {
     let catalog = cx.store().catalog();
     let mut totals = Totals::default();
-    for collection in catalog.database(db) {
-        if collection.is_view() {
-            totals.views += 1;
-            continue;
-        }
-        let stats = cx.store().stats(collection)?;
-        totals.collections += 1;
+    let all: Vec<_> = catalog.database(db).map(|collection| &**collection).collect();
+    let (views, collections): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.is_view());
+    totals.views = views.len() as i64;
+    totals.collections = collections.len() as i64;
+    for stats in cx.store().stats_of(&collections)? {
         totals.objects += stats.count;
         totals.data_bytes += stats.data_bytes;
         totals.storage_bytes += stats.storage_bytes;
-        totals.indexes += collection.indexes.len() as i64;
-        totals.index_bytes += stats.index_bytes.iter().map(|index| index.1).sum::<i64>();
+        totals.free_bytes += stats.free_bytes;
+        totals.indexes += stats.index_bytes.len() as i64;
+        totals.index_bytes += stats.indexes_bytes();
+        totals.index_free_bytes += stats.indexes_free_bytes();
     }
     Ok(totals)
 }

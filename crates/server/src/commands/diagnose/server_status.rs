@@ -1,7 +1,7 @@
 //! `serverStatus`: counters and gauges, in the sections that tools read.
 //!
 //! Each section is a row; `{section: 0}` leaves one out. Sections of subsystems that this server does
-//! not have (WiredTiger's cache, replication) are absent rather than filled with zeroes.
+//! not have are absent rather than filled with zeroes.
 
 use super::status;
 use crate::clock;
@@ -233,8 +233,36 @@ fn queues(server: &Server, out: &mut DocWriter<'_>) {
     });
 }
 
-/// The one part of this section that is not about WiredTiger itself: tools plot it.
+/// WiredTiger's names for what the engine counts as well; what it does not count is left out.
+static ENGINE_FIGURES: &[(&str, &[(&str, &str)])] = &[
+    (
+        "block-manager",
+        &[
+            ("blocks read", "file_reads"),
+            ("bytes read", "file_bytes_read"),
+            ("bytes written", "file_bytes_written"),
+        ],
+    ),
+    ("connection", &[("total fsync I/Os", "log_syncs")]),
+    ("log", &[("log bytes written", "log_bytes_written"), ("log sync operations", "log_syncs")]),
+];
+
 fn wired_tiger(server: &Server, out: &mut DocWriter<'_>) {
+    let mut gauges = std::collections::HashMap::new();
+    server.store.engine().stats(&mut |name, value| {
+        gauges.insert(name, value);
+    });
+    for (section, figures) in ENGINE_FIGURES {
+        let known = figures.iter().filter_map(|(name, gauge)| Some((*name, *gauges.get(gauge)?)));
+        let known: Vec<_> = known.collect();
+        if !known.is_empty() {
+            out.doc(section, |doc| known.iter().for_each(|(name, value)| doc.put(name, *value)));
+        }
+    }
+    out.doc("snapshot-window-settings", |doc| {
+        let seconds = server.params.int("minSnapshotHistoryWindowInSeconds");
+        doc.put("minimum target snapshot window size in seconds", seconds);
+    });
     out.doc("concurrentTransactions", |doc| {
         doc.doc("write", |pool| server.tickets.write.write(pool));
         doc.doc("read", |pool| server.tickets.read.write(pool));
