@@ -181,32 +181,42 @@ impl Budget {
         wait: Duration,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Option<Charge> {
-        if let Some(charge) = self.try_charge(pool, bytes) {
-            return Some(charge);
+        self.wait_within(pool, wait, go_on, &mut || self.try_charge(pool, bytes))
+    }
+
+    /// Asks for room until there is some, at most `wait`, and counts it.
+    pub(crate) fn wait_within<T>(
+        &self,
+        pool: Pool,
+        wait: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+        ask: &mut dyn FnMut() -> Option<T>,
+    ) -> Option<T> {
+        if let Some(charged) = ask() {
+            return Some(charged);
         }
         let until = Instant::now() + wait;
         let state = self.state(pool);
         state.waited.fetch_add(1, SeqCst);
         self.waiting.fetch_add(1, SeqCst);
-        let charge = self.wait_for(pool, bytes, until, go_on);
+        let charged = self.wait_until(until, go_on, ask);
         self.waiting.fetch_sub(1, SeqCst);
-        if charge.is_none() {
+        if charged.is_none() {
             state.refused.fetch_add(1, SeqCst);
         }
-        charge
+        charged
     }
 
-    fn wait_for(
-        self: &Arc<Budget>,
-        pool: Pool,
-        bytes: u64,
+    fn wait_until<T>(
+        &self,
         until: Instant,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Option<Charge> {
+        ask: &mut dyn FnMut() -> Option<T>,
+    ) -> Option<T> {
         let mut queue = self.queue.lock();
         loop {
-            if let Some(charge) = self.try_charge(pool, bytes) {
-                return Some(charge);
+            if let Some(charged) = ask() {
+                return Some(charged);
             }
             let now = Instant::now();
             if now >= until || !go_on() {
@@ -216,19 +226,24 @@ impl Budget {
         }
     }
 
+    /// Whether anybody waits for room.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(SeqCst) > 0
+    }
+
     /// Notes that a charge was refused without waiting.
     pub(crate) fn note_refused(&self, pool: Pool) {
         self.state(pool).refused.fetch_add(1, SeqCst);
     }
 
-    /// Adds to a pool if pool and budget have room.
-    pub(crate) fn take(&self, pool: Pool, bytes: u64) -> bool {
+    /// Adds to a pool if pool and budget have room. `own`: what the holder has of it already.
+    pub(crate) fn take(&self, pool: Pool, bytes: u64, own: u64) -> bool {
         let state = self.state(pool);
         let limit = self.limit(pool);
         // One that is larger than the pool goes alone.
         let fits = |used: u64, limit: u64| {
             let sum = used.checked_add(bytes)?;
-            (sum <= limit || used == 0).then_some(sum)
+            (sum <= limit || used <= own).then_some(sum)
         };
         if state.used.try_update(SeqCst, SeqCst, |used| fits(used, limit)).is_err() {
             return false;
@@ -236,7 +251,7 @@ impl Budget {
         let most = self.demand_max();
         let within = |demand: u64| {
             let sum = demand.checked_add(bytes)?;
-            (sum <= most || (bytes > limit && demand <= most)).then_some(sum)
+            (sum <= most || (own + bytes > limit && demand <= most)).then_some(sum)
         };
         if self.demand.try_update(SeqCst, SeqCst, within).is_err() {
             state.used.fetch_sub(bytes, SeqCst);
@@ -262,6 +277,14 @@ impl Budget {
         if self.waiting.load(SeqCst) > 0 {
             let _queue = self.queue.lock();
             self.freed.notify_all();
+        }
+    }
+
+    /// Sets the caches' size again, though it has not changed: an entry that is large against its part
+    /// of a cache comes in without another going.
+    pub fn trim(&self) {
+        if let Some(set) = self.set_caches.get() {
+            set(*self.caches.lock());
         }
     }
 

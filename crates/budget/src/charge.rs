@@ -1,6 +1,6 @@
 //! Memory that is charged; given back when dropped.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{Budget, Pool};
 
@@ -24,7 +24,7 @@ impl Charge {
 
     /// Charges `bytes` more, if there is room.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
-        let taken = self.budget.take(self.pool, bytes);
+        let taken = self.budget.take(self.pool, bytes, self.bytes);
         if taken {
             self.bytes += bytes;
         }
@@ -42,6 +42,21 @@ impl Charge {
             self.budget.note_refused(self.pool);
         }
         covered
+    }
+
+    /// As [`Charge::cover`] without steps, but waits for room, at most `wait`; false if there was none
+    /// or `go_on` said no.
+    pub fn cover_within(
+        &mut self,
+        bytes: u64,
+        wait: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let Some(more) = bytes.checked_sub(self.bytes) else { return true };
+        let budget = Arc::clone(&self.budget);
+        budget
+            .wait_within(self.pool, wait, go_on, &mut || self.try_grow(more).then_some(()))
+            .is_some()
     }
 
     /// Charges what is there already, whatever the limit.

@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nagi_kv::{
@@ -40,6 +40,10 @@ const RECLAIM_BYTES_MIN: u64 = 8 << 20;
 /// In the data folder's marker, and the name of the engine's own folder.
 const ENGINE: &str = "rocksdb";
 const PIECE_SUFFIX: &str = ".piece";
+/// A commit from this size on waits for flushes when too much is waiting to be flushed.
+const LARGE_COMMIT_BYTES: usize = 1 << 20;
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
+const FLUSH_LOOK: Duration = Duration::from_millis(1);
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
@@ -65,6 +69,7 @@ struct Core {
     files: PathBuf,
     piece_number: AtomicU64,
     load_piece_bytes: usize,
+    memtables_max: u64,
     compressors: [Compressor; Space::ALL.len()],
 }
 
@@ -104,6 +109,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         batches: Mutex::default(),
         piece_number: AtomicU64::new(0),
         load_piece_bytes: options.write_buffer() as usize,
+        memtables_max: options.memtables_max(),
         compressors: Space::ALL.map(|space| options.compressor(space)),
         files,
         db,
@@ -164,6 +170,15 @@ impl Core {
         match self.room.check(bytes, Kind::Grows, pending) {
             Err(Error::Full) if !grows() => self.room.check(0, Kind::Shrinks, pending),
             result => result,
+        }
+    }
+
+    /// Lets flushes catch up before a large commit: memtables that wait to be written are memory that
+    /// nobody can take back. What is not flushed in time is a matter of the disk, not of this commit.
+    fn wait_for_flushes(&self) {
+        let until = Instant::now() + FLUSH_WAIT_MAX;
+        while stats::flushing_bytes(&self.db) > self.memtables_max && Instant::now() < until {
+            std::thread::sleep(FLUSH_LOOK);
         }
     }
 
@@ -273,6 +288,9 @@ impl Base for Core {
             overlay.staged_bytes()
         };
         self.governor.pause();
+        if bytes >= LARGE_COMMIT_BYTES {
+            self.wait_for_flushes();
+        }
         match self.group.join(overlay, bytes) {
             Part::Done(result) => result,
             Part::Lead(mut leader) => {

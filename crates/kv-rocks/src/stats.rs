@@ -14,6 +14,12 @@ pub(crate) fn unflushed_bytes(db: &Db) -> u64 {
     db.spaces().map(|space| db.property(space, c"rocksdb.cur-size-all-mem-tables")).sum()
 }
 
+/// Bytes in memtables that are full and wait to be on disk.
+pub(crate) fn flushing_bytes(db: &Db) -> u64 {
+    let active = |space| db.property(space, c"rocksdb.cur-size-active-mem-table");
+    unflushed_bytes(db).saturating_sub(db.spaces().map(active).sum())
+}
+
 /// Calls `visit` for each gauge, sorted by name.
 pub(crate) fn visit(
     db: &Db,

@@ -5,7 +5,7 @@ use nagi_wire::{Fault, HEADER_BYTES, frame_len};
 /// Where the buffer begins, and what it shrinks to when the connection idles.
 const SMALL_BYTES: usize = 4 * 1024;
 /// A buffer above this is not kept for the next request.
-const KEPT_BYTES_MAX: usize = 256 * 1024;
+const KEPT_BYTES_MAX: usize = nagi_server::FREE_BYTES;
 
 /// Read bytes: `bytes[start..end]`; what follows is free room, already initialised.
 #[derive(Debug)]
@@ -37,6 +37,22 @@ impl Buffer {
         Ok((filled.len() >= len).then_some(len))
     }
 
+    /// What is here of the first frame, and of what follows it.
+    pub(crate) fn front(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Makes just the room that a frame of `len` bytes needs; it was charged.
+    pub(crate) fn reserve(&mut self, len: usize) {
+        if self.bytes.len() < len {
+            // Zeroed pages come from the system as they are touched.
+            let mut bytes = vec![0; len];
+            bytes[..self.len()].copy_from_slice(self.front());
+            (self.start, self.end) = (0, self.len());
+            self.bytes = bytes;
+        }
+    }
+
     /// The first `len` bytes.
     pub(crate) fn frame(&self, len: usize) -> &[u8] {
         &self.bytes[self.start..self.start + len]
@@ -53,9 +69,13 @@ impl Buffer {
         }
     }
 
-    /// Room for the next read: at least a quarter of the buffer. Grows by doubling, so that what a
-    /// header promises costs nothing until it arrives.
+    /// Room for the next read: at least a quarter of the buffer, or what was reserved. Grows by
+    /// doubling, so that what a header promises costs nothing until it arrives.
     pub(crate) fn room(&mut self) -> &mut [u8] {
+        let large = self.bytes.len() > KEPT_BYTES_MAX && self.start == 0;
+        if large && self.end < self.bytes.len() {
+            return &mut self.bytes[self.end..];
+        }
         if self.bytes.len() - self.end < self.bytes.len() / 4 {
             if self.start > 0 {
                 self.bytes.copy_within(self.start..self.end, 0);
@@ -123,6 +143,21 @@ mod tests {
         assert_eq!(buffer.complete().unwrap(), Some(20));
         buffer.consume(20);
         buffer.shrink();
+        assert_eq!(buffer.bytes.len(), SMALL_BYTES);
+    }
+
+    #[test]
+    fn a_reserved_frame_takes_its_own_bytes_and_no_more() {
+        let mut buffer = Buffer::new();
+        let mut frame = vec![7; 3_000_000];
+        frame[..4].copy_from_slice(&3_000_000_i32.to_le_bytes());
+        feed(&mut buffer, &frame[..5_000]);
+        buffer.reserve(frame.len());
+        feed(&mut buffer, &frame[5_000..]);
+        assert_eq!(buffer.bytes.len(), frame.len());
+        assert_eq!(buffer.complete().unwrap(), Some(3_000_000));
+        assert_eq!(buffer.frame(3_000_000), frame);
+        buffer.consume(3_000_000);
         assert_eq!(buffer.bytes.len(), SMALL_BYTES);
     }
 

@@ -2,9 +2,10 @@
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use nagi_server::{Connection, Outcome, Server};
+use nagi_budget::Charge;
+use nagi_server::{Connection, Outcome, Server, message_cost, room_for_message};
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
@@ -23,12 +24,19 @@ pub(crate) enum End {
     Failed(io::Error),
 }
 
+/// A message is charged once so much of it is here: a promise alone takes no room from others.
+const CHARGED_FROM: usize = 16 * 1024;
+/// Longest silence in the middle of a charged message while others wait for room.
+const CROWDED_GAP_MAX: Duration = Duration::from_secs(5);
+
 struct Life<'n> {
     server: &'n Arc<Server>,
     stream: &'n Stream,
     config: &'n NetConfig,
     buffer: Buffer,
     out: Vec<u8>,
+    /// For the message that comes in or is handled, if it is large.
+    room: Option<Charge>,
     /// Whether a silent read ends after a while, to look around; off while the peer rests.
     watching: bool,
 }
@@ -48,8 +56,15 @@ pub(crate) fn run(
     config: &NetConfig,
     connection: &mut Connection,
 ) -> End {
-    let mut life =
-        Life { server, stream, config, buffer: Buffer::new(), out: Vec::new(), watching: false };
+    let mut life = Life {
+        server,
+        stream,
+        config,
+        buffer: Buffer::new(),
+        out: Vec::new(),
+        room: None,
+        watching: false,
+    };
     loop {
         let len = match life.next_frame(connection) {
             Ok(len) => len,
@@ -58,6 +73,9 @@ pub(crate) fn run(
         if let Err(end) = life.answer(connection, len) {
             return end;
         }
+        connection.reply_sent();
+        recycle(&mut life.out);
+        life.room = None;
     }
 }
 
@@ -70,7 +88,11 @@ impl Life<'_> {
         let mut pace: Option<Pace> = None;
         loop {
             match self.buffer.complete() {
-                Ok(Some(len)) => return Ok(len),
+                Ok(Some(len)) => {
+                    self.admit()?;
+                    return Ok(len);
+                }
+                Ok(None) if self.buffer.len() >= CHARGED_FROM => self.admit()?,
                 Ok(None) => {}
                 Err(fault) => return Err(End::Broken(fault.error.message().to_owned())),
             }
@@ -92,6 +114,24 @@ impl Life<'_> {
         }
     }
 
+    /// Waits for room for the message at the front, if it is large. Meanwhile its bytes stay where
+    /// they are: the peer's socket fills up.
+    fn admit(&mut self) -> Result<(), End> {
+        if self.room.is_some() {
+            return Ok(());
+        }
+        let Some(cost) = message_cost(self.buffer.front()) else { return Ok(()) };
+        let mut go_on = || self.stream.is_open();
+        match room_for_message(self.server.budget(), cost, &mut go_on) {
+            Some(room) => self.room = Some(room),
+            None => return Err(End::TimedOut("waiting for memory for a message")),
+        }
+        if let Some(length) = self.buffer.front().first_chunk::<4>() {
+            self.buffer.reserve(u32::from_le_bytes(*length) as usize);
+        }
+        Ok(())
+    }
+
     /// Bounds the silence inside a frame and the time that the frame takes altogether.
     fn check_pace(&self, pace: &mut Option<Pace>) -> Result<(), End> {
         let now = Instant::now();
@@ -100,7 +140,10 @@ impl Life<'_> {
         if pace.bytes != bytes {
             (pace.bytes, pace.moved) = (bytes, now);
         }
-        let stuck = now - pace.moved >= self.config.frame_gap_max;
+        // Who has room that others wait for has to use it.
+        let crowded = self.room.is_some() && self.server.budget().has_waiting();
+        let gap_max = if crowded { CROWDED_GAP_MAX } else { self.config.frame_gap_max };
+        let stuck = now - pace.moved >= gap_max.min(self.config.frame_gap_max);
         match stuck || now - pace.began >= self.config.frame_time_max {
             true => Err(End::TimedOut("reading a message")),
             false => Ok(()),

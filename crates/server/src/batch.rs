@@ -17,6 +17,7 @@ use crate::cursors::{Api, OpenCursor};
 use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
 use crate::producer::Producer;
 use crate::request::Request;
+use crate::room::FREE_BYTES;
 
 /// How a first batch is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -54,15 +55,26 @@ fn fill(
     cx: &Context<'_>,
     producer: &mut Producer,
     count_max: u64,
+    single: bool,
     out: &mut ArrayWriter<'_>,
 ) -> Result<Filled> {
     if count_max == 0 {
         return Ok(Filled { count: 0, exhausted: false });
     }
     let mut count = 0;
-    let more = producer.batch(&cx.watch(), &mut |doc| {
-        if count > 0 && out.len() + doc.len() + 16 > BATCH_BYTES_MAX {
+    let watch = cx.watch();
+    let more = producer.batch(&watch, &mut |doc| {
+        let bytes = out.len() + doc.len() + 16;
+        if count > 0 && bytes > BATCH_BYTES_MAX {
             return Ok(Take::Refused);
+        }
+        let room = &cx.connection.room;
+        if !room.reply_fits(bytes) {
+            // The rest finds its room with the next batch; without a next one it has to wait.
+            if count > 0 && !single {
+                return Ok(Take::Refused);
+            }
+            room.wait_for_reply(bytes, &mut || watch.check())?;
         }
         out.push_doc(doc);
         count += 1;
@@ -82,11 +94,13 @@ fn next(
         Producer::Query(execution) if cursor.await_data => execution.arrivals(),
         _ => None,
     };
-    let Some(arrivals) = arrivals else { return fill(cx, &mut cursor.producer, count_max, out) };
+    let Some(arrivals) = arrivals else {
+        return fill(cx, &mut cursor.producer, count_max, false, out);
+    };
     let until = cx.deadline.take().unwrap_or_else(|| clock::now() + AWAIT_DATA);
     loop {
         let seen = arrivals.version();
-        let filled = fill(cx, &mut cursor.producer, count_max, out)?;
+        let filled = fill(cx, &mut cursor.producer, count_max, false, out)?;
         if filled.count > 0 || filled.exhausted {
             return Ok(filled);
         }
@@ -171,7 +185,8 @@ pub(crate) fn reply_first(
     }
     let count_max = how.count.unwrap_or(FIRST_BATCH_COUNT).max(0) as u64;
     out.doc("cursor", |cursor| {
-        let filled = cursor.array("firstBatch", |batch| fill(cx, &mut producer, count_max, batch));
+        let filled = cursor
+            .array("firstBatch", |batch| fill(cx, &mut producer, count_max, how.single, batch));
         note_stats(cx, &mut producer);
         let filled = filled?;
         put_token(&producer, cursor);
@@ -190,13 +205,20 @@ pub(crate) fn reply_first(
     })
 }
 
-/// Writes a first batch of at most one document, and no cursor.
+/// Writes a first batch of at most one document, and no cursor. Code 146 if it is large and there is
+/// no room for it.
 pub(crate) fn reply_point(
     cx: &mut Context<'_>,
     found: Option<Doc<'_>>,
     namespace: &str,
     out: &mut DocWriter<'_>,
-) {
+) -> Result<()> {
+    if let Some(doc) = found
+        && doc.len() > FREE_BYTES
+    {
+        let watch = cx.watch();
+        cx.connection.room.wait_for_reply(doc.len(), &mut || watch.check())?;
+    }
     let count = u64::from(found.is_some());
     out.doc("cursor", |cursor| {
         cursor.array("firstBatch", |batch| found.into_iter().for_each(|doc| batch.push_doc(doc)));
@@ -208,6 +230,7 @@ pub(crate) fn reply_point(
     cx.done.docs_examined = count;
     cx.done.plan_summary = "IDHACK";
     note_batch(cx, count, 0, true);
+    Ok(())
 }
 
 fn note_batch(cx: &mut Context<'_>, count: u64, id: i64, exhausted: bool) {

@@ -9,6 +9,7 @@ use nagi_store::Namespace;
 
 use crate::auth::{Login, UserName, sasl::Conversation};
 use crate::op::{ClientMetadata, Op};
+use crate::room::{FREE_BYTES, Room};
 use crate::server::Server;
 
 /// Who connects.
@@ -51,6 +52,8 @@ pub struct Connection {
     pub(crate) next_reply_id: i32,
     /// A record read by `_id`.
     pub(crate) record: Vec<u8>,
+    /// What its memory is charged to.
+    pub(crate) room: Room,
     /// The namespace of the request before: most connections stay with one.
     last_namespace: Option<Namespace>,
 }
@@ -109,7 +112,28 @@ impl Connection {
         }
     }
 
-    pub(crate) fn new(server: Arc<Server>, id: i64, peer: Peer, op: Arc<Op>) -> Connection {
+    /// The reply has been sent: gives back what it was charged, and buffers that grew large.
+    pub fn reply_sent(&mut self) {
+        for buffer in [&mut self.inflated, &mut self.plain, &mut self.record] {
+            if buffer.capacity() > FREE_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+        self.room.reply_sent();
+    }
+
+    /// The server it is a connection of.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    pub(crate) fn new(
+        server: Arc<Server>,
+        id: i64,
+        peer: Peer,
+        op: Arc<Op>,
+        room: Room,
+    ) -> Connection {
         Connection {
             server,
             id,
@@ -125,6 +149,7 @@ impl Connection {
             plain: Vec::new(),
             next_reply_id: 0,
             record: Vec::new(),
+            room,
             last_namespace: None,
         }
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use nagi_bson::{DocBuf, DocWriter, oid};
+use nagi_budget::Budget;
 use nagi_error::{Code, Result};
 use nagi_store::Store;
 use parking_lot::{Condvar, Mutex};
@@ -29,6 +30,7 @@ use crate::numbered::NumberedSessions;
 use crate::op::{Op, Ops};
 use crate::params::Parameters;
 use crate::replica::ReplicaSet;
+use crate::room::Room;
 use crate::session::Sessions;
 use crate::snapshots::Snapshots;
 use crate::tickets::Tickets;
@@ -209,19 +211,21 @@ impl Server {
     pub fn connect(self: &Arc<Server>, peer: Peer) -> Option<Connection> {
         let id = self.next_connection_id.fetch_add(1, Ordering::Relaxed);
         let open_count = self.metrics.connections.up();
-        if open_count > self.config.connection_count_max || self.is_stopping() {
+        let room = Room::for_connection(self.store.budget());
+        let too_many = open_count > self.config.connection_count_max || self.is_stopping();
+        let Some(room) = room.filter(|_| !too_many) else {
             self.metrics.connections.down();
             self.metrics.connections_rejected.increment();
             log::info!(target: "NETWORK", id = 22942, remote = peer.address.as_str(),
                 connectionCount = open_count - 1; "Connection refused because there are too many open connections");
             return None;
-        }
+        };
         self.metrics.connections_created.increment();
         let op = Op::new(format!("conn{id}"), id, peer.address.clone());
         self.ops.register(op.clone());
         log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
             connectionId = id, connectionCount = open_count; "Connection accepted");
-        Some(Connection::new(self.clone(), id, peer, op))
+        Some(Connection::new(self.clone(), id, peer, op, room))
     }
 
     pub(crate) fn disconnected(&self, connection: &Connection) {
@@ -240,6 +244,11 @@ impl Server {
         if let Some(rate) = sample_rate {
             self.profile.set_sample_rate(rate);
         }
+    }
+
+    /// The account of the process's memory.
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.store.budget()
     }
 
     /// Asks the process to end: [`Server::wait_for_shutdown`] returns.

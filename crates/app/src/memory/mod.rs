@@ -18,6 +18,8 @@ const RECORD_CACHE_PART: u64 = 4;
 /// Between two steps of the watcher; the second while memory is tight.
 const CALM_STEP: Duration = Duration::from_millis(50);
 const TIGHT_STEP: Duration = Duration::from_millis(10);
+/// Caches are trimmed to their size once in so many steps.
+const TRIM_EACH: u32 = 4;
 /// The allocator's figures are taken once in so many steps.
 const FIGURES_EACH: u32 = 20;
 /// Memory that the machine has if it does not say.
@@ -114,6 +116,9 @@ impl Watched {
                 }
             }
             None => self.budget.settle(true),
+        }
+        if self.step.is_multiple_of(TRIM_EACH) {
+            self.budget.trim();
         }
         if self.watch.over_count > over_before {
             self.complain(bytes);

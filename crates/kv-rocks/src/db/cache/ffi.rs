@@ -15,9 +15,8 @@ unsafe extern "C" {
 pub(in crate::db) unsafe fn resize(cache: *mut ffi::rocksdb_cache_t, bytes: usize) {
     // SAFETY: the caller's promise; both calls may come while others use the cache.
     unsafe {
-        let before = ffi::rocksdb_cache_get_capacity(cache);
         ffi::rocksdb_cache_set_capacity(cache, bytes);
-        if bytes < before {
+        if ffi::rocksdb_cache_get_usage(cache) > bytes {
             nagi_cache_trim(cache, bytes);
         }
     }

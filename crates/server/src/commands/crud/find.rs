@@ -114,7 +114,7 @@ fn run_on(
     {
         let mut buffer = std::mem::take(&mut cx.connection.record);
         let found = nagi_query::point_read(cx.store(), &collection, id, &mut buffer)?;
-        batch::reply_point(cx, found, ns.as_str(), out);
+        batch::reply_point(cx, found, ns.as_str(), out)?;
         cx.connection.record = buffer;
         return Ok(());
     }

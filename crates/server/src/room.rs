@@ -1,0 +1,170 @@
+//! Room in memory for large messages and large replies.
+//!
+//! What fits into a connection's own buffers is part of the charge of the connection. A larger message
+//! is charged before its bytes are taken from the socket, with what handling it needs besides; a larger
+//! reply while it grows, a megabyte at a time. Who finds no room waits; a batch that has documents
+//! already ends instead, and the rest comes with the next one.
+//!
+//! Does not know about: sockets, the budget's size.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagi_budget::{Budget, Charge, Pool};
+use nagi_error::{Code, Result, bail};
+use parking_lot::Mutex;
+
+/// Messages and replies up to here are not charged.
+pub const FREE_BYTES: usize = 256 * 1024;
+/// What a connection costs that rests: its buffers, its thread's stack as far as it is used.
+pub(crate) const CONNECTION_BYTES: u64 = 48 * 1024;
+/// How long a message or a reply waits for room.
+const WAIT: Duration = Duration::from_secs(30);
+/// A reply grows by so much at a time.
+const STEP: u64 = 1 << 20;
+/// Most of a message that lies in staged writes at the same time: a chunk of an insert.
+const STAGED_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of header and of what a compressed message says before its bytes begin.
+const COMPRESSED_HEADER_BYTES: usize = 25;
+const OPCODE_COMPRESSED: i32 = 2012;
+
+/// What a connection has for its request under way.
+pub(crate) struct Room {
+    reply: Mutex<Charge>,
+    /// For the connection itself.
+    _own: Charge,
+}
+
+impl Room {
+    /// For a new connection; none if there are too many.
+    pub(crate) fn for_connection(budget: &Arc<Budget>) -> Option<Room> {
+        let own = budget.try_charge(Pool::Connections, CONNECTION_BYTES)?;
+        Some(Room { reply: Mutex::new(Charge::empty(budget, Pool::Requests)), _own: own })
+    }
+
+    /// Whether a reply may have `bytes`; does not wait.
+    pub(crate) fn reply_fits(&self, bytes: usize) -> bool {
+        bytes <= FREE_BYTES || self.reply.lock().cover(doubled(bytes), STEP)
+    }
+
+    /// Waits until a reply may have `bytes`. Code 146, or `check`'s.
+    pub(crate) fn wait_for_reply(
+        &self,
+        bytes: usize,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        if self.reply_fits(bytes) {
+            return Ok(());
+        }
+        let mut stopped = Ok(());
+        let mut go_on = || {
+            stopped = check();
+            stopped.is_ok()
+        };
+        if self.reply.lock().cover_within(doubled(bytes), WAIT, &mut go_on) {
+            return Ok(());
+        }
+        stopped?;
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "no memory for a reply of {bytes} bytes within {} seconds: other requests have all of it",
+            WAIT.as_secs()
+        );
+    }
+
+    /// The reply has been sent.
+    pub(crate) fn reply_sent(&self) {
+        self.reply.lock().shrink_to(0);
+    }
+}
+
+/// A buffer that grows has up to twice what is in it.
+fn doubled(bytes: usize) -> u64 {
+    bytes as u64 * 2
+}
+
+/// What a message costs to take in and handle, from its first bytes; none if that is part of the
+/// connection's own charge, or if its header is not here yet.
+pub fn message_cost(front: &[u8]) -> Option<u64> {
+    let int = |at: usize| {
+        let bytes = front.get(at..at + 4)?.first_chunk::<4>()?;
+        u64::try_from(i32::from_le_bytes(*bytes)).ok()
+    };
+    let length = int(0)?;
+    let opcode = int(12)?;
+    let inflated = match opcode == OPCODE_COMPRESSED as u64 {
+        true if front.len() < COMPRESSED_HEADER_BYTES => return None,
+        true => int(20)?,
+        false => 0,
+    };
+    let plain = length.max(inflated);
+    if plain <= FREE_BYTES as u64 {
+        return None;
+    }
+    Some(length + inflated + 2 * plain.min(STAGED_BYTES_MAX))
+}
+
+/// Waits for the room that a message needs; none if there was none in time, or if `go_on` says no.
+pub fn room_for_message(
+    budget: &Arc<Budget>,
+    cost: u64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Charge> {
+    budget.charge_within(Pool::Requests, cost, WAIT, go_on)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn front(length: i32, opcode: i32, inflated: i32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in [length, 1, 0, opcode, 2013, inflated] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.push(1);
+        bytes
+    }
+
+    #[test]
+    fn only_large_messages_cost_also_those_that_are_packed() {
+        assert_eq!(message_cost(&front(1000, 2013, 0)), None);
+        assert_eq!(message_cost(&front(1000, 2013, 48_000_000)), None);
+        assert_eq!(message_cost(&front(1000, 2012, 2000)), None);
+        assert_eq!(message_cost(&front(1 << 20, 2013, 0)), Some(3 << 20));
+        assert_eq!(message_cost(&front(1000, 2012, 1 << 20)), Some(1000 + (3 << 20)));
+        let most = message_cost(&front(48_000_000, 2013, 0)).unwrap();
+        assert_eq!(most, 48_000_000 + (32 << 20));
+        assert_eq!(message_cost(&front(1 << 20, 2013, 0)[..10]), None);
+        assert_eq!(message_cost(&front(-5, 2013, 0)), None);
+    }
+
+    #[test]
+    fn a_reply_that_finds_no_room_ends_or_fails() {
+        let budget = Budget::new(64 << 20);
+        let room = Room::for_connection(&budget).unwrap();
+        let other = Room::for_connection(&budget).unwrap();
+        assert!(other.reply_fits(2 << 20));
+        assert!(room.reply_fits(FREE_BYTES) && room.reply_fits(4 << 20));
+        assert_eq!(budget.pool(Pool::Requests).used, 12 << 20);
+        assert!(!room.reply_fits(12 << 20));
+        let mut stop = || bail!(Code::INTERRUPTED, "enough");
+        let stopped = room.wait_for_reply(12 << 20, &mut stop).unwrap_err();
+        assert_eq!(stopped.code(), Code::INTERRUPTED);
+        room.reply_sent();
+        other.reply_sent();
+        assert_eq!(budget.pool(Pool::Requests).used, 0);
+        // Larger than the pool: goes alone.
+        assert!(room.wait_for_reply(16 << 20, &mut || Ok(())).is_ok());
+    }
+
+    #[test]
+    fn connections_end_where_their_pool_does() {
+        let budget = Budget::new(4 << 20);
+        let all: Vec<Room> = std::iter::from_fn(|| Room::for_connection(&budget)).collect();
+        assert!(all.len() >= 20, "{}", all.len());
+        drop(all);
+        assert_eq!(budget.demand(), 0);
+    }
+}
