@@ -12,6 +12,7 @@ mod key_file;
 mod lock;
 mod memory;
 mod options;
+mod raw_engine;
 mod record;
 mod serve;
 mod signals;
@@ -26,6 +27,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
+        Some("bench") if args.get(1).is_some_and(|arg| arg == "raw-engine") => {
+            raw_engine::run(&args[2..])
+        }
         Some("bench") => ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1)),
         Some("doctor") => doctor::run(&args[1..]),
         Some("version") => {

@@ -88,6 +88,15 @@ impl Server {
         Server::start(program, &args, port)
     }
 
+    /// The storage engine of `nagi` behind a bare socket: it stores each frame and says `ok`.
+    pub(crate) fn raw_engine(program: &Path, dbpath: &Path) -> Outcome<Server> {
+        fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
+        let (port, path) = (free_port()?, dbpath.to_string_lossy());
+        let port_text = port.to_string();
+        let args = ["bench", "raw-engine", "--port", &port_text, "--dbpath", &path];
+        Server::start(program, &args, port)
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -6,7 +6,8 @@
 //!
 //! What the machine itself does not give (`pauses`) is told beside the stalls.
 //!
-//! Before it the same client sends the same frames to a bare echo: what no server can be faster than.
+//! Before it the same client sends the same frames to a bare echo, which no server can be faster than, and
+//! to the storage engine behind a bare socket: what the server costs is the difference.
 mod report;
 
 use crate::args::{Args, Outcome, Problem, failed, self_program};
@@ -20,6 +21,7 @@ use crate::report as text;
 use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
 use nagi_bson::{DocBuf, Value, doc};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -30,6 +32,8 @@ const CHARACTERS: usize = 1024;
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// What an operator notices: nothing may take longer.
 const STALL_MS: u64 = 50;
+/// Enough to see flushes and compactions of the bare engine.
+const RAW_DOCUMENTS: u64 = 300_000;
 /// Different documents that are inserted in turn.
 const VARIANTS: u64 = 256;
 
@@ -48,6 +52,14 @@ struct Run {
     disk_bytes: Option<u64>,
 }
 
+/// Inserts a second that the same client gets without a server.
+struct Bare {
+    /// From a bare echo of the frames.
+    echo: f64,
+    /// From the storage engine behind a bare socket; none when the server is somebody else's.
+    raw: Option<f64>,
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
     let documents: u64 = args.number("documents", 800_000)?;
     let runs: usize = args.number("runs", 2)?;
@@ -63,25 +75,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
             (Some(server), target)
         }
     };
-    let echo = echo_rate()?;
-    text::say(&format!(
-        "stall: {documents} documents of {CHARACTERS} characters; a bare echo of the frames answers {echo:.0}/s\n"
-    ));
+    let raw = match server {
+        Some(_) => Some(raw_rate(&args.nagi()?, &scratch, documents.min(RAW_DOCUMENTS))?),
+        None => None,
+    };
+    let bare = Bare { echo: echo_rate()?, raw };
+    text::say(&bare.line(documents));
     let mut done = Vec::new();
     for number in 1..=runs {
         let data = server.as_ref().map(|_| scratch.path.join("nagi"));
         let mut run = once(&target, documents, server.as_ref(), number)?;
         run.disk_bytes = data.as_deref().map(disk_bytes);
-        text::say(&report::line(number, &run, echo));
+        text::say(&report::line(number, &run, &bare));
         done.push(run);
     }
-    text::say(&text::columns(&report::table(&done, echo)));
+    text::say(&text::columns(&report::table(&done, &bare)));
     Connection::open(&target)?.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
     if let Some(path) = args.text("html") {
-        report::page(&done, echo, documents).write(path)?;
+        report::page(&done, &bare, documents).write(path)?;
     }
     if let Some(path) = args.text("json") {
-        fs::write(path, report::json(&done, echo)).map_err(failed(path))?;
+        fs::write(path, report::json(&done, &bare)).map_err(failed(path))?;
     }
     check(&done, documents)
 }
@@ -196,6 +210,19 @@ fn id_at(frame: &[u8]) -> Outcome<usize> {
     let mark = ID_MARK.to_le_bytes();
     let at = frame.windows(8).position(|bytes| bytes == mark);
     at.ok_or_else(|| Problem::Failed("the frame has no _id".to_owned()))
+}
+
+/// Inserts a second into the bare engine.
+fn raw_rate(program: &Path, scratch: &Scratch, documents: u64) -> Outcome<f64> {
+    let dir = scratch.path.join("raw");
+    let server = Server::raw_engine(program, &dir)?;
+    let mut connection = Connection::open(&server.address)?;
+    let begin = Instant::now();
+    write(&mut connection, documents, begin, 0)?;
+    let rate = documents as f64 / begin.elapsed().as_secs_f64();
+    drop((connection, server));
+    fs::remove_dir_all(&dir).map_err(failed("removing the raw engine's data"))?;
+    Ok(rate)
 }
 
 /// Requests a second of the same frames against a bare echo, for three seconds.

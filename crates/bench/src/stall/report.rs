@@ -1,15 +1,16 @@
 //! What a run of the stall bench is shown as: a line, a table, a page, JSON.
-use super::{CHARACTERS, Run, STALL_MS};
+use super::{Bare, CHARACTERS, Run, STALL_MS};
 use crate::html::{Page, Plot};
 use crate::pauses::{Pause, explains};
 use crate::timeline::Stall;
 use std::fmt::Write as _;
 
-const HEAD: [&str; 16] = [
+const HEAD: [&str; 17] = [
     "run",
     "seconds",
     "inserts/s",
     "of echo",
+    "of raw engine",
     "cpu us",
     "p50 us",
     "p99 us",
@@ -23,6 +24,17 @@ const HEAD: [&str; 16] = [
     "resident MB",
     "disk MB",
 ];
+
+impl Bare {
+    pub(super) fn line(&self, documents: u64) -> String {
+        let echo = self.echo;
+        let raw = self.raw.map_or(String::new(), |raw| format!(", the bare engine {raw:.0}/s"));
+        format!(
+            "stall: {documents} documents of {CHARACTERS} characters; a bare echo of the frames \
+             answers {echo:.0}/s{raw}\n"
+        )
+    }
+}
 
 impl Run {
     /// Stalls that no pause of the machine explains.
@@ -39,7 +51,7 @@ fn worst_ms(pauses: &[Pause]) -> String {
     format!("{:.1}", worst.as_secs_f64() * 1e3)
 }
 
-fn cells(number: usize, run: &Run, echo: f64) -> Vec<String> {
+fn cells(number: usize, run: &Run, bare: &Bare) -> Vec<String> {
     let rate = run.inserts.count() as f64 / run.seconds;
     let us = |share: f64| format!("{:.0}", run.inserts.quantile(share) as f64 / 1e3);
     let per = |total: u64| format!("{:.1}", total as f64 / run.inserts.count().max(1) as f64);
@@ -47,7 +59,8 @@ fn cells(number: usize, run: &Run, echo: f64) -> Vec<String> {
         number.to_string(),
         format!("{:.1}", run.seconds),
         format!("{rate:.0}"),
-        format!("{:.0} %", rate / echo * 100.0),
+        format!("{:.0} %", rate / bare.echo * 100.0),
+        bare.raw.map_or("-".to_owned(), |raw| format!("{:.0} %", rate / raw * 100.0)),
         run.cpu_us.map_or("-".to_owned(), per),
         us(0.5),
         us(0.99),
@@ -63,8 +76,8 @@ fn cells(number: usize, run: &Run, echo: f64) -> Vec<String> {
     ]
 }
 
-pub(super) fn line(number: usize, run: &Run, echo: f64) -> String {
-    let pairs = HEAD.iter().zip(cells(number, run, echo));
+pub(super) fn line(number: usize, run: &Run, bare: &Bare) -> String {
+    let pairs = HEAD.iter().zip(cells(number, run, bare));
     let mut text =
         pairs.map(|(name, cell)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ");
     text.push('\n');
@@ -83,20 +96,21 @@ pub(super) fn line(number: usize, run: &Run, echo: f64) -> String {
     text
 }
 
-pub(super) fn table(runs: &[Run], echo: f64) -> Vec<Vec<String>> {
+pub(super) fn table(runs: &[Run], bare: &Bare) -> Vec<Vec<String>> {
     let mut rows = vec![HEAD.iter().map(|name| (*name).to_owned()).collect()];
-    rows.extend(runs.iter().zip(1..).map(|(run, number)| cells(number, run, echo)));
+    rows.extend(runs.iter().zip(1..).map(|(run, number)| cells(number, run, bare)));
     rows
 }
 
-pub(super) fn page(runs: &[Run], echo: f64, documents: u64) -> Page {
+pub(super) fn page(runs: &[Run], bare: &Bare, documents: u64) -> Page {
     let mut page = Page::new("nagi bench stall");
+    page.paragraph(&bare.line(documents));
     page.paragraph(&format!(
-        "{documents} documents of {CHARACTERS} random characters, one by one, each acknowledged; count each second. \
+        "Random characters, one by one, each acknowledged; count each second. \
          A stall is an operation over {STALL_MS} ms; \
-         those in a pause of the machine itself are counted apart. Echo: {echo:.0} requests/s."
+         those in a pause of the machine itself are counted apart."
     ));
-    page.table(&table(runs, echo));
+    page.table(&table(runs, bare));
     for (run, number) in runs.iter().zip(1..) {
         page.heading(&format!("Run {number}"));
         let points: Vec<_> = run.timeline.points().collect();
@@ -116,8 +130,12 @@ pub(super) fn page(runs: &[Run], echo: f64, documents: u64) -> Page {
     page
 }
 
-pub(super) fn json(runs: &[Run], echo: f64) -> String {
-    let mut out = format!("{{\"echo_per_second\": {echo:.1}, \"runs\": [\n");
+pub(super) fn json(runs: &[Run], bare: &Bare) -> String {
+    let mut out = format!(
+        "{{\"echo_per_second\": {:.1}, \"raw_engine_per_second\": {}, \"runs\": [\n",
+        bare.echo,
+        bare.raw.map_or("null".to_owned(), |raw| format!("{raw:.1}")),
+    );
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(
             out,
