@@ -12,16 +12,34 @@ pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result
     match options.engine {
         EngineKind::Memory => Ok(Arc::new(nagi_kv::Memory::new())),
         EngineKind::Embedded => {
-            let engine_options = nagi_kv_rocks::Options {
-                cache_bytes: block_cache_bytes,
-                commit_interval_ms: options.commit_interval_ms,
-                direct_reads: options.direct_io,
-                records_compression: compression(options.block_compressor.as_deref()),
-                ..nagi_kv_rocks::Options::default()
-            };
+            let engine_options = rocks_options(options, block_cache_bytes);
             let engine = nagi_kv_rocks::open(Path::new(&options.db_path), &engine_options)?;
             Ok(engine)
         }
+    }
+}
+
+/// Saves what can be read of a damaged folder; none if the engine has no repair.
+pub(crate) fn repair(
+    options: &Options,
+    block_cache_bytes: u64,
+) -> nagi_kv::Result<Option<nagi_kv_rocks::Repair>> {
+    match options.engine {
+        EngineKind::Embedded => {
+            let folder = Path::new(&options.db_path);
+            nagi_kv_rocks::repair(folder, &rocks_options(options, block_cache_bytes)).map(Some)
+        }
+        EngineKind::Memory => Ok(None),
+    }
+}
+
+fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_kv_rocks::Options {
+    nagi_kv_rocks::Options {
+        cache_bytes: block_cache_bytes,
+        commit_interval_ms: options.commit_interval_ms,
+        direct_reads: options.direct_io,
+        records_compression: compression(options.block_compressor.as_deref()),
+        ..nagi_kv_rocks::Options::default()
     }
 }
 

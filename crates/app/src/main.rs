@@ -14,6 +14,7 @@ mod memory;
 mod options;
 mod raw_engine;
 mod record;
+mod repair;
 mod serve;
 mod signals;
 mod warnings;

@@ -12,7 +12,9 @@ use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
-use crate::{build, engine, fork, key_file, lock, memory, print, record, say, signals, warnings};
+use crate::{
+    build, engine, fork, key_file, lock, memory, print, record, repair, say, signals, warnings,
+};
 
 /// mongod's exit codes.
 mod exit {
@@ -98,7 +100,10 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
         return serve_data(options, args, log);
     }
     let folder_lock = take_folder(Path::new(&options.db_path))?;
-    let served = serve_data(options, args, log);
+    let served = match options.repair {
+        true => repair::run(options).map_err(|error| not_opened(error, exit::UNRECOVERABLE)),
+        false => serve_data(options, args, log),
+    };
     log::info!(target: "STORAGE", id = 22279; "shutdown: removing fs lock...");
     let released = folder_lock.release().map_err(|error| not_written(&error));
     served.and(released)
@@ -108,11 +113,12 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
 fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     let budget = Budget::new(memory::budget_bytes(options));
     let (blocks, records) = memory::cache_bytes(memory::budget_bytes(options));
-    let engine = engine::open(options, blocks).map_err(|error| Failure {
-        code: exit::DATA_FOLDER,
-        id: 28595,
-        message: "Terminating: the storage engine could not be opened",
-        error: error.to_string(),
+    let engine = engine::open(options, blocks).map_err(|error| match &error {
+        nagi_kv::Error::Corrupt(_) => {
+            let advice = "start once with --repair to save what can be read";
+            not_opened(format!("DataCorruptionDetected: {error}; {advice}"), exit::UNRECOVERABLE)
+        }
+        _ => not_opened(error.to_string(), exit::DATA_FOLDER),
     })?;
     let record_cache_bytes = usize::try_from(records).unwrap_or(usize::MAX);
     let store_options = StoreOptions { record_cache_bytes, budget, ..StoreOptions::default() };
@@ -163,7 +169,16 @@ fn stop(
     log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
     server.stop();
     listeners.stop(GRACE);
-    store.engine().flush().map_err(|error| not_written(&error))
+    store.engine().close().map_err(|error| not_written(&error))
+}
+
+fn not_opened(error: String, code: u8) -> Failure {
+    Failure {
+        code,
+        id: 28595,
+        message: "Terminating: the storage engine could not be opened",
+        error,
+    }
 }
 
 fn not_written(error: &dyn std::fmt::Display) -> Failure {

@@ -209,6 +209,7 @@ codes! {
     TRANSACTION_EXCEEDED_LIFETIME_LIMIT_SECONDS = 290, "TransactionExceededLifetimeLimitSeconds";
     NO_QUERY_EXECUTION_PLANS = 291, "NoQueryExecutionPlans";
     QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292, "QueryExceededMemoryLimitNoDiskUseAllowed";
+    DATA_CORRUPTION_DETECTED = 301, "DataCorruptionDetected";
     SPLIT_HORIZON_CHANGE = 303, "SplitHorizonChange";
     OBJECT_IS_BUSY = 314, "ObjectIsBusy";
     API_VERSION_ERROR = 322, "APIVersionError";

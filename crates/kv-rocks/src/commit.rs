@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use nagi_kv::{
-    Result, Space, log_key,
+    Error, Result, Space, fatal, log_key,
     overlay::{Op, Overlay, Write, add_counters},
 };
 
@@ -75,8 +75,14 @@ impl Committer {
 
     /// Writes the batch. If that fails, the sums kept here are no longer the database's.
     pub(crate) fn write(&mut self, db: &Db, batch: &mut Batch) -> Result<()> {
-        let result = db.write(batch);
-        self.log_failed = result.is_err();
+        let mut result = db.write(batch);
+        match &result {
+            // Still for want of room, whatever the words.
+            Err(error) if self.log_failed && fatal::is_fatal(error) => result = Err(Error::Full),
+            Err(error) if fatal::is_fatal(error) => fatal::end("write", error),
+            _ => {}
+        }
+        self.log_failed = matches!(result, Err(Error::Full));
         if result.is_err() {
             self.forget_all();
         }

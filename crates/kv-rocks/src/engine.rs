@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -20,17 +20,18 @@ use nagi_kv::{
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
     room::{Kind, Room},
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::{
     Options,
+    closed::{self, Closed},
     commit::Committer,
     db::{Batch, Db, RocksCursor, SnapshotHandle, System},
     governor::{self, Governor},
     layout,
     load::Piece,
     reclaim::{self, Reclaim},
-    rewrite, room,
+    repair, rewrite, room,
     spool::{self, Spool},
     stats,
 };
@@ -38,7 +39,7 @@ use crate::{
 /// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
 const RECLAIM_BYTES_MIN: u64 = 8 << 20;
 /// In the data folder's marker, and the name of the engine's own folder.
-const ENGINE: &str = "rocksdb";
+pub(crate) const ENGINE: &str = "rocksdb";
 const PIECE_SUFFIX: &str = ".piece";
 /// A commit from this size on waits for flushes when too much is waiting to be flushed.
 const LARGE_COMMIT_BYTES: usize = 1 << 20;
@@ -51,7 +52,7 @@ const POOLED_BYTES_MAX: usize = 256 << 10;
 /// transaction, snapshot and cursor is gone.
 pub struct Rocks {
     core: Arc<Core>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Core {
@@ -66,7 +67,13 @@ struct Core {
     reclaim: Arc<Reclaim>,
     room: Room,
     batches: Mutex<Vec<Batch>>,
+    /// Held (shared) by who changes files past the commit lock, and by who closes.
+    changing: RwLock<()>,
+    closed: AtomicBool,
+    dir: PathBuf,
     files: PathBuf,
+    /// Added to RocksDB's sequence number: stamps before it came from files that were repaired.
+    stamps_from: u64,
     piece_number: AtomicU64,
     load_piece_bytes: usize,
     memtables_max: u64,
@@ -81,10 +88,12 @@ struct Core {
 /// engine or a newer format; `Corrupt` if files are damaged.
 pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(dir)?;
-    marker::claim(dir, ENGINE)?;
+    let marked = marker::claim(dir, ENGINE)?;
     let files = dir.join(ENGINE);
+    repair::put_back(dir)?;
     fs::create_dir_all(&files)?;
     remove_pieces(&files)?;
+    let closed = check_files(dir, &files, marked.fresh)?;
     let options = &room::fit(options, &files);
     let direct_io = room::takes_direct_io(&files);
     if options.direct_reads && !direct_io {
@@ -94,9 +103,14 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let direct_reads = direct_io && options.direct_reads;
     let spool = spool::open(&files, options.spool_bytes())?.map(Arc::new);
     let files_max = room::raise_file_limit();
-    let system = System { direct_io, direct_reads, files_max, spool: spool.clone() };
+    let system =
+        System { direct_io, direct_reads, files_max, spool: spool.clone(), salvage: false };
     let db = Arc::new(Db::open(&files, options, &system)?);
-    let newest = db.sequence();
+    check_sequence(&files, &closed, db.sequence())?;
+    if marked.fresh {
+        marker::update(dir, ENGINE, marker::Marker { fresh: false, ..marked })?;
+    }
+    let newest = db.sequence() + marked.stamps_from;
     let core = Arc::new(Core {
         ledger: Ledger::new(newest),
         group: Group::default(),
@@ -107,6 +121,10 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         // A new log file takes the size of a memtable at once.
         room: Room::new(&files, options.write_buffer() * 5 / 4, options.reserve_bytes),
         batches: Mutex::default(),
+        changing: RwLock::new(()),
+        closed: AtomicBool::new(false),
+        dir: dir.to_owned(),
+        stamps_from: marked.stamps_from,
         piece_number: AtomicU64::new(0),
         load_piece_bytes: options.write_buffer() as usize,
         memtables_max: options.memtables_max(),
@@ -122,11 +140,42 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         reclaim::start(&core.reclaim, Arc::downgrade(&core.db), options.cache_bytes)?,
     ];
     core.empty_spill()?;
-    Ok(Arc::new(Rocks { core, threads }))
+    Ok(Arc::new(Rocks { core, threads: Mutex::new(threads) }))
+}
+
+/// Compares the files with what the last end in order has noted; from now on the note is void.
+fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
+    if !fresh && !files.join("CURRENT").exists() {
+        return Err(Error::Corrupt(format!("{} is missing", files.join("CURRENT").display())));
+    }
+    let closed = closed::check(dir, files)?;
+    if let Closed::Damaged(damaged) = &closed {
+        return Err(Error::Corrupt(damaged.join("; ")));
+    }
+    closed::forget(dir)?;
+    Ok(closed)
+}
+
+/// After an end in order nothing may be missing; after a crash the journal's end may be torn.
+fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Result<()> {
+    match closed {
+        Closed::Whole(sequence) if found < *sequence => Err(Error::Corrupt(format!(
+            "{} ends with change {found}, had {sequence} when it was closed",
+            files.display()
+        ))),
+        Closed::Unknown => {
+            for line in repair::dropped_from_journal(files) {
+                log::warn!(target: "STORAGE", id = 7_702_030, line = line.as_str();
+                    "The journal's end was torn by a crash; what follows was not used");
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Table files that a crash left before they were part of the database.
-fn remove_pieces(files: &Path) -> Result<()> {
+pub(crate) fn remove_pieces(files: &Path) -> Result<()> {
     for entry in fs::read_dir(files)? {
         let path = entry?.path();
         if path.to_string_lossy().ends_with(PIECE_SUFFIX) {
@@ -138,17 +187,39 @@ fn remove_pieces(files: &Path) -> Result<()> {
 
 impl Drop for Rocks {
     fn drop(&mut self) {
-        self.core.journal.stop();
-        self.core.governor.stop();
-        self.core.reclaim.stop();
-        self.core.db.stop_compacting();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-        if let Err(error) = self.core.sync_log() {
+        if let Err(error) = self.end() {
             log::error!(target: "STORAGE", id = 7_702_003, error:% = error;
                 "The journal cannot be written at close");
         }
+    }
+}
+
+impl Rocks {
+    /// The end in order, once: everything into table files, then the note of what there is.
+    fn end(&self) -> Result<()> {
+        let core = &*self.core;
+        core.journal.stop();
+        core.governor.stop();
+        core.reclaim.stop();
+        core.db.stop_compacting();
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join();
+        }
+        let _alone = core.changing.write();
+        if core.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        core.sync_log()?;
+        // Without the note the next start reads the journal, as after a crash: nothing is lost.
+        let noted = core.db.flush_memtables().and_then(|()| {
+            core.db.stop_background();
+            closed::write(&core.dir, &core.files, &core.db)
+        });
+        if let Err(error) = noted {
+            log::warn!(target: "STORAGE", id = 7_702_031, error:% = error;
+                "The end in order could not be noted; the next start recovers from the journal");
+        }
+        Ok(())
     }
 }
 
@@ -160,6 +231,13 @@ impl Core {
         (start, end): (&[u8], &[u8]),
     ) -> Box<dyn Cursor> {
         Box::new(RocksCursor::new(&self.db, snapshot, space, start, end))
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(Error::other("the storage engine is shutting down")),
+            false => Ok(()),
+        }
     }
 
     fn room_for(&self, overlay: &Overlay) -> Result<()> {
@@ -227,6 +305,8 @@ impl Core {
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        let _changing = self.changing.read();
+        self.check_open()?;
         let mut last = Vec::new();
         let mut cursor = self.cursor(None, space, (start, end));
         let any = cursor.seek_back(end)?;
@@ -277,6 +357,7 @@ impl Base for Core {
     }
 
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
+        self.check_open()?;
         let bytes = {
             let overlay = overlay.lock();
             for space in Space::BY_COMPRESSOR {
@@ -425,6 +506,7 @@ impl Engine for Rocks {
 
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         let core = &*self.core;
+        core.check_open()?;
         core.db.make(space)?;
         let mut piece = Piece::default();
         loop {
@@ -434,6 +516,8 @@ impl Engine for Rocks {
             }
             let pending = || stats::unflushed_bytes(&core.db);
             core.room.check(piece.byte_count() as u64, Kind::Grows, pending)?;
+            let _changing = core.changing.read();
+            core.check_open()?;
             if piece.is_small() {
                 let mut batch = core.batch();
                 piece.stage(&core.db, &mut batch, space);
@@ -460,11 +544,17 @@ impl Engine for Rocks {
         self.core.sync_log()
     }
 
+    fn close(&self) -> Result<()> {
+        self.end()
+    }
+
     fn checkpoint(&self, dir: &Path) -> Result<()> {
+        let _changing = self.core.changing.read();
         fs::create_dir(dir)?;
         self.core.sync_log()?;
         self.core.db.checkpoint(&dir.join(ENGINE))?;
-        marker::write(dir, ENGINE)
+        let stamps_from = self.core.stamps_from;
+        marker::update(dir, ENGINE, marker::Marker { fresh: false, stamps_from })
     }
 
     fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
@@ -479,6 +569,8 @@ impl Engine for Rocks {
     }
 
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        let _changing = self.core.changing.read();
+        self.core.check_open()?;
         self.core.db.compact(space, start, end);
         Ok(())
     }
@@ -488,6 +580,8 @@ impl Engine for Rocks {
     }
 
     fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+        let _changing = self.core.changing.read();
+        self.core.check_open()?;
         rewrite::compact(&self.core.db, &range, watch)
     }
 

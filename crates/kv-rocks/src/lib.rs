@@ -15,6 +15,8 @@
 //!   room/: what the machine lets the engine have
 //!   governor.rs: background work keeps out of the way; commits slow down before they would stop
 //!   spool/: the log's way to the disk, so that no commit waits for the file system
+//!   closed.rs: what the folder held at an end in order; damage.rs: where RocksDB found damage
+//!   repair/: what can be read of a damaged folder, as a new one
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types
 //!
 //! The stamp of a commit never exceeds RocksDB's sequence number after it (each commit writes at
@@ -22,7 +24,10 @@
 //!
 //! Does not know about: documents, collections.
 
+mod closed;
 mod commit;
+mod crc;
+mod damage;
 mod db;
 mod engine;
 mod governor;
@@ -30,6 +35,7 @@ mod layout;
 mod load;
 mod options;
 mod reclaim;
+mod repair;
 mod rewrite;
 mod room;
 mod spool;
@@ -37,3 +43,4 @@ mod stats;
 
 pub use engine::{Rocks, open};
 pub use options::Options;
+pub use repair::{Lost, Repair, repair};

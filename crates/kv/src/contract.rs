@@ -53,6 +53,12 @@ pub trait Engine: Send + Sync {
     /// Makes every commit that returned before durable.
     fn flush(&self) -> Result<()>;
 
+    /// The last call before the end of the process: makes everything durable, and notes that the
+    /// end was in order if the engine keeps such a note. Writes fail afterwards.
+    fn close(&self) -> Result<()> {
+        self.flush()
+    }
+
     /// Writes a consistent copy of everything to the new folder `dir`, by hard links where it can.
     fn checkpoint(&self, dir: &Path) -> Result<()>;
 

@@ -266,6 +266,11 @@ impl Engine for Faulty {
         self.inner.flush()
     }
 
+    fn close(&self) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.close()
+    }
+
     fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.checkpoint(dir)

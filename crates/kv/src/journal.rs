@@ -6,7 +6,8 @@
 //!   waiters  wanted = max(wanted, stamp), wake the thread, sleep until synced >= stamp
 //!   thread   newest = last published stamp; sync; synced = newest; wake everyone
 //!
-//! A sync that fails is told to everyone who waited for it, and tried again an interval later.
+//! A sync that fails for want of room is told to everyone who waited for it, and tried again an
+//! interval later. Any other failure ends the process: see `fatal`.
 
 use std::{
     sync::{Arc, Weak},
@@ -16,7 +17,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{Error, Result};
+use crate::{Error, Result, fatal};
 
 /// What the thread syncs.
 pub trait Log: Send + Sync + 'static {
@@ -123,6 +124,7 @@ impl Journal {
                     state.synced = newest;
                     None
                 }
+                Err(error) if fatal::is_fatal(&error) => fatal::end("sync", &error),
                 Err(error) => {
                     if state.failure.is_none() {
                         log::error!(target: "STORAGE", id = 7_702_004, error:% = error;

@@ -11,12 +11,14 @@
 //!                                       |
 //!                          Read -- cursor() --> Cursor   owns whatever keeps it alive
 //!
-//! Beside the contract, what engines on disk share: `group` (group commit), `journal` (the thread that
-//! syncs the log), `marker` (whose data folder this is), `room` (is there space left).
+//! Beside the contract, what engines on disk share: `fatal` (the end when the log fails), `group`
+//! (group commit), `journal` (the thread that syncs the log), `marker` (whose data folder this is),
+//! `room` (is there space left).
 //!
 //! Does not know about: documents, BSON, collections, MongoDB's error codes.
 
 pub mod conformance;
+pub mod fatal;
 pub mod group;
 pub mod journal;
 pub mod marker;

@@ -2,8 +2,11 @@
 //!
 //!   engine: rocksdb
 //!   format: 1
+//!   state: new             until the engine's files are there
+//!   stampsFrom: 4711       after a repair: commit stamps go on from here
 //!
-//! Written before the first byte of data, checked before anything is opened.
+//! Written before the first byte of data, checked before anything is opened. Without the state, a
+//! folder whose files are gone would be taken for a new one, and look like an empty database.
 
 use std::{fs, io, path::Path};
 
@@ -14,11 +17,21 @@ const FILE: &str = "nagi.storage";
 /// Files by which another server's data folder is known.
 const FOREIGN: &[&str] = &["WiredTiger", "storage.bson", "local.ns", "ibdata1", "PG_VERSION"];
 
-/// Accepts a folder that is new or the engine's and marks it.
+/// What the file says beside engine and format.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Marker {
+    /// The engine's files have not been made yet.
+    pub fresh: bool,
+    /// Stamps up to this were given out by files that a repair has replaced.
+    pub stamps_from: u64,
+}
+
+/// Accepts a folder that is new or the engine's and marks it. The engine calls [`update`] once its
+/// files are there.
 ///
 /// # Errors
 /// `Io` with a clear message if the folder is another engine's or server's, or of a newer format.
-pub fn claim(dir: &Path, engine: &str) -> Result<()> {
+pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
     match read(dir)? {
         Some(text) => check(dir, engine, &text),
         None => {
@@ -28,7 +41,11 @@ pub fn claim(dir: &Path, engine: &str) -> Result<()> {
                     dir.display()
                 )));
             }
-            write(dir, engine)
+            // A folder of the engine without the file is one whose file was lost.
+            let mut inside = fs::read_dir(dir.join(engine)).into_iter().flatten();
+            let marker = Marker { fresh: inside.next().is_none(), ..Marker::default() };
+            update(dir, engine, marker)?;
+            Ok(marker)
         }
     }
 }
@@ -45,10 +62,22 @@ pub fn engine_of(dir: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Marks a folder as this engine's.
+/// Marks a folder as this engine's, with files that are there.
 pub fn write(dir: &Path, engine: &str) -> Result<()> {
+    update(dir, engine, Marker::default())
+}
+
+/// Writes the file. Durable on return, with the other names in the folder.
+pub fn update(dir: &Path, engine: &str, marker: Marker) -> Result<()> {
     let temporary = dir.join("nagi.storage.tmp");
-    fs::write(&temporary, format!("engine: {engine}\nformat: {FORMAT}\n"))?;
+    let mut text = format!("engine: {engine}\nformat: {FORMAT}\n");
+    if marker.fresh {
+        text.push_str("state: new\n");
+    }
+    if marker.stamps_from > 0 {
+        text.push_str(&format!("stampsFrom: {}\n", marker.stamps_from));
+    }
+    fs::write(&temporary, text)?;
     fs::File::open(&temporary)?.sync_all()?;
     fs::rename(&temporary, dir.join(FILE))?;
     fs::File::open(dir)?.sync_all()?;
@@ -56,8 +85,11 @@ pub fn write(dir: &Path, engine: &str) -> Result<()> {
 }
 
 fn read(dir: &Path) -> Result<Option<String>> {
-    match fs::read_to_string(dir.join(FILE)) {
-        Ok(text) => Ok(Some(text)),
+    match fs::read(dir.join(FILE)) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(Error::Corrupt(format!("{} is not text", dir.join(FILE).display()))),
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -68,7 +100,7 @@ fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     line.map(str::trim)
 }
 
-fn check(dir: &Path, engine: &str, text: &str) -> Result<()> {
+fn check(dir: &Path, engine: &str, text: &str) -> Result<Marker> {
     let found = field(text, "engine").unwrap_or("unknown");
     if found != engine {
         return Err(refused(format!(
@@ -78,13 +110,23 @@ fn check(dir: &Path, engine: &str, text: &str) -> Result<()> {
         )));
     }
     match field(text, "format").and_then(|format| format.parse::<u32>().ok()) {
-        Some(format) if format <= FORMAT => Ok(()),
-        other => Err(refused(format!(
-            "{} has storage format {}, this version reads up to {FORMAT}",
-            dir.display(),
-            other.map_or("unknown".to_owned(), |format| format.to_string())
-        ))),
+        Some(format) if format <= FORMAT => {}
+        other => {
+            return Err(refused(format!(
+                "{} has storage format {}, this version reads up to {FORMAT}",
+                dir.display(),
+                other.map_or("unknown".to_owned(), |format| format.to_string())
+            )));
+        }
     }
+    let stamps_from = match field(text, "stampsFrom").map(str::parse) {
+        None => 0,
+        Some(Ok(number)) => number,
+        Some(Err(_)) => {
+            return Err(Error::Corrupt(format!("{}: bad stampsFrom", dir.join(FILE).display())));
+        }
+    };
+    Ok(Marker { fresh: field(text, "state") == Some("new"), stamps_from })
 }
 
 fn refused(message: String) -> Error {

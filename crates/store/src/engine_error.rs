@@ -19,7 +19,7 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
             Error::new(Code::OUT_OF_DISK_SPACE, "No space left on device; the write was refused")
         }
         nagi_kv::Error::Corrupt(what) => {
-            Error::new(Code::INTERNAL_ERROR, format!("Data corruption detected: {what}"))
+            Error::new(Code::DATA_CORRUPTION_DETECTED, format!("Data corruption detected: {what}"))
         }
         nagi_kv::Error::Io(io) => {
             Error::new(Code::INTERNAL_ERROR, format!("Storage engine error: {io}"))

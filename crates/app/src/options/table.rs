@@ -204,7 +204,7 @@ pub(super) static TABLE: &[Row] = &[
     switch("processManagement.fork", "fork", "true"),
     yes("processManagement.pidFilePath", "pidfilepath", Text),
     no("processManagement.timeZoneInfo", "timeZoneInfo"),
-    no_switch("repair", "repair"),
+    switch("repair", "repair", "true"),
     only("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Bool, TRUE),
     no("replication.oplogSizeMB", "oplogSize"),
     no("replication.replSet", ""),

@@ -35,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) authorization: bool,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) log: LogDestination,
+    /// Mend the data, then end.
+    pub(crate) repair: bool,
     pub(crate) fork: bool,
     pub(crate) pid_file: Option<PathBuf>,
     /// Also those that are options of their own, such as the verbosity.
@@ -83,6 +85,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         authorization: authorization(settings)?,
         key_file: settings.get("security.keyFile").map(PathBuf::from),
         log,
+        repair: settings.is_on("repair"),
         fork,
         pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),
         parameters: parameters(settings),

@@ -1,6 +1,7 @@
 //! The program as users run it: exit codes, one process a folder, the end in order, a full disk.
 #![allow(clippy::unwrap_used)] // helpers of tests may
 
+mod damaged;
 mod doctor;
 mod full_disk;
 mod life;

@@ -24,7 +24,7 @@ use nagi_kv::{Error, Result, Space};
 use parking_lot::Mutex;
 
 use super::setup::{Setup, System, names, pointers};
-use crate::options::Options;
+use crate::{damage, options::Options};
 
 /// Calls `run` with a place for an error string.
 pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
@@ -45,11 +45,17 @@ pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
 fn translate(text: String) -> Error {
     if text.starts_with("IO error: No space left") || text.contains("Space limit reached") {
         Error::Full
-    } else if text.starts_with("Corruption") {
+    } else if text.starts_with("Corruption") || is_missing_table(&text) {
+        damage::note(&text);
         Error::Corrupt(text)
     } else {
         Error::other(text)
     }
+}
+
+/// A table file that is gone is lost data, not trouble with the disk.
+fn is_missing_table(text: &str) -> bool {
+    text.starts_with("IO error: No such file") && (text.contains(".sst") || text.contains(".blob"))
 }
 
 pub(super) fn bytes(data: &[u8]) -> *const c_char {
@@ -387,6 +393,56 @@ impl Db {
         })
     }
 
+    /// Writes all memtables to table files and waits for it.
+    pub(crate) fn flush_memtables(&self) -> Result<()> {
+        let mut families: Vec<_> = self.spaces().map(|space| self.family(space)).collect();
+        // SAFETY: the database is open; the handles are only read.
+        unsafe {
+            let options = ffi::rocksdb_flushoptions_create();
+            ffi::rocksdb_flushoptions_set_wait(options, 1);
+            let result = checked(|error| {
+                ffi::rocksdb_flush_cfs(
+                    self.raw,
+                    options,
+                    families.as_mut_ptr(),
+                    families.len() as i32,
+                    error,
+                );
+            });
+            ffi::rocksdb_flushoptions_destroy(options);
+            result
+        }
+    }
+
+    /// Ends flushes and compactions, for good: only reads go on.
+    pub(crate) fn stop_background(&self) {
+        // SAFETY: the database is open.
+        unsafe { ffi::rocksdb_cancel_all_background_work(self.raw, 1) }
+    }
+
+    /// Names and sizes of the table files, and of those with large values.
+    pub(crate) fn table_files(&self) -> Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        // SAFETY: the list is freed after its last use; its names are zero-terminated.
+        unsafe {
+            let options = ffi::rocksdb_livefiles_storage_info_options_create();
+            ffi::rocksdb_livefiles_storage_info_options_set_wal_size_for_flush(options, u64::MAX);
+            let list =
+                checked(|error| ffi::rocksdb_get_livefiles_storage_info(self.raw, options, error));
+            ffi::rocksdb_livefiles_storage_info_options_destroy(options);
+            let list = list?;
+            for index in 0..ffi::rocksdb_livefiles_storage_info_count(list) {
+                let name = ffi::rocksdb_livefiles_storage_info_relative_filename(list, index);
+                let name = CStr::from_ptr(name).to_string_lossy().into_owned();
+                if name.ends_with(".sst") || name.ends_with(".blob") {
+                    files.push((name, ffi::rocksdb_livefiles_storage_info_size(list, index)));
+                }
+            }
+            ffi::rocksdb_livefiles_storage_info_destroy(list);
+        }
+        Ok(files)
+    }
+
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let name = c_path(dir)?;
         // SAFETY: the checkpoint object is freed after its one use.
@@ -677,4 +733,15 @@ impl Drop for Batch {
         // SAFETY: created in `new`.
         unsafe { ffi::rocksdb_writebatch_destroy(self.raw) }
     }
+}
+
+/// Makes a new list of files (MANIFEST) from the tables and logs of a folder; RocksDB moves what it
+/// cannot use to `lost`.
+pub(crate) fn repair_file_list(path: &Path, options: &Options, system: &System) -> Result<()> {
+    let setup = Setup::new(path, options, system);
+    let name = c_path(path)?;
+    // The tables name their family; all get these options, of which only how to read matters here.
+    let families = setup.spaces[Space::Records as usize];
+    // SAFETY: the options live through the call.
+    checked(|error| unsafe { ffi::rocksdb_repair_db(families, name.as_ptr(), error) })
 }

@@ -14,7 +14,7 @@ mod setup;
 mod table;
 
 pub(crate) use cursor::RocksCursor;
-pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker, Warm};
+pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker, Warm, repair_file_list};
 pub(crate) use files::LiveFile;
 pub(crate) use setup::System;
 pub(crate) use table::TableFile;

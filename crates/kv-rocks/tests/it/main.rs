@@ -3,6 +3,7 @@
 mod allocations;
 mod cache;
 mod crash;
+mod damage;
 mod folder;
 mod full;
 mod governor;

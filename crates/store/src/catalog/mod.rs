@@ -26,7 +26,7 @@ pub(crate) use ddl::{
 };
 pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
-pub(crate) use persist::load;
+pub(crate) use persist::{is_readable, load};
 
 use crate::{Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident};
 

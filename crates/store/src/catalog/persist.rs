@@ -100,6 +100,18 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     Ok(())
 }
 
+/// Whether a collection's entry can be loaded: for a repair.
+pub(crate) fn is_readable(doc: Doc<'_>) -> bool {
+    let nothing = nagi_kv::Memory::new();
+    let mut into = Loaded {
+        catalog: Catalog::default(),
+        next_ident: 0,
+        dropped: Vec::new(),
+        unfinished: Vec::new(),
+    };
+    load_collection(nothing.latest(), Ident(0), doc, &mut into).is_ok()
+}
+
 fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loaded) -> Result<()> {
     let namespace = Namespace::parse(doc.get("ns").as_str().ok_or_else(corrupt)?)?;
     let Value::Binary(uuid) = doc.get("uuid") else { return Err(corrupt()) };

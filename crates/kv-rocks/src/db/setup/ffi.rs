@@ -45,6 +45,8 @@ pub(crate) struct System {
     pub(crate) files_max: u64,
     /// Takes the log; none where there is no memory file system.
     pub(crate) spool: Option<Arc<Spool>>,
+    /// Opens what can be opened and changes as little as it can: for reading past damage.
+    pub(crate) salvage: bool,
 }
 
 /// All option objects; freed when dropped. RocksDB copies what it needs at open.
@@ -89,7 +91,12 @@ impl Setup {
             let limiter = ffi::rocksdb_ratelimiter_create(RATE_AT_START, REFILL_US, FAIRNESS);
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
             lower_priority_of_compaction();
-            let spaces = spaces.collect();
+            let spaces: Vec<_> = spaces.collect();
+            if system.salvage {
+                for space in &spaces {
+                    ffi::rocksdb_options_set_disable_auto_compactions(*space, 1);
+                }
+            }
             Setup { database, spaces, cache, limiter, _environment: environment }
         }
     }
@@ -203,7 +210,29 @@ unsafe fn database_options(
         ffi::rocksdb_options_set_max_log_file_size(db, 8 << 20);
         ffi::rocksdb_options_set_max_manifest_file_size(db, 16 << 20);
         ffi::rocksdb_options_set_skip_stats_update_on_db_open(db, 1);
+        if system.salvage {
+            tolerate(db);
+        }
         db
+    }
+}
+
+/// Opens past tables that cannot be opened, and reads past gaps in the log.
+///
+/// SAFETY: `db` is a live options object.
+unsafe fn tolerate(db: *mut ffi::rocksdb_options_t) {
+    const FILES_OPEN: c_int = 256;
+    // SAFETY: promised by the caller.
+    unsafe {
+        ffi::rocksdb_options_set_create_if_missing(db, 0);
+        ffi::rocksdb_options_set_paranoid_checks(db, 0);
+        // All tables are opened at the start only if all may be open.
+        ffi::rocksdb_options_set_max_open_files(db, FILES_OPEN);
+        ffi::rocksdb_options_set_recycle_log_file_num(db, 0);
+        ffi::rocksdb_options_set_wal_recovery_mode(
+            db,
+            ffi::rocksdb_skip_any_corrupted_records_recovery as c_int,
+        );
     }
 }
 

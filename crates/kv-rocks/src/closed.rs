@@ -1,0 +1,145 @@
+//! `nagi.closed`: what the data folder held when it was closed in order.
+//!
+//!   sequence 4711
+//!   crc CURRENT 2a0c11f3
+//!   crc MANIFEST-000005 99ab01c4
+//!   size 000012.sst 67108864
+//!   end 0bd3a9e1                        CRC-32C of all lines before
+//!
+//! RocksDB's checksums find a flipped bit in a block when the block is read. They do not find what
+//! is missing at the end of a file list: a MANIFEST that lost its last record is a shorter, valid
+//! MANIFEST, and a log that lost its tail is what every crash leaves. After an end in order there
+//! is no such excuse: everything is in table files, and those are listed here. The file is checked
+//! and removed by the next start, so after a crash there is none, and a torn tail of the log is
+//! what it always was: writes nobody was promised.
+
+use std::{fs, io, path::Path};
+
+use nagi_kv::{Error, Result};
+
+use crate::{crc::crc32c, db::Db};
+
+const FILE: &str = "nagi.closed";
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What a folder said about itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// It was not closed in order, or not by a version that says so.
+    Unknown,
+    /// Everything is as it was; the newest sequence number then.
+    Whole(u64),
+    /// Something is not. Each names a file.
+    Damaged(Vec<String>),
+}
+
+/// Notes the state of a database that will not change any more. Durable on return.
+pub(crate) fn write(dir: &Path, files: &Path, db: &Db) -> Result<()> {
+    let mut text = format!("sequence {}\n", db.sequence());
+    for name in ["CURRENT".to_owned(), current(files)?] {
+        let crc = crc32c(&fs::read(files.join(&name))?);
+        text.push_str(&format!("crc {name} {crc:08x}\n"));
+    }
+    let mut tables = db.table_files()?;
+    tables.sort_unstable();
+    for (name, size) in tables {
+        text.push_str(&format!("size {name} {size}\n"));
+    }
+    text.push_str(&format!("end {:08x}\n", crc32c(text.as_bytes())));
+    let temporary = dir.join("nagi.closed.tmp");
+    fs::write(&temporary, text)?;
+    fs::File::open(&temporary)?.sync_all()?;
+    fs::rename(&temporary, dir.join(FILE))?;
+    fs::File::open(dir)?.sync_all()?;
+    Ok(())
+}
+
+/// The name of the MANIFEST in use.
+fn current(files: &Path) -> Result<String> {
+    let text = fs::read_to_string(files.join("CURRENT"))?;
+    let name = text.trim_end();
+    match name.starts_with("MANIFEST-") && !name.contains('/') {
+        true => Ok(name.to_owned()),
+        false => {
+            Err(Error::Corrupt(format!("{} names no MANIFEST", files.join("CURRENT").display())))
+        }
+    }
+}
+
+/// Compares the folder with what it said when it was closed.
+pub(crate) fn check(dir: &Path, files: &Path) -> Result<Closed> {
+    let path = dir.join(FILE);
+    let size = match fs::metadata(&path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Closed::Unknown),
+        Err(error) => return Err(error.into()),
+    };
+    let bytes = if size <= FILE_BYTES_MAX { fs::read(&path)? } else { Vec::new() };
+    let Some(lines) = std::str::from_utf8(&bytes).ok().and_then(intact) else {
+        log::warn!(target: "STORAGE", id = 7_702_033, file = path.display().to_string();
+            "The record of the last end in order is damaged; the data is taken as after a crash");
+        return Ok(Closed::Unknown);
+    };
+    let (mut damaged, mut sequence) = (Vec::new(), 0);
+    for line in lines.lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        match *fields {
+            ["sequence", number] => sequence = number.parse().unwrap_or(0),
+            ["crc", name, crc] => check_crc(&files.join(name), crc, &mut damaged)?,
+            ["size", name, size] => check_size(&files.join(name), size, &mut damaged)?,
+            _ => {}
+        }
+    }
+    Ok(if damaged.is_empty() { Closed::Whole(sequence) } else { Closed::Damaged(damaged) })
+}
+
+/// The lines under the checksum, if that is right.
+fn intact(text: &str) -> Option<&str> {
+    let at = text.rfind("end ")?;
+    let crc = u32::from_str_radix(text[at + 4..].strip_suffix('\n')?, 16).ok()?;
+    (crc32c(&text.as_bytes()[..at]) == crc).then_some(&text[..at])
+}
+
+fn check_crc(path: &Path, crc: &str, damaged: &mut Vec<String>) -> Result<()> {
+    match fs::read(path) {
+        Ok(bytes) if format!("{:08x}", crc32c(&bytes)) == *crc => {}
+        Ok(bytes) => damaged.push(format!(
+            "{} ({} bytes) is not what it was when it was closed: its checksum is {:08x}, was {crc}",
+            path.display(),
+            bytes.len(),
+            crc32c(&bytes)
+        )),
+        Err(error) => missing(path, error, damaged)?,
+    }
+    Ok(())
+}
+
+fn check_size(path: &Path, size: &str, damaged: &mut Vec<String>) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.len().to_string() == *size => {}
+        Ok(metadata) => damaged.push(format!(
+            "{} has {} bytes, had {size} when it was closed",
+            path.display(),
+            metadata.len()
+        )),
+        Err(error) => missing(path, error, damaged)?,
+    }
+    Ok(())
+}
+
+fn missing(path: &Path, error: io::Error, damaged: &mut Vec<String>) -> Result<()> {
+    if error.kind() != io::ErrorKind::NotFound {
+        return Err(error.into());
+    }
+    damaged.push(format!("{} is missing", path.display()));
+    Ok(())
+}
+
+/// From now on the folder is in use. Durable on return.
+pub(crate) fn forget(dir: &Path) -> Result<()> {
+    match fs::remove_file(dir.join(FILE)) {
+        Ok(()) => Ok(fs::File::open(dir)?.sync_all()?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Damage that RocksDB has found: where it is, told once.
+//!
+//! RocksDB's checksums find it; its error texts name the file and the offset of the block. Every
+//! read of a damaged block fails the same way, so the log has one line a place, not one a read.
+
+use std::{collections::HashSet, sync::OnceLock};
+
+use parking_lot::Mutex;
+
+/// Places remembered, so that a disk that rots away cannot fill the memory.
+const PLACES_MAX: usize = 10_000;
+
+/// Where damage is, as far as an error text says so.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
+    pub(crate) file: String,
+    pub(crate) offset: Option<u64>,
+}
+
+/// Reads file and offset from a text such as
+/// `Corruption: block checksum mismatch: stored = 1, computed = 2 in /d/000012.sst offset 40 size 9`.
+pub(crate) fn place(text: &str) -> Option<Place> {
+    let path = &text[text.find('/')?..];
+    let table = path.find(".sst").or_else(|| path.find(".blob").map(|at| at + 1));
+    let end = match table {
+        Some(at) => at + ".sst".len(),
+        None => path.find([' ', ':', ',']).unwrap_or(path.len()),
+    };
+    let (file, rest) = path.split_at(end);
+    let number = |rest: &str| {
+        let digits = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next();
+        digits.and_then(|digits| digits.parse().ok())
+    };
+    let offset = rest.find("offset").and_then(|at| number(&rest[at + "offset".len()..]));
+    Some(Place { file: file.to_owned(), offset })
+}
+
+/// Logs damage, the first time it is met at this place.
+#[cold]
+pub(crate) fn note(text: &str) {
+    static SEEN: OnceLock<Mutex<HashSet<Place>>> = OnceLock::new();
+    let found = place(text).unwrap_or(Place { file: String::new(), offset: None });
+    let mut seen = SEEN.get_or_init(Mutex::default).lock();
+    if seen.len() >= PLACES_MAX || !seen.insert(found.clone()) {
+        return;
+    }
+    drop(seen);
+    let offset = found.offset.map_or(-1, |offset| i64::try_from(offset).unwrap_or(i64::MAX));
+    log::error!(target: "STORAGE", id = 7_702_032, file = found.file.as_str(), offset, error = text;
+        "Data corruption detected: this part of the data cannot be read; start once with --repair");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_in_the_texts() {
+        for (text, file, offset) in [
+            (
+                "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in \
+                 /d/a b/000012.sst offset 4096 size 120",
+                "/d/a b/000012.sst",
+                Some(4096),
+            ),
+            (
+                "Corruption: Bad table magic number: expected 1, found 2 in /d/000009.sst",
+                "/d/000009.sst",
+                None,
+            ),
+            (
+                "IO error: No such file or directory: While open a file: /d/7.sst: No",
+                "/d/7.sst",
+                None,
+            ),
+            (
+                "Corruption: file is too short (3 bytes) to be an sstable: /d/MANIFEST-000004",
+                "/d/MANIFEST-000004",
+                None,
+            ),
+        ] {
+            let expected = Place { file: file.to_owned(), offset };
+            assert_eq!(place(text), Some(expected), "{text}");
+        }
+        assert_eq!(place("Corruption: no path"), None);
+    }
+}

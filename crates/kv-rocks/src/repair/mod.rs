@@ -1,0 +1,235 @@
+//! `--repair`: what can be read of a damaged data folder, as a new one.
+//!
+//!   rocksdb --twin--> damaged-TIME/rocksdb          kept aside as it was found
+//!                          | twin
+//!                     repair.work  --space by space, past damage-->  repair.new
+//!                     (opened with RocksDB's tolerant options;       renamed to rocksdb
+//!                      if it cannot be opened, RocksDB's repair
+//!                      makes a new file list from the tables)
+//!
+//! A folder without damage is only read. Everything is made beside and renamed at the end, so a
+//! repair that is interrupted changes nothing; `put_back` settles a crash between two renames.
+//!
+//! Does not know about: documents. The store mends catalog, indexes and counters afterwards.
+
+mod copy;
+mod files;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nagi_kv::{Error, Result, Space, marker};
+
+use crate::{
+    Options,
+    closed::{self, Closed},
+    db::{Db, System, repair_file_list},
+    engine::{self, ENGINE},
+    room, spool,
+};
+use copy::Salvage;
+
+pub(crate) use files::dropped_from_journal;
+
+const WORK: &str = "repair.work";
+const NEW: &str = "repair.new";
+const OLD: &str = "repair.old";
+
+/// A range of keys that could not be read.
+#[derive(Clone, Debug)]
+pub struct Lost {
+    pub space: Space,
+    pub from: Vec<u8>,
+    /// Where it can be read again; none: nowhere.
+    pub to: Option<Vec<u8>>,
+    pub error: String,
+}
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Default)]
+pub struct Repair {
+    /// What was wrong, in words that name files; empty: nothing.
+    pub findings: Vec<String>,
+    /// The files as they were found; none if nothing was wrong.
+    pub kept: Option<PathBuf>,
+    pub lost: Vec<Lost>,
+    /// Entries that are in the new folder.
+    pub entries: u64,
+}
+
+/// Repairs the data folder `dir`, which nobody may have open. Takes about as much room again as the
+/// data does.
+///
+/// # Errors
+/// `Io` if the folder is missing, in use or of another engine; `Full` without room for the copy.
+pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
+    let found = marker::claim(dir, ENGINE)?;
+    let files = dir.join(ENGINE);
+    put_back(dir)?;
+    if found.fresh || !files.is_dir() {
+        return Err(Error::other(format!("{} holds no data to repair", dir.display())));
+    }
+    engine::remove_pieces(&files)?;
+    // What a killed server left in memory belongs to the journal's files.
+    drop(spool::open(&files, options.spool_bytes())?);
+    files::remove(&dir.join(WORK))?;
+    files::remove(&dir.join(NEW))?;
+    let kept = dir.join(format!("damaged-{}", seconds()));
+    files::twin(&files, &kept.join(ENGINE))?;
+    let mut repair = Repair { findings: findings(dir, &files)?, ..Repair::default() };
+    if repair.findings.is_empty() {
+        closed::forget(dir)?;
+        match read_all(&files, options) {
+            Ok(()) => repair.findings = dropped_from_journal(&files),
+            Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
+                repair.findings.push(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if repair.findings.is_empty() {
+        files::remove(&kept)?;
+        return Ok(repair);
+    }
+    let originals = kept.join(ENGINE);
+    let sequence = salvage(dir, &originals, options, &mut repair)?;
+    swap(dir, &files)?;
+    let stamps_from = found.stamps_from + sequence;
+    marker::update(dir, ENGINE, marker::Marker { fresh: false, stamps_from })?;
+    closed::forget(dir)?;
+    repair.kept = Some(kept);
+    Ok(repair)
+}
+
+fn seconds() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
+}
+
+/// What can be said without opening anything.
+fn findings(dir: &Path, files: &Path) -> Result<Vec<String>> {
+    if !files.join("CURRENT").exists() {
+        return Ok(vec![format!("{} is missing", files.join("CURRENT").display())]);
+    }
+    Ok(match closed::check(dir, files)? {
+        Closed::Damaged(damaged) => damaged,
+        Closed::Unknown | Closed::Whole(_) => Vec::new(),
+    })
+}
+
+fn system(files: &Path, salvage: bool) -> System {
+    let direct_io = room::takes_direct_io(files);
+    let files_max = room::raise_file_limit();
+    System { direct_io, direct_reads: false, files_max, spool: None, salvage }
+}
+
+/// Reads every key and value.
+fn read_all(files: &Path, options: &Options) -> Result<()> {
+    let db = Arc::new(Db::open(files, options, &system(files, false))?);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    for space in stored() {
+        let mut reader = Salvage::new(&db, space);
+        while reader.next(&mut key, &mut value)? {
+            if let Some(lost) = reader.lost.pop() {
+                return Err(Error::Corrupt(lost.error));
+            }
+        }
+        if let Some(lost) = reader.lost.pop() {
+            return Err(Error::Corrupt(lost.error));
+        }
+    }
+    Ok(())
+}
+
+fn stored() -> impl Iterator<Item = Space> {
+    Space::ALL.into_iter().filter(|space| *space != Space::Spill)
+}
+
+/// Fills `repair.new` from the originals; the greatest sequence number they had.
+fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair) -> Result<u64> {
+    let (work, new) = (dir.join(WORK), dir.join(NEW));
+    files::twin(originals, &work)?;
+    let db = match open_tolerant(&work, options) {
+        Ok(db) => db,
+        Err(why) => {
+            repair.findings.push(format!(
+                "the list of files is made anew from the tables; what was last changed in one that \
+                 is missing or cannot be used is lost or older: {why}"
+            ));
+            files::remove(&work)?;
+            files::twin(originals, &work)?;
+            repair_file_list(&work, options, &system(&work, true))?;
+            repair.findings.extend(set_aside(&work));
+            Arc::new(Db::open(&work, options, &system(&work, true))?)
+        }
+    };
+    repair.findings.extend(dropped_from_journal(&work));
+    let sequence = db.sequence();
+    copy_all(&db, &new, options, repair)?;
+    drop(db);
+    files::remove(&work)?;
+    Ok(sequence)
+}
+
+/// Opens the files if they can be read at all: a file of level 0 that cannot be opened makes every
+/// read of its space fail.
+fn open_tolerant(work: &Path, options: &Options) -> Result<Arc<Db>> {
+    if !work.join("CURRENT").exists() {
+        return Err(Error::Corrupt("CURRENT is missing".to_owned()));
+    }
+    let db = Arc::new(Db::open(work, options, &system(work, true))?);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    for space in stored() {
+        let mut reader = Salvage::new(&db, space);
+        if !reader.next(&mut key, &mut value)?
+            && let Some(lost) = reader.lost.pop()
+        {
+            return Err(Error::Corrupt(lost.error));
+        }
+    }
+    Ok(db)
+}
+
+/// Files that RocksDB's repair could not use at all.
+fn set_aside(work: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(work.join("lost")) else { return Vec::new() };
+    let names =
+        entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+    let tables = names.filter(|name| name.ends_with(".sst") || name.ends_with(".blob"));
+    tables.map(|name| format!("{name} could not be used")).collect()
+}
+
+fn copy_all(db: &Arc<Db>, new: &Path, options: &Options, repair: &mut Repair) -> Result<()> {
+    let target = engine::open(new, options)?;
+    for space in stored() {
+        let mut reader = Salvage::new(db, space);
+        target.load(space, &mut |key, value| reader.next(key, value))?;
+        repair.entries += reader.entries;
+        repair.lost.append(&mut reader.lost);
+    }
+    target.close()
+}
+
+/// Puts the new files in the place of the damaged ones.
+fn swap(dir: &Path, files: &Path) -> Result<()> {
+    let old = dir.join(OLD);
+    files::remove(&old)?;
+    fs::rename(files, &old)?;
+    fs::rename(dir.join(NEW).join(ENGINE), files)?;
+    files::sync(dir)?;
+    files::remove(&old)?;
+    files::remove(&dir.join(NEW))
+}
+
+/// After a crash between the two renames: takes the old files back.
+pub(crate) fn put_back(dir: &Path) -> Result<()> {
+    let (files, old) = (dir.join(ENGINE), dir.join(OLD));
+    if !files.exists() && old.exists() {
+        fs::rename(&old, &files)?;
+        files::sync(dir)?;
+    }
+    Ok(())
+}

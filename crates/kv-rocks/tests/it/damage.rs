@@ -1,0 +1,234 @@
+//! Flipped and cut bytes in every kind of file of a closed folder: what comes out is right, or an
+//! error; and what a repair leaves can be read from one end to the other.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nagi_kv::{Durability, Engine, Error, Result, Space, TxnOptions};
+use nagi_kv_rocks::{open, repair};
+
+use crate::{Scratch, open_at, small};
+
+type Content = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
+
+const SPACES: [Space; 4] = [Space::Catalog, Space::Records, Space::Index, Space::Counters];
+
+/// A generator that gives the same numbers each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// Fills a folder: some of it in table files of several levels, the rest in the journal until the end.
+fn fill(dir: &Path) {
+    let engine = open_at(dir);
+    for round in 0..3u32 {
+        for part in 0..10u32 {
+            let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+            for n in 0..50u32 {
+                let id = u64::from(part * 50 + n) + u64::from(round) * 200;
+                let key = [&(7 + part % 3).to_be_bytes()[..], &id.to_be_bytes()].concat();
+                let value = format!("{round} {id} {}", "v".repeat((id % 300) as usize));
+                txn.put(Space::Records, &key, value.as_bytes()).expect("free");
+                txn.put(Space::Index, &[&key[..], b"i"].concat(), &[round as u8]).expect("free");
+            }
+            txn.put(Space::Catalog, &[2, 0, 0, 0, part as u8], &[round as u8; 40]).expect("free");
+            txn.add(Space::Counters, &[part as u8], &[50]).expect("adds");
+            txn.commit(Durability::Buffered).expect("commits");
+        }
+        if round < 2 {
+            engine.compact(Space::Records, &[], &[]).expect("compacts");
+        }
+    }
+    engine.close().expect("closes");
+}
+
+fn content(engine: &Arc<dyn Engine>) -> Result<Content> {
+    let mut all = Content::new();
+    for space in SPACES {
+        let mut cursor = engine.latest().cursor(space, &[], &[])?;
+        let mut found = cursor.seek(&[])?;
+        while found {
+            all.insert((space as u8, cursor.key().to_vec()), cursor.value().to_vec());
+            found = cursor.next()?;
+        }
+    }
+    Ok(all)
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for dir in [dir.to_owned(), dir.join("rocksdb")] {
+        for entry in fs::read_dir(dir).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            if path.is_file() && !name.starts_with("LOG") && name != "LOCK" {
+                all.push(path);
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+fn copy(from: &Path) -> Scratch {
+    let scratch = Scratch::new();
+    for path in files(from) {
+        let target = scratch.path().join(path.strip_prefix(from).expect("below"));
+        fs::create_dir_all(target.parent().expect("a folder")).expect("creates");
+        fs::copy(&path, &target).expect("copies");
+    }
+    scratch
+}
+
+/// What came of a damaged folder.
+#[derive(Default, Debug)]
+struct Tally {
+    unharmed: u32,
+    refused_at_start: u32,
+    refused_at_read: u32,
+}
+
+/// Reads a damaged folder: right, or an error that names a file. Then repairs it.
+fn look(scratch: &Scratch, truth: &Content, what: &str, tally: &mut Tally) {
+    let read = open(scratch.path(), &small()).map(|engine| content(&engine));
+    let error = match read {
+        Ok(Ok(found)) => {
+            assert_eq!(&found, truth, "{what}: wrong data");
+            tally.unharmed += 1;
+            return;
+        }
+        Ok(Err(error)) => {
+            tally.refused_at_read += 1;
+            error
+        }
+        Err(error) => {
+            tally.refused_at_start += 1;
+            error
+        }
+    };
+    let text = error.to_string();
+    let named = [".sst", "MANIFEST", "CURRENT", "rocksdb", "storage", ".log"];
+    assert!(named.iter().any(|name| text.contains(name)), "{what}: {text}");
+    if what.contains("nagi.storage") {
+        return; // whose folder it is, a person has to say
+    }
+    let report = repair(scratch.path(), &small()).unwrap_or_else(|e| panic!("{what}: repair: {e}"));
+    assert!(!report.findings.is_empty(), "{what}: {text}: the repair found nothing");
+    assert!(report.kept.as_ref().is_some_and(|kept| kept.is_dir()), "{what}");
+    let engine = open(scratch.path(), &small()).unwrap_or_else(|e| panic!("{what}: reopen: {e}"));
+    let left = content(&engine).unwrap_or_else(|e| panic!("{what}: after repair: {e}"));
+    for (key, value) in &left {
+        if truth.get(key) != Some(value) {
+            // A whole table that is gone may uncover what it had replaced, but nothing is invented.
+            assert!(report.findings.iter().any(|f| f.contains("older")), "{what}: {report:?}");
+        }
+    }
+    if report.lost.is_empty() && !report.findings.iter().any(|f| f.contains("older")) {
+        assert_eq!(&left, truth, "{what}: lost without a word: {report:?}");
+    }
+}
+
+fn damage(path: &Path, numbers: &mut Numbers) -> Option<String> {
+    let mut bytes = fs::read(path).expect("reads");
+    if bytes.is_empty() {
+        return None;
+    }
+    let at = numbers.below(bytes.len() as u64) as usize;
+    let how = if numbers.below(4) == 0 {
+        bytes.truncate(at);
+        "cut"
+    } else {
+        bytes[at] ^= 1 << numbers.below(8);
+        "flipped"
+    };
+    // A link would damage the original, too.
+    fs::remove_file(path).expect("removes");
+    fs::write(path, bytes).expect("writes");
+    Some(format!("{} {how} at {at}", path.file_name().expect("a name").to_string_lossy()))
+}
+
+#[test]
+fn damage_is_found_and_the_rest_is_saved() {
+    let original = Scratch::new();
+    fill(original.path());
+    let truth = content(&open_at(original.path())).expect("reads");
+    // Opening made it anew; the note of its end must be there.
+    assert!(original.path().join("nagi.closed").exists());
+    let mut numbers = Numbers(0x1234_5678_9ABC_DEF1);
+    let mut tally = Tally::default();
+    let count = files(original.path()).len();
+    for round in 0..3 {
+        for index in 0..count {
+            let scratch = copy(original.path());
+            let Some(what) = damage(&files(scratch.path())[index], &mut numbers) else { continue };
+            look(&scratch, &truth, &format!("round {round}: {what}"), &mut tally);
+        }
+    }
+    assert!(tally.refused_at_read > 0 && tally.refused_at_start > 0, "{tally:?}");
+}
+
+#[test]
+fn a_missing_file_is_not_a_new_folder() {
+    let original = Scratch::new();
+    fill(original.path());
+    let truth = content(&open_at(original.path())).expect("reads");
+    let mut tally = Tally::default();
+    let count = files(original.path()).len();
+    for index in 0..count {
+        let scratch = copy(original.path());
+        let path = files(scratch.path())[index].clone();
+        fs::remove_file(&path).expect("removes");
+        let what = format!("without {}", path.file_name().expect("a name").to_string_lossy());
+        look(&scratch, &truth, &what, &mut tally);
+    }
+    assert!(tally.refused_at_start >= 3, "{tally:?}");
+}
+
+#[test]
+fn a_whole_folder_is_left_alone() {
+    let scratch = Scratch::new();
+    fill(scratch.path());
+    let truth = content(&open_at(scratch.path())).expect("reads");
+    let report = repair(scratch.path(), &small()).expect("repairs");
+    assert!(report.findings.is_empty() && report.kept.is_none(), "{report:?}");
+    assert_eq!(content(&open_at(scratch.path())).expect("reads"), truth);
+}
+
+#[test]
+fn only_the_damaged_range_is_lost() {
+    let scratch = Scratch::new();
+    fill(scratch.path());
+    let truth = content(&open_at(scratch.path())).expect("reads");
+    // The first block of the largest table.
+    let tables =
+        files(scratch.path()).into_iter().filter(|p| p.extension().is_some_and(|e| e == "sst"));
+    let largest = tables.max_by_key(|p| fs::metadata(p).expect("there").len()).expect("a table");
+    let mut bytes = fs::read(&largest).expect("reads");
+    bytes[100] ^= 0x10;
+    fs::write(&largest, bytes).expect("writes");
+    let engine = open_at(scratch.path());
+    let error = content(&engine).expect_err("damaged");
+    let name = largest.file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(
+        matches!(&error, Error::Corrupt(text) if text.contains(&name) && text.contains("offset 0")),
+        "{error}"
+    );
+    drop(engine);
+    let report = repair(scratch.path(), &small()).expect("repairs");
+    assert_eq!(report.lost.len(), 1, "{report:?}");
+    let left = content(&open_at(scratch.path())).expect("reads");
+    let missing = truth.len() - left.len();
+    assert!(missing > 0 && missing < truth.len() / 8, "{missing} of {}", truth.len());
+    assert!(left.iter().all(|(key, value)| truth.get(key) == Some(value)));
+}

@@ -1,0 +1,31 @@
+//! The end of the process when the journal can no longer be trusted.
+//!
+//! After a failed write or sync the system may have dropped the pages and call the next sync a
+//! success: nothing that is acknowledged later could be believed. So there is no later. The next
+//! start recovers from what is on the disk. A full disk is not such a case: nothing was written.
+
+mod ffi;
+
+use crate::Error;
+
+/// mongod's exit code for an error it cannot go on after.
+const EXIT_CODE: i32 = 14;
+
+/// Whether the journal's state is unknown after this error.
+pub fn is_fatal(error: &Error) -> bool {
+    let text = match error {
+        Error::Io(error) => error.to_string(),
+        _ => return false,
+    };
+    !text.starts_with("Shutdown in progress")
+}
+
+/// Logs the error and ends the process at once, without another write.
+#[cold]
+pub fn end(doing: &'static str, error: &Error) -> ! {
+    log::error!(target: "STORAGE", id = 7_702_034, doing, error:% = error;
+        "Fatal error: the journal could not be written; no write may be acknowledged after this");
+    log::error!(target: "CONTROL", id = 23_138, exitCode = EXIT_CODE; "Shutting down");
+    log::logger().flush();
+    ffi::exit(EXIT_CODE)
+}

@@ -1,0 +1,298 @@
+//! `--repair`: a catalog, indexes and counters that fit the records that are there.
+//!
+//!   catalog   entries that cannot be read go; records nobody owns become `local.orphan.<ident>`;
+//!             index keys nobody owns are dropped; the next ident is beyond all that are used
+//!   then      the store opens, and every collection is validated; what does not fit is built again
+//!
+//! Works on an engine that can be read from one end to the other: the engine's own repair is first.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use nagi_bson::{Binary, Doc, DocBuf, Value, number};
+use nagi_error::{Code, Result};
+use nagi_kv::{Durability, Engine, Space, TxnOptions};
+
+use crate::{
+    BuildOptions, Collection, IndexSelector, IndexSpec, Namespace, Store, StoreOptions, Uuid,
+    catalog,
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+};
+
+const ORPHANS_DATABASE: &str = "local";
+
+/// What was mended.
+#[derive(Clone, Debug, Default)]
+pub struct Salvaged {
+    /// Namespaces given to records whose collection is not in the catalog.
+    pub orphans: Vec<String>,
+    /// Catalog entries that could not be read.
+    pub catalog_entries_lost: u64,
+    /// Collections that were mended, and what was wrong with them.
+    pub mended: Vec<(String, Vec<String>)>,
+    /// Documents by which the counters were too high.
+    pub documents_lost: i64,
+    /// Indexes that could not be built again and were dropped, with the reason.
+    pub indexes_dropped: Vec<String>,
+}
+
+impl Store {
+    /// Opens a store whose engine has lost part of its keys, and makes it whole again. Reads
+    /// everything. `catalog_lost`: keys of the catalog were lost, so every index is built again.
+    pub fn salvage(
+        from: Arc<dyn Engine>,
+        options: StoreOptions,
+        catalog_lost: bool,
+    ) -> Result<(Arc<Store>, Salvaged)> {
+        let mut salvaged = Salvaged::default();
+        mend_catalog(&*from, &mut salvaged)?;
+        let store = Store::open(from, options)?;
+        let catalog = store.catalog();
+        for collection in catalog.iter().filter(|collection| !collection.is_view()) {
+            store.mend(collection, catalog_lost, &mut salvaged)?;
+        }
+        store.flush()?;
+        Ok((store, salvaged))
+    }
+
+    fn mend(&self, collection: &Collection, rebuild: bool, into: &mut Salvaged) -> Result<()> {
+        let report = self.validate(collection)?;
+        let name = collection.namespace.as_str();
+        if report.errors.is_empty() && !rebuild {
+            return Ok(());
+        }
+        if !report.errors.is_empty() {
+            into.documents_lost += report.count_off.max(0);
+            into.mended.push((name.to_owned(), report.errors.clone()));
+            log::warn!(target: "STORAGE", id = 9_000_031, namespace = name,
+                errors = report.errors.len() as i64, first = report.errors[0].as_str(),
+                documentsLost = report.count_off.max(0); "Repair: mending a collection");
+        }
+        let build = BuildOptions::default();
+        loop {
+            let result = match report.errors.is_empty() {
+                true => self.reindex(&collection.namespace, build).map(drop),
+                false => self.repair(collection, &report, build).map(drop),
+            };
+            // A repair that uncovered older documents may have two of one unique key.
+            match result {
+                Err(error) if error.code() == Code::DUPLICATE_KEY => {
+                    self.drop_unique(&collection.namespace, error.message(), into)?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Drops the first unique index but `_id_`, which cannot be built any more.
+    fn drop_unique(&self, namespace: &Namespace, why: &str, into: &mut Salvaged) -> Result<()> {
+        let collection = self.collection(namespace);
+        let indexes = collection.iter().flat_map(|collection| collection.indexes.iter());
+        let named = |name: &str| why.contains(&format!("index: {name} "));
+        let unique: Vec<_> = indexes.filter(|i| i.spec.unique && !i.spec.is_id()).collect();
+        let doomed = unique.iter().find(|index| named(index.name())).or(unique.first());
+        let Some(index) = doomed else {
+            nagi_error::bail!(Code::DUPLICATE_KEY, "{why}");
+        };
+        log::warn!(target: "STORAGE", id = 9_000_032, namespace = namespace.as_str(),
+            index = index.name(), reason = why; "Repair: dropping an index that cannot be built");
+        into.indexes_dropped.push(format!("{namespace}: {}: {why}", index.name()));
+        self.drop_indexes(namespace, IndexSelector::Name(index.name())).map(drop)
+    }
+}
+
+/// What the catalog says, as far as it can be read.
+#[derive(Default)]
+struct Known {
+    collections: BTreeMap<String, Ident>,
+    records: BTreeSet<u32>,
+    indexes: BTreeSet<u32>,
+    dropped: BTreeSet<u32>,
+    next: u32,
+}
+
+fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
+    let mut txn = on.begin(TxnOptions::default()).map_err(engine)?;
+    let (mut known, bad) = read_catalog(on)?;
+    for key in &bad {
+        log::warn!(target: "STORAGE", id = 9_000_033, key:? = key;
+            "Repair: removing a catalog entry that cannot be read");
+        txn.delete(Space::Catalog, key).map_err(engine)?;
+    }
+    salvaged.catalog_entries_lost = bad.len() as u64;
+    let mut used = known.records.union(&known.indexes).chain(&known.dropped).max().copied();
+    let index_idents = idents(on, Space::Index)?;
+    let mut record_idents = Vec::new();
+    for space in Space::ALL.into_iter().filter(|space| space.is_records()) {
+        record_idents.extend(idents(on, space)?.into_iter().map(|ident| (space, ident)));
+    }
+    let stored = record_idents.iter().map(|(_, ident)| ident).chain(&index_idents);
+    used = used.max(stored.filter(|ident| **ident < Ident::SESSIONS.0).max().copied());
+    let mut next = known.next.max(used.map_or(1, |ident| ident + 1));
+    for ident in index_idents.difference(&known.indexes) {
+        if !known.dropped.contains(ident) {
+            let key = Ident(*ident).catalog_key(CatalogKey::Dropped);
+            txn.put(Space::Catalog, &key, &[Space::Index as u8]).map_err(engine)?;
+        }
+    }
+    for (space, ident) in record_idents {
+        let owned = known.records.contains(&ident) || known.dropped.contains(&ident);
+        if owned || ident >= Ident::SESSIONS.0 {
+            continue;
+        }
+        let name = free_name(&known, ident);
+        let doc = orphan(&name, space, next);
+        let key = Ident(ident).catalog_key(CatalogKey::Collection);
+        txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        next += 1;
+        known.collections.insert(name.clone(), Ident(ident));
+        log::warn!(target: "STORAGE", id = 9_000_034, namespace = name.as_str();
+            "Repair: documents whose collection is not in the catalog have a name again");
+        salvaged.orphans.push(name);
+    }
+    let key = Ident(0).catalog_key(CatalogKey::NextIdent);
+    txn.put(Space::Catalog, &key, &next.to_le_bytes()).map_err(engine)?;
+    txn.commit(Durability::Synced).map(drop).map_err(engine)
+}
+
+/// The catalog, and the keys of entries that are none.
+fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
+    let (mut known, mut bad) = (Known::default(), Vec::new());
+    let mut cursor = on.latest().cursor(Space::Catalog, &[], &[]).map_err(engine)?;
+    let mut found = cursor.seek(&[]).map_err(engine)?;
+    while found {
+        if let [kind, a, b, c, d] = *cursor.key() {
+            let ident = Ident(u32::from_be_bytes([a, b, c, d]));
+            match kind {
+                k if k == CatalogKey::Collection as u8 => {
+                    if !note_collection(&mut known, ident, cursor.value()) {
+                        bad.push(cursor.key().to_vec());
+                    }
+                }
+                k if k == CatalogKey::Dropped as u8 => {
+                    let space = cursor.value().first().and_then(|n| Space::by_number(*n));
+                    match space {
+                        Some(_) => drop(known.dropped.insert(ident.0)),
+                        None => bad.push(cursor.key().to_vec()),
+                    }
+                }
+                k if k == CatalogKey::NextIdent as u8 => {
+                    let next = cursor.value().first_chunk().map(|b| u32::from_le_bytes(*b));
+                    known.next = next.unwrap_or(0);
+                }
+                _ => {}
+            }
+        }
+        found = cursor.next().map_err(engine)?;
+    }
+    Ok((known, bad))
+}
+
+/// Takes over what a collection's entry says; false if it is none, or if a later one has its name.
+fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
+    let Ok(doc) = Doc::parse(value) else { return false };
+    if !catalog::is_readable(doc) {
+        return false;
+    }
+    let Some(name) = doc.get("ns").as_str() else { return false };
+    if known.collections.contains_key(name) {
+        return false;
+    }
+    known.collections.insert(name.to_owned(), ident);
+    known.records.insert(ident.0);
+    let indexes = doc.get("indexes").as_array();
+    for index in indexes.iter().flat_map(|list| list.iter()) {
+        let number = index.as_doc().map(|index| number::truncate_to_i64(index.get("ident")));
+        if let Some(Some(number)) = number
+            && let Ok(ident) = u32::try_from(number)
+        {
+            known.indexes.insert(ident);
+        }
+    }
+    true
+}
+
+/// Every ident that has keys in the space. A seek each.
+fn idents(on: &dyn Engine, space: Space) -> Result<BTreeSet<u32>> {
+    let mut all = BTreeSet::new();
+    let mut cursor = on.latest().cursor(space, &[], &[]).map_err(engine)?;
+    let mut found = cursor.seek(&[]).map_err(engine)?;
+    while found {
+        let Some(bytes) = cursor.key().first_chunk::<4>().copied() else {
+            found = cursor.next().map_err(engine)?;
+            continue;
+        };
+        let ident = u32::from_be_bytes(bytes);
+        all.insert(ident);
+        let Some(next) = ident.checked_add(1) else { break };
+        found = cursor.seek(&next.to_be_bytes()).map_err(engine)?;
+    }
+    Ok(all)
+}
+
+fn free_name(known: &Known, ident: u32) -> String {
+    let plain = format!("{ORPHANS_DATABASE}.orphan.{ident}");
+    let numbered = (1..).map(|n| format!("{plain}-{n}"));
+    let taken = |name: &String| known.collections.contains_key(name);
+    std::iter::once(plain.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(plain)
+}
+
+/// The entry of a collection of which only records are left; its `_id` index is empty.
+fn orphan(name: &str, space: Space, index: u32) -> DocBuf {
+    let uuid = Uuid::random();
+    let spec = IndexSpec::id();
+    DocBuf::build(|w| {
+        w.put("ns", name);
+        w.put("uuid", Value::Binary(Binary { subtype: 4, bytes: &uuid.0 }));
+        w.doc("options", |_| {});
+        if space != Space::Records {
+            w.put("space", space as i32);
+        }
+        w.array("indexes", |w| {
+            w.doc(|w| {
+                w.put("spec", Value::from(&spec.doc));
+                w.put("ident", i64::from(index));
+                w.put("ready", true);
+                w.put("keyedAlone", true);
+            });
+        });
+    })
+}
+
+/// A range of storage keys in words: `records of collection 7 from 120 to 260`.
+pub struct LostRange<'a> {
+    pub space: Space,
+    pub from: &'a [u8],
+    pub to: Option<&'a [u8]>,
+}
+
+impl fmt::Display for LostRange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |f: &mut fmt::Formatter<'_>, key: &[u8]| match (key.len(), key.first_chunk()) {
+            (0, _) => f.write_str("the beginning"),
+            (_, Some(ident)) => {
+                write!(f, "{}", u32::from_be_bytes(*ident))?;
+                let id = key[4..].first_chunk().filter(|_| self.space.is_records());
+                match id {
+                    Some(id) => write!(f, " record {}", crate::RecordId::from_bytes(*id).0),
+                    None => Ok(()),
+                }
+            }
+            (_, None) => write!(f, "{key:02x?}"),
+        };
+        write!(f, "{} from ident ", self.space.name())?;
+        end(f, self.from)?;
+        f.write_str(" to ")?;
+        match self.to {
+            Some(to) => {
+                f.write_str("ident ")?;
+                end(f, to)
+            }
+            None => f.write_str("the end"),
+        }
+    }
+}
