@@ -16,6 +16,7 @@ mod histogram;
 mod html;
 mod limit;
 mod load;
+mod mixed;
 mod pauses;
 mod process;
 mod progress;
@@ -26,6 +27,7 @@ mod stall;
 mod table;
 mod timeline;
 mod working_set;
+mod ycsb;
 
 use std::io::Write as _;
 

@@ -1,6 +1,6 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
-use crate::{crash, disk, echo, limit, stall, working_set};
+use crate::{crash, disk, echo, limit, mixed, stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -43,6 +43,15 @@ pub(crate) static TABLE: &[Row] = &[
             "[--uri NAME=mongodb://HOST:PORT]... [--peer-ferretdb PATH] [--json FILE]",
         ],
         run: limit::run,
+    },
+    Row {
+        name: "mixed",
+        about: "reads and updates half and half while compaction goes on: windows of a tenth of a second",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--seconds N] [--threads N]",
+            "[--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT] [--html FILE] [--json FILE]",
+        ],
+        run: mixed::run,
     },
     Row {
         name: "stall",

@@ -54,6 +54,40 @@ impl Timeline {
         }
     }
 
+    /// Adds what another client saw from the same beginning.
+    pub(crate) fn merge(&mut self, other: &Timeline) {
+        let length = self.slots.len().max(other.slots.len());
+        self.slots.resize(length, Slot::default());
+        for (slot, more) in self.slots.iter_mut().zip(&other.slots) {
+            slot.count += more.count;
+            slot.worst_ns = slot.worst_ns.max(more.worst_ns);
+        }
+        self.stall_count += other.stall_count;
+        let room = STALLS_MAX - self.stalls.len().min(STALLS_MAX);
+        self.stalls.extend(other.stalls.iter().take(room));
+        self.stalls.sort_by_key(|stall| stall.at);
+    }
+
+    /// Slots with fewer operations than this share of the median slot, the first and the last one
+    /// aside: when they began, and their share.
+    pub(crate) fn slots_below(&self, share: f64) -> Vec<(Duration, f64)> {
+        let Some(inner) = self.slots.get(1..self.slots.len().saturating_sub(1)) else {
+            return Vec::new();
+        };
+        let mut counts: Vec<u64> = inner.iter().map(|slot| slot.count).collect();
+        counts.sort_unstable();
+        let median = counts.get(counts.len() / 2).copied().unwrap_or(0).max(1) as f64;
+        let parts = inner.iter().zip(1_u32..).map(|(s, n)| (SLOT * n, s.count as f64 / median));
+        parts.filter(|(_, part)| *part < share).collect()
+    }
+
+    /// Operations a second in the median slot.
+    pub(crate) fn median_per_second(&self) -> f64 {
+        let mut counts: Vec<u64> = self.slots.iter().map(|slot| slot.count).collect();
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied().unwrap_or(0) as f64 / SLOT.as_secs_f64()
+    }
+
     pub(crate) fn stalls(&self) -> &[Stall] {
         &self.stalls
     }
@@ -99,6 +133,25 @@ mod tests {
         assert_eq!(points[2].2, 60.0);
         assert_eq!((line.stall_count(), line.stalls()[0].at.as_millis()), (1, 150));
         assert_eq!(line.slowest_share(), Some(1.0));
+    }
+
+    #[test]
+    fn clients_add_up_and_slow_slots_are_found() {
+        let begin = Instant::now();
+        let mut both = Timeline::new(begin, Duration::from_millis(50));
+        for _ in 0..2 {
+            let mut line = Timeline::new(begin, Duration::from_millis(50));
+            for ms in (0..1000).step_by(10).filter(|ms| !(300..390).contains(ms)) {
+                line.record(begin + Duration::from_millis(ms), Duration::from_micros(100));
+            }
+            line.record(begin + Duration::from_millis(900), Duration::from_millis(60));
+            both.merge(&line);
+        }
+        assert_eq!((both.stall_count(), both.stalls().len()), (2, 2));
+        assert_eq!(both.median_per_second(), 200.0);
+        let below = both.slots_below(0.5);
+        assert_eq!(below, [(Duration::from_millis(300), 0.1)]);
+        assert!(Timeline::new(begin, SLOT).slots_below(0.5).is_empty());
     }
 
     #[test]

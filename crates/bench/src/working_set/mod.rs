@@ -8,7 +8,6 @@
 //! One server for the whole run: it is filled up to the next size, warmed on the fast disk until the
 //! rate no longer grows, then measured on each disk.
 mod limits;
-mod requests;
 mod results;
 
 use crate::args::{Args, Outcome, Problem, failed};
@@ -17,8 +16,8 @@ use crate::load::{self, Measured};
 use crate::process::{Scratch, Server};
 use crate::progress::Progress;
 use crate::report;
+use crate::ycsb::{Reads, fill};
 use limits::Limits;
-use requests::{Reads, fill};
 use results::Cell;
 use std::fs;
 use std::time::{Duration, Instant};

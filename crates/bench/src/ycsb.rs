@@ -1,6 +1,7 @@
-//! YCSB's documents and reads: `_id` is "user" and nineteen digits, ten fields of a hundred characters.
+//! YCSB's documents, reads and updates: `_id` is "user" and nineteen digits, ten fields of a hundred
+//! characters.
 use crate::args::{Outcome, Problem, failed};
-use crate::client::{Connection, complaint, frame};
+use crate::client::{Connection, complaint, frame, integer};
 use crate::load::Requests;
 use crate::progress::Progress;
 use crate::random::Random;
@@ -9,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-const DATABASE: &str = "nagi_working_set";
+const DATABASE: &str = "nagi_ycsb";
 const COLLECTION: &str = "usertable";
 const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
@@ -48,7 +49,7 @@ fn document(number: u64) -> DocBuf {
 }
 
 /// Adds the documents of these numbers; the collection is emptied first if they begin at zero.
-pub(super) fn fill(address: &str, numbers: Range<u64>) -> Outcome {
+pub(crate) fn fill(address: &str, numbers: Range<u64>) -> Outcome {
     if numbers.start == 0 {
         let drop = doc! { "dropDatabase": 1, "$db": DATABASE };
         Connection::open(address)?.expect(drop.as_doc())?;
@@ -87,7 +88,7 @@ pub(super) fn fill(address: &str, numbers: Range<u64>) -> Outcome {
 }
 
 /// Reads of one connection, each of a document chosen from all alike.
-pub(super) struct Reads {
+pub(crate) struct Reads {
     frame: Vec<u8>,
     id_at: usize,
     random: Random,
@@ -95,7 +96,11 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    pub(super) fn sender(number: u64, documents: u64) -> Box<dyn Requests> {
+    pub(crate) fn sender(number: u64, documents: u64) -> Box<dyn Requests> {
+        Box::new(Reads::new(number, documents))
+    }
+
+    pub(crate) fn new(number: u64, documents: u64) -> Reads {
         static RUNS: AtomicU64 = AtomicU64::new(1);
         // Another sequence in each run: the last one's documents are no better than others.
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -106,20 +111,87 @@ impl Reads {
         };
         let frame = frame(body.as_doc());
         let id_at = frame.windows(ID_BYTES).position(|bytes| bytes == mark).unwrap_or(0);
-        Box::new(Reads { frame, id_at, random: Random::new(number * 7919 + run), documents })
+        Reads { frame, id_at, random: Random::new(number * 7919 + run), documents }
+    }
+}
+
+impl Reads {
+    /// The read of this document.
+    pub(crate) fn of(&mut self, document: u64) -> &[u8] {
+        let id = id(document);
+        self.frame[self.id_at..self.id_at + ID_BYTES].copy_from_slice(&id);
+        &self.frame
     }
 }
 
 impl Requests for Reads {
     fn next(&mut self) -> &[u8] {
-        let id = id(self.random.below(self.documents));
-        self.frame[self.id_at..self.id_at + ID_BYTES].copy_from_slice(&id);
-        &self.frame
+        let document = self.random.below(self.documents);
+        self.of(document)
     }
 
     fn good(&self, reply: &[u8]) -> bool {
         // An empty batch is far shorter.
         reply.len() > FIELDS * FIELD_BYTES
+    }
+}
+
+/// Updates of one connection: a new value for one field of a document.
+pub(crate) struct Updates {
+    /// One a field.
+    frames: Vec<Vec<u8>>,
+    id_at: usize,
+    value_at: usize,
+    random: Random,
+}
+
+impl Updates {
+    pub(crate) fn new(number: u64) -> Updates {
+        let mark = id(0);
+        let value = "\u{1}".repeat(FIELD_BYTES);
+        let frames = (0..FIELDS).map(|field| {
+            let name = format!("field{field}");
+            let body = DocBuf::build(|w| {
+                w.put("update", COLLECTION);
+                w.array("updates", |list| {
+                    list.doc(|w| {
+                        w.doc("q", |w| w.put("_id", text(&mark)));
+                        w.doc("u", |w| w.doc("$set", |w| w.put(&name, value.as_str())));
+                    });
+                });
+                w.put("$db", DATABASE);
+            });
+            frame(body.as_doc())
+        });
+        let frames: Vec<_> = frames.collect();
+        let place = |wanted: &[u8]| frames[0].windows(wanted.len()).position(|b| b == wanted);
+        let (id_at, value_at) = (place(&mark), place(value.as_bytes()));
+        Updates {
+            id_at: id_at.unwrap_or(0),
+            value_at: value_at.unwrap_or(0),
+            frames,
+            random: Random::new(number),
+        }
+    }
+
+    /// The update of this document.
+    pub(crate) fn of(&mut self, document: u64) -> &[u8] {
+        let field = self.random.below(FIELDS as u64) as usize;
+        let frame = &mut self.frames[field];
+        frame[self.id_at..self.id_at + ID_BYTES].copy_from_slice(&id(document));
+        for byte in &mut frame[self.value_at..self.value_at + FIELD_BYTES] {
+            *byte = b' ' + self.random.below(95) as u8;
+        }
+        frame
+    }
+
+    /// Whether the reply says that one document was found and changed.
+    pub(crate) fn good(reply: &[u8]) -> bool {
+        let reply = DocBuf::from_bytes(reply.get(21..).unwrap_or(&[]).to_vec());
+        reply.is_ok_and(|reply| {
+            let reply = reply.as_doc();
+            complaint(reply).is_none() && integer(reply.get("n")) == Some(1)
+        })
     }
 }
 

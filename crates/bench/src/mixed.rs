@@ -1,0 +1,244 @@
+//! `nagi bench mixed`: reads and updates half and half for a long time, with compaction going on.
+//!
+//! YCSB's workload A: documents chosen by Zipf's law, half of the operations set one field. Every update
+//! writes its document anew, so after a minute the engine merges files all the time. What counts is not
+//! the rate but its evenness: no window of a tenth of a second below half of the median one, no
+//! operation that takes longer than an operator notices. Pauses of the machine are told beside it.
+use crate::args::{Args, Outcome, Problem, failed};
+use crate::client::{Connection, address};
+use crate::histogram::Histogram;
+use crate::html::{Page, Plot};
+use crate::load::Requests as _;
+use crate::pauses::{Pause, Watch, explains};
+use crate::process::{Scratch, Server, disk_bytes};
+use crate::random::{Random, Zipf};
+use crate::report;
+use crate::resident::{Resident, peak};
+use crate::timeline::Timeline;
+use crate::ycsb::{Reads, Updates, fill};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+const STALL_MS: u64 = 50;
+/// A window below this share of the median one is a gap.
+const GAP: f64 = 0.5;
+const WINDOW: Duration = Duration::from_millis(100);
+
+struct Client {
+    reads: Histogram,
+    updates: Histogram,
+    timeline: Timeline,
+}
+
+struct Run {
+    all: Client,
+    seconds: f64,
+    pauses: Option<Vec<Pause>>,
+    resident_bytes: Option<u64>,
+    disk_bytes: Option<u64>,
+    cpu_us: Option<u64>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let documents: u64 = args.number("documents", 1_000_000)?;
+    let seconds: f64 = args.number("seconds", 600.0)?;
+    let threads: usize = args.number("threads", 16)?;
+    if !(1..=1_000_000_000).contains(&documents)
+        || !(1.0..=86_400.0).contains(&seconds)
+        || !(1..=1024).contains(&threads)
+    {
+        return Err(Problem::Usage("a number is out of range\n".to_owned()));
+    }
+    let scratch = Scratch::new(args)?;
+    let dir = scratch.path.join("nagi");
+    let (server, target) = match args.text("uri") {
+        Some(uri) => (None, address(uri)?),
+        None => {
+            let more: Vec<&str> = args.all("server-option").collect();
+            let server = Server::nagi_with(&args.nagi()?, &dir, &more)?;
+            let target = server.address.clone();
+            (Some(server), target)
+        }
+    };
+    fill(&target, 0..documents)?;
+    let time = Duration::from_secs_f64(seconds);
+    let mut done = load(&target, server.as_ref(), documents, threads, time)?;
+    done.disk_bytes = server.as_ref().map(|_| disk_bytes(&dir));
+    let rows = table(&done);
+    report::say(&format!(
+        "mixed: {documents} documents of 1 KB, {threads} connections, {seconds:.0} s\n{}",
+        report::columns(&rows)
+    ));
+    if let Some(path) = args.text("html") {
+        page(&done, &rows).write(path)?;
+    }
+    if let Some(path) = args.text("json") {
+        fs::write(path, json(&rows)).map_err(failed(path))?;
+    }
+    Ok(())
+}
+
+fn load(
+    target: &str,
+    server: Option<&Server>,
+    documents: u64,
+    threads: usize,
+    time: Duration,
+) -> Outcome<Run> {
+    let zipf = Zipf::new(documents);
+    let connections =
+        (0..threads).map(|_| Connection::open(target)).collect::<Outcome<Vec<_>>>()?;
+    let barrier = Barrier::new(threads);
+    let begin = Instant::now();
+    let (pauses, cpu) = (Watch::start(begin), server.map(Server::cpu_us));
+    let resident = server.map(|server| Resident::watch(server.id()));
+    let clients = thread::scope(|scope| {
+        let workers: Vec<_> = (1_u64..)
+            .zip(connections)
+            .map(|(number, connection)| {
+                let (zipf, barrier) = (&zipf, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    client(connection, number, zipf, documents, (begin, time))
+                })
+            })
+            .collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, Outcome<Client>>| {
+            worker.join().map_err(|_| Problem::Failed("a client panicked".to_owned()))?
+        };
+        workers.into_iter().map(join).collect::<Outcome<Vec<_>>>()
+    })?;
+    let mut all = Client::new(begin);
+    for client in &clients {
+        all.reads.merge(&client.reads);
+        all.updates.merge(&client.updates);
+        all.timeline.merge(&client.timeline);
+    }
+    Ok(Run {
+        all,
+        seconds: begin.elapsed().as_secs_f64(),
+        pauses: pauses.finish(),
+        resident_bytes: resident.map(|watch| peak(&watch.finish())),
+        disk_bytes: None,
+        cpu_us: cpu.zip(server).map(|(before, server)| server.cpu_us().saturating_sub(before)),
+    })
+}
+
+impl Client {
+    fn new(begin: Instant) -> Client {
+        Client {
+            reads: Histogram::new(),
+            updates: Histogram::new(),
+            timeline: Timeline::new(begin, Duration::from_millis(STALL_MS)),
+        }
+    }
+}
+
+fn client(
+    mut connection: Connection,
+    number: u64,
+    zipf: &Zipf,
+    documents: u64,
+    (begin, time): (Instant, Duration),
+) -> Outcome<Client> {
+    let mut seen = Client::new(begin);
+    let (mut reads, mut updates) = (Reads::new(number, documents), Updates::new(number));
+    let mut random = Random::new(number * 104_729);
+    while begin.elapsed() < time {
+        let document = zipf.next(&mut random);
+        let reading = random.below(2) == 0;
+        let frame = if reading { reads.of(document) } else { updates.of(document) };
+        let sent = Instant::now();
+        let reply = connection.call(frame).map_err(failed("calling"))?;
+        let took = sent.elapsed();
+        let good = if reading { reads.good(reply) } else { Updates::good(reply) };
+        if !good {
+            let text = String::from_utf8_lossy(reply.get(21..).unwrap_or(&[])).into_owned();
+            return Err(Problem::Failed(format!("unexpected reply {text}")));
+        }
+        let latencies = if reading { &mut seen.reads } else { &mut seen.updates };
+        latencies.record(took.as_nanos() as u64);
+        seen.timeline.record(sent, took);
+    }
+    Ok(seen)
+}
+
+/// Gaps of the rate: all, and those that no pause of the machine touches.
+fn gaps(run: &Run) -> (usize, Option<usize>) {
+    let below = run.all.timeline.slots_below(GAP);
+    let touched = |at: Duration, pauses: &[Pause]| {
+        pauses.iter().any(|pause| pause.at < at + WINDOW && at < pause.at + pause.took)
+    };
+    let own = run
+        .pauses
+        .as_ref()
+        .map(|pauses| below.iter().filter(|(at, _)| !touched(*at, pauses)).count());
+    (below.len(), own)
+}
+
+fn table(run: &Run) -> Vec<Vec<String>> {
+    let timeline = &run.all.timeline;
+    let own_stalls = run.pauses.as_ref().map(|pauses| {
+        let own = timeline.stalls().iter().filter(|s| !explains(pauses, s.at, s.took));
+        own.count()
+    });
+    let (all_gaps, own_gaps) = gaps(run);
+    let or_dash = |value: Option<String>| value.unwrap_or("-".to_owned());
+    let megabytes = |bytes: Option<u64>| or_dash(bytes.map(|bytes| (bytes >> 20).to_string()));
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    let count = run.all.reads.count() + run.all.updates.count();
+    rows.push(("operations/s", format!("{:.0}", count as f64 / run.seconds)));
+    rows.push(("operations/s, median window", format!("{:.0}", timeline.median_per_second())));
+    let cpu = run.cpu_us.map(|us| format!("{:.1}", us as f64 / count.max(1) as f64));
+    rows.push(("server CPU us an operation", or_dash(cpu)));
+    for (name, histogram) in [("read", &run.all.reads), ("update", &run.all.updates)] {
+        let us = |share: f64| histogram.quantile(share) as f64 / 1e3;
+        let quantiles = format!("{:.0} / {:.0} / {:.0}", us(0.5), us(0.99), us(0.999));
+        let (quantile_row, max_row) = match name {
+            "read" => ("read p50 / p99 / p99.9 us", "read max ms"),
+            _ => ("update p50 / p99 / p99.9 us", "update max ms"),
+        };
+        rows.push((quantile_row, quantiles));
+        rows.push((max_row, format!("{:.1}", histogram.max() as f64 / 1e6)));
+    }
+    rows.push(("operations over 50 ms", timeline.stall_count().to_string()));
+    rows.push(("of them not in a pause", or_dash(own_stalls.map(|n| n.to_string()))));
+    rows.push(("windows below half the median", all_gaps.to_string()));
+    rows.push(("of them without a pause", or_dash(own_gaps.map(|n| n.to_string()))));
+    let paused = run.pauses.as_ref().map(|pauses| {
+        let worst = pauses.iter().map(|pause| pause.took).max().unwrap_or_default();
+        format!("{} / {:.1}", pauses.len(), worst.as_secs_f64() * 1e3)
+    });
+    rows.push(("pauses of the machine / longest ms", or_dash(paused)));
+    rows.push(("resident MB", megabytes(run.resident_bytes)));
+    rows.push(("disk MB", megabytes(run.disk_bytes)));
+    let head = vec!["what".to_owned(), "measured".to_owned()];
+    let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]);
+    std::iter::once(head).chain(rows).collect()
+}
+
+fn page(run: &Run, rows: &[Vec<String>]) -> Page {
+    let mut page = Page::new("nagi bench mixed");
+    page.table(rows);
+    let points: Vec<_> = run.all.timeline.points().collect();
+    page.plot(&Plot {
+        title: "Operations a second",
+        unit: "/s",
+        points: points.iter().map(|p| (p.0, p.1)).collect(),
+        limit: None,
+    });
+    page.plot(&Plot {
+        title: "Worst operation in each tenth of a second",
+        unit: "ms",
+        points: points.iter().map(|p| (p.0, p.2)).collect(),
+        limit: Some(STALL_MS as f64),
+    });
+    page
+}
+
+fn json(rows: &[Vec<String>]) -> String {
+    let pairs: Vec<_> =
+        rows[1..].iter().map(|row| format!("  \"{}\": \"{}\"", row[0], row[1])).collect();
+    format!("{{\n{}\n}}\n", pairs.join(",\n"))
+}
