@@ -26,7 +26,7 @@ use crate::{
     Options,
     closed::{self, Closed},
     commit::Committer,
-    db::{Batch, Db, RocksCursor, SnapshotHandle, System},
+    db::{Batch, Db, RocksCursor, SnapshotHandle, System, Ticker},
     governor::{self, Governor},
     layout,
     load::Piece,
@@ -134,10 +134,11 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         spool,
     });
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
+    let tier = options.tier_percent().filter(|_| options.tier_adapts());
     let threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
         governor::start(&core.governor, Arc::downgrade(&core.db), options.memtables_max())?,
-        reclaim::start(&core.reclaim, Arc::downgrade(&core.db), options.cache_bytes)?,
+        reclaim::start(&core.reclaim, Arc::downgrade(&core.db), tier)?,
     ];
     core.empty_spill()?;
     Ok(Arc::new(Rocks { core, threads: Mutex::new(threads) }))
@@ -598,6 +599,10 @@ impl Engine for Rocks {
 
     fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
         rewrite::verify(&self.core.db, watch)
+    }
+
+    fn blocks_read(&self) -> u64 {
+        self.core.db.ticker(Ticker::DataBlocksAdded)
     }
 
     fn resize_cache(&self, bytes: u64) {

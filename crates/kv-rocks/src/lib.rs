@@ -40,6 +40,7 @@ mod rewrite;
 mod room;
 mod spool;
 mod stats;
+mod tier;
 
 pub use engine::{Rocks, open};
 pub use options::Options;

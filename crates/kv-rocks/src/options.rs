@@ -2,11 +2,21 @@
 
 use nagi_kv::{Compressor, Space};
 
+use crate::tier;
+
+/// Of the cache, for compressed blocks, when nothing is known of how far they shrink.
+const UNKNOWN_TIER_PERCENT: u32 = 20;
+
 /// How to open the engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Memory for blocks and memtables together.
     pub cache_bytes: u64,
+    /// Of blocks that were pushed out of the cache: `None` keeps none of them.
+    pub cache_compression: Compressor,
+    /// Part of `cache_bytes` for those, in percent; none: as much as the data's size and how far it
+    /// shrinks ask for.
+    pub cache_compressed_percent: Option<u8>,
     /// How often the log is written and synced (`storage.journal.commitIntervalMs`).
     pub commit_interval_ms: u32,
     /// Of documents, the change log and spilled runs.
@@ -28,6 +38,8 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             cache_bytes: 1 << 30,
+            cache_compression: Compressor::Lz4,
+            cache_compressed_percent: None,
             commit_interval_ms: 100,
             records_compression: Compressor::Lz4,
             index_compression: Compressor::Lz4,
@@ -40,6 +52,24 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The compressed tier's part of the cache at first, in percent; none without a tier.
+    pub(crate) fn tier_percent(&self) -> Option<u32> {
+        match (self.cache_compression, self.cache_compressed_percent) {
+            (Compressor::None, _) => None,
+            (_, Some(percent)) => Some(u32::from(percent).clamp(tier::LEAST_PERCENT, 90)),
+            // Files that are not compressed cannot tell how far blocks shrink.
+            _ if self.records_compression == Compressor::None => Some(UNKNOWN_TIER_PERCENT),
+            _ => Some(tier::LEAST_PERCENT),
+        }
+    }
+
+    /// Whether the tier follows the data.
+    pub(crate) fn tier_adapts(&self) -> bool {
+        self.cache_compression != Compressor::None
+            && self.cache_compressed_percent.is_none()
+            && self.records_compression != Compressor::None
+    }
+
     /// What the blocks of a space are compressed with.
     pub(crate) fn compressor(&self, space: Space) -> Compressor {
         match space {

@@ -5,7 +5,8 @@
 //! asks for that, one range at a time, so that foreground work keeps most of the disk.
 //!
 //! The same thread looks every few seconds whether the data still fits into the cache: while it
-//! does, compaction puts what it writes into the cache, so that reads never find it cold.
+//! does, compaction puts what it writes into the cache, so that reads never find it cold; when it no
+//! longer does, part of the cache is given to compressed blocks.
 
 use std::{
     fs,
@@ -18,7 +19,10 @@ use std::{
 use nagi_kv::{Result, Space};
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::{Db, Warm};
+use crate::{
+    db::{Db, Warm},
+    tier::{self, Sizes},
+};
 
 const LOOK_EACH: Duration = Duration::from_secs(5);
 
@@ -127,8 +131,8 @@ impl Reclaim {
         }
     }
 
-    fn run(&self, db: &Weak<Db>, cache_bytes: u64) {
-        let mut warm = Warm::All;
+    fn run(&self, db: &Weak<Db>, tier: Option<u32>) {
+        let (mut warm, mut tier) = (Warm::All, tier);
         loop {
             let mut state = self.state.lock();
             if state.ranges.is_empty() && !state.stopped {
@@ -142,10 +146,32 @@ impl Reclaim {
             let Some(db) = db.upgrade() else { return };
             match range {
                 Some(range) => self.rewrite(&db, &range),
-                None => warm = keep_warm(&db, cache_bytes, warm),
+                None => {
+                    warm = keep_warm(&db, db.cache_capacity(), warm);
+                    tier = tier.map(|percent| fit_tier(&db, percent));
+                }
             }
         }
     }
+}
+
+/// Whether clients read it again and again.
+fn is_cached(space: Space) -> bool {
+    space.is_records() || [Space::Index, Space::Changes].contains(&space)
+}
+
+/// Gives compressed blocks the part of the cache that the data asks for; the part they have then.
+fn fit_tier(db: &Db, percent: u32) -> u32 {
+    let mut sizes = Sizes::default();
+    db.spaces().filter(|space| is_cached(*space)).for_each(|space| db.add_sizes(space, &mut sizes));
+    let wanted = tier::percent(sizes, db.cache_capacity());
+    if !tier::differs(percent, wanted) {
+        return percent;
+    }
+    db.set_tier(wanted);
+    log::debug!(target: "STORAGE", id = 7_702_012, percent = wanted, data_bytes = sizes.raw,
+        stored_bytes = sizes.packed; "Changed the part of the cache for compressed blocks");
+    wanted
 }
 
 /// Data on disk is compressed: it takes about twice as much in the cache.
@@ -157,9 +183,7 @@ fn keep_warm(db: &Db, cache_bytes: u64, warm: Warm) -> Warm {
         Warm::Flushed if cached_bytes < cache_bytes / 2 => Warm::All,
         _ => return warm,
     };
-    let warmed =
-        |space: &Space| space.is_records() || [Space::Index, Space::Changes].contains(space);
-    for space in db.spaces().filter(warmed) {
+    for space in db.spaces().filter(|space| is_cached(*space)) {
         if let Err(error) = db.set_warm(space, wanted) {
             log::warn!(target: "STORAGE", id = 7_702_005, error:% = error;
                 "The cache's policy cannot be changed");
@@ -170,13 +194,13 @@ fn keep_warm(db: &Db, cache_bytes: u64, warm: Warm) -> Warm {
     wanted
 }
 
-/// Starts the thread.
+/// Starts the thread. `tier`: the part of the cache for compressed blocks, if it is to follow the data.
 pub(crate) fn start(
     reclaim: &Arc<Reclaim>,
     db: Weak<Db>,
-    cache_bytes: u64,
+    tier: Option<u32>,
 ) -> Result<JoinHandle<()>> {
     let reclaim = Arc::clone(reclaim);
     let thread = std::thread::Builder::new().name("reclaim".to_owned());
-    Ok(thread.spawn(move || reclaim.run(&db, cache_bytes))?)
+    Ok(thread.spawn(move || reclaim.run(&db, tier))?)
 }

@@ -39,8 +39,10 @@ pub(crate) fn visit(
     let file_bytes_written =
         db.ticker(Ticker::FlushBytesWritten) + db.ticker(Ticker::CompactionBytesWritten);
     let gauges = [
+        ("cache_blocks_added", db.ticker(Ticker::DataBlocksAdded)),
         ("cache_bytes", cache_bytes),
         ("cache_capacity_bytes", db.cache_capacity()),
+        ("cache_compressed_hits", db.ticker(Ticker::CompressedHit)),
         ("cache_hits", db.ticker(Ticker::CacheHit)),
         ("cache_misses", db.ticker(Ticker::CacheMiss)),
         ("cache_pinned_bytes", cache_pinned_bytes),

@@ -103,6 +103,12 @@ pub trait Engine: Send + Sync {
         Ok(Some(Vec::new()))
     }
 
+    /// Blocks of documents and index keys that reads of clients have fetched from disk since the start,
+    /// large scans aside. Cheap. Zero where there are no blocks.
+    fn blocks_read(&self) -> u64 {
+        0
+    }
+
     /// Changes the memory of the engine's cache while it is in use: what is too much goes at once, as
     /// far as nobody is reading it. An engine without a cache of its own does nothing.
     fn resize_cache(&self, bytes: u64) {

@@ -302,6 +302,10 @@ impl Engine for Faulty {
         self.inner.verify(watch)
     }
 
+    fn blocks_read(&self) -> u64 {
+        self.inner.blocks_read()
+    }
+
     fn resize_cache(&self, bytes: u64) {
         self.inner.resize_cache(bytes);
     }

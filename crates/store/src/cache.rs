@@ -36,6 +36,8 @@ struct Shard {
     queue: VecDeque<u64>,
     bytes: usize,
     slots: Vec<Slot>,
+    hit_count: u64,
+    miss_count: u64,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -87,6 +89,14 @@ impl Cache {
         (used, self.shard_bytes_max.load(Relaxed) * SHARD_COUNT)
     }
 
+    /// How many reads it has answered, and how many not.
+    pub(crate) fn reads(&self) -> (u64, u64) {
+        self.shards.iter().fold((0, 0), |(hits, misses), shard| {
+            let shard = shard.lock();
+            (hits + shard.hit_count, misses + shard.miss_count)
+        })
+    }
+
     /// What stands for (collection, key) in the other calls.
     pub(crate) fn hash(ident: Ident, key: &[u8]) -> u64 {
         use std::hash::BuildHasher;
@@ -112,8 +122,11 @@ impl Cache {
         {
             entry.used = true;
             out.extend_from_slice(&entry.bytes[entry.key_len as usize..]);
-            return Ok(entry.id);
+            let id = entry.id;
+            shard.hit_count += 1;
+            return Ok(id);
         }
+        shard.miss_count += 1;
         let slot = shard.slots[slot_of(hash)];
         Err((slot.pending == 0).then_some(Fill { hash, epoch: slot.epoch }))
     }

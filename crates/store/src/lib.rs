@@ -19,6 +19,7 @@ mod catalog;
 mod clock;
 mod condition;
 mod config_string;
+mod division;
 mod doubts;
 mod engine_error;
 mod gate;
@@ -35,6 +36,7 @@ mod reindex;
 mod salvage;
 mod session_record;
 mod spill;
+mod split;
 mod store;
 mod transaction;
 mod ttl;
@@ -49,6 +51,7 @@ pub use catalog::{
     IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
+pub use division::first_division;
 pub use index::{Index, IndexKind, IndexSpec, KeyPart, hash_value};
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;

@@ -14,6 +14,7 @@ use crate::{
     cache::Cache,
     catalog::{self, DdlState},
     clock,
+    division::Division,
     engine_error::engine,
     keystring,
     reader::unique_record_id,
@@ -72,6 +73,7 @@ pub struct Shared {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,
+    pub(crate) division: Division,
     pub(crate) budget: Arc<Budget>,
     pub(crate) ids: Generator,
     pub(crate) reclaimer: Reclaimer,
@@ -104,6 +106,7 @@ impl Store {
             catalog: ArcSwap::from_pointee(loaded.catalog),
             ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
             cache: Cache::new(options.record_cache_bytes),
+            division: Division::new(options.record_cache_bytes as u64),
             zstd_level: options.zstd_level,
             budget: options.budget,
             builds: Mutex::default(),
@@ -137,13 +140,6 @@ impl Store {
     /// The account of the process's memory.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
-    }
-
-    /// Changes the memory for whole documents while it is in use.
-    pub fn resize_record_cache(&self, bytes: u64) {
-        if let Some(cache) = &self.cache {
-            cache.resize(usize::try_from(bytes).unwrap_or(usize::MAX));
-        }
     }
 
     /// Bytes of whole documents in memory, and how many there may be.

@@ -13,8 +13,6 @@ use nagi_store::Store;
 
 use crate::options::Options;
 
-/// Share of the caches that holds whole documents instead of blocks: one in this many parts.
-const RECORD_CACHE_PART: u64 = 4;
 /// Between two steps of the watcher; the second while memory is tight.
 const CALM_STEP: Duration = Duration::from_millis(50);
 const TIGHT_STEP: Duration = Duration::from_millis(10);
@@ -33,15 +31,9 @@ pub(crate) fn budget_bytes(options: &Options) -> u64 {
     })
 }
 
-/// The parts of a number of cache bytes: blocks, whole documents.
-fn parts(caches: u64) -> (u64, u64) {
-    let records = caches / RECORD_CACHE_PART;
-    (caches - records, records)
-}
-
 /// What the caches begin with: blocks, whole documents.
 pub(crate) fn cache_bytes(budget: u64) -> (u64, u64) {
-    parts(Division::of(budget).caches)
+    nagi_store::first_division(Division::of(budget).caches)
 }
 
 /// The watcher; dropping it ends and joins its thread.
@@ -57,16 +49,17 @@ impl Watcher {
         let caches: Weak<Store> = Arc::downgrade(store);
         budget.attach_caches(move |bytes| {
             let Some(store) = caches.upgrade() else { return };
-            let (blocks, records) = parts(bytes);
-            store.resize_record_cache(records);
-            store.engine().resize_cache(blocks);
+            store.resize_caches(bytes);
         });
         let (Some(bytes), Some(resident)) = (budget.bytes(), Resident::open()) else {
             return Watcher { stop: None, thread: None };
         };
+        store.resize_caches(Division::of(bytes).caches);
         let (stop, stopped) = channel();
+        let store = Arc::downgrade(store);
         let body = move || {
-            let mut state = Watched { budget, resident, watch: Watch::new(bytes), step: 0 };
+            let watch = Watch::new(bytes);
+            let mut state = Watched { budget, store, resident, watch, step: 0 };
             let mut pause = CALM_STEP;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 pause = if state.step() { TIGHT_STEP } else { CALM_STEP };
@@ -93,6 +86,7 @@ impl Drop for Watcher {
 
 struct Watched {
     budget: Arc<Budget>,
+    store: Weak<Store>,
     resident: Resident,
     watch: Watch,
     step: u32,
@@ -122,6 +116,9 @@ impl Watched {
         }
         if self.watch.over_count > over_before {
             self.complain(bytes);
+        }
+        if let Some(store) = self.store.upgrade() {
+            store.tune_caches();
         }
         self.note(bytes);
         self.watch.is_tight(bytes)

@@ -183,6 +183,8 @@ mod tests {
             (&["--replSet", "rs/other:27017"], "bad value 'rs/other:27017'"),
             (&["--storageEngine", "mmapv1"], "bad value 'mmapv1'"),
             (&["--keyFile", "x", "--noauth"], "cannot disable authorization"),
+            (&["--cacheCompressor", "snappy"], "bad value 'snappy'"),
+            (&["--directIO", "maybe"], "bad value 'maybe'"),
             (&["stray"], "too many positional options"),
             (&["--fork"], "--fork has to be used with --logpath"),
         ] {

@@ -244,6 +244,7 @@ pub(super) static TABLE: &[Row] = &[
     no("snmp.disabled", ""),
     no("snmp.master", "snmp-master"),
     no("snmp.subagent", "snmp-subagent"),
+    yes("storage.cacheCompressor", "cacheCompressor", OneOf(&["lz4", "none", "zstd"])),
     yes("storage.dbPath", "dbpath", Text),
     yes("storage.directIO", "directIO", Bool),
     only_switch("storage.directoryPerDB", "directoryperdb", "true", Bool, FALSE),

@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) db_path: String,
     pub(crate) engine: EngineKind,
     pub(crate) cache_bytes: Option<u64>,
+    /// Name of the compressor of blocks that were pushed out of the cache, if it was chosen.
+    pub(crate) cache_compressor: Option<String>,
     /// Files are read past the page cache.
     pub(crate) direct_io: bool,
     pub(crate) commit_interval_ms: u32,
@@ -73,6 +75,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
         engine: if in_memory { EngineKind::Memory } else { EngineKind::Embedded },
         cache_bytes: cache.map(|gigabytes| (gigabytes * f64::from(1 << 30)) as u64),
+        cache_compressor: settings.get("storage.cacheCompressor").map(str::to_owned),
         direct_io: settings.get("storage.directIO") != Some("false"),
         commit_interval_ms: number("storage.journal.commitIntervalMs")
             .and_then(|n| u32::try_from(n).ok())

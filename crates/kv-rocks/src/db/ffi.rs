@@ -23,8 +23,9 @@ use librocksdb_sys as ffi;
 use nagi_kv::{Error, Result, Space};
 use parking_lot::Mutex;
 
+use super::native::nagi_cache_set_share;
 use super::setup::{Setup, System, names, pointers};
-use crate::{damage, options::Options};
+use crate::{damage, options::Options, tier::Sizes};
 
 /// Calls `run` with a place for an error string.
 pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
@@ -99,6 +100,10 @@ pub(crate) enum Warm {
 pub(crate) enum Ticker {
     CacheMiss = 0,
     CacheHit = 1,
+    /// Blocks of data that were read from files and kept.
+    DataBlocksAdded = 14,
+    /// Hits of the compressed tier; they count as hits of the cache, too.
+    CompressedHit = 27,
     KeysRead = 59,
     Seeks = 63,
     /// Synced writes of the log.
@@ -556,6 +561,27 @@ impl Db {
     pub(crate) fn resize_cache(&self, bytes: u64) {
         // SAFETY: the cache lives as long as `setup`.
         unsafe { super::cache::resize(self.setup.cache, bytes as usize) }
+    }
+
+    /// Sets the part of the cache that is for compressed blocks. The cache must have been opened with
+    /// such a part.
+    pub(crate) fn set_tier(&self, percent: u32) {
+        // SAFETY: the cache lives as long as `setup`; its tiers synchronise themselves.
+        unsafe { nagi_cache_set_share(self.setup.cache, f64::from(percent) / 100.0) }
+    }
+
+    /// Bytes of the data in a space's tables, as it is and as it is stored. Takes some microseconds a
+    /// file.
+    pub(crate) fn add_sizes(&self, space: Space, sizes: &mut Sizes) {
+        let name = c"rocksdb.aggregated-table-properties";
+        // SAFETY: the text is zero-terminated and ours to free.
+        unsafe {
+            let text = ffi::rocksdb_property_value_cf(self.raw, self.family(space), name.as_ptr());
+            if !text.is_null() {
+                sizes.add(&CStr::from_ptr(text).to_string_lossy());
+                ffi::rocksdb_free(text.cast());
+            }
+        }
     }
 
     /// Bytes of the cache in use, and of them those pinned.

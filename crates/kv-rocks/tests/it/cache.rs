@@ -1,6 +1,6 @@
 //! The block cache's size changes while it is in use.
 
-use nagi_kv::{Durability, Engine, Space, TxnOptions};
+use nagi_kv::{Compressor, Durability, Engine, Space, TxnOptions};
 use nagi_kv_rocks::Options;
 
 use crate::Scratch;
@@ -53,4 +53,55 @@ fn a_smaller_cache_gives_its_blocks_back_at_once() {
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     txn.put(Space::Records, b"k", b"v").expect("free");
     txn.commit(Durability::Buffered).expect("commits");
+}
+
+/// Text that shrinks to a third, no two alike.
+fn text(number: u64) -> Vec<u8> {
+    let words = (0..40_u64).map(|at| {
+        let mixed = (number * 40 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        format!("\"field{at}\": \"value {}\", ", mixed % 5000)
+    });
+    words.collect::<String>().into_bytes()
+}
+
+/// Blocks that were pushed out come back from the compressed tier, right, while the tier and the whole
+/// cache change their sizes.
+#[test]
+fn pushed_out_blocks_come_back_from_the_compressed_tier() {
+    const COUNT: u64 = 20_000;
+    for compressor in [Compressor::Lz4, Compressor::Zstd] {
+        let scratch = Scratch::new();
+        let options = Options {
+            cache_bytes: 12 << 20,
+            cache_compression: compressor,
+            cache_compressed_percent: Some(60),
+            ..Options::default()
+        };
+        let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+        let mut number = 0;
+        let load = engine.load(Space::Records, &mut |key, out| {
+            if number == COUNT {
+                return Ok(false);
+            }
+            key.clear();
+            key.extend_from_slice(&u64::to_be_bytes(number));
+            *out = text(number);
+            number += 1;
+            Ok(true)
+        });
+        load.expect("loads");
+        engine.compact(Space::Records, &[], &[]).expect("compacts");
+        let mut buf = Vec::new();
+        for round in 0..4_u64 {
+            for number in 0..COUNT {
+                let wanted = number * 7919 % COUNT;
+                let key = wanted.to_be_bytes();
+                let value = engine.latest().get(Space::Records, &key, &mut buf).expect("reads");
+                assert_eq!(value, Some(&text(wanted)[..]), "{wanted}");
+            }
+            engine.resize_cache((10 + round * 2) << 20);
+        }
+        let (hits, read) = (gauge(&*engine, "cache_compressed_hits"), engine.blocks_read());
+        assert!(hits > 2000 && read > 2000, "{hits} hits, {read} blocks read");
+    }
 }

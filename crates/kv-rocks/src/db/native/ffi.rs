@@ -1,12 +1,25 @@
 //! Declarations of `native/*.cc`.
 #![expect(unsafe_code)]
 
+use std::ffi::c_int;
+
 use librocksdb_sys as ffi;
 
 // SAFETY: as defined in `native/*.cc`, which this crate's build script compiles.
 unsafe extern "C" {
     /// Sets how many bytes a second the limiter lets through.
     pub(crate) fn nagi_rate_limiter_set(limiter: *mut ffi::rocksdb_ratelimiter_t, bytes: i64);
+    /// A cache of `capacity` bytes; `share` of them for blocks compressed by RocksDB's compressor
+    /// number `compression`.
+    pub(crate) fn nagi_cache_create(
+        capacity: usize,
+        compression: c_int,
+        share: f64,
+    ) -> *mut ffi::rocksdb_cache_t;
+
+    /// Changes the share, of a cache that was made with one.
+    pub(crate) fn nagi_cache_set_share(cache: *mut ffi::rocksdb_cache_t, share: f64);
+
     /// Lets the database of `options` read through a layer that reads ahead of reverse scans.
     pub(crate) fn nagi_options_read_back(options: *mut ffi::rocksdb_options_t);
 }

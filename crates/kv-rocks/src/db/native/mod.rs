@@ -3,4 +3,6 @@
 
 mod ffi;
 
-pub(super) use ffi::{nagi_options_read_back, nagi_rate_limiter_set};
+pub(super) use ffi::{
+    nagi_cache_create, nagi_cache_set_share, nagi_options_read_back, nagi_rate_limiter_set,
+};

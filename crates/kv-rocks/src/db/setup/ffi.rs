@@ -80,10 +80,11 @@ impl Setup {
     pub(crate) fn new(dir: &Path, options: &Options, system: &System) -> Setup {
         // SAFETY: plain constructors; every pointer below is valid until `drop`.
         unsafe {
-            let cache_options =
-                ffi::rocksdb_hyper_clock_cache_options_create(options.cache_bytes as usize, 0);
-            let cache = ffi::rocksdb_cache_create_hyper_clock_opts(cache_options);
-            ffi::rocksdb_hyper_clock_cache_options_destroy(cache_options);
+            let cache = native::nagi_cache_create(
+                options.cache_bytes as usize,
+                code(options.cache_compression),
+                f64::from(options.tier_percent().unwrap_or(0)) / 100.0,
+            );
             let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
             let database = database_options(options, system, cache);
             let install = |spool| Environment::install(database, spool, dir);
@@ -292,13 +293,7 @@ unsafe fn space_options(
 ///
 /// SAFETY: `cf` is a live options object.
 unsafe fn set_compression(cf: *mut ffi::rocksdb_options_t, compression: Compressor) {
-    let code = match compression {
-        Compressor::None => ffi::rocksdb_no_compression,
-        Compressor::Snappy => ffi::rocksdb_snappy_compression,
-        Compressor::Zlib => ffi::rocksdb_zlib_compression,
-        Compressor::Lz4 => ffi::rocksdb_lz4_compression,
-        Compressor::Zstd => ffi::rocksdb_zstd_compression,
-    } as c_int;
+    let code = code(compression);
     let mut levels = [code; LEVELS];
     levels[0] = ffi::rocksdb_no_compression as c_int;
     // SAFETY: the list is copied.
@@ -306,6 +301,18 @@ unsafe fn set_compression(cf: *mut ffi::rocksdb_options_t, compression: Compress
         ffi::rocksdb_options_set_compression(cf, code);
         ffi::rocksdb_options_set_compression_per_level(cf, levels.as_ptr(), levels.len());
     }
+}
+
+/// RocksDB's number of a compressor.
+fn code(compression: Compressor) -> c_int {
+    let code = match compression {
+        Compressor::None => ffi::rocksdb_no_compression,
+        Compressor::Snappy => ffi::rocksdb_snappy_compression,
+        Compressor::Zlib => ffi::rocksdb_zlib_compression,
+        Compressor::Lz4 => ffi::rocksdb_lz4_compression,
+        Compressor::Zstd => ffi::rocksdb_zstd_compression,
+    };
+    code as c_int
 }
 
 /// SAFETY: `cache` is a live cache.

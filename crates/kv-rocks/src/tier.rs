@@ -1,0 +1,94 @@
+//! How much of the cache is for compressed blocks.
+//!
+//! A compressed block takes a fraction of the memory and some microseconds more at each hit, far less
+//! than a read of the disk. So the tier is as large as is needed for all data to stay in memory, one
+//! way or the other; if that cannot be, it takes most of the cache; and while everything fits as it
+//! is, or would not shrink, it is next to nothing.
+
+/// RocksDB cannot bring a tier of nothing back.
+pub(crate) const LEAST_PERCENT: u32 = 1;
+const MOST_PERCENT: u32 = 60;
+/// A smaller change is not worth moving memory.
+const STEP_PERCENT: u32 = 5;
+/// Data that shrinks by less than to four fifths is not worth the time.
+const RATIO_MIN: f64 = 1.25;
+/// Part of the cache that indexes, filters and memtables leave for data.
+const DATA_PART: f64 = 0.9;
+
+/// Bytes of the tables.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Keys and values as they are.
+    pub(crate) raw: u64,
+    /// Their blocks in the files.
+    pub(crate) packed: u64,
+}
+
+impl Sizes {
+    /// Adds what RocksDB's property `aggregated-table-properties` says.
+    pub(crate) fn add(&mut self, properties: &str) {
+        let number = |name: &str| {
+            let fields = properties.split(';').map(str::trim);
+            let value = fields.filter_map(|field| field.strip_prefix(name)).next();
+            value.and_then(|text| text.strip_prefix('=')?.trim().parse::<u64>().ok()).unwrap_or(0)
+        };
+        let raw = number("raw key size").saturating_add(number("raw value size"));
+        self.raw = self.raw.saturating_add(raw);
+        self.packed = self.packed.saturating_add(number("data block size"));
+    }
+}
+
+/// The tier's part of a cache of `capacity` bytes, in percent.
+pub(crate) fn percent(sizes: Sizes, capacity: u64) -> u32 {
+    let room = capacity as f64 * DATA_PART;
+    let raw = sizes.raw as f64;
+    let ratio = raw / (sizes.packed as f64).max(1.0);
+    if raw <= room || ratio < RATIO_MIN {
+        return LEAST_PERCENT;
+    }
+    // What is compressed takes 1 / ratio: (room - tier) + tier * ratio = raw.
+    let tier = (raw - room) / (ratio - 1.0);
+    ((tier / room.max(1.0) * 100.0) as u32 + STEP_PERCENT).min(MOST_PERCENT)
+}
+
+/// Whether a change is worth it.
+pub(crate) fn differs(now: u32, wanted: u32) -> bool {
+    now.abs_diff(wanted) >= STEP_PERCENT || (wanted == LEAST_PERCENT && now != wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn it_is_as_large_as_it_must_be() {
+        let of = |raw: u64, packed: u64| percent(Sizes { raw, packed }, GIB);
+        assert_eq!(of(0, 0), LEAST_PERCENT);
+        // Fits; does not shrink.
+        assert_eq!(of(GIB / 2, GIB / 8), LEAST_PERCENT);
+        assert_eq!(of(4 * GIB, 4 * GIB), LEAST_PERCENT);
+        // Twice the cache at three to one: half of it.
+        let half = of(2 * GIB, 2 * GIB / 3);
+        assert!((55..=60).contains(&half), "{half}");
+        let little = of(GIB, GIB / 4);
+        assert!((5..15).contains(&little), "{little}");
+        assert_eq!(of(100 * GIB, 25 * GIB), MOST_PERCENT);
+    }
+
+    #[test]
+    fn properties_are_read() {
+        let mut sizes = Sizes::default();
+        sizes.add("# data blocks=2; raw key size=10; raw average key size=5.0; raw value size=90");
+        sizes.add("; data block size=40; x");
+        sizes.add("nothing of use");
+        assert_eq!(sizes, Sizes { raw: 100, packed: 40 });
+    }
+
+    #[test]
+    fn small_changes_are_left_out() {
+        assert!(!differs(30, 33) && differs(30, 35) && differs(4, LEAST_PERCENT));
+        assert!(!differs(LEAST_PERCENT, LEAST_PERCENT));
+    }
+}

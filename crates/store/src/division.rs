@@ -1,0 +1,111 @@
+//! The caches' memory while the server runs: the whole is set from outside, the border between documents
+//! and blocks is moved by [`crate::split`], a little at a time.
+
+use parking_lot::Mutex;
+
+use crate::{
+    clock,
+    split::{FIRST_PERMILLE, Seen, Split},
+    store::{Shared, Store},
+};
+
+/// What moves at once: so little that nobody waits for what is evicted.
+const MOVED_BYTES_MAX: u64 = 16 << 20;
+
+/// The bytes of the caches at first: blocks, whole documents.
+pub fn first_division(caches: u64) -> (u64, u64) {
+    let records = caches / 1000 * u64::from(FIRST_PERMILLE);
+    (caches - records, records)
+}
+
+pub(crate) struct Division {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Of both; 0 until somebody has set it, and then nothing is moved.
+    bytes: u64,
+    records: u64,
+    split: Split,
+}
+
+impl Division {
+    pub(crate) fn new(records: u64) -> Division {
+        Division { state: Mutex::new(State { bytes: 0, records, split: Split::new() }) }
+    }
+}
+
+impl State {
+    /// Where the border should be.
+    fn wanted(&self) -> u64 {
+        self.bytes / 1000 * u64::from(self.split.permille())
+    }
+
+    /// Moves the border towards where it should be.
+    fn approach(&mut self, shared: &Shared) {
+        let least = self.records.saturating_sub(MOVED_BYTES_MAX);
+        // When all becomes smaller at once, documents do not keep what blocks would lose.
+        let most = (self.records + MOVED_BYTES_MAX).min(self.bytes / 10 * 6);
+        let records = self.wanted().max(least).min(most);
+        let blocks = self.bytes - records;
+        if records <= self.records {
+            shared.set_record_cache(records);
+            shared.engine.resize_cache(blocks);
+        } else {
+            shared.engine.resize_cache(blocks);
+            shared.set_record_cache(records);
+        }
+        self.records = records;
+    }
+}
+
+impl Shared {
+    fn set_record_cache(&self, bytes: u64) {
+        if let Some(cache) = &self.cache {
+            cache.resize(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+    }
+}
+
+impl Store {
+    /// Changes the memory of all caches together while they are in use. What is too much is evicted at
+    /// once.
+    pub fn resize_caches(&self, bytes: u64) {
+        let mut state = self.division.state.lock();
+        state.bytes = bytes;
+        state.approach(&self.shared);
+    }
+
+    /// Looks at what reads cost and moves the border between the caches; to be called some times a
+    /// second by a thread that may take a few milliseconds.
+    pub fn tune_caches(&self) {
+        let Some(cache) = &self.cache else { return };
+        let mut state = self.division.state.lock();
+        if state.bytes == 0 {
+            return;
+        }
+        let (hits, misses) = cache.reads();
+        let seen = Seen { hits, misses, disk_reads: self.engine.blocks_read() };
+        let bytes = state.bytes;
+        if state.split.look(seen, bytes, clock::now_ms()) {
+            log::debug!(target: "STORAGE", id = 7_702_013,
+                documentsPermille = state.split.permille();
+                "Changed the share of whole documents in the caches");
+        }
+        if state.wanted().abs_diff(state.records) > bytes / 1000 {
+            state.approach(&self.shared);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_the_whole() {
+        let (blocks, records) = first_division(1 << 30);
+        assert_eq!(blocks + records, 1 << 30);
+        assert!(records > 100 << 20 && blocks > records);
+    }
+}
