@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use crate::clock;
 use crate::command::Watch;
 use crate::op::{Op, interruption};
+use crate::pace::Pace;
 use crate::server::Server;
 
 /// What a compaction must be expected to give back, unless somebody chose.
@@ -113,6 +114,7 @@ pub(crate) fn compact(
     let _claim = server.compactions.claim(namespace)?;
     log::info!(target: "COMMAND", id = 20284, namespace = namespace.as_str(); "Compact begin");
     let before = total_bytes(server, collection)?;
+    let pace = Pace::new(&server.metrics);
     let mut told_ms = clock::wall_ms();
     let result = server.store.compact(collection, &mut |done, total| {
         op.set_progress("Compact", done as i64, total as i64);
@@ -122,6 +124,7 @@ pub(crate) fn compact(
             log::info!(target: "COMMAND", id = 9_000_030, namespace = namespace.as_str(),
                 bytesDone = done, bytesTotal = total; "Compact progress");
         }
+        pace.rest();
         check()
     });
     let freed = (before - total_bytes(server, collection)?).max(0);

@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::clock;
 use crate::logging::set_log_context;
 use crate::op::interruption;
+use crate::pace::Pace;
 use crate::server::Server;
 
 /// Tells background threads that the server is gone.
@@ -141,9 +142,13 @@ fn expire(server: &Arc<Server>) -> Duration {
 /// One pass over the TTL indexes.
 fn delete_expired(server: &Arc<Server>) {
     let signal = &server.signal;
-    let stop = || match signal.is_over() {
-        true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
-        false => Ok(()),
+    let pace = Pace::new(&server.metrics);
+    let stop = || {
+        pace.rest();
+        match signal.is_over() {
+            true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
+            false => Ok(()),
+        }
     };
     server.metrics.ttl_passes.increment();
     match server.store.expire(clock::wall_ms(), &stop) {

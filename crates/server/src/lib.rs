@@ -37,6 +37,7 @@ mod logging;
 mod metrics;
 mod numbered;
 mod op;
+mod pace;
 mod params;
 mod producer;
 mod profile;

@@ -128,6 +128,9 @@ pub(crate) struct Metrics {
     /// By position in the command table.
     pub(crate) by_command: Box<[CommandCounter]>,
     pub(crate) unknown_commands: Counter,
+    /// Rests of long jobs beside clients.
+    pub(crate) job_rests: Counter,
+    pub(crate) job_rest_micros: Counter,
     pub(crate) asserts: Asserts,
     pub(crate) bytes_in: Counter,
     pub(crate) bytes_out: Counter,

@@ -363,4 +363,8 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
     out.doc("storage", |doc| {
         server.store.engine().stats(&mut |name, value| doc.put(name, value));
     });
+    out.doc("jobs", |doc| {
+        doc.put("rests", server.metrics.job_rests.get());
+        doc.put("restMicros", server.metrics.job_rest_micros.get());
+    });
 }

@@ -4,6 +4,7 @@ use nagi_store::BuildOptions;
 
 use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
+use crate::pace::Pace;
 
 pub(in crate::commands) static CREATE_INDEXES: Command = Command {
     name: "createIndexes",
@@ -47,7 +48,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::NAMESPACE_NOT_FOUND, "no time-series buckets collection {ns}");
     }
     cx.server.fsync.wait(&|| cx.check())?;
-    let check = || cx.check();
+    let pace = Pace::new(&cx.server.metrics);
+    let check = || {
+        pace.rest();
+        cx.check()
+    };
     let progress = |done: i64, total: i64| {
         cx.op.set_message(&format!("Index Build: inserting keys {done}/{total}"));
     };

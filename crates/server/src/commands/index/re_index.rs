@@ -4,6 +4,7 @@ use nagi_store::BuildOptions;
 
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::pace::Pace;
 
 pub(in crate::commands) static RE_INDEX: Command = Command {
     name: "reIndex",
@@ -29,7 +30,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     cx.server.fsync.wait(&|| cx.check())?;
-    let check = || cx.check();
+    let pace = Pace::new(&cx.server.metrics);
+    let check = || {
+        pace.rest();
+        cx.check()
+    };
     let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
     let count = cx.store().reindex(&ns, options)?;
     out.put("nIndexesWas", count as i32);

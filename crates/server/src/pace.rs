@@ -1,0 +1,90 @@
+//! Long jobs beside requests: they rest while clients work.
+//!
+//! Index builds, the deletion of expired documents and compactions work in small batches and ask
+//! before each whether they may go on. Where they ask, they also rest: half as long as the batch took
+//! if clients had operations meanwhile, not at all if nobody did. What they leave the disk to write
+//! is the engine's governor's to spread.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::metrics::Metrics;
+
+/// Shorter pieces of work are not worth a rest of their own.
+const WORK_MIN: Duration = Duration::from_millis(1);
+/// Longest rest, so that a job is ended promptly.
+const REST_MAX: Duration = Duration::from_millis(20);
+/// Rest by the time worked.
+const REST_SHARE: f64 = 0.5;
+/// Fewer operations of clients a second than this do not feel the job.
+const OPERATIONS_PER_S: f64 = 50.0;
+
+/// The pace of one job; it belongs to the thread that works.
+pub(crate) struct Pace<'m> {
+    metrics: &'m Metrics,
+    since: Cell<Instant>,
+    operations: Cell<i64>,
+}
+
+impl Pace<'_> {
+    pub(crate) fn new(metrics: &Metrics) -> Pace<'_> {
+        let pace = Pace { metrics, since: Cell::new(Instant::now()), operations: Cell::new(0) };
+        pace.operations.set(pace.seen());
+        pace
+    }
+
+    /// Rests if clients worked since the last call. To be called between batches.
+    pub(crate) fn rest(&self) {
+        let worked = self.since.get().elapsed();
+        if worked < WORK_MIN {
+            return;
+        }
+        let operations = self.seen() - self.operations.get();
+        if operations as f64 >= worked.as_secs_f64() * OPERATIONS_PER_S && operations > 0 {
+            let rest = worked.mul_f64(REST_SHARE).min(REST_MAX);
+            std::thread::sleep(rest);
+            self.metrics.job_rests.increment();
+            self.metrics.job_rest_micros.add(rest.as_micros() as u64);
+        }
+        self.operations.set(self.seen());
+        self.since.set(Instant::now());
+    }
+
+    fn seen(&self) -> i64 {
+        self.metrics.reads.count.get() + self.metrics.writes.count.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work() {
+        let begin = Instant::now();
+        while begin.elapsed() < WORK_MIN * 2 {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn a_job_rests_only_while_clients_work() {
+        let metrics = Metrics::default();
+        let pace = Pace::new(&metrics);
+        pace.rest();
+        work();
+        pace.rest();
+        assert_eq!(metrics.job_rests.get(), 0);
+        for _ in 0..1000 {
+            metrics.reads.record(10);
+        }
+        work();
+        pace.rest();
+        assert_eq!(metrics.job_rests.get(), 1);
+        let rested = metrics.job_rest_micros.get();
+        assert!((1000..=20_000).contains(&rested), "{rested}");
+        // What was seen once counts once.
+        work();
+        pace.rest();
+        assert_eq!(metrics.job_rests.get(), 1);
+    }
+}
