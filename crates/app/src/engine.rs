@@ -34,17 +34,21 @@ pub(crate) fn repair(
 }
 
 fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_kv_rocks::Options {
+    let (chosen, defaults) = (&options.compression, nagi_kv_rocks::Options::default());
     nagi_kv_rocks::Options {
         cache_bytes: block_cache_bytes,
         commit_interval_ms: options.commit_interval_ms,
         cache_compression: compression(options.cache_compressor.as_deref()),
         direct_reads: options.direct_io,
-        records_compression: compression(options.block_compressor.as_deref()),
-        ..nagi_kv_rocks::Options::default()
+        records_compression: chosen.documents.unwrap_or(defaults.records_compression),
+        index_compression: chosen.indexes.unwrap_or(defaults.index_compression),
+        journal_compression: chosen.journal == Some(Compressor::Zstd),
+        zstd_level: chosen.zstd_level,
+        ..defaults
     }
 }
 
-/// Of documents, and of blocks pushed out of the cache. LZ4 if nobody chose: the least CPU for nearly
+/// Of blocks pushed out of the cache. LZ4 if nobody chose: the least CPU for nearly
 /// what snappy saves.
 fn compression(name: Option<&str>) -> Compressor {
     name.and_then(Compressor::by_name).unwrap_or(Compressor::Lz4)

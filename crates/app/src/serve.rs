@@ -121,7 +121,11 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         _ => not_opened(error.to_string(), exit::DATA_FOLDER),
     })?;
     let record_cache_bytes = usize::try_from(records).unwrap_or(usize::MAX);
-    let store_options = StoreOptions { record_cache_bytes, budget, ..StoreOptions::default() };
+    let store_options = StoreOptions {
+        record_cache_bytes,
+        budget,
+        zstd_level: options.compression.zstd_level.unwrap_or(StoreOptions::default().zstd_level),
+    };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
         code: exit::UNRECOVERABLE,
         id: 20557,
@@ -138,6 +142,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
     })?;
     server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
     warnings::at_start(options, log);
+    say_what_the_journal_does(options);
     let record = record::Record::start(options);
     signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
         code: 1,
@@ -158,6 +163,16 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
     server.wait_for_shutdown();
     drop((record, watcher));
     stop(&server, listeners, &store)
+}
+
+/// An operator who chose the journal's compressor is told what comes of it.
+fn say_what_the_journal_does(options: &Options) {
+    use nagi_kv::Compressor::{Snappy, Zlib};
+    if let Some(compressor @ (Snappy | Zlib)) = options.compression.journal {
+        log::info!(target: "STORAGE", id = 8_200_004, journalCompressor = compressor.name();
+            "The journal's records are not compressed with this compressor, only zstd can be; large \
+             documents are packed by their collection's compressor before they reach the journal");
+    }
 }
 
 /// The end in order: no new connections, replies under way go out, everything is on disk.

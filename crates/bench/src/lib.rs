@@ -9,6 +9,7 @@
 mod args;
 mod chart;
 mod client;
+mod compression;
 mod crash;
 mod disk;
 mod echo;

@@ -1,5 +1,7 @@
 //! Child processes: servers started for a measurement, their CPU time, and their certain end.
 use crate::args::{Args, Outcome, Problem, failed};
+use crate::client::Connection;
+use nagi_bson::doc;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -100,6 +102,13 @@ impl Server {
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Asks it over the connection to end in order, and waits until it is gone.
+    pub(crate) fn stop(mut self, mut connection: Connection) -> Outcome {
+        // The reply may get lost with the connection.
+        let _ = connection.command(doc! { "shutdown": 1, "force": true, "$db": "admin" }.as_doc());
+        self.child.wait().map(drop).map_err(failed("waiting for the server's end"))
     }
 
     /// User and system time of all its threads, those that ended included.

@@ -1,6 +1,6 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
-use crate::{crash, disk, echo, limit, mixed, stall, working_set};
+use crate::{compression, crash, disk, echo, limit, mixed, stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -14,6 +14,16 @@ pub(crate) struct Row {
 
 /// Sorted by name.
 pub(crate) static TABLE: &[Row] = &[
+    Row {
+        name: "compression",
+        about: "large documents under each compressor: time to insert and to read, size on disk, memory",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--characters N] [--text digits|words]",
+            "[--compressors none,snappy,zlib,zstd,lz4] [--cache-gigabytes N]",
+            "[--uri mongodb://HOST:PORT] [--html FILE] [--json FILE]",
+        ],
+        run: compression::run,
+    },
     Row {
         name: "crash",
         about: "kill -9 at random moments under concurrent writes; every acknowledged write is looked up",

@@ -23,6 +23,12 @@ pub struct Options {
     pub records_compression: Compressor,
     /// Of index keys and the catalog.
     pub index_compression: Compressor,
+    /// Compresses the log with zstd: helps large records that do not come compressed, costs small ones.
+    pub journal_compression: bool,
+    /// Of blocks compressed with zstd; none: zstd's own default.
+    pub zstd_level: Option<i32>,
+    /// Of blocks compressed with zstd: bytes of a dictionary trained for each table file, 0 for none.
+    pub zstd_dictionary_bytes: u32,
     /// Reads past the page cache, so that memory holds each block once; where the file system refuses,
     /// through it. Table files are written past it in any case.
     pub direct_reads: bool,
@@ -43,6 +49,9 @@ impl Default for Options {
             commit_interval_ms: 100,
             records_compression: Compressor::Lz4,
             index_compression: Compressor::Lz4,
+            journal_compression: false,
+            zstd_level: None,
+            zstd_dictionary_bytes: 4 << 10,
             direct_reads: true,
             background_threads: 4,
             write_buffer_bytes: None,

@@ -7,11 +7,13 @@
 //! An option that MongoDB has and Nagi does not honour is refused, unless it is set to what Nagi does
 //! anyway. The command line wins over the file.
 
+mod compression;
 mod file;
 mod line;
 mod table;
 mod typed;
 
+pub(crate) use compression::Compression;
 pub(crate) use typed::{EngineKind, Options};
 
 use std::collections::BTreeMap;
@@ -102,6 +104,13 @@ impl Settings {
             match row.honoured {
                 Honoured::Yes => {}
                 Honoured::Only(accepted) if accepted.contains(&value) => {}
+                Honoured::Only(accepted) if let Some(why) = compression::reason(row.key) => {
+                    return Err(format!(
+                        "Error: option {} cannot be '{value}', only {}: {why}",
+                        row.names(),
+                        accepted.join(", ")
+                    ));
+                }
                 Honoured::Only(accepted) => {
                     return Err(format!(
                         "Error: option {} is known but Nagi does not honour the value '{value}' \
@@ -186,11 +195,57 @@ mod tests {
             (&["--cacheCompressor", "snappy"], "bad value 'snappy'"),
             (&["--directIO", "maybe"], "bad value 'maybe'"),
             (&["stray"], "too many positional options"),
+            (&["--wiredTigerCollectionBlockCompressor", "lzo"], "bad value 'lzo'"),
+            (
+                &["--wiredTigerCollectionConfigString", "foo=bar"],
+                "unknown configuration key: 'foo'",
+            ),
+            (
+                &["--wiredTigerIndexConfigString", "block_compressor=lzo"],
+                "unknown compressor 'lzo'",
+            ),
+            (
+                &["--wiredTigerEngineConfigString", "eviction=(threads_max=4)"],
+                "is not supported by",
+            ),
+            (&["--wiredTigerIndexPrefixCompression", "false"], "only true: index keys are always"),
+            (&["--wiredTigerDirectoryForIndexes"], "only false: indexes lie in table files"),
+            (&["--directoryperdb"], "only false: all databases share the files"),
+            (&["--wiredTigerJournalCompressor", "lz4"], "bad value 'lz4'"),
+            (&["--zstdDefaultCompressionLevel", "23"], "bad value '23'"),
             (&["--fork"], "--fork has to be used with --logpath"),
         ] {
             let error = options(args).unwrap_err();
             assert!(error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn compressors_from_options_and_configuration_strings() {
+        use nagi_kv::Compressor::{Lz4, Snappy, Zlib, Zstd};
+        let chosen = |args: &[&str]| options(args).unwrap().compression;
+        assert_eq!(chosen(&[]), Compression::default());
+        let all = chosen(&[
+            "--wiredTigerCollectionBlockCompressor=lz4",
+            "--wiredTigerIndexConfigString=block_compressor=zlib",
+            "--wiredTigerJournalCompressor=snappy",
+            "--zstdDefaultCompressionLevel=-7",
+        ]);
+        assert_eq!(
+            (all.documents, all.indexes, all.journal),
+            (Some(Lz4), Some(Zlib), Some(Snappy))
+        );
+        assert_eq!(all.zstd_level, Some(-7));
+        let strings = options(&[
+            "--wiredTigerCollectionBlockCompressor=lz4",
+            "--wiredTigerCollectionConfigString=block_compressor=zstd",
+            "--wiredTigerEngineConfigString=cache_size=300MB,log=(compressor=zstd)",
+            "--wiredTigerCacheSizeGB=1",
+        ]);
+        let strings = strings.unwrap();
+        assert_eq!(strings.compression.documents, Some(Zstd));
+        assert_eq!(strings.compression.journal, Some(Zstd));
+        assert_eq!(strings.cache_bytes, Some(300 << 20));
     }
 
     #[test]

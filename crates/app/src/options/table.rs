@@ -115,7 +115,8 @@ use Kind::{Bool, Float, Int, OneOf, Text};
 const FALSE: &[&str] = &["false"];
 const TRUE: &[&str] = &["true"];
 const AUTHORIZATION: Kind = OneOf(&["disabled", "enabled"]);
-const COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
+const COMPRESSORS: Kind = OneOf(&["lz4", "none", "snappy", "zlib", "zstd"]);
+const JOURNAL_COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
 const ENGINES: Kind = OneOf(&["inMemory", "rocks", "wiredTiger"]);
 const TLS_MODES: Kind = OneOf(&[
     "allowSSL",
@@ -259,20 +260,20 @@ pub(super) static TABLE: &[Row] = &[
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",
         COMPRESSORS,
     ),
-    no("storage.wiredTiger.collectionConfig.configString", "wiredTigerCollectionConfigString"),
+    yes("storage.wiredTiger.collectionConfig.configString", "wiredTigerCollectionConfigString", Text),
     yes(
         "storage.wiredTiger.engineConfig.cacheSizeGB", "wiredTigerCacheSizeGB",
         Float(0.01, 10_000.0),
     ),
     no("storage.wiredTiger.engineConfig.cacheSizePct", "wiredTigerCacheSizePct"),
-    no("storage.wiredTiger.engineConfig.configString", "wiredTigerEngineConfigString"),
+    yes("storage.wiredTiger.engineConfig.configString", "wiredTigerEngineConfigString", Text),
     only_switch(
         "storage.wiredTiger.engineConfig.directoryForIndexes", "wiredTigerDirectoryForIndexes",
         "true", Bool, FALSE,
     ),
-    only(
+    yes(
         "storage.wiredTiger.engineConfig.journalCompressor", "wiredTigerJournalCompressor",
-        COMPRESSORS, &["none"],
+        JOURNAL_COMPRESSORS,
     ),
     only(
         "storage.wiredTiger.engineConfig.maxCacheOverflowFileSizeGB", "wiredTigerMaxCacheOverflowFileSizeGB",
@@ -282,8 +283,11 @@ pub(super) static TABLE: &[Row] = &[
         "storage.wiredTiger.engineConfig.statisticsLogDelaySecs", "wiredTigerStatisticsLogDelaySecs",
         Int(0, 100_000), &["0"],
     ),
-    no("storage.wiredTiger.engineConfig.zstdCompressionLevel", "zstdDefaultCompressionLevel"),
-    no("storage.wiredTiger.indexConfig.configString", "wiredTigerIndexConfigString"),
+    yes(
+        "storage.wiredTiger.engineConfig.zstdCompressionLevel", "zstdDefaultCompressionLevel",
+        Int(-7, 22),
+    ),
+    yes("storage.wiredTiger.indexConfig.configString", "wiredTigerIndexConfigString", Text),
     only(
         "storage.wiredTiger.indexConfig.prefixCompression", "wiredTigerIndexPrefixCompression",
         Bool, TRUE,

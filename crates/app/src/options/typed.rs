@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nagi_net::NetConfig;
 use nagi_server::{LogDestination, LogRotate};
 
-use super::Settings;
+use super::{Compression, Settings, compression};
 
 /// Which engine stores the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,7 @@ pub(crate) struct Options {
     /// Files are read past the page cache.
     pub(crate) direct_io: bool,
     pub(crate) commit_interval_ms: u32,
-    /// Name of the compressor of documents, if it was chosen.
-    pub(crate) block_compressor: Option<String>,
+    pub(crate) compression: Compression,
     pub(crate) connection_count_max: i64,
     /// Name of the replica set that the server is the member of.
     pub(crate) replica_set: Option<String>,
@@ -64,6 +63,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         return Err("BadValue: --fork has to be used with --logpath".into());
     }
     let cache = real("storage.wiredTiger.engineConfig.cacheSizeGB");
+    let compression = compression::from_settings(settings)?;
     let in_memory = settings.get("storage.engine") == Some("inMemory");
     let mut parsed: Vec<_> =
         settings.values.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
@@ -74,15 +74,15 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         net: net(settings)?,
         db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
         engine: if in_memory { EngineKind::Memory } else { EngineKind::Embedded },
-        cache_bytes: cache.map(|gigabytes| (gigabytes * f64::from(1 << 30)) as u64),
+        cache_bytes: compression
+            .cache_bytes
+            .or(cache.map(|gigabytes| (gigabytes * f64::from(1 << 30)) as u64)),
         cache_compressor: settings.get("storage.cacheCompressor").map(str::to_owned),
         direct_io: settings.get("storage.directIO") != Some("false"),
         commit_interval_ms: number("storage.journal.commitIntervalMs")
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(COMMIT_INTERVAL_MS),
-        block_compressor: settings
-            .get("storage.wiredTiger.collectionConfig.blockCompressor")
-            .map(str::to_owned),
+        compression,
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
         replica_set: replica_set(settings)?,
         authorization: authorization(settings)?,

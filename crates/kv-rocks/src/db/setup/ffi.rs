@@ -34,6 +34,12 @@ const REFILL_US: i64 = 10_000;
 const FAIRNESS: i32 = 10;
 /// `BlockSearchType::kAuto`.
 const SEARCH_BY_HINT: c_int = 2;
+/// The compressor's own default: RocksDB's `kDefaultCompressionLevel`.
+const DEFAULT_LEVEL: c_int = 32767;
+/// RocksDB's default; of no use to zstd.
+const WINDOW_BITS: c_int = -14;
+/// A dictionary is trained on so many times its size, which a table file being written buffers.
+const TRAINING_PART: c_int = 64;
 
 /// What the system allows.
 pub(crate) struct System {
@@ -185,6 +191,9 @@ unsafe fn database_options(
         // syncs it; files are used again, not allocated anew. Buffering in the process would save
         // a microsecond a commit, but then RocksDB cannot recover from a full disk.
         ffi::rocksdb_options_set_recycle_log_file_num(db, 4);
+        if options.journal_compression {
+            ffi::rocksdb_options_set_wal_compression(db, ffi::rocksdb_zstd_compression as c_int);
+        }
         ffi::rocksdb_options_set_wal_recovery_mode(
             db,
             ffi::rocksdb_point_in_time_recovery as c_int,
@@ -281,7 +290,7 @@ unsafe fn space_options(
         ffi::rocksdb_options_set_bottommost_file_compaction_delay(cf, REWRITE_AFTER_S);
         // Where half of the neighbours are deletions (queues, expiry), scans would wade through them.
         ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 8192, 4096);
-        set_compression(cf, options.compressor(space));
+        set_compression(cf, options.compressor(space), options);
         let table = table_options(block_bytes, cache);
         ffi::rocksdb_options_set_block_based_table_factory(cf, table);
         ffi::rocksdb_block_based_options_destroy(table);
@@ -292,7 +301,11 @@ unsafe fn space_options(
 /// New files are read back and rewritten soon: level 0 is not compressed.
 ///
 /// SAFETY: `cf` is a live options object.
-unsafe fn set_compression(cf: *mut ffi::rocksdb_options_t, compression: Compressor) {
+unsafe fn set_compression(
+    cf: *mut ffi::rocksdb_options_t,
+    compression: Compressor,
+    options: &Options,
+) {
     let code = code(compression);
     let mut levels = [code; LEVELS];
     levels[0] = ffi::rocksdb_no_compression as c_int;
@@ -300,6 +313,19 @@ unsafe fn set_compression(cf: *mut ffi::rocksdb_options_t, compression: Compress
     unsafe {
         ffi::rocksdb_options_set_compression(cf, code);
         ffi::rocksdb_options_set_compression_per_level(cf, levels.as_ptr(), levels.len());
+        if compression == Compressor::Zstd {
+            let level = options.zstd_level.unwrap_or(DEFAULT_LEVEL);
+            let dictionary = options.zstd_dictionary_bytes as c_int;
+            ffi::rocksdb_options_set_compression_options(cf, WINDOW_BITS, level, 0, dictionary);
+            ffi::rocksdb_options_set_compression_options_zstd_max_train_bytes(
+                cf,
+                dictionary * TRAINING_PART,
+            );
+            ffi::rocksdb_options_set_compression_options_max_dict_buffer_bytes(
+                cf,
+                dictionary as u64 * TRAINING_PART as u64,
+            );
+        }
     }
 }
 

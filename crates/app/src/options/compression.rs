@@ -1,0 +1,69 @@
+//! What is compressed with what, from options and from WiredTiger's configuration strings.
+
+use nagi_kv::Compressor;
+use nagi_store::{engine_config, table_config};
+
+use super::Settings;
+
+/// As chosen; none where nobody chose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Compression {
+    /// Of documents whose collection did not choose.
+    pub(crate) documents: Option<Compressor>,
+    pub(crate) indexes: Option<Compressor>,
+    pub(crate) journal: Option<Compressor>,
+    pub(crate) zstd_level: Option<i32>,
+    /// `cache_size` of the engine's configuration string.
+    pub(crate) cache_bytes: Option<u64>,
+}
+
+const PREFIX: &str = "storage.wiredTiger.";
+
+/// A configuration string wins over the option, as in WiredTiger, which reads it last.
+pub(super) fn from_settings(settings: &Settings) -> Result<Compression, String> {
+    let text = |key: &str| settings.get(&format!("{PREFIX}{key}"));
+    let named = |key: &str| text(key).and_then(Compressor::by_name);
+    let table = |key: &str| {
+        let config = table_config(text(key).unwrap_or("")).map_err(|error| bad(key, &error))?;
+        Ok::<_, String>(config.compressor)
+    };
+    let key = "engineConfig.configString";
+    let engine = engine_config(text(key).unwrap_or("")).map_err(|error| bad(key, &error))?;
+    let level = text("engineConfig.zstdCompressionLevel").and_then(|level| level.parse().ok());
+    Ok(Compression {
+        documents: table("collectionConfig.configString")?
+            .or(named("collectionConfig.blockCompressor")),
+        indexes: table("indexConfig.configString")?,
+        journal: engine.journal_compressor.or(named("engineConfig.journalCompressor")),
+        zstd_level: engine.zstd_level.or(level),
+        cache_bytes: engine.cache_bytes,
+    })
+}
+
+fn bad(key: &str, error: &dyn std::fmt::Display) -> String {
+    format!("BadValue: bad value for {PREFIX}{key}: {error}")
+}
+
+/// Why a value cannot be honoured, for its refusal; none where nothing is to be said.
+pub(super) fn reason(key: &str) -> Option<&'static str> {
+    let (_, why) = REASONS.iter().find(|(name, _)| *name == key)?;
+    Some(why)
+}
+
+#[rustfmt::skip]
+const REASONS: &[(&str, &str)] = &[
+    (
+        "storage.directoryPerDB",
+        "all databases share the files of one engine, sorted by collection, so a database has no directory \
+         of its own; to spread the load, put storage.dbPath on a striped volume",
+    ),
+    (
+        "storage.wiredTiger.engineConfig.directoryForIndexes",
+        "indexes lie in table files that are written, copied and linked together with those of documents, so \
+         that a checkpoint is one directory; put storage.dbPath on a striped volume instead",
+    ),
+    (
+        "storage.wiredTiger.indexConfig.prefixCompression",
+        "index keys are always stored as the difference from the key before",
+    ),
+];
