@@ -177,6 +177,25 @@ impl Drop for Scratch {
     }
 }
 
+/// `disk_bytes` once it no longer changes: after a load the server still merges files and removes what
+/// it has merged. Waits ten seconds at most.
+pub(crate) fn settled_disk_bytes(dir: &Path) -> u64 {
+    const LOOK: Duration = Duration::from_millis(250);
+    const SAME_LOOKS: u32 = 6;
+    const LOOKS_MAX: u32 = 40;
+    let (mut last, mut same) = (disk_bytes(dir), 0);
+    for _ in 0..LOOKS_MAX {
+        thread::sleep(LOOK);
+        let now = disk_bytes(dir);
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+        if same >= SAME_LOOKS {
+            break;
+        }
+    }
+    last
+}
+
 /// Blocks on disk of everything below the folder, in bytes.
 pub(crate) fn disk_bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;

@@ -14,7 +14,7 @@ use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address, complaint, frame, integer};
 use crate::histogram::Histogram;
 use crate::pauses::{Pause, Watch};
-use crate::process::{Scratch, Server, disk_bytes};
+use crate::process::{Scratch, Server, settled_disk_bytes};
 use crate::progress::Progress;
 use crate::random::Random;
 use crate::report as text;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     for number in 1..=runs {
         let data = server.as_ref().map(|_| scratch.path.join("nagi"));
         let mut run = once(&target, documents, server.as_ref(), number)?;
-        run.disk_bytes = data.as_deref().map(disk_bytes);
+        run.disk_bytes = data.as_deref().map(settled_disk_bytes);
         text::say(&report::line(number, &run, &bare));
         done.push(run);
     }

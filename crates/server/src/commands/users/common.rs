@@ -5,7 +5,7 @@ use nagi_bson::ArrayBuf;
 
 use crate::auth::documents::{self, Kind};
 use crate::auth::{Privileges, RoleName, UserName, builtin, roles, users, write_roles};
-use crate::auth::{parse_roles, write_privileges};
+use crate::auth::{parse_privileges, parse_roles, write_privileges};
 use crate::command::prelude::*;
 
 /// Runs a change of users or roles alone; what was resolved of them is stale afterwards.
@@ -116,6 +116,31 @@ pub(super) fn replace_role(
         true => Ok(()),
         false => Err(roles::not_found(role)),
     }
+}
+
+/// Changes what a role may do: `apply` gets its privileges and those of the request.
+pub(super) fn change_privileges(
+    cx: &Context<'_>,
+    (command, req): (&str, &Request<'_>),
+    (role, privileges): (&str, Array<'_>),
+    apply: fn(&mut Privileges, &Privileges),
+) -> Result<()> {
+    let role = RoleName::new(role, req.db);
+    check_not_built_in(&role)?;
+    if privileges.is_empty() {
+        bail!(Code::BAD_VALUE, "{command} command requires a non-empty \"privileges\" array");
+    }
+    let changed = parse_privileges(privileges)?;
+    check_privileges(&role, &changed)?;
+    change(cx, || {
+        replace_role(cx, &role, &mut |doc| {
+            let mut all = roles::privileges_of(doc)?;
+            apply(&mut all, &changed);
+            all.retain(|_, actions| !actions.is_empty());
+            let array = privileges_array(&all);
+            Ok(with_fields(doc, &[("privileges", Value::Array(array.as_array()))]))
+        })
+    })
 }
 
 /// Checks the roles that a role is to contain: they exist (31), are within reach and do not contain

@@ -1,12 +1,9 @@
 //! `revokePrivilegesFromRole`.
 
-use crate::auth::{RoleName, parse_privileges, roles};
+use crate::auth::{Privileges, parse_privileges};
 use crate::command::prelude::*;
 
-use super::common::{
-    change, check_not_built_in, check_privileges, may_handle, privileges_array, replace_role,
-    with_fields,
-};
+use super::common::{change_privileges, may_handle};
 
 pub(in crate::commands) static REVOKE_PRIVILEGES_FROM_ROLE: Command = Command {
     name: "revokePrivilegesFromRole",
@@ -29,27 +26,12 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let role = RoleName::new(args.name, req.db);
-    check_not_built_in(&role)?;
-    if args.privileges.is_empty() {
-        bail!(
-            Code::BAD_VALUE,
-            "revokePrivilegesFromRole command requires a non-empty \"privileges\" array"
-        );
-    }
-    let changed = parse_privileges(args.privileges)?;
-    check_privileges(&role, &changed)?;
-    change(cx, || {
-        replace_role(cx, &role, &mut |doc| {
-            let mut all = roles::privileges_of(doc)?;
-            for (resource, actions) in &changed {
-                if let Some(own) = all.get_mut(resource) {
-                    own.remove(*actions);
-                }
+    let apply = |all: &mut Privileges, less: &Privileges| {
+        for (resource, actions) in less {
+            if let Some(own) = all.get_mut(resource) {
+                own.remove(*actions);
             }
-            all.retain(|_, actions| !actions.is_empty());
-            let array = privileges_array(&all);
-            Ok(with_fields(doc, &[("privileges", Value::Array(array.as_array()))]))
-        })
-    })
+        }
+    };
+    change_privileges(cx, ("revokePrivilegesFromRole", req), (args.name, args.privileges), apply)
 }
