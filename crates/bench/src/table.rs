@@ -27,7 +27,10 @@ pub(crate) static TABLE: &[Row] = &[
     Row {
         name: "crash",
         about: "kill -9 at random moments under concurrent writes; every acknowledged write is looked up",
-        usage: &["[--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N]"],
+        usage: &[
+            "[--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N]",
+            "[--power-cut N [--fs ext4,xfs,ext3]] [--server-option=--NAME=VALUE]...   (cuts need root)",
+        ],
         run: crash::run,
     },
     Row {

@@ -8,6 +8,7 @@ use crate::args::{Outcome, Problem};
 use crate::client::{Connection, complaint, integer};
 use crate::random::Random;
 use nagi_bson::{Doc, DocBuf, Value, doc};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const INDEXES: [&str; 3] = ["ddl_0", "ddl_1", "ddl_2"];
 const SIDES: [&str; 3] = ["side_0", "side_1", "side_2"];
@@ -33,7 +34,12 @@ enum Change {
 
 impl Schema {
     /// Changes things until the server is gone; how many changes were acknowledged.
-    pub(super) fn change(&mut self, mut connection: Connection, seed: u64) -> Outcome<u64> {
+    pub(super) fn change(
+        &mut self,
+        mut connection: Connection,
+        seed: u64,
+        over: &AtomicBool,
+    ) -> Outcome<u64> {
         let mut random = Random::new(seed);
         let mut count = 0;
         loop {
@@ -43,6 +49,9 @@ impl Schema {
                 return Ok(count); // killed
             };
             if let Some(text) = complaint(reply.as_doc()) {
+                if over.load(Ordering::SeqCst) {
+                    return Ok(count); // the disk is gone
+                }
                 return Err(Problem::Failed(format!("{change:?}: {text}")));
             }
             self.apply(change);

@@ -5,6 +5,7 @@ use crate::args::{Outcome, Problem};
 use crate::client::{Connection, complaint};
 use crate::random::Random;
 use nagi_bson::{DocBuf, DocWriter, doc};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Few ids, so that documents are written again and again.
@@ -33,7 +34,12 @@ pub(super) fn put_fields(w: &mut DocWriter<'_>, writer: i64, version: i64) {
     w.put("pad", "x".repeat((version % 400) as usize).as_str());
 }
 
-pub(super) fn write(mut connection: Connection, model: &mut Model, seed: u64) -> Outcome<Written> {
+pub(super) fn write(
+    mut connection: Connection,
+    model: &mut Model,
+    seed: u64,
+    over: &AtomicBool,
+) -> Outcome<Written> {
     let mut random = Random::new(seed);
     let mut written = Written::default();
     loop {
@@ -52,6 +58,9 @@ pub(super) fn write(mut connection: Connection, model: &mut Model, seed: u64) ->
             return Ok(written); // killed
         };
         if let Some(text) = complaint(reply.as_doc()) {
+            if over.load(Ordering::SeqCst) {
+                return Ok(written); // the disk is gone
+            }
             return Err(Problem::Failed(format!("writing document {id} ({state:?}): {text}")));
         }
         check_count(&reply, id, state)?;

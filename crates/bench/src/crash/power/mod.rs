@@ -1,0 +1,161 @@
+//! A machine whose power can be cut: a disk with a volatile cache, under a real file system.
+//!
+//!   server --> ext3, ext4 or xfs --> loop device --> FUSE --> [`disk`]: volatile until flushed
+//!
+//! The file system's barriers become fsyncs of the loop device's file, and those make the disk's
+//! writes durable. A cut discards some of the others, the server is killed, everything is unmounted
+//! (what the system still had in memory only meets errors), and mounted again: the file system
+//! replays its own journal, as after a real power cut. Needs root.
+mod disk;
+mod fuse;
+
+use crate::args::{Outcome, Problem, failed};
+use crate::random::Random;
+use disk::{Armed, Disk, Loss};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+pub(super) const FILE_SYSTEMS: [&str; 3] = ["ext4", "xfs", "ext3"];
+/// Unmounting waits for writes that fail.
+const UNMOUNT_MAX: Duration = Duration::from_secs(30);
+/// A cut comes within so many writes of the disk, or after a time,
+const WRITES_MAX: u64 = 60;
+/// of those that find this many pages (at most) not flushed.
+const PAGES_MAX: u64 = 16;
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+pub(super) struct Machine {
+    disk: Arc<Disk>,
+    file_system: String,
+    folder: PathBuf,
+    /// Where the file system is mounted: the data folder.
+    pub(super) data: PathBuf,
+    on: Option<On>,
+    pub(super) sectors_lost: u64,
+    pub(super) sectors_torn_cuts: u64,
+    pub(super) cuts_with_loss: u64,
+}
+
+struct On {
+    device: String,
+    data: PathBuf,
+    _mounted: fuse::Mounted,
+}
+
+impl Drop for On {
+    /// In order: file system, loop device, then the fields: FUSE.
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        while !run("umount", &[&self.data.to_string_lossy()]).is_ok() {
+            if begin.elapsed() > UNMOUNT_MAX {
+                let _ = run("umount", &["-l", &self.data.to_string_lossy()]);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = run("losetup", &["-d", &self.device]);
+    }
+}
+
+impl Machine {
+    /// A disk of so many bytes with a new file system, mounted at `folder/data`.
+    pub(super) fn new(folder: &Path, file_system: &str, bytes: u64) -> Outcome<Machine> {
+        let data = folder.join("data");
+        for dir in [folder.join("fuse"), data.clone()] {
+            fs::create_dir_all(dir).map_err(failed("creating the data directory"))?;
+        }
+        let image = folder.join("disk.img");
+        let disk = Disk::create(&image, bytes).map_err(failed("creating the disk"))?;
+        let make = format!("mkfs.{file_system}");
+        let flags: &[&str] = if file_system == "xfs" { &["-q", "-f"] } else { &["-q", "-F"] };
+        run(&make, &[flags, &[&*image.to_string_lossy()]].concat())?;
+        let mut machine = Machine {
+            disk: Arc::new(disk),
+            file_system: file_system.to_owned(),
+            folder: folder.to_owned(),
+            data,
+            on: None,
+            sectors_lost: 0,
+            sectors_torn_cuts: 0,
+            cuts_with_loss: 0,
+        };
+        machine.power_on()?;
+        Ok(machine)
+    }
+
+    fn power_on(&mut self) -> Outcome {
+        self.disk.revive();
+        let fuse = self.folder.join("fuse");
+        let mounted = fuse::Mounted::new(&self.disk, &fuse)?;
+        let file = fuse.join(fuse::NAME);
+        let device = run("losetup", &["--show", "-f", &file.to_string_lossy()])?;
+        let device = device.trim().to_owned();
+        let data = self.data.to_string_lossy().into_owned();
+        if let Err(problem) = run("mount", &["-t", &self.file_system, &device, &data]) {
+            let _ = run("losetup", &["-d", &device]);
+            return Err(problem);
+        }
+        self.on = Some(On { device, data: self.data.clone(), _mounted: mounted });
+        Ok(())
+    }
+
+    /// Cuts the power amid one of the next writes, or soon if there is none; when that was. The server
+    /// is still to be killed: it only meets errors from now on.
+    pub(super) fn cut(&mut self, random: &mut Random) -> Outcome<Instant> {
+        let percent = 1 + random.below(99);
+        let loss = match random.below(4) {
+            0 => Loss::All,
+            1 => Loss::Pages(percent),
+            _ => Loss::Sectors(percent),
+        };
+        let (writes, pages) = (1 + random.below(WRITES_MAX), random.below(PAGES_MAX) as usize);
+        self.disk.arm(Armed { writes, pages, loss, random: Random::new(random.next()) });
+        let begin = Instant::now();
+        while self.disk.was_cut().is_none() && begin.elapsed() < WAIT_MAX {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (cut, at) = self.disk.cut(loss, random).map_err(failed("cutting the power"))?;
+        self.sectors_lost += cut.sectors_lost;
+        self.sectors_torn_cuts +=
+            u64::from(cut.sectors_lost > 0 && cut.sectors_lost < cut.pages * 8);
+        self.cuts_with_loss += u64::from(cut.sectors_lost > 0);
+        Ok(at)
+    }
+
+    /// After a cut, once the server is gone: everything as after switching the machine on again.
+    pub(super) fn restart(&mut self) -> Outcome {
+        self.on = None;
+        self.power_on()?;
+        self.empty_memory();
+        Ok(())
+    }
+
+    /// The journal's ring is in shared memory, which this machine kept and a real one would not.
+    fn empty_memory(&self) {
+        let name = self.data.join("rocksdb/SPOOL");
+        let text = fs::read_to_string(name).unwrap_or_default();
+        if let Some(ring) = text.lines().find_map(|line| line.strip_prefix("ring:")) {
+            let _ = fs::remove_file(ring.trim());
+        }
+    }
+
+    /// Flushes of the disk so far.
+    pub(super) fn flush_count(&self) -> u64 {
+        self.disk.flushes.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs a program; what it printed.
+fn run(program: &str, args: &[&str]) -> Outcome<String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|e| Problem::Failed(format!("{program}: {e}")))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Problem::Failed(format!("{program} {}: {text}", args.join(" "))));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
