@@ -31,7 +31,10 @@ fn main() -> ExitCode {
         Some("bench") if args.get(1).is_some_and(|arg| arg == "raw-engine") => {
             raw_engine::run(&args[2..])
         }
-        Some("bench") => ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1)),
+        Some("bench") => {
+            serve::raise_descriptor_limit();
+            ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1))
+        }
         Some("doctor") => doctor::run(&args[1..]),
         Some("version") => {
             build::print_version();

@@ -51,6 +51,11 @@ impl Connection {
         Ok(Connection { stream, buffer: vec![0; 64 << 10] })
     }
 
+    /// Waits longer for replies: for commands that work for minutes before they answer.
+    pub(crate) fn be_patient(&self, silence_max: Duration) -> Outcome {
+        self.stream.set_read_timeout(Some(silence_max)).map_err(failed("read timeout"))
+    }
+
     /// Sends a whole frame and returns the whole reply frame, lent until the next call.
     pub(crate) fn call(&mut self, frame: &[u8]) -> std::io::Result<&[u8]> {
         self.stream.write_all(frame)?;

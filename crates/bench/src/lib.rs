@@ -17,6 +17,7 @@ mod histogram;
 mod html;
 mod limit;
 mod load;
+mod memory;
 mod mixed;
 mod pauses;
 mod process;

@@ -1,6 +1,6 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
-use crate::{compression, crash, disk, echo, limit, mixed, stall, working_set};
+use crate::{compression, crash, disk, echo, limit, memory, mixed, stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -56,6 +56,16 @@ pub(crate) static TABLE: &[Row] = &[
             "[--uri NAME=mongodb://HOST:PORT]... [--peer-ferretdb PATH] [--json FILE]",
         ],
         run: limit::run,
+    },
+    Row {
+        name: "memory",
+        about: "resident memory against its bound while large documents go through every kind of work",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--characters N] [--caches 1,2]",
+            "[--connections N] [--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT --pid N]",
+            "[--html FILE] [--json FILE]",
+        ],
+        run: memory::run,
     },
     Row {
         name: "mixed",

@@ -109,7 +109,9 @@ mod tests {
         assert_eq!(charge.bytes(), 100);
         assert!(charge.cover(101, 100));
         assert_eq!((charge.bytes(), budget.demand()), (200, 200));
+        let other = budget.try_charge(Pool::Execution, 1).unwrap();
         assert!(!charge.cover(900 << 20, 100));
+        drop(other);
         charge.shrink_to(50);
         charge.move_to(Pool::Cursors);
         assert_eq!(budget.pool(Pool::Cursors).used, 50);

@@ -605,6 +605,14 @@ impl Engine for Rocks {
         self.core.db.ticker(Ticker::DataBlocksAdded)
     }
 
+    fn limit_conflicts(&self, bytes: u64) {
+        self.core.ledger.conflicts.limit(bytes);
+    }
+
+    fn conflict_bytes(&self) -> u64 {
+        self.core.ledger.conflicts.bytes()
+    }
+
     fn resize_cache(&self, bytes: u64) {
         self.core.db.resize_cache(bytes);
     }

@@ -12,6 +12,8 @@
 //! Invariants
 //! - An entry may be forgotten once its stamp is not newer than the oldest active snapshot: nobody
 //!   left can conflict with it. Shards sweep themselves when they have doubled, so claims stay O(1).
+//! - At its limit the table forgets the older half anyway and remembers up to which stamp: who reads an
+//!   older state may not write there any more.
 //! - Two keys of one hash only ever cause a conflict that need not have been; hashes are seeded per
 //!   process, so nobody can choose such keys.
 //!
@@ -20,6 +22,7 @@
 use std::{
     collections::HashMap,
     hash::BuildHasher,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -30,6 +33,9 @@ use crate::{Error, Result, Space, active::Active};
 
 const SHARD_COUNT: usize = 64;
 const SWEEP_ENTRIES_MIN: usize = 128;
+/// A place of the hash table; and what an entry takes when the table has just doubled.
+const SLOT_BYTES: u64 = 28;
+const ENTRY_BYTES: u64 = 64;
 
 /// A key's name in the table.
 pub type KeyHash = u64;
@@ -46,6 +52,8 @@ struct Entry {
 struct Shard {
     entries: HashMap<KeyHash, Entry, RandomState>,
     sweep_at: usize,
+    /// Commits up to this stamp may have been forgotten although somebody reads an older state.
+    forgotten: u64,
     waiter_count: usize,
 }
 
@@ -58,6 +66,8 @@ struct Slot {
 pub struct Conflicts {
     hasher: RandomState,
     slots: Box<[Slot]>,
+    /// Entries that a shard may have beside those of open transactions.
+    shard_entries_max: AtomicUsize,
 }
 
 /// What a claim found.
@@ -89,6 +99,7 @@ impl Conflicts {
             shard: Mutex::new(Shard {
                 entries: HashMap::default(),
                 sweep_at: SWEEP_ENTRIES_MIN,
+                forgotten: 0,
                 waiter_count: 0,
             }),
             released: Condvar::new(),
@@ -96,7 +107,22 @@ impl Conflicts {
         Conflicts {
             hasher: RandomState::default(),
             slots: (0..SHARD_COUNT).map(|_| slot()).collect(),
+            shard_entries_max: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// Bounds the memory of commits that are remembered for older states. Where it is full the oldest
+    /// half is forgotten: a transaction that began before those commits and writes a key nobody
+    /// remembers gets `Conflict`, since it may have been written meanwhile. Reads go on.
+    pub fn limit(&self, bytes: u64) {
+        let entries = usize::try_from(bytes / ENTRY_BYTES).unwrap_or(usize::MAX);
+        self.shard_entries_max.store((entries / SHARD_COUNT).max(SWEEP_ENTRIES_MIN), Relaxed);
+    }
+
+    /// The memory of what is remembered, about.
+    pub fn bytes(&self) -> u64 {
+        let capacity = |slot: &Slot| slot.shard.lock().entries.capacity() as u64;
+        self.slots.iter().map(capacity).sum::<u64>() * SLOT_BYTES
     }
 
     /// The name of a key in this table.
@@ -131,8 +157,12 @@ impl Conflicts {
                 return Err(Error::Conflict);
             }
         }
-        if shard.entries.len() >= shard.sweep_at {
-            sweep(&mut shard, active.oldest());
+        let most = self.shard_entries_max.load(Relaxed);
+        if shard.entries.len() >= shard.sweep_at.min(most) {
+            sweep(&mut shard, active.oldest(), most);
+        }
+        if claimer.read_stamp < shard.forgotten {
+            return Err(Error::Conflict);
         }
         shard.entries.insert(key, Entry { owner: claimer.owner, stamp: 0 });
         Ok(Claim::New)
@@ -176,8 +206,24 @@ impl Conflicts {
     }
 }
 
-fn sweep(shard: &mut Shard, oldest: u64) {
+/// Forgets what nobody can conflict with any more; if there is more than `most` even so, the older half.
+fn sweep(shard: &mut Shard, oldest: u64, most: usize) {
     shard.entries.retain(|_, entry| entry.owner != 0 || entry.stamp > oldest);
+    if shard.entries.len() > most / 4 * 3 {
+        let free = shard.entries.values().filter(|entry| entry.owner == 0);
+        let mut stamps: Vec<u64> = free.map(|entry| entry.stamp).collect();
+        if !stamps.is_empty() {
+            let middle = stamps.len() / 2;
+            let (_, middle, _) = stamps.select_nth_unstable(middle);
+            let until = *middle;
+            shard.entries.retain(|_, entry| entry.owner != 0 || entry.stamp > until);
+            // A transaction reads at the stamp of the newest commit it sees, so `until` itself is safe.
+            shard.forgotten = shard.forgotten.max(until);
+        }
+    }
+    if shard.entries.capacity() > 4 * shard.entries.len().max(SWEEP_ENTRIES_MIN) {
+        shard.entries.shrink_to(2 * shard.entries.len());
+    }
     shard.sweep_at = (shard.entries.len() * 2).max(SWEEP_ENTRIES_MIN);
 }
 
@@ -216,5 +262,26 @@ mod tests {
             active.publish(n + 1);
         }
         assert!(table.entry_count() <= SHARD_COUNT * SWEEP_ENTRIES_MIN, "{}", table.entry_count());
+    }
+
+    #[test]
+    fn at_its_limit_it_forgets_and_old_states_may_no_longer_write() {
+        let (table, active) = (Conflicts::new(), Active::new(0));
+        table.limit(1 << 20);
+        let old = active.enter();
+        let mut newest = 0;
+        for n in 1..200_000_u64 {
+            let key = table.hash(Space::Records, &n.to_be_bytes());
+            assert!(table.claim(key, &claimer(1, u64::MAX), &active).is_ok());
+            table.release(&[key], Some(n), false);
+            active.publish(n);
+            newest = n;
+        }
+        assert!(table.bytes() <= 1 << 20, "{}", table.bytes());
+        let key = table.hash(Space::Records, b"written by nobody");
+        let refused = table.claim(key, &claimer(2, old.stamp()), &active);
+        assert!(matches!(refused, Err(Error::Conflict)));
+        assert!(matches!(table.claim(key, &claimer(3, newest), &active), Ok(Claim::New)));
+        active.leave(&old);
     }
 }

@@ -109,6 +109,17 @@ pub trait Engine: Send + Sync {
         0
     }
 
+    /// Bounds the memory for keys that were written while older states are open. Where it is full, open
+    /// transactions that write get `Conflict`; reading goes on.
+    fn limit_conflicts(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// What that memory is now, about.
+    fn conflict_bytes(&self) -> u64 {
+        0
+    }
+
     /// Changes the memory of the engine's cache while it is in use: what is too much goes at once, as
     /// far as nobody is reading it. An engine without a cache of its own does nothing.
     fn resize_cache(&self, bytes: u64) {

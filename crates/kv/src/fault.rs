@@ -306,6 +306,14 @@ impl Engine for Faulty {
         self.inner.blocks_read()
     }
 
+    fn limit_conflicts(&self, bytes: u64) {
+        self.inner.limit_conflicts(bytes);
+    }
+
+    fn conflict_bytes(&self) -> u64 {
+        self.inner.conflict_bytes()
+    }
+
     fn resize_cache(&self, bytes: u64) {
         self.inner.resize_cache(bytes);
     }

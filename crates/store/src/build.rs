@@ -11,6 +11,7 @@
 use std::{sync::Arc, time::Duration};
 
 use nagi_bson::{Doc, Value, text::doc_text};
+use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
 
@@ -29,6 +30,10 @@ const INDEX_COUNT_MAX: usize = 64;
 const BATCH_COUNT: usize = 256;
 /// Bytes of keys after which a batch ends.
 const BATCH_BYTES: usize = 4 << 20;
+/// What a build has at a time: staged keys, the same as the engine's batch, the largest document.
+const BUILD_BYTES: u64 = 3 * BATCH_BYTES as u64;
+/// How long a build waits for others to give their room back.
+const BUILD_WAIT: Duration = Duration::from_secs(60);
 /// Time between two progress lines.
 const PROGRESS_MS: i64 = 3000;
 
@@ -73,6 +78,7 @@ impl Store {
             }
         };
         let Some(collection) = started else { return Ok(result) };
+        let _room = self.room_for_build(options);
         let built = self
             .fill_indexes(&collection, options)
             .and_then(|()| self.finish(&collection, options));
@@ -328,6 +334,19 @@ fn checked(spec: IndexSpec) -> Result<IndexSpec> {
 
 pub(crate) fn unready(collection: &Collection) -> Vec<Arc<Index>> {
     collection.indexes.iter().filter(|index| !index.ready).cloned().collect()
+}
+
+impl Store {
+    /// Charges the keys that a build collects; waits a while if many builds run.
+    fn room_for_build(&self, options: BuildOptions<'_>) -> Charge {
+        let mut charge = Charge::empty(&self.budget, Pool::IndexBuilds);
+        let mut go_on = || options.interrupt.is_none_or(|check| check().is_ok());
+        if !charge.cover_within(BUILD_BYTES, BUILD_WAIT, &mut go_on) {
+            // It has begun and has to go on; the watcher finds the room.
+            charge.force(BUILD_BYTES);
+        }
+        charge
+    }
 }
 
 /// Puts the keys of these records, in their newest state; those that are gone are left out. Ends

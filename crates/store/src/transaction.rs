@@ -24,6 +24,7 @@ use std::{
 };
 
 use nagi_bson::{Doc, Value};
+use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Cursor, Durability, Read, Space, TxnOptions};
 use parking_lot::Mutex;
@@ -39,6 +40,8 @@ use crate::{
 
 /// Bytes that one transaction may stage, besides the engine's own limit.
 const TRANSACTION_BYTES_MAX: usize = 128 << 20;
+/// Staged writes are charged so much at a time.
+const CHARGE_STEP: u64 = 256 << 10;
 /// Bytes that all long transactions together may stage.
 const ALL_TRANSACTIONS_BYTES_MAX: usize = 1 << 30;
 /// Long transactions open at once.
@@ -83,6 +86,8 @@ pub(crate) struct Bound {
     ended: AtomicUsize,
     /// Bytes counted in `OpenTransactions::bytes`.
     counted_bytes: AtomicUsize,
+    /// The same in the account of memory.
+    charge: Mutex<Charge>,
     shared: Arc<Shared>,
 }
 
@@ -153,6 +158,7 @@ impl Transaction {
             work: Mutex::new(Some(Suspended::new(txn))),
             ended: AtomicUsize::new(0),
             counted_bytes: AtomicUsize::new(0),
+            charge: Mutex::new(Charge::empty(&shared.budget, Pool::Transactions)),
             shared: Arc::clone(shared),
         });
         if long {
@@ -254,6 +260,7 @@ impl Bound {
         if self.lifetime == Lifetime::Long {
             self.shared.open.all.lock().remove(&self.id);
         }
+        self.charge.lock().shrink_to(0);
         self.shared.open.bytes.fetch_sub(self.counted_bytes.swap(0, SeqCst), SeqCst);
     }
 
@@ -300,7 +307,12 @@ impl Bound {
         let total = open.bytes.fetch_add(grown, SeqCst) + grown;
         open.bytes.fetch_sub(before.saturating_sub(bytes), SeqCst);
         let own_max = TRANSACTION_BYTES_MAX.min(self.shared.engine.limits().txn_bytes_max / 2);
-        if bytes > own_max || (grown > 0 && total > ALL_TRANSACTIONS_BYTES_MAX) {
+        // Writes are there twice when they are committed: staged, and as the engine's batch.
+        let fits = self.charge.lock().cover(2 * bytes as u64, CHARGE_STEP);
+        if bytes > own_max
+            || (grown > 0 && !fits)
+            || (grown > 0 && total > ALL_TRANSACTIONS_BYTES_MAX)
+        {
             let _ = self.ended.compare_exchange(0, End::TooLarge as usize, SeqCst, SeqCst);
         }
         self.check_open()

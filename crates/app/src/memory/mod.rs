@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use nagi_budget::{Action, Budget, Division, Gauges, Resident, Watch};
+use nagi_budget::{Action, Budget, Charge, Division, Gauges, Pool, Resident, Watch};
 use nagi_store::Store;
 
 use crate::options::Options;
@@ -55,11 +55,13 @@ impl Watcher {
             return Watcher { stop: None, thread: None };
         };
         store.resize_caches(Division::of(bytes).caches);
+        store.engine().limit_conflicts(budget.limit(Pool::Conflicts));
+        let conflicts = Charge::empty(&budget, Pool::Conflicts);
         let (stop, stopped) = channel();
         let store = Arc::downgrade(store);
         let body = move || {
             let watch = Watch::new(bytes);
-            let mut state = Watched { budget, store, resident, watch, step: 0 };
+            let mut state = Watched { budget, store, resident, watch, step: 0, conflicts };
             let mut pause = CALM_STEP;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 pause = if state.step() { TIGHT_STEP } else { CALM_STEP };
@@ -90,11 +92,18 @@ struct Watched {
     resident: Resident,
     watch: Watch,
     step: u32,
+    /// What the engine remembers of written keys, as of the last step.
+    conflicts: Charge,
 }
 
 impl Watched {
     /// One step; whether memory is tight.
     fn step(&mut self) -> bool {
+        if let Some(store) = self.store.upgrade() {
+            let bytes = store.engine().conflict_bytes();
+            self.conflicts.force(bytes.saturating_sub(self.conflicts.bytes()));
+            self.conflicts.shrink_to(bytes);
+        }
         let Some(mut bytes) = self.resident.bytes() else { return false };
         let over_before = self.watch.over_count;
         if self.watch.look(bytes) == Action::Purge {

@@ -303,6 +303,14 @@ impl Engine for Memory {
         Ok(())
     }
 
+    fn limit_conflicts(&self, bytes: u64) {
+        self.core.ledger.conflicts.limit(bytes);
+    }
+
+    fn conflict_bytes(&self) -> u64 {
+        self.core.ledger.conflicts.bytes()
+    }
+
     fn checkpoint(&self, _: &Path) -> Result<()> {
         Err(Error::Io(io::Error::new(
             io::ErrorKind::Unsupported,

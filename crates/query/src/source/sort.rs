@@ -12,7 +12,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_lang::sort::SortSpec;
 use nagi_store::{RecordId, Spill, keystring};
 
-use super::{Cx, Source, SourceStats, runs::Runs};
+use super::{Cx, Held, Source, SourceStats, runs::Runs};
 
 /// Bytes an entry costs beside its document and key.
 const ENTRY_BYTES: usize = size_of::<Entry>();
@@ -32,6 +32,7 @@ pub(crate) struct Sort {
     limits: SortLimits,
     entries: Vec<Entry>,
     held_bytes: usize,
+    held: Held,
     spill: Option<Spill>,
     output: Output,
     stats: SourceStats,
@@ -88,6 +89,7 @@ impl Sort {
             limits,
             entries: Vec::new(),
             held_bytes: 0,
+            held: Held::default(),
             spill: None,
             output: Output::Unread,
             stats: SourceStats::default(),
@@ -112,7 +114,7 @@ impl Sort {
             if self.entries.len() >= cut_at {
                 self.cut(keep.unwrap_or(usize::MAX));
             }
-            if self.held_bytes > self.limits.memory_bytes {
+            if self.held_bytes > self.limits.memory_bytes || !self.held.fits(cx, self.held_bytes) {
                 self.over_memory(keep, cx)?;
             }
         }
@@ -127,6 +129,7 @@ impl Sort {
             }
             Some(mut spill) => {
                 self.write_run(&mut spill)?;
+                self.held.keep(0);
                 self.stats.bytes_spilled = spill.bytes();
                 let left = self.limits.count.unwrap_or(u64::MAX);
                 Output::Disk { runs: Runs::open(spill)?, left, doc: Vec::new(), id: None }
@@ -140,11 +143,15 @@ impl Sort {
             && self.entries.len() > keep
         {
             self.cut(keep);
-            if self.held_bytes <= self.limits.memory_bytes {
+            self.held.keep(self.held_bytes);
+            if self.held_bytes <= self.limits.memory_bytes && self.held.fits(cx, self.held_bytes) {
                 return Ok(());
             }
         }
         if !self.limits.allow_disk_use {
+            if self.held_bytes <= self.limits.memory_bytes {
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+            }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
                 "Sort exceeded memory limit of {} bytes, but did not opt in to external sorting. \
@@ -155,6 +162,7 @@ impl Sort {
         self.order();
         let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
         self.write_run(&mut spill)?;
+        self.held.keep(0);
         self.spill = Some(spill);
         Ok(())
     }
@@ -252,7 +260,13 @@ impl Source for Sort {
         slice::from_mut(&mut self.input)
     }
 
+    fn save(&mut self) {
+        self.held.park();
+        self.input.save();
+    }
+
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.held.resume();
         // Once sorted the input is not read again.
         if let Output::Unread = self.output { self.input.restore(cx) } else { Ok(()) }
     }

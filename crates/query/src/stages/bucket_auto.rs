@@ -10,6 +10,7 @@ use nagi_lang::{
 
 use super::{bucket::is_expression, granularity::Granularity, prelude::*};
 use crate::limits::SORT_MEMORY_BYTES_MAX;
+use crate::source::Held;
 
 pub(super) static BUCKET_AUTO: StageSpec =
     StageSpec { name: "$bucketAuto", place: Place::Anywhere, parse };
@@ -123,6 +124,7 @@ impl Stage for BucketAuto {
             filled: false,
             done: Vec::new(),
             next: 0,
+            held: Held::default(),
             arena: Bump::new(),
         })
     }
@@ -158,6 +160,7 @@ struct Running {
     done: Vec<DocBuf>,
     /// How many documents of `done` were returned.
     next: usize,
+    held: Held,
     arena: Bump,
 }
 
@@ -177,7 +180,7 @@ impl Running {
             }
             held_bytes += key.heap_bytes() + 48;
             held_bytes += arguments.iter().map(|v| v.heap_bytes() + 24).sum::<usize>();
-            if held_bytes > SORT_MEMORY_BYTES_MAX {
+            if held_bytes > SORT_MEMORY_BYTES_MAX || !self.held.fits(cx, held_bytes) {
                 bail!(
                     Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
                     "Exceeded memory limit for $bucketAuto"
@@ -188,6 +191,7 @@ impl Running {
         self.rows.sort_by(|a, b| compare::values(a.key.value(), b.key.value()));
         let buckets = distribute(&self.plan, &self.rows)?;
         self.rows = Vec::new();
+        self.held.keep(0);
         self.done = buckets.into_iter().map(|bucket| finish(&self.plan, bucket)).collect();
         self.filled = true;
         Ok(())

@@ -8,7 +8,7 @@ use nagi_store::{Spill, SpillCursor};
 use super::{Pipeline, Within, prelude::*};
 use crate::{
     limits::DOC_BYTES_MAX,
-    source::{Documents, SourceStats},
+    source::{Documents, Held, SourceStats},
 };
 
 pub(super) static FACET: StageSpec = StageSpec { name: "$facet", place: Place::NotInFacet, parse };
@@ -77,6 +77,7 @@ impl Stage for Facet {
             memory_bytes_max: self.memory_bytes_max,
             allow_disk_use: self.allow_disk_use,
             bytes_spilled: 0,
+            held: Held::default(),
             out: Vec::new(),
             done: false,
         })
@@ -93,6 +94,7 @@ struct Running {
     memory_bytes_max: usize,
     allow_disk_use: bool,
     bytes_spilled: u64,
+    held: Held,
     out: Vec<u8>,
     done: bool,
 }
@@ -152,8 +154,10 @@ impl Running {
             let doc = self.input.doc().to_buf();
             bytes += doc.as_bytes().len();
             docs.push(doc);
-            if bytes > self.memory_bytes_max {
-                return self.read_to_disk(docs, cx);
+            if bytes > self.memory_bytes_max || !self.held.fits(cx, bytes) {
+                let kept = self.read_to_disk(docs, cx);
+                self.held.keep(0);
+                return kept;
             }
         }
         Ok(Kept::Memory(Arc::new(docs)))

@@ -21,6 +21,7 @@ use super::{
     prelude::*,
 };
 use crate::limits::SORT_MEMORY_BYTES_MAX;
+use crate::source::Held;
 
 pub(super) static GRAPH_LOOKUP: StageSpec =
     StageSpec { name: "$graphLookup", place: Place::Anywhere, parse };
@@ -229,6 +230,7 @@ struct Search {
     visited: Items,
     found: Vec<DocBuf>,
     held_bytes: usize,
+    held: Held,
 }
 
 impl Search {
@@ -294,6 +296,9 @@ impl Running {
             let mut source = graph.inner.open(Some(filter), cx)?;
             while source.advance(cx)? {
                 search.visit(source.doc(), depth, graph)?;
+                if !search.held.fits(cx, search.held_bytes) {
+                    bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+                }
             }
             depth += 1;
         }

@@ -14,7 +14,7 @@ use nagi_lang::{
 use nagi_store::Spill;
 
 use super::prelude::*;
-use crate::source::Runs;
+use crate::source::{Held, Runs};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
 
@@ -73,6 +73,7 @@ impl Stage for Group {
             groups: Vec::new(),
             heads: HashMap::default(),
             held_bytes: 0,
+            held: Held::default(),
             spill: None,
             output: Output::Unread,
             out: Vec::new(),
@@ -98,6 +99,7 @@ struct Running {
     /// The newest group of each hash.
     heads: HashMap<u64, u32, foldhash::fast::RandomState>,
     held_bytes: usize,
+    held: Held,
     spill: Option<Spill>,
     output: Output,
     out: Vec<u8>,
@@ -138,7 +140,8 @@ impl Running {
                 self.held_bytes += state.bytes().saturating_sub(before);
             }
             self.arena.reset();
-            if self.held_bytes > self.grouping.memory_bytes_max {
+            let most = self.grouping.memory_bytes_max;
+            if self.held_bytes > most || !self.held.fits(cx, self.held_bytes) {
                 self.over_memory(cx)?;
             }
         }
@@ -147,6 +150,7 @@ impl Running {
             None => Output::Memory(0),
             Some(mut spill) => {
                 self.write_run(&mut spill)?;
+                self.held.keep(0);
                 Output::Disk { runs: Runs::open(spill)?, pending: false }
             }
         };
@@ -155,6 +159,9 @@ impl Running {
 
     fn over_memory(&mut self, cx: &Cx<'_>) -> Result<()> {
         if !self.grouping.allow_disk_use {
+            if self.held_bytes <= self.grouping.memory_bytes_max {
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+            }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
                 "Exceeded memory limit for $group, but didn't allow external sort. Pass \
@@ -163,6 +170,7 @@ impl Running {
         }
         let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
         self.write_run(&mut spill)?;
+        self.held.keep(0);
         self.spill = Some(spill);
         Ok(())
     }
@@ -281,7 +289,13 @@ impl Source for Running {
         slice::from_mut(&mut self.input)
     }
 
+    fn save(&mut self) {
+        self.held.park();
+        self.input.save();
+    }
+
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.held.resume();
         if let Output::Unread = self.output { self.input.restore(cx) } else { Ok(()) }
     }
 }

@@ -17,6 +17,7 @@ mod host_info;
 mod kill_op;
 mod list_commands;
 mod lock_info;
+mod memory;
 mod ping;
 mod profile;
 mod server_status;

@@ -252,6 +252,22 @@ fn wired_tiger(server: &Server, out: &mut DocWriter<'_>) {
     server.store.engine().stats(&mut |name, value| {
         gauges.insert(name, value);
     });
+    let gauge = |name| gauges.get(name).copied().unwrap_or(0);
+    if let Some(budget) = server.store.budget().bytes()
+        && gauges.contains_key("cache_bytes")
+    {
+        let records = server.store.record_cache_bytes().0 as i64;
+        out.doc("cache", |cache| {
+            cache.put("bytes currently in the cache", gauge("cache_bytes") + records);
+            cache.put("maximum bytes configured", budget as i64);
+            cache.put("tracked dirty bytes in the cache", gauge("memtable_bytes"));
+            cache.put("bytes read into cache", gauge("file_bytes_read"));
+            cache.put("bytes written from cache", gauge("file_bytes_written"));
+            cache.put("pages read into cache", gauge("cache_misses"));
+            let requested = gauge("cache_hits") + gauge("cache_misses");
+            cache.put("pages requested from the cache", requested);
+        });
+    }
     for (section, figures) in ENGINE_FIGURES {
         let known = figures.iter().filter_map(|(name, gauge)| Some((*name, *gauges.get(gauge)?)));
         let known: Vec<_> = known.collect();
@@ -360,6 +376,7 @@ fn metrics(server: &Server, out: &mut DocWriter<'_>) {
 
 fn nagi(server: &Server, out: &mut DocWriter<'_>) {
     out.put("version", server.config.nagi_version);
+    out.doc("memory", |doc| super::memory::write(server, doc));
     out.doc("storage", |doc| {
         server.store.engine().stats(&mut |name, value| doc.put(name, value));
     });

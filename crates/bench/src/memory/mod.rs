@@ -1,0 +1,222 @@
+//! `nagi bench memory`: resident memory against the bound while large documents go through every kind of work.
+//!
+//! The experiment of 2015: documents of a million characters are inserted, read back, sorted, grouped and
+//! indexed with several cache sizes. Then idle connections are opened on top. Resident memory is looked
+//! at each tenth of a second; a sample above `cacheSizeGB x 1.10 + 64 MiB` fails the run.
+mod results;
+
+use crate::args::{Args, Outcome, Problem, failed};
+use crate::client::{Connection, address, integer};
+use crate::process::{Scratch, Server};
+use crate::progress::Progress;
+use crate::report;
+use crate::resident::{Resident, resident_bytes};
+use nagi_bson::{DocBuf, Value, doc};
+use results::{Phase, Run};
+use std::fs;
+use std::time::{Duration, Instant};
+
+const DATABASE: &str = "nagi_memory";
+const COLLECTION: &str = "big";
+const CACHES: &str = "1,2";
+/// Documents in one insert: ten million characters, as `insertMany` of the shell would send them.
+const BATCH: u64 = 10;
+/// How long idle connections are left alone: servers give buffers back after a while.
+const REST: Duration = Duration::from_secs(12);
+/// A sort of ten gigabytes answers when it is done.
+const SILENCE_MAX: Duration = Duration::from_secs(3600);
+/// A server may exceed its budget by a tenth and this.
+const SLACK_BYTES: f64 = 67_108_864.0;
+const GIB: f64 = 1_073_741_824.0;
+
+struct Plan {
+    documents: u64,
+    characters: usize,
+    caches: Vec<f64>,
+    connections: usize,
+}
+
+impl Plan {
+    fn parse(args: &Args) -> Outcome<Plan> {
+        let mut caches = Vec::new();
+        for text in args.text("caches").unwrap_or(CACHES).split(',') {
+            let cache = text.parse().ok().filter(|gb| (0.05..=10_000.0).contains(gb));
+            caches
+                .push(cache.ok_or_else(|| Problem::Usage(format!("`{text}` is no cache size\n")))?);
+        }
+        let plan = Plan {
+            documents: args.number("documents", 10_000)?,
+            characters: args.number("characters", 1_000_000)?,
+            caches,
+            connections: args.number("connections", 2000)?,
+        };
+        let sizes = 1..=1_600_000;
+        if !(1..=10_000_000).contains(&plan.documents)
+            || !sizes.contains(&plan.characters)
+            || plan.connections > 50_000
+        {
+            return Err(Problem::Usage("a number is out of range\n".to_owned()));
+        }
+        Ok(plan)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let plan = Plan::parse(args)?;
+    let mut runs = Vec::new();
+    if let Some(uri) = args.text("uri") {
+        let process = args.number("pid", 0)?;
+        if resident_bytes(process).is_none() {
+            return Err(Problem::Usage("--uri needs --pid, the server's process\n".to_owned()));
+        }
+        runs.push(measure(&plan, plan.caches[0], &address(uri)?, process)?);
+    } else {
+        let scratch = Scratch::new(args)?;
+        for cache in &plan.caches {
+            let folder = scratch.path.join(format!("memory-{cache}"));
+            let size = cache.to_string();
+            let mut more = vec!["--wiredTigerCacheSizeGB", size.as_str()];
+            more.extend(args.all("server-option"));
+            let server = Server::nagi_with(&args.nagi()?, &folder, &more)?;
+            let done = measure(&plan, *cache, &server.address, server.id());
+            drop(server);
+            let _ = fs::remove_dir_all(&folder);
+            runs.push(done?);
+        }
+    }
+    report::say(&report::columns(&results::table(&runs)));
+    if let Some(path) = args.text("html") {
+        results::page(&runs).write(path)?;
+    }
+    if let Some(path) = args.text("json") {
+        fs::write(path, results::json(&runs)).map_err(failed(path))?;
+    }
+    match runs.iter().map(Run::samples_over).sum::<usize>() {
+        0 => Ok(()),
+        over => Err(Problem::Failed(format!("{over} samples were above the bound"))),
+    }
+}
+
+/// All phases against one server.
+fn measure(plan: &Plan, cache: f64, server: &str, process: u32) -> Outcome<Run> {
+    let bound = (cache * GIB * 1.10 + SLACK_BYTES) as u64;
+    let mut run = Run { cache, bound, phases: Vec::new() };
+    let mut connection = Connection::open(server)?;
+    connection.be_patient(SILENCE_MAX)?;
+    connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
+    type Work<'w> = (&'static str, &'w dyn Fn(&mut Connection) -> Outcome<u64>);
+    let works: [Work<'_>; 6] = [
+        ("insert", &|c| insert(c, plan)),
+        ("read", &|c| find(c, &[])),
+        ("sort", &|c| find(c, &[("n", 1)])),
+        ("group", &group),
+        ("index", &index),
+        ("idle connections", &|_| rest(server, plan.connections)),
+    ];
+    for (name, work) in works {
+        let watched = Resident::watch(process);
+        let begin = Instant::now();
+        let count = work(&mut connection)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let phase = Phase { name, count, seconds, samples: watched.finish() };
+        report::say(&run.line(&phase));
+        run.phases.push(phase);
+    }
+    connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
+    Ok(run)
+}
+
+fn insert(connection: &mut Connection, plan: &Plan) -> Outcome<u64> {
+    let text = "0123456789".repeat(plan.characters / 10 + 1);
+    let text = &text[..plan.characters];
+    let mut progress = Progress::new("insert", plan.documents);
+    for start in (0..plan.documents).step_by(BATCH as usize) {
+        let end = (start + BATCH).min(plan.documents);
+        let body = DocBuf::build(|out| {
+            out.put("insert", COLLECTION);
+            out.array("documents", |list| {
+                for id in start..end {
+                    // Spread, so that sorting by it has something to do.
+                    let n = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+                    let one = doc! { "_id": (id as i64), "n": (n as i64), "text": text };
+                    list.push(Value::Doc(one.as_doc()));
+                }
+            });
+            out.put("$db", DATABASE);
+        });
+        connection.expect(body.as_doc())?;
+        progress.at(end);
+    }
+    Ok(plan.documents)
+}
+
+/// Reads all documents, in an order.
+fn find(connection: &mut Connection, sort: &[(&str, i32)]) -> Outcome<u64> {
+    let command = DocBuf::build(|out| {
+        out.put("find", COLLECTION);
+        out.doc("sort", |keys| sort.iter().for_each(|(name, way)| keys.put(name, *way)));
+        out.put("allowDiskUse", true);
+        out.put("$db", DATABASE);
+    });
+    drain(connection, &command)
+}
+
+fn group(connection: &mut Connection) -> Outcome<u64> {
+    let command = doc! {
+        "aggregate": COLLECTION,
+        "pipeline": [
+            { "$group": {
+                "_id": { "$mod": ["$n", 1000] },
+                "count": { "$sum": 1 },
+                "text": { "$first": "$text" },
+                "length": { "$max": { "$strLenBytes": "$text" } }
+            } },
+            { "$project": { "count": 1, "length": 1 } }
+        ],
+        "cursor": {}, "allowDiskUse": true, "$db": DATABASE
+    };
+    drain(connection, &command)
+}
+
+fn index(connection: &mut Connection) -> Outcome<u64> {
+    let command = doc! {
+        "createIndexes": COLLECTION,
+        "indexes": [{ "key": { "n": 1 }, "name": "n_1" }],
+        "$db": DATABASE
+    };
+    connection.expect(command.as_doc()).map(|_| 1)
+}
+
+/// Opens connections, lets them rest, and closes them.
+fn rest(server: &str, count: usize) -> Outcome<u64> {
+    let mut open = Vec::new();
+    for _ in 0..count {
+        let mut connection = Connection::open(server)?;
+        connection.expect(doc! { "ping": 1, "$db": "admin" }.as_doc())?;
+        open.push(connection);
+    }
+    std::thread::sleep(REST);
+    Ok(open.len() as u64)
+}
+
+/// Runs a command with a cursor to its end; how many documents came.
+fn drain(connection: &mut Connection, command: &DocBuf) -> Outcome<u64> {
+    let mut count = 0;
+    let mut reply = connection.expect(command.as_doc())?;
+    let mut batch = "firstBatch";
+    loop {
+        let Value::Doc(cursor) = reply.get("cursor") else {
+            return Err(Problem::Failed("a reply without a cursor".to_owned()));
+        };
+        if let Value::Array(docs) = cursor.get(batch) {
+            count += docs.count() as u64;
+        }
+        let id = integer(cursor.get("id")).unwrap_or(0);
+        if id == 0 {
+            return Ok(count);
+        }
+        batch = "nextBatch";
+        let more = doc! { "getMore": (id), "collection": COLLECTION, "$db": DATABASE };
+        reply = connection.expect(more.as_doc())?;
+    }
+}

@@ -1,0 +1,144 @@
+//! What `memory` reports: a line a phase, a table, a page with plots, JSON.
+use crate::html::{Page, Plot};
+use crate::resident::peak;
+use std::fmt::Write as _;
+
+/// One kind of work.
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    /// Documents, groups or connections.
+    pub(super) count: u64,
+    pub(super) seconds: f64,
+    /// Seconds from its beginning, and bytes.
+    pub(super) samples: Vec<(f64, u64)>,
+}
+
+/// All work with one size of the cache.
+pub(super) struct Run {
+    pub(super) cache: f64,
+    pub(super) bound: u64,
+    pub(super) phases: Vec<Phase>,
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
+}
+
+impl Run {
+    fn over(&self, phase: &Phase) -> usize {
+        phase.samples.iter().filter(|sample| sample.1 > self.bound).count()
+    }
+
+    /// Samples above the bound.
+    pub(super) fn samples_over(&self) -> usize {
+        self.phases.iter().map(|phase| self.over(phase)).sum()
+    }
+
+    /// For those who watch.
+    pub(super) fn line(&self, phase: &Phase) -> String {
+        format!(
+            "cacheSizeGB {}: {:<16} {:>8} in {:>7.1} s, at most {:>7.1} of {:.1} MiB resident\n",
+            self.cache,
+            phase.name,
+            phase.count,
+            phase.seconds,
+            megabytes(peak(&phase.samples)),
+            megabytes(self.bound),
+        )
+    }
+
+    /// All samples on one time line.
+    fn line_of_time(&self) -> Vec<(f64, f64)> {
+        let mut offset = 0.0;
+        let mut points = Vec::new();
+        for phase in &self.phases {
+            points.extend(phase.samples.iter().map(|s| (offset + s.0, megabytes(s.1))));
+            offset += phase.seconds;
+        }
+        points
+    }
+}
+
+pub(super) fn table(runs: &[Run]) -> Vec<Vec<String>> {
+    let titles = ["cacheSizeGB", "work", "count", "s", "peak MiB", "end MiB", "bound MiB", "over"];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    for run in runs {
+        for phase in &run.phases {
+            rows.push(vec![
+                run.cache.to_string(),
+                phase.name.to_owned(),
+                phase.count.to_string(),
+                format!("{:.1}", phase.seconds),
+                format!("{:.1}", megabytes(peak(&phase.samples))),
+                format!("{:.1}", megabytes(phase.samples.last().map_or(0, |s| s.1))),
+                format!("{:.1}", megabytes(run.bound)),
+                run.over(phase).to_string(),
+            ]);
+        }
+    }
+    rows
+}
+
+pub(super) fn page(runs: &[Run]) -> Page {
+    let mut page = Page::new("Resident memory against the bound");
+    page.paragraph(
+        "Large documents are inserted, read back, sorted, grouped and indexed; then connections rest. \
+         A sample each tenth of a second; the line is cacheSizeGB x 1.10 + 64 MiB.",
+    );
+    for run in runs {
+        page.heading(&format!("cacheSizeGB {}", run.cache));
+        page.plot(&Plot {
+            title: "Resident memory",
+            unit: "MiB",
+            points: run.line_of_time(),
+            limit: Some(megabytes(run.bound)),
+        });
+    }
+    page.table(&table(runs));
+    page
+}
+
+pub(super) fn json(runs: &[Run]) -> String {
+    let mut rows = Vec::new();
+    for run in runs {
+        for phase in &run.phases {
+            let mut row = format!(
+                "  {{\"cacheSizeGB\": {}, \"boundBytes\": {}, \"work\": \"{}\", \"count\": {}, ",
+                run.cache, run.bound, phase.name, phase.count
+            );
+            let _ = write!(
+                row,
+                "\"seconds\": {:.3}, \"peakBytes\": {}, \"samples\": {}, \"samplesOver\": {}}}",
+                phase.seconds,
+                peak(&phase.samples),
+                phase.samples.len(),
+                run.over(phase)
+            );
+            rows.push(row);
+        }
+    }
+    format!("[\n{}\n]\n", rows.join(",\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_above_the_bound_are_counted_and_shown() {
+        let phase = |name, samples| Phase { name, count: 3, seconds: 1.0, samples };
+        let run = Run {
+            cache: 0.5,
+            bound: 100 << 20,
+            phases: vec![
+                phase("insert", vec![(0.0, 50 << 20), (0.1, 101 << 20)]),
+                phase("read", vec![(0.0, 90 << 20)]),
+            ],
+        };
+        assert_eq!((run.samples_over(), run.line_of_time()[2]), (1, (1.0, 90.0)));
+        let runs = [run];
+        assert_eq!(table(&runs)[1][4..], ["101.0", "101.0", "100.0", "1"]);
+        assert!(json(&runs).contains("\"samplesOver\": 1}"));
+        assert!(page(&runs).text().contains("cacheSizeGB 0.5"));
+    }
+}
