@@ -14,6 +14,9 @@ pub enum Error {
     SnapshotTooOld,
     /// No room on the disk. Nothing was written; reads go on; writes succeed again once there is room.
     Full,
+    /// The engine keeps its data in memory and has as much as it may. Nothing was written; reads go on;
+    /// writes succeed again once something was deleted.
+    MemoryFull,
     /// The stored bytes are not what was written. Says which file or key.
     Corrupt(String),
     /// The operating system refused; the message names the operation.
@@ -33,6 +36,9 @@ impl fmt::Display for Error {
             Error::Conflict => f.write_str("write conflict"),
             Error::SnapshotTooOld => f.write_str("snapshot too old"),
             Error::Full => f.write_str("no space left on device"),
+            Error::MemoryFull => {
+                f.write_str("-31807: WT_CACHE_FULL: operation would overflow cache")
+            }
             Error::Corrupt(what) => write!(f, "corruption: {what}"),
             Error::Io(error) => error.fmt(f),
         }

@@ -190,6 +190,7 @@ fn copy(error: &Error) -> Error {
         Error::Conflict => Error::Conflict,
         Error::SnapshotTooOld => Error::SnapshotTooOld,
         Error::Full => Error::Full,
+        Error::MemoryFull => Error::MemoryFull,
         Error::Corrupt(what) => Error::Corrupt(what.clone()),
         Error::Io(error) => Error::other(error.to_string()),
     }

@@ -24,6 +24,7 @@ pub mod journal;
 pub mod marker;
 pub mod overlay;
 pub mod room;
+pub mod table;
 
 mod active;
 mod compressor;

@@ -18,6 +18,9 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
         nagi_kv::Error::Full => {
             Error::new(Code::OUT_OF_DISK_SPACE, "No space left on device; the write was refused")
         }
+        full @ nagi_kv::Error::MemoryFull => {
+            Error::new(Code::EXCEEDED_MEMORY_LIMIT, full.to_string())
+        }
         nagi_kv::Error::Corrupt(what) => {
             Error::new(Code::DATA_CORRUPTION_DETECTED, format!("Data corruption detected: {what}"))
         }

@@ -1,54 +1,24 @@
 //! The engine in memory: for tests, and for servers that keep nothing.
 //!
-//! Each space is a sorted map from key to its versions, newest last; a reader at stamp s takes the
-//! newest version that is not after s. A commit adds versions under the space's lock and publishes
-//! its stamp last, so nobody sees half of it.
-//!
-//!   key -> [(stamp 3, "a"), (stamp 9, deleted), (stamp 12, "b")]
-//!
-//! A version goes away once a newer one is visible to the oldest reader: at once when its key is
-//! written again, else from the `stale` queue with a later commit.
+//! All of it is one `Table`; a commit adds versions to it. What is stale goes away with a later commit.
+//! A store may have a limit: what would grow it beyond is refused, what shrinks it is not.
 //!
 //! Cost: a get is one lock and one map search; a scan takes up to 64 entries per lock.
 
-mod cursor;
+use std::{collections::VecDeque, io, path::Path, sync::Arc};
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    io,
-    ops::Bound,
-    path::Path,
-    sync::Arc,
-};
-
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::{
     CommitStamp, Compressor, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space,
     Txn, TxnOptions,
     active::Ticket,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
+    table::{Bytes, Left, Scan, Table},
 };
 
-type Key = Arc<[u8]>;
-type Map = BTreeMap<Key, Versions>;
-
-#[derive(Default)]
-struct Versions(Vec<(u64, Option<Arc<[u8]>>)>);
-
-impl Versions {
-    fn at(&self, stamp: u64) -> Option<&Arc<[u8]>> {
-        let newest = self.0.iter().rev().find(|(written, _)| *written <= stamp)?;
-        newest.1.as_ref()
-    }
-
-    /// Drops what no reader at `oldest` or later can see; true if nothing is left.
-    fn prune(&mut self, oldest: u64) -> bool {
-        let visible = self.0.iter().rposition(|(written, _)| *written <= oldest).unwrap_or(0);
-        self.0.drain(..visible);
-        matches!(self.0.as_slice(), [] | [(_, None)]) && self.0.iter().all(|v| v.0 <= oldest)
-    }
-}
+/// One part in this many of the limit is left to what makes room.
+const SHRINK_PART: usize = 16;
 
 /// A store that is gone when it is dropped.
 pub struct Memory {
@@ -58,26 +28,43 @@ pub struct Memory {
 
 pub(crate) struct Core {
     ledger: Ledger,
-    spaces: [RwLock<Map>; Space::ALL.len()],
+    table: Table,
+    bytes_max: usize,
     /// Held by the one commit that is being written.
     commit: Mutex<Stale>,
 }
 
 /// Keys with old versions, and the stamp from which on these are of no use.
-type Stale = VecDeque<(u64, Space, Key)>;
+type Stale = VecDeque<(u64, Space, Bytes)>;
+
+impl AsRef<Table> for Core {
+    fn as_ref(&self) -> &Table {
+        &self.table
+    }
+}
 
 impl Memory {
     /// An empty store.
     pub fn new() -> Memory {
-        let core =
-            Core { ledger: Ledger::new(0), spaces: Default::default(), commit: Mutex::default() };
-        Memory { core: Arc::new(core), says_compressed: false }
+        Memory::with_limit(usize::MAX)
     }
 
     /// An empty store that says of its spaces what an engine on disk would (the default is LZ4): for
     /// tests of those who ask.
     pub fn saying_compressed() -> Memory {
         Memory { says_compressed: true, ..Memory::new() }
+    }
+
+    /// An empty store of at most `bytes_max` bytes, counted with what each entry costs. Past it, what
+    /// would grow the store fails with `MemoryFull`; to delete and to drop needs no room to speak of.
+    pub fn with_limit(bytes_max: usize) -> Memory {
+        let core = Core {
+            ledger: Ledger::new(0),
+            table: Table::new(false),
+            bytes_max,
+            commit: Mutex::default(),
+        };
+        Memory { core: Arc::new(core), says_compressed: false }
     }
 }
 
@@ -113,25 +100,35 @@ impl Core {
         stamp: impl FnOnce() -> u64,
         buf: &'a mut Vec<u8>,
     ) -> Option<&'a [u8]> {
-        let map = self.spaces[space as usize].read();
-        // The stamp is asked for under the lock: no version it needs can be pruned any more.
-        let stamp = stamp();
-        let value = map.get(key)?.at(stamp)?;
-        buf.clear();
-        buf.extend_from_slice(value);
-        Some(buf)
+        let found = self.table.read(space, key, stamp, |value| match value {
+            Some(value) => {
+                buf.clear();
+                buf.extend_from_slice(value);
+                true
+            }
+            None => false,
+        });
+        found.unwrap_or(false).then_some(buf.as_slice())
     }
 
-    fn set(&self, stale: &mut Stale, space: Space, key: &[u8], version: (u64, Option<Key>)) {
+    /// Says `MemoryFull` if the writes would grow the store past its limit.
+    fn check_room(&self, overlay: &Overlay) -> Result<()> {
+        let bytes = self.table.byte_count().saturating_add(overlay.staged_bytes());
+        if bytes <= self.bytes_max {
+            return Ok(());
+        }
+        let grows = |space: Space| space.is_records() || space == Space::Spill;
+        let grows = overlay.writes().any(|w| grows(w.space) && matches!(w.op, Op::Put(_)));
+        // What a deletion writes (counters, the change log) is small, but not nothing.
+        let most = self.bytes_max.saturating_add(self.bytes_max / SHRINK_PART);
+        if grows || bytes > most { Err(Error::MemoryFull) } else { Ok(()) }
+    }
+
+    fn set(&self, stale: &mut Stale, space: Space, key: &[u8], version: (u64, Option<Bytes>)) {
         let oldest = self.ledger.active.oldest();
         let stamp = version.0;
-        let mut map = self.spaces[space as usize].write();
-        if let Some(versions) = map.get_mut(key) {
-            versions.0.push(version);
-            versions.prune(oldest);
+        if self.table.set(space, key, version, oldest) == Left::Stale {
             stale.push_back((stamp, space, key.into()));
-        } else if version.1.is_some() {
-            map.insert(key.into(), Versions(vec![version]));
         }
     }
 
@@ -141,10 +138,7 @@ impl Core {
             && *stamp <= oldest
         {
             let Some((_, space, key)) = stale.pop_front() else { return };
-            let mut map = self.spaces[space as usize].write();
-            if map.get_mut(&key).is_some_and(|versions| versions.prune(oldest)) {
-                map.remove(&key);
-            }
+            self.table.prune(space, &key, oldest);
         }
     }
 
@@ -195,7 +189,9 @@ impl Base for Core {
     }
 
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
-        Ok(self.write_all(&overlay.lock()))
+        let overlay = overlay.lock();
+        self.check_room(&overlay)?;
+        Ok(self.write_all(&overlay))
     }
 
     fn sync(&self, _: u64) -> Result<()> {
@@ -231,7 +227,56 @@ impl Read for State {
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
         // The cursor's own ticket is taken while this state's still holds the versions.
-        Ok(Box::new(cursor::Scan::new(&self.core, self.ticket.stamp(), space, start, end)))
+        let stamp = self.ticket.stamp();
+        let ticket = self.core.ledger.active.enter_at(stamp);
+        let core = Kept { core: Arc::clone(&self.core), ticket };
+        Ok(Box::new(Walk(Scan::new(core, stamp, space, start, end))))
+    }
+}
+
+/// The store and a ticket that keeps the versions a cursor reads.
+struct Kept {
+    core: Arc<Core>,
+    ticket: Ticket,
+}
+
+impl AsRef<Table> for Kept {
+    fn as_ref(&self) -> &Table {
+        &self.core.table
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.core.ledger.active.leave(&self.ticket);
+    }
+}
+
+struct Walk(Scan<Kept>);
+
+impl Cursor for Walk {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        Ok(self.0.seek(key))
+    }
+
+    fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
+        Ok(self.0.seek_back(key))
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        Ok(self.0.next())
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        Ok(self.0.prev())
+    }
+
+    fn key(&self) -> &[u8] {
+        self.0.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.0.value().unwrap_or_default()
     }
 }
 
@@ -275,6 +320,7 @@ impl Engine for Memory {
                 overlay.put(space, &key, &value);
             }
             if !overlay.is_empty() && (!more || overlay.write_count() == 1000) {
+                self.core.check_room(&overlay)?;
                 self.core.write_all(&overlay);
                 overlay.clear();
             }
@@ -286,16 +332,7 @@ impl Engine for Memory {
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         let _stale = self.core.commit.lock();
-        let mut map = self.core.spaces[space as usize].write();
-        let upper = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end) };
-        if !end.is_empty() && start >= end {
-            return Ok(());
-        }
-        let range = map.range::<[u8], _>((Bound::Included(start), upper));
-        let keys: Vec<Key> = range.map(|(key, _)| Arc::clone(key)).collect();
-        for key in keys {
-            map.remove(&key);
-        }
+        self.core.table.remove_range(space, start, end);
         Ok(())
     }
 
@@ -319,16 +356,7 @@ impl Engine for Memory {
     }
 
     fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
-        let map = self.core.spaces[space as usize].read();
-        let upper = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end) };
-        if !end.is_empty() && start >= end {
-            return Ok(0);
-        }
-        let newest = self.core.newest();
-        let range = map.range::<[u8], _>((Bound::Included(start), upper));
-        let bytes =
-            range.map(|(key, versions)| versions.at(newest).map_or(0, |v| key.len() + v.len()));
-        Ok(bytes.sum::<usize>() as u64)
+        Ok(self.core.table.range_bytes(space, start, end, self.core.newest()))
     }
 
     fn compact(&self, _: Space, _: &[u8], _: &[u8]) -> Result<()> {
@@ -343,8 +371,10 @@ impl Engine for Memory {
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
-        let keys: usize = self.core.spaces.iter().map(|space| space.read().len()).sum();
-        visit("keys", keys as i64);
-        visit("snapshots_open", self.core.ledger.active.ticket_count() as i64);
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        visit("keys", number(self.core.table.key_count()));
+        visit("memory_bytes", number(self.core.table.byte_count()));
+        visit("memory_bytes_max", number(self.core.bytes_max));
+        visit("snapshots_open", number(self.core.ledger.active.ticket_count()));
     }
 }

@@ -1,12 +1,12 @@
-//! A cursor over the memory engine: copies a run of entries per lock, then walks it.
+//! A walk over a table: copies a run of entries per lock, then goes through it.
 //!
 //! Entries are two shared pointers each, so a run is cheap; runs grow from 1 to 64 entries, so that
-//! a seek for one key copies one. The cursor holds a ticket, so its state stays readable.
+//! a seek for one key copies one. Whoever walks keeps a ticket, so that the versions stay.
 
 use std::{ops::Bound, sync::Arc};
 
-use super::{Core, Key};
-use crate::{Cursor, Result, Space, active::Ticket};
+use super::{Bytes, Table, Versions};
+use crate::Space;
 
 const RUN_ENTRIES_MAX: usize = 64;
 
@@ -16,29 +16,26 @@ enum Way {
     Back,
 }
 
-pub(super) struct Scan {
-    core: Arc<Core>,
-    ticket: Ticket,
+/// A position in a key range of a table, as of a stamp. A table that keeps deleted keys shows them, too:
+/// as keys without a value.
+pub struct Scan<T> {
+    table: T,
+    stamp: u64,
     space: Space,
     start: Vec<u8>,
     end: Vec<u8>,
-    run: Vec<(Key, Key)>,
+    run: Vec<(Bytes, Option<Bytes>)>,
     index: usize,
     run_entries: usize,
     way: Way,
 }
 
-impl Scan {
-    pub(super) fn new(
-        core: &Arc<Core>,
-        stamp: u64,
-        space: Space,
-        start: &[u8],
-        end: &[u8],
-    ) -> Scan {
+impl<T: AsRef<Table>> Scan<T> {
+    /// A cursor over `[start, end)`, not positioned yet.
+    pub fn new(table: T, stamp: u64, space: Space, start: &[u8], end: &[u8]) -> Scan<T> {
         Scan {
-            core: Arc::clone(core),
-            ticket: core.ledger.active.enter_at(stamp),
+            table,
+            stamp,
             space,
             start: start.to_vec(),
             end: end.to_vec(),
@@ -58,11 +55,16 @@ impl Scan {
         {
             return false;
         }
-        let map = self.core.spaces[self.space as usize].read();
-        let stamp = self.ticket.stamp();
+        let table = self.table.as_ref();
+        if table.is_empty(self.space) {
+            return false;
+        }
+        let map = table.spaces[self.space.table() as usize].map.read();
         let range = map.range::<[u8], _>((lower, upper));
-        let visible = |(key, versions): (&Key, &super::Versions)| {
-            versions.at(stamp).map(|value| (Arc::clone(key), Arc::clone(value)))
+        let (stamp, shows_deleted) = (self.stamp, table.keeps_deleted);
+        let visible = |(key, versions): (&Bytes, &Versions)| {
+            let value = versions.at(stamp)?;
+            (value.is_some() || shows_deleted).then(|| (Arc::clone(key), value.clone()))
         };
         match self.way {
             Way::Forward => self.run.extend(range.filter_map(visible).take(self.run_entries)),
@@ -119,36 +121,34 @@ impl Scan {
     }
 }
 
-impl Drop for Scan {
-    fn drop(&mut self) {
-        self.core.ledger.active.leave(&self.ticket);
-    }
-}
-
-impl Cursor for Scan {
-    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+impl<T: AsRef<Table>> Scan<T> {
+    /// Goes to the first key that is `key` or greater.
+    pub fn seek(&mut self, key: &[u8]) -> bool {
         self.run_entries = 1;
-        Ok(self.fill_forward(key, false))
+        self.fill_forward(key, false)
     }
 
-    fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
+    /// Goes to the last key that is less than `key` (an empty `key`: the last of all).
+    pub fn seek_back(&mut self, key: &[u8]) -> bool {
         self.run_entries = 1;
-        Ok(self.fill_back(key))
+        self.fill_back(key)
     }
 
-    fn next(&mut self) -> Result<bool> {
-        Ok(self.step(Way::Forward))
+    pub fn next(&mut self) -> bool {
+        self.step(Way::Forward)
     }
 
-    fn prev(&mut self) -> Result<bool> {
-        Ok(self.step(Way::Back))
+    pub fn prev(&mut self) -> bool {
+        self.step(Way::Back)
     }
 
-    fn key(&self) -> &[u8] {
+    /// The current key; empty if unpositioned.
+    pub fn key(&self) -> &[u8] {
         self.run.get(self.index).map_or(&[], |entry| &entry.0)
     }
 
-    fn value(&self) -> &[u8] {
-        self.run.get(self.index).map_or(&[], |entry| &entry.1)
+    /// The current value; none if the key was deleted or there is no position.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.run.get(self.index)?.1.as_deref()
     }
 }

@@ -1,0 +1,275 @@
+//! Commits: stamps, log record, active layer, in that order, by one thread at a time for everybody.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use nagi_kv::{
+    Error, Result, Space,
+    group::{Group, Part, Waiter},
+    journal::{self, Journal},
+    overlay::{Base as Seam, Ledger, Op, Overlay, SharedOverlay, Write, add_counters},
+    room::{Kind, Room},
+};
+use parking_lot::Mutex;
+
+use crate::{
+    allocator::Allocator,
+    apply::Applier,
+    db::Env,
+    log::{Change, Log, Record},
+    view::{State, View},
+};
+
+const KEPT_RECORD_BYTES_MAX: usize = 4 << 20;
+
+/// The engine without its threads.
+pub(crate) struct Core {
+    pub(crate) ledger: Ledger,
+    pub(crate) views: ArcSwap<View>,
+    pub(crate) commit: Mutex<Writer>,
+    pub(crate) data: Arc<Env>,
+    pub(crate) spill: Arc<Env>,
+    /// Held by who writes the files.
+    pub(crate) files: Mutex<()>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) applier: Arc<Applier>,
+    pub(crate) allocator: Arc<Allocator>,
+    pub(crate) room: Room,
+    pub(crate) layer_bytes: usize,
+    group: Group,
+}
+
+/// What belongs to the one commit that is being written.
+pub(crate) struct Writer {
+    pub(crate) log: Log,
+    record: Record,
+    /// What the same record adds up of counters, by space and key.
+    sums: HashMap<(Space, Vec<u8>), Vec<u8>, RandomState>,
+    /// The log could not be synced: what it has since the last sync counts only once it is in the file.
+    pub(crate) sync_failed: bool,
+}
+
+impl Core {
+    /// Everything but the threads; `parts` are what `open` has opened.
+    pub(crate) fn new(parts: Parts) -> Core {
+        let writer = Writer {
+            log: parts.log,
+            record: Record::default(),
+            sums: HashMap::default(),
+            sync_failed: false,
+        };
+        Core {
+            ledger: Ledger::new(parts.newest),
+            views: ArcSwap::from_pointee(parts.view),
+            commit: Mutex::new(writer),
+            data: parts.data,
+            spill: parts.spill,
+            files: Mutex::new(()),
+            journal: Arc::new(Journal::new(parts.newest)),
+            applier: Arc::new(Applier::default()),
+            allocator: parts.allocator,
+            room: parts.room,
+            layer_bytes: parts.layer_bytes,
+            group: Group::default(),
+        }
+    }
+
+    pub(crate) fn newest(&self) -> u64 {
+        self.ledger.active.newest()
+    }
+
+    fn room_for(&self, overlay: &Overlay) -> Result<()> {
+        let bytes = overlay.staged_bytes() as u64;
+        let grows =
+            || overlay.writes().any(|w| w.space.is_records() && matches!(w.op, Op::Put(_)));
+        let pending = || self.unwritten_bytes();
+        match self.room.check(bytes, Kind::Grows, pending) {
+            Err(Error::Full) if !grows() => self.room.check(0, Kind::Shrinks, pending),
+            result => result,
+        }
+    }
+
+    /// What the data file will need beyond what it has been given already.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        let layers: usize =
+            self.views.load().layers.iter().map(|layer| layer.table.byte_count()).sum();
+        (layers as u64 * 2).saturating_sub(self.allocator.ahead_bytes())
+    }
+
+    /// Writes the transactions in one record; the stamp of the first. The others' follow on.
+    fn write_group(&self, own: Option<&SharedOverlay>, followers: &[Arc<Waiter>]) -> Result<u64> {
+        let mut writer = self.commit.lock();
+        let writer = &mut *writer;
+        let view = self.views.load();
+        let first = self.newest() + 1;
+        let overlays = own.into_iter().chain(followers.iter().map(|w| &w.overlay));
+        writer.sums.clear();
+        writer.record.begin(first);
+        let mut last = first;
+        for (stamp, overlay) in (first..).zip(overlays) {
+            writer.record.begin_transaction(stamp);
+            let newest = first - 1;
+            let overlay = overlay.lock();
+            overlay.writes().try_for_each(|write| writer.stage(&view, &write, stamp, newest))?;
+            last = stamp;
+        }
+        writer.log.append(&mut writer.record, last)?;
+        let oldest = self.ledger.active.oldest();
+        let table = &view.active().table;
+        for (space, change) in writer.record.changes() {
+            match change {
+                Change::Put(key, value) => {
+                    table.set(space, key, (last, Some(value.into())), oldest);
+                }
+                Change::Delete(key) => {
+                    table.set(space, key, (last, None), oldest);
+                }
+                Change::DropRange(..) => unreachable!("a transaction drops no range"),
+            }
+        }
+        self.ledger.active.publish(last);
+        if writer.record.byte_count() > KEPT_RECORD_BYTES_MAX as u64 {
+            writer.record = Record::default();
+        }
+        let log_full = writer.log.byte_count() > writer.log.segment_bytes() * 4;
+        if table.byte_count() >= self.layer_bytes || log_full {
+            self.applier.wake();
+        }
+        Ok(first)
+    }
+
+    /// Removes a range: in the log, here and now for readers, in the file later.
+    pub(crate) fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        let mut writer = self.commit.lock();
+        let writer = &mut *writer;
+        let stamp = self.newest() + 1;
+        if space != Space::Spill {
+            writer.record.begin(stamp);
+            writer.record.push(space, Change::DropRange(start, end));
+            writer.log.append(&mut writer.record, stamp)?;
+        }
+        let view = self.views.load();
+        let layer = view.active();
+        layer.table.remove_range(space, start, end);
+        layer.drop_range(space, start, end);
+        if space != Space::Spill {
+            self.ledger.active.publish(stamp);
+        }
+        self.applier.wake();
+        Ok(())
+    }
+
+    /// Syncs the log, or what takes its place when it cannot be synced.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let (work, newest, failed) = {
+            let writer = self.commit.lock();
+            (writer.log.sync_work(), self.newest(), writer.sync_failed)
+        };
+        if !failed {
+            let Err(error) = work.run() else {
+                self.commit.lock().log.set_synced(&work, newest);
+                return Ok(());
+            };
+            let mut writer = self.commit.lock();
+            writer.sync_failed = true;
+            writer.log.abandon_segment(self.newest())?;
+            return Err(error);
+        }
+        // The system may have dropped what it could not write, and would say so only once. All of it
+        // is in memory still: it goes to the data file instead.
+        self.checkpoint()?;
+        self.commit.lock().sync_failed = false;
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn stage(&mut self, view: &View, write: &Write<'_>, stamp: u64, newest: u64) -> Result<()> {
+        let Write { space, key, op } = *write;
+        match op {
+            Op::Put(value) => self.record.push(space, Change::Put(key, value)),
+            Op::Delete => self.record.push(space, Change::Delete(key)),
+            Op::Append(value) => self.record.push_appended(space, stamp, value),
+            Op::Add(deltas) => {
+                let name = (space, key.to_vec());
+                if !self.sums.contains_key(&name) {
+                    let mut sum = Vec::new();
+                    if !view.get_copy(space, key, || newest, &mut sum)? {
+                        sum.clear();
+                    }
+                    self.sums.insert(name.clone(), sum);
+                }
+                let sum = self.sums.entry(name).or_default();
+                add_counters(sum, deltas);
+                self.record.push(space, Change::Put(key, sum));
+                return Ok(());
+            }
+        }
+        // Another transaction of the record may add to the same counter.
+        if space == Space::Counters {
+            let value = if let Op::Put(value) = op { value.to_vec() } else { Vec::new() };
+            self.sums.insert((space, key.to_vec()), value);
+        }
+        Ok(())
+    }
+}
+
+/// What `open` hands to `Core::new`.
+pub(crate) struct Parts {
+    pub(crate) newest: u64,
+    pub(crate) view: View,
+    pub(crate) log: Log,
+    pub(crate) data: Arc<Env>,
+    pub(crate) spill: Arc<Env>,
+    pub(crate) allocator: Arc<Allocator>,
+    pub(crate) room: Room,
+    pub(crate) layer_bytes: usize,
+}
+
+impl Seam for Core {
+    type State = State;
+
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn state(self: &Arc<Core>) -> Result<State> {
+        Ok(State::new(self))
+    }
+
+    fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
+        let bytes = {
+            let overlay = overlay.lock();
+            self.room_for(&overlay)?;
+            overlay.staged_bytes()
+        };
+        self.slow_down(bytes)?;
+        match self.group.join(overlay, bytes) {
+            Part::Done(result) => result,
+            Part::Lead(mut leader) => {
+                let result = self.write_group(Some(overlay), leader.followers());
+                leader.tell(&result);
+                while leader.next_group() {
+                    let others = self.write_group(None, leader.followers());
+                    leader.tell(&others);
+                }
+                result
+            }
+        }
+    }
+
+    fn sync(&self, stamp: u64) -> Result<()> {
+        self.journal.wait(stamp)
+    }
+}
+
+impl journal::Log for Core {
+    fn newest(&self) -> u64 {
+        self.newest()
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        self.sync()
+    }
+}

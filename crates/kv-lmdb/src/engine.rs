@@ -1,0 +1,247 @@
+//! The engine: the contract over `Core`, opening and closing.
+
+use std::{fs, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
+
+use nagi_kv::{
+    CommitStamp, Cursor, Engine, Limits, Next, Read, Result, Snapshot, Space, Txn, TxnOptions,
+    journal, marker,
+    overlay::Staged,
+    room::Room,
+};
+
+use crate::{
+    Options,
+    allocator::{self, Allocator},
+    apply::{self, size_key},
+    core::{Core, Parts},
+    db::{self, Base, Db, RawCursor},
+    load,
+    log::{Change, Log, replay},
+    stats,
+    view::{Layer, State, View},
+};
+
+/// In the data folder's marker, and the name of the engine's own folder.
+const ENGINE: &str = "lmdb";
+const JOURNAL: &str = "journal";
+
+/// The engine on LMDB. Dropping it writes everything to the data file.
+pub struct Lmdb {
+    core: Arc<Core>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Opens the data folder `dir`, which is created if it is missing. What a crash left is recovered:
+/// every commit up to some point, none after it.
+///
+/// # Errors
+/// `Io` with a clear message if the folder belongs to another engine or a newer format; `Corrupt` if
+/// files are damaged.
+pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
+    fs::create_dir_all(dir)?;
+    marker::claim(dir, ENGINE)?;
+    let folder = dir.join(ENGINE);
+    let journal_dir = dir.join(JOURNAL);
+    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(&journal_dir)?;
+    fs::File::open(dir)?.sync_all()?;
+    let map_bytes = options.map(dir);
+    let (data, applied) = db::open_data(&folder, map_bytes)?;
+    let spill = db::open_spill(&folder, map_bytes)?;
+    let base = Base { data: Arc::new(data.read()?), spill: Arc::new(spill.read()?) };
+    let view = View { layers: vec![Arc::new(Layer::new())], base: Arc::new(base) };
+    let segment_bytes = options.segment(dir);
+    let log = Log::open(&journal_dir, segment_bytes)?;
+    let file = folder.join("data.mdb");
+    let allocator = Allocator::new(&file, &data, log.spares(), segment_bytes, options.steps());
+    let core = Arc::new(Core::new(Parts {
+        newest: applied,
+        view,
+        log,
+        data,
+        spill,
+        allocator: Arc::new(allocator),
+        room: Room::new(dir, segment_bytes, options.reserve_bytes),
+        layer_bytes: options.layer(dir),
+    }));
+    core.recover(&journal_dir, applied, options.salvage)?;
+    let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
+    let threads = vec![
+        journal::start(&core.journal, Arc::downgrade(&core), interval)?,
+        apply::start(&core.applier, Arc::downgrade(&core), options.sync_period)?,
+        allocator::start(&core.allocator)?,
+    ];
+    Ok(Arc::new(Lmdb { core, threads }))
+}
+
+impl Drop for Lmdb {
+    fn drop(&mut self) {
+        let core = &self.core;
+        core.journal.stop();
+        core.applier.stop();
+        core.allocator.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        if let Err(error) = core.checkpoint().and_then(|()| core.commit.lock().log.end()) {
+            log::error!(target: "STORAGE", id = 7_703_007, error:% = error;
+                "The data file cannot be written at close");
+        }
+    }
+}
+
+impl Core {
+    /// What the log has and the file has not.
+    fn recover(&self, journal_dir: &Path, applied: u64, salvage: bool) -> Result<()> {
+        let mut record_count = 0_u64;
+        let newest = replay(journal_dir, applied, salvage, &mut |(_, last), changes| {
+            record_count += 1;
+            let view = self.views.load();
+            let layer = view.active();
+            for (space, change) in changes {
+                match change {
+                    _ if space == Space::Spill => {}
+                    Change::Put(key, value) => {
+                        layer.table.set(space, key, (last, Some(value.into())), u64::MAX);
+                    }
+                    Change::Delete(key) => {
+                        layer.table.set(space, key, (last, None), u64::MAX);
+                    }
+                    Change::DropRange(start, end) => {
+                        layer.table.remove_range(space, start, end);
+                        layer.drop_range(space, start, end);
+                    }
+                }
+            }
+            self.ledger.active.publish(last);
+            match layer.table.byte_count() > self.layer_bytes {
+                true => self.checkpoint(),
+                false => Ok(()),
+            }
+        })?;
+        self.checkpoint()?;
+        if record_count > 0 {
+            log::info!(target: "STORAGE", id = 7_703_008, records = record_count, stamp = newest;
+                "Recovered commits from the journal");
+        }
+        self.commit.lock().log.begin(newest)?;
+        self.give_back(newest)
+    }
+}
+
+/// The newest state.
+impl Read for Lmdb {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        let view = self.core.views.load();
+        let found = view.get_copy(space, key, || self.core.newest(), buf)?;
+        Ok(found.then_some(buf.as_slice()))
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        State::new(&self.core).get_many(space, keys, visit)
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        State::new(&self.core).cursor(space, start, end)
+    }
+}
+
+impl Engine for Lmdb {
+    fn name(&self) -> &'static str {
+        ENGINE
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    fn latest(&self) -> &(dyn Read + Sync) {
+        self
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(State::new(&self.core)))
+    }
+
+    fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>> {
+        Ok(Box::new(Staged::begin(&self.core, options)))
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        CommitStamp(self.core.newest())
+    }
+
+    fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
+        load::load(&self.core, space, next)
+    }
+
+    fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        if !end.is_empty() && start >= end {
+            return Ok(());
+        }
+        self.core.drop_range(space, start, end)?;
+        if space == Space::Spill { Ok(()) } else { self.core.sync() }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.core.sync()
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        let files = dir.join(ENGINE);
+        fs::create_dir(dir)?;
+        fs::create_dir(&files)?;
+        self.core.checkpoint()?;
+        let copy = files.join("data.mdb");
+        self.core.data.copy(&copy)?;
+        fs::File::open(&copy)?.sync_all()?;
+        fs::File::open(&files)?.sync_all()?;
+        marker::write(dir, ENGINE)
+    }
+
+    fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
+        approximate_size(&self.core, space, start, end)
+    }
+
+    /// LMDB uses free pages again and never gives them back; what a compaction can do is to bring
+    /// everything that was removed into the file, so that its pages are free.
+    fn compact(&self, _: Space, _: &[u8], _: &[u8]) -> Result<()> {
+        self.core.checkpoint()
+    }
+
+    fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
+        stats::visit(&self.core, visit);
+    }
+}
+
+/// By the sizes that are kept for each ident, and how full the space's pages are. What only the layers
+/// have is not counted, nor is it on disk.
+fn approximate_size(core: &Core, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
+    let base = Arc::clone(&core.views.load().base);
+    let txn = base.of(space);
+    let mut sizes = RawCursor::open(txn, Db::Sizes)?;
+    let (mut all, mut inside) = (0_u64, 0_u64);
+    let first = size_key(space, start);
+    let mut more = sizes.seek(&first[..1])?;
+    while more && sizes.key().first() == first.first() {
+        let value = sizes.value().try_into().map_or(0, i64::from_le_bytes);
+        let bytes = u64::try_from(value).unwrap_or(0);
+        all += bytes;
+        if sizes.key() >= first.as_slice() && (end.is_empty() || &sizes.key()[1..] < end) {
+            inside += bytes;
+        }
+        more = sizes.next()?;
+    }
+    let pages = txn.stat(Db::Space(space))?.bytes;
+    Ok(if all == 0 { 0 } else { (u128::from(inside) * u128::from(pages) / u128::from(all)) as u64 })
+}

@@ -1,0 +1,279 @@
+//! The engine's own log: what was committed and is not in the data file yet.
+//!
+//! `data.mdb` is written seconds later and a sync of it takes long, so each commit is one record here
+//! first. A record goes to the system at once (it survives the process) and to the disk with the next sync
+//! (it survives the machine).
+//!
+//!   record.rs   bytes of a record
+//!   segment.rs  bytes of a segment's head; reading a segment
+//!   replay.rs   reading all of them after a start
+//!   here        appending, syncing, giving segments back
+//!
+//! Segments are files of one size, allocated ahead by another thread where the file system can do that
+//! without writing zeroes, and used again once everything in them is in the data file.
+
+mod record;
+mod replay;
+mod segment;
+
+use std::{
+    fs,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nagi_kv::{Error, Result};
+use parking_lot::Mutex;
+
+pub(crate) use record::{Change, Record};
+pub(crate) use replay::replay;
+use segment::{HEAD_BYTES, Head};
+
+/// Segments kept for later beside those in use.
+const SPARES_MAX: usize = 2;
+const PREFIX: &str = "j._";
+const SPARE_PREFIX: &str = "prealloc.";
+const UNFINISHED: &str = "prealloc.tmp";
+/// The first stamp of a segment that gets no record.
+const NEVER: u64 = u64::MAX / 2;
+
+fn segment_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{PREFIX}{number}"))
+}
+
+/// Files of the journal's folder by number, ascending.
+fn numbered(dir: &Path, prefix: &str) -> Result<Vec<(u64, PathBuf)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if let Some(number) = name.and_then(|n| n.strip_prefix(prefix)?.parse::<u64>().ok()) {
+            files.push((number, path));
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Files that are ready to become segments; shared with the thread that makes them.
+pub(crate) struct Spares {
+    dir: PathBuf,
+    ready: Mutex<(u64, Vec<PathBuf>)>,
+}
+
+impl Spares {
+    fn open(dir: &Path) -> Result<Spares> {
+        let files = numbered(dir, SPARE_PREFIX)?;
+        let next = files.last().map_or(0, |(number, _)| number + 1);
+        let ready = files.into_iter().map(|(_, path)| path).collect();
+        Ok(Spares { dir: dir.to_owned(), ready: Mutex::new((next, ready)) })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.ready.lock().1.len()
+    }
+
+    /// Takes a file over as a spare; removes it if there are enough.
+    pub(crate) fn add(&self, path: &Path) -> Result<()> {
+        let mut ready = self.ready.lock();
+        if ready.1.len() >= SPARES_MAX {
+            drop(ready);
+            return Ok(fs::remove_file(path)?);
+        }
+        let spare = self.dir.join(format!("{SPARE_PREFIX}{}", ready.0));
+        fs::rename(path, &spare)?;
+        ready.0 += 1;
+        ready.1.push(spare);
+        Ok(())
+    }
+
+    /// Where a spare is made before it is one.
+    pub(crate) fn unfinished(&self) -> PathBuf {
+        self.dir.join(UNFINISHED)
+    }
+
+    fn take(&self) -> Option<PathBuf> {
+        self.ready.lock().1.pop()
+    }
+}
+
+struct Segment {
+    path: PathBuf,
+    file: Arc<fs::File>,
+    head: Head,
+    /// Where the next record goes.
+    position: u64,
+    last_stamp: u64,
+    /// Has bytes that are not known to be on disk.
+    dirty: bool,
+}
+
+/// The log while the engine is open; behind the commit lock.
+pub(crate) struct Log {
+    dir: PathBuf,
+    segment_bytes: u64,
+    spares: Arc<Spares>,
+    current: Segment,
+    /// Full segments, oldest first.
+    full: Vec<Segment>,
+    /// Names of files changed since the folder was synced.
+    dir_dirty: bool,
+    /// The newest stamp known to be on disk.
+    synced: u64,
+}
+
+/// What a sync writes to disk, outside the commit lock.
+pub(crate) struct SyncWork {
+    files: Vec<(u64, Arc<fs::File>)>,
+    dir: Option<PathBuf>,
+}
+
+impl Log {
+    /// Opens the folder of a log. Nothing is to be appended before `replay` has read what is there and
+    /// `begin` was told so.
+    pub(crate) fn open(dir: &Path, segment_bytes: u64) -> Result<Log> {
+        match fs::remove_file(dir.join(UNFINISHED)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let spares = Arc::new(Spares::open(dir)?);
+        let mut full = Vec::new();
+        for (number, path) in numbered(dir, PREFIX)? {
+            let file = Arc::new(fs::OpenOptions::new().write(true).open(&path)?);
+            let head = Head::new(number, 0);
+            let (position, last_stamp) = (HEAD_BYTES, u64::MAX);
+            full.push(Segment { path, file, head, position, last_stamp, dirty: false });
+        }
+        let number = full.last().map_or(1, |segment| segment.head.number + 1);
+        let current = open_segment(dir, &spares, number, NEVER)?;
+        Ok(Log {
+            dir: dir.to_owned(),
+            segment_bytes: segment_bytes.max(HEAD_BYTES * 2),
+            spares,
+            current,
+            full,
+            dir_dirty: true,
+            synced: 0,
+        })
+    }
+
+    /// Everything up to `stamp` is in the data file; the next commit follows on it. The segments that
+    /// were there are given back by the next `release`.
+    pub(crate) fn begin(&mut self, stamp: u64) -> Result<()> {
+        self.abandon_segment(stamp)?;
+        self.full.iter_mut().for_each(|segment| segment.last_stamp = stamp);
+        self.synced = stamp;
+        Ok(())
+    }
+
+    /// The end in order: everything is in the data file, so no segment is left to be read.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.spares.add(&self.current.path)
+    }
+
+    pub(crate) fn spares(&self) -> &Arc<Spares> {
+        &self.spares
+    }
+
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Bytes of segments in use.
+    pub(crate) fn byte_count(&self) -> u64 {
+        self.full.iter().map(|segment| segment.position).sum::<u64>() + self.current.position
+    }
+
+    /// Writes a record of the commits up to `last`. On an error the record is not in the log.
+    pub(crate) fn append(&mut self, record: &mut Record, last: u64) -> Result<()> {
+        let bytes = record.byte_count();
+        let used = self.current.position > HEAD_BYTES;
+        if used && self.current.position + bytes > self.segment_bytes {
+            let number = self.current.head.number + 1;
+            let next = open_segment(&self.dir, &self.spares, number, record.first_stamp())?;
+            self.full.push(std::mem::replace(&mut self.current, next));
+            self.dir_dirty = true;
+        }
+        let segment = &mut self.current;
+        let sealed = record.seal(segment.head.salt, self.synced);
+        segment.file.write_all_at(sealed, segment.position)?;
+        segment.position += bytes;
+        segment.last_stamp = last;
+        segment.dirty = true;
+        Ok(())
+    }
+
+    /// What is to be synced now.
+    pub(crate) fn sync_work(&self) -> SyncWork {
+        let segments = self.full.iter().chain([&self.current]).filter(|segment| segment.dirty);
+        SyncWork {
+            files: segments.map(|s| (s.head.number, Arc::clone(&s.file))).collect(),
+            dir: self.dir_dirty.then(|| self.dir.clone()),
+        }
+    }
+
+    /// The work was done: everything up to `newest` is on disk. `newest` was the newest stamp before
+    /// the work was asked for.
+    pub(crate) fn set_synced(&mut self, work: &SyncWork, newest: u64) {
+        for segment in self.full.iter_mut().chain([&mut self.current]) {
+            let was_synced = work.files.iter().any(|(number, _)| *number == segment.head.number);
+            if was_synced && segment.last_stamp <= newest {
+                segment.dirty = false;
+            }
+        }
+        // A segment that came meanwhile has its name to be synced yet.
+        let known = work.files.iter().any(|(number, _)| *number >= self.current.head.number);
+        self.dir_dirty &= work.dir.is_none() || !known;
+        self.synced = self.synced.max(newest);
+    }
+
+    /// Takes out the segments of which everything is in the data file.
+    pub(crate) fn release(&mut self, applied: u64) -> Vec<PathBuf> {
+        let count = self.full.iter().take_while(|segment| segment.last_stamp <= applied).count();
+        self.synced = self.synced.max(applied);
+        self.full.drain(..count).map(|segment| segment.path).collect()
+    }
+
+    /// After a sync failed: what the system has of the current segment may never reach the disk, so
+    /// nothing more goes there.
+    pub(crate) fn abandon_segment(&mut self, newest: u64) -> Result<()> {
+        let number = self.current.head.number + 1;
+        let next = open_segment(&self.dir, &self.spares, number, newest + 1)?;
+        self.full.push(std::mem::replace(&mut self.current, next));
+        self.dir_dirty = true;
+        Ok(())
+    }
+}
+
+impl SyncWork {
+    /// Oldest first, so that what is on disk never has a gap.
+    pub(crate) fn run(&self) -> Result<()> {
+        for (_, file) in &self.files {
+            file.sync_data()?;
+        }
+        if let Some(dir) = &self.dir {
+            fs::File::open(dir)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+fn open_segment(dir: &Path, spares: &Spares, number: u64, first_stamp: u64) -> Result<Segment> {
+    let path = segment_path(dir, number);
+    if let Some(spare) = spares.take() {
+        fs::rename(&spare, &path)?;
+    }
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+    let head = Head::new(number, first_stamp);
+    file.write_all_at(&head.bytes(), 0).map_err(Error::from)?;
+    Ok(Segment {
+        path,
+        file: Arc::new(file),
+        head,
+        position: HEAD_BYTES,
+        last_stamp: first_stamp - 1,
+        dirty: true,
+    })
+}

@@ -1,0 +1,193 @@
+//! The bytes of a segment: a head, then records one after another.
+//!
+//!   "NAGIJRNL" | version, u32 | zero, u32 | number, u64 | first stamp, u64 | salt, u64 | CRC-32C of the
+//!   40 bytes before, u32 | zero, u32; together 48 bytes, little-endian, zeroes up to 64
+//!
+//! The salt is another one at each use of a file.
+
+use std::{
+    fs,
+    hash::{BuildHasher, Hasher, RandomState},
+    io::{self, BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use nagi_kv::Result;
+
+use super::record::{Changes, RECORD_HEAD_BYTES, RecordHead};
+
+pub(super) const HEAD_BYTES: u64 = 64;
+const MAGIC: &[u8; 8] = b"NAGIJRNL";
+const VERSION: u32 = 1;
+/// More than what one transaction may stage, twice.
+const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// What stands at the beginning of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Head {
+    pub(super) number: u64,
+    pub(super) first_stamp: u64,
+    pub(super) salt: u64,
+}
+
+impl Head {
+    pub(super) fn new(number: u64, first_stamp: u64) -> Head {
+        // A new hasher has new random keys.
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u64(number);
+        Head { number, first_stamp, salt: hasher.finish() }
+    }
+
+    pub(super) fn bytes(&self) -> [u8; HEAD_BYTES as usize] {
+        let mut bytes = [0; HEAD_BYTES as usize];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.first_stamp.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
+        let sum = crc32c::crc32c(&bytes[..40]);
+        bytes[40..44].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// None if these are not the bytes of a head of this version.
+    pub(super) fn parse(bytes: &[u8; HEAD_BYTES as usize]) -> Option<Head> {
+        let u64_at =
+            |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|n| bytes[at + n]));
+        let sum = u32::from_le_bytes([40, 41, 42, 43].map(|at| bytes[at]));
+        let version = u32::from_le_bytes([8, 9, 10, 11].map(|at| bytes[at]));
+        let ours = bytes.starts_with(MAGIC) && version == VERSION;
+        (ours && sum == crc32c::crc32c(&bytes[..40])).then(|| Head {
+            number: u64_at(16),
+            first_stamp: u64_at(24),
+            salt: u64_at(32),
+        })
+    }
+}
+
+/// Reads the records of a segment, as far as they are whole.
+pub(super) struct Reader {
+    path: PathBuf,
+    file: BufReader<fs::File>,
+    file_bytes: u64,
+    head: Head,
+    position: u64,
+    record: Vec<u8>,
+}
+
+/// What stands at a position.
+pub(super) enum Found {
+    Record(RecordHead),
+    /// No whole record.
+    End,
+}
+
+impl Reader {
+    /// Opens a segment; none if the file does not begin as the segment of this number.
+    pub(super) fn open(path: &Path, number: u64) -> Result<Option<Reader>> {
+        let file = fs::File::open(path)?;
+        let file_bytes = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(1 << 20, file);
+        let mut bytes = [0; HEAD_BYTES as usize];
+        match file.read_exact(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            result => result?,
+        }
+        let Some(head) = Head::parse(&bytes).filter(|head| head.number == number) else {
+            return Ok(None);
+        };
+        let (path, position) = (path.to_owned(), HEAD_BYTES);
+        Ok(Some(Reader { path, file, file_bytes, head, position, record: Vec::new() }))
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the record begins that `next` reads.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Reads the next record.
+    pub(super) fn next(&mut self) -> Result<Found> {
+        let left = self.file_bytes.saturating_sub(self.position);
+        let mut bytes = [0; RECORD_HEAD_BYTES];
+        if left < RECORD_HEAD_BYTES as u64 {
+            return Ok(Found::End);
+        }
+        self.file.read_exact(&mut bytes)?;
+        let head = RecordHead::parse(&bytes);
+        let body = head.body_bytes as u64;
+        if body > BODY_BYTES_MAX || body > left - RECORD_HEAD_BYTES as u64 {
+            return Ok(Found::End);
+        }
+        self.record.clear();
+        self.record.extend_from_slice(&bytes);
+        self.record.resize(RECORD_HEAD_BYTES + head.body_bytes, 0);
+        self.file.read_exact(&mut self.record[RECORD_HEAD_BYTES..])?;
+        if head.first > head.last || !head.matches(self.head.salt, &self.record) {
+            return Ok(Found::End);
+        }
+        self.position += RECORD_HEAD_BYTES as u64 + body;
+        Ok(Found::Record(head))
+    }
+
+    /// The changes of the record that `next` found.
+    pub(super) fn changes(&self) -> Changes<'_> {
+        Changes { rest: &self.record[RECORD_HEAD_BYTES..] }
+    }
+
+    /// The newest stamp that any whole record behind the damaged one at the current position says to
+    /// be on disk; 0 if there is none. Records are looked for where the damaged one says that it ends,
+    /// then at every byte of the next ones' possible places.
+    pub(super) fn synced_behind(&mut self) -> Result<u64> {
+        let mut rest = Vec::new();
+        self.file.seek(SeekFrom::Start(self.position))?;
+        let most = self.file_bytes.saturating_sub(self.position).min(SCAN_BYTES_MAX);
+        (&mut self.file).take(most).read_to_end(&mut rest)?;
+        let mut synced = 0;
+        let mut at = 1;
+        while let Some(bytes) = rest.get(at..).and_then(<[u8]>::first_chunk::<RECORD_HEAD_BYTES>) {
+            let head = RecordHead::parse(bytes);
+            let whole = rest.get(at..at + RECORD_HEAD_BYTES + head.body_bytes);
+            let plausible = head.first <= head.last
+                && head.first >= self.head.first_stamp
+                && head.last - head.first < 1 << 20
+                && head.synced < head.first;
+            match whole.filter(|_| plausible) {
+                Some(record) if head.matches(self.head.salt, record) => {
+                    synced = synced.max(head.synced);
+                    at += record.len();
+                }
+                _ => at += 1,
+            }
+        }
+        Ok(synced)
+    }
+}
+
+/// How far behind a damaged record others are looked for.
+const SCAN_BYTES_MAX: u64 = 256 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_reads_as_it_was_written_and_no_other_bytes_do() {
+        let head = Head::new(5, 77);
+        let bytes = head.bytes();
+        assert_eq!(Head::parse(&bytes), Some(head));
+        assert_ne!(Head::new(5, 77).salt, head.salt);
+        for at in 0..44 {
+            let mut bytes = bytes;
+            bytes[at] ^= 1;
+            assert_eq!(Head::parse(&bytes), None, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What an operator chooses, and what follows from it.
+
+use std::{path::Path, time::Duration};
+
+/// Whether the data file is grown ahead of need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// By a thread, in steps of 64 MB, 128 MB, ... 2 GB.
+    Ahead,
+    /// Likewise, in steps of 16 MB, 32 MB, ... 512 MB (`smallFiles`).
+    AheadSmall,
+    /// As it is written (`preallocDataFiles: false`); beside `smallFiles`, log segments are small, too.
+    AsWritten { small: bool },
+}
+
+/// How to open the engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How often the log is synced (`storage.journal.commitIntervalMs`).
+    pub commit_interval_ms: u32,
+    /// How long a commit may stay out of the data file (`storage.syncPeriodSecs`).
+    pub sync_period: Duration,
+    /// Memory of commits at which they are written to the data file. While that is under way as much
+    /// again is taken, and commits slow down beyond; three times this is the most.
+    pub layer_bytes: u64,
+    /// See `Growth`.
+    pub growth: Growth,
+    /// Size of a file of the log; none: by `growth` and the disk's size.
+    pub segment_bytes: Option<u64>,
+    /// Address space of the data file, and so its largest size; none: from the disk's size.
+    pub map_bytes: Option<u64>,
+    /// Disk space that stays free; none: from the file system's size.
+    pub reserve_bytes: Option<u64>,
+    /// Open a folder whose log is damaged: what is behind the damage is given up.
+    pub salvage: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            commit_interval_ms: 100,
+            sync_period: Duration::from_secs(60),
+            layer_bytes: 64 << 20,
+            growth: Growth::Ahead,
+            segment_bytes: None,
+            map_bytes: None,
+            reserve_bytes: None,
+            salvage: false,
+        }
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+impl Options {
+    /// Smallest and largest step of the data file's growth; none if it grows as it is written.
+    pub(crate) fn steps(&self) -> Option<(u64, u64)> {
+        match self.growth {
+            Growth::Ahead => Some((64 * MIB, 2 * GIB)),
+            Growth::AheadSmall => Some((16 * MIB, 512 * MIB)),
+            Growth::AsWritten { .. } => None,
+        }
+    }
+
+    /// Size of a log segment in the folder `dir`.
+    pub(crate) fn segment(&self, dir: &Path) -> u64 {
+        let small = matches!(self.growth, Growth::AheadSmall | Growth::AsWritten { small: true });
+        let usual = if small { 16 * MIB } else { 64 * MIB };
+        let fits = (disk_bytes(dir) / 64).max(MIB);
+        self.segment_bytes.unwrap_or(usual).min(fits)
+    }
+
+    /// Bytes of commits in memory before they are written to the data file of the folder `dir`.
+    pub(crate) fn layer(&self, dir: &Path) -> usize {
+        let fits = (disk_bytes(dir) / 32).max(MIB);
+        usize::try_from(self.layer_bytes.min(fits)).unwrap_or(usize::MAX)
+    }
+
+    /// Address space: twice the disk, so that it may grow; a mapping costs nothing where no file is.
+    pub(crate) fn map(&self, dir: &Path) -> u64 {
+        let whole = disk_bytes(dir).saturating_mul(2).clamp(64 * GIB, 16 << 40);
+        self.map_bytes.unwrap_or(whole).next_multiple_of(GIB)
+    }
+}
+
+fn disk_bytes(dir: &Path) -> u64 {
+    nagi_kv::room::space(dir).map_or(u64::MAX / 4, |(_, total)| total)
+}

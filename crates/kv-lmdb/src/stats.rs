@@ -1,0 +1,51 @@
+//! Gauges of the engine, by name.
+
+use nagi_kv::{Result, Space};
+
+use crate::{
+    core::Core,
+    db::{Db, Stat},
+};
+
+/// Calls `visit` for each gauge, sorted by name. What the file cannot tell is left out.
+pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
+    let view = core.views.load();
+    let (free, total) = core.room.space();
+    let files = live(core);
+    let log_bytes = core.commit.lock().log.byte_count();
+    let info = core.data.info().ok();
+    let layers: usize = view.layers.iter().map(|layer| layer.table.byte_count()).sum();
+    let drops: usize = view.layers.iter().map(|layer| layer.drops().len()).sum();
+    let gauges = [
+        ("applying", Some(u64::from(view.frozen().is_some()))),
+        ("disk_bytes", Some(core.allocator.file_bytes().max(info.map_or(0, |i| i.used_bytes)))),
+        ("disk_free_bytes", Some(free)),
+        ("disk_live_bytes", files.as_ref().ok().map(|stat| stat.bytes)),
+        ("disk_total_bytes", Some(total)),
+        ("disk_used_bytes", info.map(|info| info.used_bytes)),
+        ("journal_bytes", Some(log_bytes)),
+        ("keys_estimate", files.as_ref().ok().map(|stat| stat.entries)),
+        ("map_bytes", info.map(|info| info.map_bytes)),
+        ("memtable_bytes", Some(layers as u64)),
+        ("memtable_bytes_max", Some(core.layer_bytes as u64 * 4)),
+        ("ranges_to_reclaim", Some(drops as u64)),
+        ("snapshots_open", Some(core.ledger.active.ticket_count() as u64)),
+    ];
+    for (name, value) in gauges {
+        if let Some(value) = value {
+            visit(name, i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+/// Entries, and bytes of the pages they are in.
+fn live(core: &Core) -> Result<Stat> {
+    let view = core.views.load();
+    let mut sum = view.base.data.stat(Db::Long)?;
+    for space in Space::CORE {
+        let stat = view.base.of(space).stat(Db::Space(space))?;
+        sum.entries += stat.entries;
+        sum.bytes += stat.bytes;
+    }
+    Ok(sum)
+}
