@@ -2,15 +2,27 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nagi_kv::{Compressor, Engine};
+use nagi_kv_lmdb::Growth;
 
-use crate::options::{EngineKind, Options};
+use crate::options::{EngineKind, MappedOptions, Options};
+
+const GIB: u64 = 1 << 30;
 
 /// Opens the storage engine of the options with so much memory for blocks and memtables.
 pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result<Arc<dyn Engine>> {
     match options.engine {
-        EngineKind::Memory => Ok(Arc::new(nagi_kv::Memory::new())),
+        EngineKind::Memory => {
+            let bytes_max = options.in_memory_bytes.unwrap_or_else(default_memory_bytes);
+            let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+            Ok(Arc::new(nagi_kv::Memory::with_limit(bytes_max)))
+        }
+        EngineKind::Mapped => {
+            explain_mapped(&options.mapped);
+            nagi_kv_lmdb::open(Path::new(&options.db_path), &mapped(options))
+        }
         EngineKind::Embedded => {
             let engine_options = rocks_options(options, block_cache_bytes);
             let engine = nagi_kv_rocks::open(Path::new(&options.db_path), &engine_options)?;
@@ -29,7 +41,7 @@ pub(crate) fn repair(
             let folder = Path::new(&options.db_path);
             nagi_kv_rocks::repair(folder, &rocks_options(options, block_cache_bytes)).map(Some)
         }
-        EngineKind::Memory => Ok(None),
+        EngineKind::Mapped | EngineKind::Memory => Ok(None),
     }
 }
 
@@ -48,8 +60,84 @@ fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_kv_rocks::Op
     }
 }
 
+fn mapped(options: &Options) -> nagi_kv_lmdb::Options {
+    let MappedOptions { prealloc, small_files, .. } = options.mapped;
+    nagi_kv_lmdb::Options {
+        commit_interval_ms: options.commit_interval_ms,
+        sync_period: Duration::from_secs(options.mapped.sync_period_secs),
+        growth: match (prealloc, small_files) {
+            (true, false) => Growth::Ahead,
+            (true, true) => Growth::AheadSmall,
+            (false, small) => Growth::AsWritten { small },
+        },
+        ..nagi_kv_lmdb::Options::default()
+    }
+}
+
+/// Says what an option of old does not do here.
+fn explain_mapped(options: &MappedOptions) {
+    if let Some(size) = options.ns_size_mb {
+        log::info!(target: "STORAGE", id = 8_200_030, nsSizeMB = size;
+            "storage.mmapv1.nsSize has no effect: there are no namespace files, and no limit of \
+             collections that it would move");
+    }
+}
+
+/// Says which options do nothing because another engine has the data.
+fn explain_unused(options: &Options) {
+    if options.engine != EngineKind::Mapped && !options.mapped.chosen.is_empty() {
+        let names = options.mapped.chosen.join(", ");
+        log::warn!(target: "STORAGE", id = 8_200_031, options = names,
+            storageEngine = options.engine.name();
+            "These options only have an effect with --storageEngine mmapv1");
+    }
+    if options.engine != EngineKind::Memory && options.in_memory_bytes.is_some() {
+        log::warn!(target: "STORAGE", id = 8_200_031, options = "inMemorySizeGB",
+            storageEngine = options.engine.name();
+            "These options only have an effect with --storageEngine inMemory");
+    }
+}
+
+/// The options with the engine that is to open the data folder: the one whose data it has, unless the
+/// operator chose one.
+///
+/// # Errors
+/// A text if the folder has the data of another engine than the chosen one.
+pub(crate) fn settle(options: &Options) -> Result<Options, String> {
+    let mut options = options.clone();
+    let found =
+        nagi_kv::marker::engine_of(Path::new(&options.db_path)).map_err(|e| e.to_string())?;
+    let found = found
+        .as_deref()
+        .and_then(|name| EngineKind::ALL.into_iter().find(|engine| engine.marker() == Some(name)));
+    if let Some(found) = found.filter(|found| *found != options.engine) {
+        if options.engine_chosen {
+            return Err(format!(
+                "Location28662: Cannot start server. Detected data files in {} created by the '{}' \
+                 storage engine, but the specified storage engine was '{}'.",
+                options.db_path,
+                found.name(),
+                options.engine.name()
+            ));
+        }
+        options.engine = found;
+    }
+    if let Some(found) = found.filter(|_| !options.engine_chosen) {
+        log::info!(target: "STORAGE", id = 22270, dbpath = options.db_path,
+            storageEngine = found.name(); "Storage engine to use detected by data files");
+    }
+    explain_unused(&options);
+    Ok(options)
+}
+
 /// Of blocks pushed out of the cache. LZ4 if nobody chose: the least CPU for nearly
 /// what snappy saves.
 fn compression(name: Option<&str>) -> Compressor {
     name.and_then(Compressor::by_name).unwrap_or(Compressor::Lz4)
+}
+
+/// What the engine in memory holds by mongod's rule: half of the memory beyond one gigabyte. A control
+/// group's limit counts as the memory.
+fn default_memory_bytes() -> u64 {
+    (nagi_doctor::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
 }

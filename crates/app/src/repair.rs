@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use nagi_kv_rocks::Repair;
 use nagi_store::{LostRange, Salvaged, Store, StoreOptions};
 
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 use crate::{engine, memory};
 
 const REPORT: &str = "report.txt";
@@ -17,7 +17,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let Some(found) =
         engine::repair(options, blocks(options)).map_err(|error| error.to_string())?
     else {
-        return Err(format!("--repair is not there for the storage engine {}", name(options)));
+        return Err(format!("--repair is not there for the storage engine {}", options.engine.name()));
     };
     for finding in &found.findings {
         log::warn!(target: "STORAGE", id = 8_200_010, finding = finding.as_str();
@@ -46,13 +46,6 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 /// Memory for blocks.
 fn blocks(options: &Options) -> u64 {
     memory::cache_bytes(memory::budget_bytes(options)).0
-}
-
-fn name(options: &Options) -> &'static str {
-    match options.engine {
-        EngineKind::Embedded => "wiredTiger",
-        _ => "that was chosen",
-    }
 }
 
 fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {

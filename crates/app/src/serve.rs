@@ -100,10 +100,17 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
         return serve_data(options, args, log);
     }
     let folder_lock = take_folder(Path::new(&options.db_path))?;
-    let served = match options.repair {
-        true => repair::run(options).map_err(|error| not_opened(error, exit::UNRECOVERABLE)),
-        false => serve_data(options, args, log),
-    };
+    let served = engine::settle(options)
+        .map_err(|error| Failure {
+            code: exit::DATA_FOLDER,
+            id: 20557,
+            message: TERMINATING,
+            error,
+        })
+        .and_then(|options| match options.repair {
+            true => repair::run(&options).map_err(|error| not_opened(error, exit::UNRECOVERABLE)),
+            false => serve_data(&options, args, log),
+        });
     log::info!(target: "STORAGE", id = 22279; "shutdown: removing fs lock...");
     let released = folder_lock.release().map_err(|error| not_written(&error));
     served.and(released)
@@ -257,14 +264,13 @@ fn server_config(
     store: Arc<Store>,
     log: &Arc<Log>,
 ) -> ServerConfig {
-    let embedded = options.engine == EngineKind::Embedded;
     let mut argv = vec!["nagi".to_owned()];
     argv.extend_from_slice(args);
     ServerConfig {
         store,
         log: log.clone(),
-        storage_engine: if embedded { "wiredTiger" } else { "inMemory" }.to_owned(),
-        persistent: embedded,
+        storage_engine: options.engine.name().to_owned(),
+        persistent: options.engine != EngineKind::Memory,
         argv,
         parsed_options: parsed_options(options),
         port: options.net.port,

@@ -35,7 +35,7 @@ pub(crate) fn at_start(options: &Options, log: &Log) {
              behavior is desired, start the server with --bind_ip 127.0.0.1 to disable this warning",
         );
     }
-    let folder = (options.engine == EngineKind::Embedded).then(|| Path::new(&options.db_path));
+    let folder = (options.engine != EngineKind::Memory).then(|| Path::new(&options.db_path));
     let connections = u64::try_from(options.connection_count_max).unwrap_or(0);
     for line in nagi_doctor::startup_warnings(folder, connections) {
         log.startup_warning(line.component, line.id, &line.message, line.attr.as_doc());

@@ -81,8 +81,7 @@ impl Core {
 
     fn room_for(&self, overlay: &Overlay) -> Result<()> {
         let bytes = overlay.staged_bytes() as u64;
-        let grows =
-            || overlay.writes().any(|w| w.space.is_records() && matches!(w.op, Op::Put(_)));
+        let grows = || overlay.writes().any(|w| w.space.is_records() && matches!(w.op, Op::Put(_)));
         let pending = || self.unwritten_bytes();
         match self.room.check(bytes, Kind::Grows, pending) {
             Err(Error::Full) if !grows() => self.room.check(0, Kind::Shrinks, pending),

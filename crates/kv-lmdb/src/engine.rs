@@ -4,9 +4,7 @@ use std::{fs, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
 use nagi_kv::{
     CommitStamp, Cursor, Engine, Limits, Next, Read, Result, Snapshot, Space, Txn, TxnOptions,
-    journal, marker,
-    overlay::Staged,
-    room::Room,
+    journal, marker, overlay::Staged, room::Room,
 };
 
 use crate::{

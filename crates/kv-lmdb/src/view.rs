@@ -106,7 +106,9 @@ impl Layer {
             return None;
         }
         let drops = self.drops.read();
-        let (start, end) = drops[space.table() as usize].range::<[u8], _>((Unbounded, Included(key))).next_back()?;
+        let (start, end) = drops[space.table() as usize]
+            .range::<[u8], _>((Unbounded, Included(key)))
+            .next_back()?;
         (end.is_empty() || key < end.as_slice()).then(|| (start.clone(), end.clone()))
     }
 

@@ -14,7 +14,7 @@ mod table;
 mod typed;
 
 pub(crate) use compression::Compression;
-pub(crate) use typed::{EngineKind, Options};
+pub(crate) use typed::{EngineKind, MappedOptions, Options};
 
 use std::collections::BTreeMap;
 
@@ -182,6 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn engines_and_what_each_takes() {
+        let by_name = |name: &str| options(&["--storageEngine", name]).unwrap().engine;
+        assert_eq!(by_name("wiredTiger"), EngineKind::Embedded);
+        assert_eq!(by_name("rocks"), EngineKind::Embedded);
+        assert_eq!(by_name("mmapv1"), EngineKind::Mapped);
+        assert_eq!(by_name("lmdb"), EngineKind::Mapped);
+        let usual = options(&[]).unwrap();
+        assert!(usual.engine == EngineKind::Embedded && !usual.engine_chosen);
+        assert!(usual.mapped.prealloc && !usual.mapped.small_files);
+        assert_eq!(usual.mapped.sync_period_secs, 60);
+        let args = ["--noprealloc", "--smallfiles", "--nssize", "32", "--syncdelay", "5"];
+        let mapped = options(&args).unwrap().mapped;
+        assert!(!mapped.prealloc && mapped.small_files);
+        assert_eq!((mapped.ns_size_mb, mapped.sync_period_secs), (Some(32), 5));
+        assert_eq!(mapped.chosen.len(), 4);
+        let memory = options(&["--storageEngine", "inMemory", "--inMemorySizeGB", "0.5"]).unwrap();
+        assert_eq!(memory.in_memory_bytes, Some(1 << 29));
+    }
+
+    #[test]
     fn what_is_not_honoured_is_refused() {
         for (args, text) in [
             (&["--foo"][..], "unrecognised option '--foo'"),
@@ -190,7 +210,10 @@ mod tests {
             (&["--port", "70000"], "bad value '70000'"),
             (&["--transitionToAuth"], "'security.transitionToAuth' (--transitionToAuth)"),
             (&["--replSet", "rs/other:27017"], "bad value 'rs/other:27017'"),
-            (&["--storageEngine", "mmapv1"], "bad value 'mmapv1'"),
+            (&["--storageEngine", "mmapv2"], "bad value 'mmapv2'"),
+            (&["--inMemorySizeGB", "0"], "bad value '0'"),
+            (&["--nssize", "4096"], "bad value '4096'"),
+            (&["--quota"], "does not honour the value 'true'"),
             (&["--keyFile", "x", "--noauth"], "cannot disable authorization"),
             (&["--cacheCompressor", "snappy"], "bad value 'snappy'"),
             (&["--directIO", "maybe"], "bad value 'maybe'"),

@@ -117,7 +117,7 @@ const TRUE: &[&str] = &["true"];
 const AUTHORIZATION: Kind = OneOf(&["disabled", "enabled"]);
 const COMPRESSORS: Kind = OneOf(&["lz4", "none", "snappy", "zlib", "zstd"]);
 const JOURNAL_COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
-const ENGINES: Kind = OneOf(&["inMemory", "rocks", "wiredTiger"]);
+const ENGINES: Kind = OneOf(&["inMemory", "lmdb", "mmapv1", "rocks", "wiredTiger"]);
 const TLS_MODES: Kind = OneOf(&[
     "allowSSL",
     "allowTLS",
@@ -250,12 +250,18 @@ pub(super) static TABLE: &[Row] = &[
     yes("storage.directIO", "directIO", Bool),
     only_switch("storage.directoryPerDB", "directoryperdb", "true", Bool, FALSE),
     yes("storage.engine", "storageEngine", ENGINES),
-    no("storage.inMemory.engineConfig.inMemorySizeGB", "inMemorySizeGB"),
+    yes("storage.inMemory.engineConfig.inMemorySizeGB", "inMemorySizeGB", Float(0.01, 10_000.0)),
     yes("storage.journal.commitIntervalMs", "journalCommitInterval", Int(1, 500)),
     only_switch("storage.journal.enabled", "journal", "true", Bool, TRUE),
-    no("storage.mmapv1.smallFiles", "smallfiles"),
+    yes("storage.mmapv1.journal.commitIntervalMs", "", Int(1, 500)),
+    only("storage.mmapv1.journal.debugFlags", "journalOptions", Int(0, 255), &["0"]),
+    yes("storage.mmapv1.nsSize", "nssize", Int(1, 2047)),
+    switch("storage.mmapv1.preallocDataFiles", "noprealloc", "false"),
+    only_switch("storage.mmapv1.quota.enforced", "quota", "true", Bool, FALSE),
+    no("storage.mmapv1.quota.maxFilesPerDB", "quotaFiles"),
+    switch("storage.mmapv1.smallFiles", "smallfiles", "true"),
     no("storage.oplogMinRetentionHours", "oplogMinRetentionHours"),
-    no("storage.syncPeriodSecs", "syncdelay"),
+    yes("storage.syncPeriodSecs", "syncdelay", Int(1, 86_400)),
     yes(
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",
         COMPRESSORS,

@@ -12,8 +12,74 @@ use super::{Compression, Settings, compression};
 pub(crate) enum EngineKind {
     /// On disk; also what `wiredTiger` in an old configuration means.
     Embedded,
+    /// On disk, mapped into memory.
+    Mapped,
     /// In memory only.
     Memory,
+}
+
+impl EngineKind {
+    /// Every engine.
+    pub(crate) const ALL: [EngineKind; 3] =
+        [EngineKind::Embedded, EngineKind::Mapped, EngineKind::Memory];
+
+    /// MongoDB's name for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            EngineKind::Embedded => "wiredTiger",
+            EngineKind::Mapped => "mmapv1",
+            EngineKind::Memory => "inMemory",
+        }
+    }
+
+    /// The name in a data folder's marker; none if it has no data folder.
+    pub(crate) fn marker(self) -> Option<&'static str> {
+        match self {
+            EngineKind::Embedded => Some("rocksdb"),
+            EngineKind::Mapped => Some("lmdb"),
+            EngineKind::Memory => None,
+        }
+    }
+
+    fn by_option(value: &str) -> EngineKind {
+        match value {
+            "inMemory" => EngineKind::Memory,
+            "lmdb" | "mmapv1" => EngineKind::Mapped,
+            _ => EngineKind::Embedded,
+        }
+    }
+}
+
+/// What only the mapped engine has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MappedOptions {
+    /// Files grow ahead of need.
+    pub(crate) prealloc: bool,
+    pub(crate) small_files: bool,
+    /// Accepted for old configurations; there are no namespace files.
+    pub(crate) ns_size_mb: Option<i64>,
+    /// How long a commit may be in the journal only.
+    pub(crate) sync_period_secs: u64,
+    /// Names of those that were set.
+    pub(crate) chosen: Vec<String>,
+}
+
+impl MappedOptions {
+    fn from_settings(settings: &Settings) -> MappedOptions {
+        let number = |key: &str| settings.get(key).and_then(|v| v.parse::<i64>().ok());
+        let only = |key: &&&'static str| {
+            key.starts_with("storage.mmapv1.") || **key == "storage.syncPeriodSecs"
+        };
+        MappedOptions {
+            prealloc: settings.get("storage.mmapv1.preallocDataFiles") != Some("false"),
+            small_files: settings.is_on("storage.mmapv1.smallFiles"),
+            ns_size_mb: number("storage.mmapv1.nsSize"),
+            sync_period_secs: number("storage.syncPeriodSecs")
+                .and_then(|n| u64::try_from(n).ok())
+                .unwrap_or(SYNC_PERIOD_SECS),
+            chosen: settings.values.keys().filter(only).map(|key| (*key).to_owned()).collect(),
+        }
+    }
 }
 
 /// Everything that can be chosen at the start.
@@ -21,7 +87,13 @@ pub(crate) enum EngineKind {
 pub(crate) struct Options {
     pub(crate) net: NetConfig,
     pub(crate) db_path: String,
+    /// As long as the data folder has not been looked at: the chosen one, or the default.
     pub(crate) engine: EngineKind,
+    /// The operator chose it.
+    pub(crate) engine_chosen: bool,
+    pub(crate) mapped: MappedOptions,
+    /// Most that the engine in memory holds, if it was chosen.
+    pub(crate) in_memory_bytes: Option<u64>,
     pub(crate) cache_bytes: Option<u64>,
     /// Name of the compressor of blocks that were pushed out of the cache, if it was chosen.
     pub(crate) cache_compressor: Option<String>,
@@ -53,6 +125,7 @@ pub(crate) struct Options {
 const DB_PATH: &str = "/data/db";
 const CONNECTIONS_MAX: i64 = 65_536;
 const COMMIT_INTERVAL_MS: u32 = 100;
+const SYNC_PERIOD_SECS: u64 = 60;
 
 pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let number = |key: &str| settings.get(key).and_then(|v| v.parse::<i64>().ok());
@@ -64,7 +137,8 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     }
     let cache = real("storage.wiredTiger.engineConfig.cacheSizeGB");
     let compression = compression::from_settings(settings)?;
-    let in_memory = settings.get("storage.engine") == Some("inMemory");
+    let engine = settings.get("storage.engine").map(EngineKind::by_option);
+    let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
     let mut parsed: Vec<_> =
         settings.values.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     for (name, value) in &settings.parameters {
@@ -73,13 +147,15 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     Ok(Options {
         net: net(settings)?,
         db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
-        engine: if in_memory { EngineKind::Memory } else { EngineKind::Embedded },
-        cache_bytes: compression
-            .cache_bytes
-            .or(cache.map(|gigabytes| (gigabytes * f64::from(1 << 30)) as u64)),
+        engine: engine.unwrap_or(EngineKind::Embedded),
+        engine_chosen: engine.is_some(),
+        mapped: MappedOptions::from_settings(settings),
+        in_memory_bytes: real("storage.inMemory.engineConfig.inMemorySizeGB").map(bytes),
+        cache_bytes: compression.cache_bytes.or(cache.map(bytes)),
         cache_compressor: settings.get("storage.cacheCompressor").map(str::to_owned),
         direct_io: settings.get("storage.directIO") != Some("false"),
         commit_interval_ms: number("storage.journal.commitIntervalMs")
+            .or(number("storage.mmapv1.journal.commitIntervalMs"))
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(COMMIT_INTERVAL_MS),
         compression,

@@ -111,11 +111,8 @@ impl Env {
         if !synced {
             flags |= ffi::MDB_NOSYNC;
         }
-        let mut env = Env {
-            env: ptr::null_mut(),
-            dbs: [0; NAMES.len()],
-            name: path.display().to_string(),
-        };
+        let mut env =
+            Env { env: ptr::null_mut(), dbs: [0; NAMES.len()], name: path.display().to_string() };
         // SAFETY: `mdb_env_create` fills the handle, which `Drop` closes whatever comes after; the
         // calls before `mdb_env_open` are those that must come before it.
         unsafe {
@@ -241,10 +238,7 @@ impl ReadTxn {
             stat.assume_init()
         };
         let pages = stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
-        Ok(Stat {
-            entries: stat.ms_entries as u64,
-            bytes: pages as u64 * u64::from(stat.ms_psize),
-        })
+        Ok(Stat { entries: stat.ms_entries as u64, bytes: pages as u64 * u64::from(stat.ms_psize) })
     }
 }
 
@@ -270,9 +264,7 @@ impl WriteTxn {
     pub(crate) fn put(&mut self, db: Db, key: &[u8], bytes: &[u8]) -> Result<()> {
         let (mut key, mut bytes) = (value(key), value(bytes));
         // SAFETY: LMDB copies both before it returns.
-        checked(unsafe {
-            ffi::mdb_put(self.txn, self.env.db(db), &raw mut key, &raw mut bytes, 0)
-        })
+        checked(unsafe { ffi::mdb_put(self.txn, self.env.db(db), &raw mut key, &raw mut bytes, 0) })
     }
 
     /// Puts a value made of two parts.

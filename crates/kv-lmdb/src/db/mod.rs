@@ -43,7 +43,15 @@ impl Db {
 }
 
 const NAMES: [&CStr; 9] = [
-    c"catalog", c"records", c"index", c"changes", c"counters", c"spill", c"long", c"meta", c"sizes",
+    c"catalog",
+    c"records",
+    c"index",
+    c"changes",
+    c"counters",
+    c"spill",
+    c"long",
+    c"meta",
+    c"sizes",
 ];
 
 /// Version of what the files hold; checked at open.

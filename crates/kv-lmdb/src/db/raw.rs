@@ -67,9 +67,8 @@ impl RawCursor {
 
     fn go(&mut self, op: ffi::MDB_cursor_op) -> Result<bool> {
         // SAFETY: the cursor is open; on success LMDB sets both values to memory of the map.
-        let code = unsafe {
-            ffi::mdb_cursor_get(self.cursor, &raw mut self.key, &raw mut self.value, op)
-        };
+        let code =
+            unsafe { ffi::mdb_cursor_get(self.cursor, &raw mut self.key, &raw mut self.value, op) };
         if code == ffi::MDB_SUCCESS {
             return Ok(true);
         }

@@ -17,8 +17,7 @@ mod replay;
 mod segment;
 
 use std::{
-    fs,
-    io,
+    fs, io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -60,15 +59,18 @@ fn numbered(dir: &Path, prefix: &str) -> Result<Vec<(u64, PathBuf)>> {
 /// Files that are ready to become segments; shared with the thread that makes them.
 pub(crate) struct Spares {
     dir: PathBuf,
+    /// A smaller file is not worth keeping.
+    bytes_min: u64,
     ready: Mutex<(u64, Vec<PathBuf>)>,
 }
 
 impl Spares {
-    fn open(dir: &Path) -> Result<Spares> {
+    fn open(dir: &Path, segment_bytes: u64) -> Result<Spares> {
         let files = numbered(dir, SPARE_PREFIX)?;
         let next = files.last().map_or(0, |(number, _)| number + 1);
         let ready = files.into_iter().map(|(_, path)| path).collect();
-        Ok(Spares { dir: dir.to_owned(), ready: Mutex::new((next, ready)) })
+        let bytes_min = segment_bytes / 2;
+        Ok(Spares { dir: dir.to_owned(), bytes_min, ready: Mutex::new((next, ready)) })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -77,8 +79,9 @@ impl Spares {
 
     /// Takes a file over as a spare; removes it if there are enough.
     pub(crate) fn add(&self, path: &Path) -> Result<()> {
+        let small = fs::metadata(path)?.len() < self.bytes_min;
         let mut ready = self.ready.lock();
-        if ready.1.len() >= SPARES_MAX {
+        if small || ready.1.len() >= SPARES_MAX {
             drop(ready);
             return Ok(fs::remove_file(path)?);
         }
@@ -138,7 +141,7 @@ impl Log {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
-        let spares = Arc::new(Spares::open(dir)?);
+        let spares = Arc::new(Spares::open(dir, segment_bytes)?);
         let mut full = Vec::new();
         for (number, path) in numbered(dir, PREFIX)? {
             let file = Arc::new(fs::OpenOptions::new().write(true).open(&path)?);

@@ -6,8 +6,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "bench", "bson", "budget", "doctor", "error", "kv", "kv-rocks", "lang", "net", "query",
-            "server", "store", "wire",
+            "bench", "bson", "budget", "doctor", "error", "kv", "kv-lmdb", "kv-rocks", "lang", "net",
+            "query", "server", "store", "wire",
         ],
     ),
     ("bench", &["bson"]),
@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("doctor", &["bson"]),
     ("error", &["bson"]),
     ("kv", &["budget", "error"]),
+    ("kv-lmdb", &["error", "kv"]),
     ("kv-rocks", &["error", "kv"]),
     ("lang", &["bson", "error"]),
     ("net", &["budget", "server", "wire"]),
@@ -68,7 +69,7 @@ fn dependencies_point_downwards() {
             }
         }
         for dep in manifest_keys(&text, "dev-dependencies") {
-            if dep == "nagi-kv-rocks" && name != "app" {
+            if ["nagi-kv-lmdb", "nagi-kv-rocks"].contains(&dep.as_str()) && name != "app" {
                 breaches.add(&path, None, "only `app` names an engine; test on the memory engine");
             }
         }
