@@ -9,14 +9,11 @@ use nagi_kv_lmdb::Growth;
 
 use crate::options::{EngineKind, MappedOptions, Options};
 
-const GIB: u64 = 1 << 30;
-
 /// Opens the storage engine of the options with so much memory for blocks and memtables.
 pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result<Arc<dyn Engine>> {
     match options.engine {
         EngineKind::Memory => {
-            let bytes_max = options.in_memory_bytes.unwrap_or_else(default_memory_bytes);
-            let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+            let bytes_max = usize::try_from(in_memory_bytes(options)).unwrap_or(usize::MAX);
             Ok(Arc::new(nagi_kv::Memory::with_limit(bytes_max)))
         }
         EngineKind::Mapped => {
@@ -136,8 +133,11 @@ fn compression(name: Option<&str>) -> Compressor {
     name.and_then(Compressor::by_name).unwrap_or(Compressor::Lz4)
 }
 
-/// What the engine in memory holds by mongod's rule: half of the memory beyond one gigabyte. A control
+/// What the engine in memory may hold. By mongod's rule half of the memory beyond one gigabyte; a control
 /// group's limit counts as the memory.
-fn default_memory_bytes() -> u64 {
-    (nagi_doctor::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
+pub(crate) fn in_memory_bytes(options: &Options) -> u64 {
+    const GIB: u64 = 1 << 30;
+    options.in_memory_bytes.unwrap_or_else(|| {
+        (nagi_doctor::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
+    })
 }

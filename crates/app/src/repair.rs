@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 
 /// Memory for blocks.
 fn blocks(options: &Options) -> u64 {
-    memory::cache_bytes(memory::budget_bytes(options)).0
+    memory::cache_bytes(options).0
 }
 
 fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {

@@ -119,7 +119,7 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
 /// Starts, waits for the end, ends.
 fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     let budget = Budget::new(memory::budget_bytes(options));
-    let (blocks, records) = memory::cache_bytes(memory::budget_bytes(options));
+    let (blocks, records) = memory::cache_bytes(options);
     let engine = engine::open(options, blocks).map_err(|error| match &error {
         nagi_kv::Error::Corrupt(_) => {
             let advice = "start once with --repair to save what can be read";
@@ -139,7 +139,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         message: TERMINATING,
         error: error.to_string(),
     })?;
-    let watcher = memory::Watcher::start(&store);
+    let watcher = memory::Watcher::start(&store, options.engine);
     let config = server_config(options, args, store.clone(), log);
     let server = Server::new(config).map_err(|error| Failure {
         code: exit::BAD_OPTIONS,

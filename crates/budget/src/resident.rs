@@ -12,12 +12,19 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct Resident {
     file: File,
+    own_only: bool,
 }
 
 impl Resident {
     /// None where there is no `/proc`.
     pub fn open() -> Option<Resident> {
-        File::open("/proc/self/statm").ok().map(|file| Resident { file })
+        File::open("/proc/self/statm").ok().map(|file| Resident { file, own_only: false })
+    }
+
+    /// Counts what the process has for itself only. Pages of mapped files are the system's: it takes
+    /// them when it needs them.
+    pub fn without_mapped_files(self) -> Resident {
+        Resident { own_only: true, ..self }
     }
 
     /// Bytes in memory now.
@@ -26,7 +33,10 @@ impl Resident {
         self.file.rewind().ok()?;
         let len = self.file.read(&mut text).ok()?;
         let text = std::str::from_utf8(&text[..len]).ok()?;
-        text.split(' ').nth(1)?.parse::<u64>().ok()?.checked_mul(PAGE_BYTES)
+        let mut fields = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
+        let (all, shared) = (fields.next()?, fields.next()?);
+        let pages = if self.own_only { all.saturating_sub(shared) } else { all };
+        pages.checked_mul(PAGE_BYTES)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
 use nagi_kv::{
-    CommitStamp, Cursor, Engine, Limits, Next, Read, Result, Snapshot, Space, Txn, TxnOptions,
+    CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn, TxnOptions,
     journal, marker, overlay::Staged, room::Room,
 };
 
@@ -37,8 +37,12 @@ pub struct Lmdb {
 /// files are damaged.
 pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(dir)?;
-    marker::claim(dir, ENGINE)?;
+    let marker = marker::claim(dir, ENGINE)?;
     let folder = dir.join(ENGINE);
+    let file = folder.join("data.mdb");
+    if !marker.fresh && !file.exists() {
+        return Err(Error::Corrupt(format!("{} is missing", file.display())));
+    }
     let journal_dir = dir.join(JOURNAL);
     fs::create_dir_all(&folder)?;
     fs::create_dir_all(&journal_dir)?;
@@ -50,7 +54,6 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let view = View { layers: vec![Arc::new(Layer::new())], base: Arc::new(base) };
     let segment_bytes = options.segment(dir);
     let log = Log::open(&journal_dir, segment_bytes)?;
-    let file = folder.join("data.mdb");
     let allocator = Allocator::new(&file, &data, log.spares(), segment_bytes, options.steps());
     let core = Arc::new(Core::new(Parts {
         newest: applied,
@@ -63,6 +66,9 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         layer_bytes: options.layer(dir),
     }));
     core.recover(&journal_dir, applied, options.salvage)?;
+    if marker.fresh {
+        marker::update(dir, ENGINE, Marker { fresh: false, ..marker })?;
+    }
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
@@ -193,6 +199,10 @@ impl Engine for Lmdb {
 
     fn flush(&self) -> Result<()> {
         self.core.sync()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.core.checkpoint()
     }
 
     fn checkpoint(&self, dir: &Path) -> Result<()> {

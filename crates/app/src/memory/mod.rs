@@ -11,7 +11,8 @@ use std::time::Duration;
 use nagi_budget::{Action, Budget, Charge, Division, Gauges, Pool, Resident, Watch};
 use nagi_store::Store;
 
-use crate::options::Options;
+use crate::engine;
+use crate::options::{EngineKind, Options};
 
 /// Between two steps of the watcher; the second while memory is tight.
 const CALM_STEP: Duration = Duration::from_millis(50);
@@ -20,20 +21,33 @@ const TIGHT_STEP: Duration = Duration::from_millis(10);
 const TRIM_EACH: u32 = 4;
 /// The allocator's figures are taken once in so many steps.
 const FIGURES_EACH: u32 = 20;
+/// Beside the data of the engine in memory: sorts, cursors, connections.
+const WORK_BYTES: u64 = 512 << 20;
 /// Memory that the machine has if it does not say.
 const UNKNOWN_MACHINE: u64 = 2 << 30;
 
 /// The budget of the options, or the default.
 pub(crate) fn budget_bytes(options: &Options) -> u64 {
+    if options.engine == EngineKind::Memory {
+        // The data, what the allocator adds to it, and room to work.
+        let data = engine::in_memory_bytes(options);
+        return data + data / 4 + WORK_BYTES;
+    }
     options.cache_bytes.unwrap_or_else(|| {
         let machine = nagi_doctor::memory_bytes().unwrap_or(UNKNOWN_MACHINE);
         nagi_budget::default_budget(machine, options.direct_io)
     })
 }
 
-/// What the caches begin with: blocks, whole documents.
-pub(crate) fn cache_bytes(budget: u64) -> (u64, u64) {
-    nagi_store::first_division(Division::of(budget).caches)
+/// What the caches begin with: blocks, whole documents. Only one engine has them: the others have the
+/// data in memory already, or mapped.
+pub(crate) fn cache_bytes(options: &Options) -> (u64, u64) {
+    match options.engine {
+        EngineKind::Embedded => {
+            nagi_store::first_division(Division::of(budget_bytes(options)).caches)
+        }
+        EngineKind::Mapped | EngineKind::Memory => (0, 0),
+    }
 }
 
 /// The watcher; dropping it ends and joins its thread.
@@ -44,7 +58,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// Lets the caches follow the budget, and starts to watch.
-    pub(crate) fn start(store: &Arc<Store>) -> Watcher {
+    pub(crate) fn start(store: &Arc<Store>, engine: EngineKind) -> Watcher {
         let budget = store.budget().clone();
         let caches: Weak<Store> = Arc::downgrade(store);
         budget.attach_caches(move |bytes| {
@@ -53,6 +67,10 @@ impl Watcher {
         });
         let (Some(bytes), Some(resident)) = (budget.bytes(), Resident::open()) else {
             return Watcher { stop: None, thread: None };
+        };
+        let resident = match engine {
+            EngineKind::Mapped => resident.without_mapped_files(),
+            EngineKind::Embedded | EngineKind::Memory => resident,
         };
         store.resize_caches(Division::of(bytes).caches);
         store.engine().limit_conflicts(budget.limit(Pool::Conflicts));

@@ -1,6 +1,8 @@
 //! The contract on LMDB, then what only files can show.
 
 mod contract;
+mod crash;
+mod long_keys;
 
 use std::{
     path::{Path, PathBuf},

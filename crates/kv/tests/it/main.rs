@@ -79,3 +79,27 @@ proptest! {
         conformance::check_steps(&memory(), &steps);
     }
 }
+
+#[test]
+fn a_full_memory_refuses_what_grows_and_lets_go() {
+    let engine = Memory::with_limit(1 << 20);
+    let write = |key: u32, value: Option<&[u8]>| {
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        match value {
+            Some(value) => txn.put(Space::Records, &key.to_be_bytes(), value).expect("free"),
+            None => txn.delete(Space::Records, &key.to_be_bytes()).expect("free"),
+        }
+        txn.commit(Durability::Buffered)
+    };
+    let fill = |from: u32| (from..).find(|key| write(*key, Some(&[1; 1000])).is_err());
+    let full = fill(0).expect("some write is refused");
+    assert!((800..1048).contains(&full), "{full}");
+    assert!(matches!(write(full, Some(&[1; 1000])), Err(Error::MemoryFull)));
+    for key in 0..full / 2 {
+        write(key, None).expect("deleting needs no room");
+    }
+    let again = fill(full).expect("some write is refused");
+    assert!(again - full >= full / 2 - 2, "what was deleted is free: {again}");
+    engine.drop_range(Space::Records, &[], &[]).expect("drops");
+    assert!(fill(0).expect("some write is refused") >= full - 2);
+}

@@ -6,8 +6,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "bench", "bson", "budget", "doctor", "error", "kv", "kv-lmdb", "kv-rocks", "lang", "net",
-            "query", "server", "store", "wire",
+            "bench", "bson", "budget", "doctor", "error", "kv", "kv-lmdb", "kv-rocks", "lang",
+            "net", "query", "server", "store", "wire",
         ],
     ),
     ("bench", &["bson"]),

@@ -1,0 +1,208 @@
+//! What is there after the process or the machine stopped at any moment.
+//!
+//! A copy of the folder's files while the engine is open is what a killed process leaves. After a power
+//! cut the log's unsynced tail may be missing, in any part; the data file is always a whole state, because
+//! every write of it was synced.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
+use nagi_kv_lmdb::{Options, open};
+
+use crate::{Scratch, options};
+
+fn commit(engine: &Arc<dyn Engine>, n: u32, durability: Durability) {
+    let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+    txn.put(Space::Records, &n.to_be_bytes(), &[n as u8; 300]).expect("free");
+    txn.add(Space::Counters, b"count", &[1]).expect("adds");
+    txn.append(Space::Changes, &n.to_be_bytes()).expect("appends");
+    txn.commit(durability).expect("commits");
+}
+
+/// Nothing is synced or applied unless the test says so.
+fn lazy() -> Options {
+    Options { commit_interval_ms: 3_600_000, ..options() }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("lists") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        match path.is_dir() {
+            true => copy(&path, &target),
+            false => drop(fs::copy(&path, &target).expect("copies")),
+        }
+    }
+}
+
+/// How many of the commits 0, 1, ... are there; none after the first that is missing.
+fn commits(engine: &Arc<dyn Engine>) -> u32 {
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let mut buf = Vec::new();
+    let mut count = 0_u32;
+    while snapshot.get(Space::Records, &count.to_be_bytes(), &mut buf).expect("reads").is_some() {
+        count += 1;
+    }
+    let mut cursor = snapshot.cursor(Space::Records, &[], &[]).expect("a cursor");
+    let mut entries = 0;
+    let mut more = cursor.seek(&[]).expect("seeks");
+    while more {
+        entries += 1;
+        more = cursor.next().expect("moves");
+    }
+    assert_eq!(entries, count, "no commit after a missing one");
+    let counted = snapshot.get(Space::Counters, b"count", &mut buf).expect("reads");
+    let counted = counted.map_or(0, |v| i64::from_le_bytes(v.try_into().expect("eight bytes")));
+    assert_eq!(counted, i64::from(count), "a commit is there whole or not at all");
+    count
+}
+
+fn journal_files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(dir.join("journal"))
+        .expect("lists")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("j._")))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    let (scratch, killed) = (Scratch::new(), Scratch::new());
+    // Layers of a few commits and segments of a few layers: every stage is met.
+    let tiny = Options { layer_bytes: 20_000, segment_bytes: Some(8_000), ..lazy() };
+    let engine = open(scratch.path(), &tiny).expect("opens");
+    for n in 0..400 {
+        commit(&engine, n, Durability::Buffered);
+    }
+    engine.drop_range(Space::Changes, &[], &[]).expect("drops");
+    let stamp = engine.last_stamp();
+    // The thread that applies is not stopped meanwhile, so the copy takes the data file first: what
+    // it has less than the log, the log's copy has.
+    fs::create_dir_all(killed.path()).expect("a folder");
+    for part in ["lmdb", "journal"] {
+        copy(&scratch.path().join(part), &killed.path().join(part));
+    }
+    fs::copy(scratch.path().join("nagi.storage"), killed.path().join("nagi.storage")).expect("x");
+    let again = open(killed.path(), &tiny).expect("opens");
+    assert_eq!(commits(&again), 400);
+    assert_eq!(again.last_stamp(), stamp);
+    commit(&again, 400, Durability::Synced);
+    drop(again);
+    let again = open(killed.path(), &tiny).expect("opens");
+    assert_eq!(commits(&again), 401);
+    assert!(again.last_stamp() > stamp);
+}
+
+#[test]
+fn a_power_cut_leaves_the_commits_up_to_some_moment() {
+    let scratch = Scratch::new();
+    let engine = open(scratch.path(), &lazy()).expect("opens");
+    for n in 0..30 {
+        commit(&engine, n, Durability::Synced);
+    }
+    let synced = fs::read(&journal_files(scratch.path())[0]).expect("reads").len();
+    for n in 30..60 {
+        commit(&engine, n, Durability::Buffered);
+    }
+    let log = journal_files(scratch.path()).remove(0);
+    let whole = fs::read(&log).expect("reads");
+    let name = log.file_name().expect("a name");
+    let step = ((whole.len() - synced) / 25).max(1);
+    for cut in (synced..whole.len()).step_by(step) {
+        // The tail missing, and a part in the middle of the tail never written.
+        for torn in [whole[..cut].to_vec(), {
+            let mut torn = whole.clone();
+            let end = (cut + 512).min(torn.len());
+            torn[cut..end].fill(0);
+            torn
+        }] {
+            let after = Scratch::new();
+            copy(scratch.path(), after.path());
+            fs::write(after.path().join("journal").join(name), torn).expect("writes");
+            let again = open(after.path(), &lazy()).expect("opens");
+            let count = commits(&again);
+            assert!((30..60).contains(&count), "{count}");
+            commit(&again, count, Durability::Buffered);
+            assert_eq!(commits(&again), count + 1);
+        }
+    }
+}
+
+#[test]
+fn damage_to_what_was_synced_is_said_with_file_and_offset() {
+    let scratch = Scratch::new();
+    let engine = open(scratch.path(), &lazy()).expect("opens");
+    for n in 0..30 {
+        commit(&engine, n, Durability::Synced);
+    }
+    let damaged = Scratch::new();
+    copy(scratch.path(), damaged.path());
+    let log = journal_files(damaged.path()).remove(0);
+    let mut bytes = fs::read(&log).expect("reads");
+    let at = bytes.len() / 2;
+    bytes[at] ^= 4;
+    fs::write(&log, bytes).expect("writes");
+    match open(damaged.path(), &lazy()) {
+        Err(Error::Corrupt(what)) => {
+            assert!(what.contains("journal/j._") && what.contains("offset"), "{what}");
+        }
+        other => panic!("{:?}", other.map(|engine| engine.last_stamp())),
+    }
+    let engine = open(damaged.path(), &Options { salvage: true, ..lazy() }).expect("salvages");
+    let count = commits(&engine);
+    assert!((5..29).contains(&count), "{count}");
+}
+
+#[test]
+fn a_damaged_entry_is_said_and_others_are_read() {
+    let scratch = Scratch::new();
+    let engine = open(scratch.path(), &lazy()).expect("opens");
+    for n in 0..30 {
+        commit(&engine, n, Durability::Buffered);
+    }
+    drop(engine);
+    let data = scratch.path().join("lmdb/data.mdb");
+    let mut bytes = fs::read(&data).expect("reads");
+    let at = bytes.windows(100).rposition(|window| window == [17; 100]).expect("the value");
+    bytes[at] ^= 1;
+    fs::write(&data, bytes).expect("writes");
+    let engine = open(scratch.path(), &lazy()).expect("opens");
+    let mut buf = Vec::new();
+    let mut get = |n: u32| {
+        let found = engine.latest().get(Space::Records, &n.to_be_bytes(), &mut buf);
+        found.map(|value| value.is_some())
+    };
+    assert!(matches!(get(17), Err(Error::Corrupt(what)) if what.contains("data.mdb")));
+    assert!(get(16).expect("reads") && get(18).expect("reads"));
+}
+
+#[test]
+fn a_copy_is_a_whole_store() {
+    let (scratch, folder) = (Scratch::new(), Scratch::new());
+    let engine = open(scratch.path(), &lazy()).expect("opens");
+    for n in 0..50 {
+        commit(&engine, n, Durability::Buffered);
+    }
+    engine.checkpoint(folder.path()).expect("copies");
+    commit(&engine, 50, Durability::Buffered);
+    let copy = open(folder.path(), &lazy()).expect("opens");
+    assert_eq!((commits(&copy), commits(&engine)), (50, 51));
+    assert!(copy.approximate_size(Space::Records, &[], &[]).expect("a size") > 50 * 300);
+}
+
+#[test]
+fn what_was_closed_leaves_no_log() {
+    let scratch = Scratch::new();
+    let engine = open(scratch.path(), &lazy()).expect("opens");
+    commit(&engine, 0, Durability::Buffered);
+    drop(engine);
+    assert!(journal_files(scratch.path()).is_empty());
+    assert_eq!(commits(&open(scratch.path(), &lazy()).expect("opens")), 1);
+}
