@@ -38,7 +38,25 @@ pub(crate) fn repair(
             let folder = Path::new(&options.db_path);
             nagi_kv_rocks::repair(folder, &rocks_options(options, block_cache_bytes)).map(Some)
         }
-        EngineKind::Mapped | EngineKind::Memory => Ok(None),
+        EngineKind::Mapped => {
+            let found = nagi_kv_lmdb::repair(Path::new(&options.db_path), &mapped(options))?;
+            Ok(Some(as_ranges(found)))
+        }
+        EngineKind::Memory => Ok(None),
+    }
+}
+
+/// Single keys as the ranges from each to the next possible one.
+fn as_ranges(found: nagi_kv_lmdb::Repair) -> nagi_kv_rocks::Repair {
+    let lost = found.lost.into_iter().map(|(space, from, error)| {
+        let to = Some([from.as_slice(), &[0]].concat());
+        nagi_kv_rocks::Lost { space, from, to, error }
+    });
+    nagi_kv_rocks::Repair {
+        findings: found.findings,
+        kept: found.kept,
+        lost: lost.collect(),
+        entries: found.entries,
     }
 }
 

@@ -17,7 +17,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let Some(found) =
         engine::repair(options, blocks(options)).map_err(|error| error.to_string())?
     else {
-        return Err(format!("--repair is not there for the storage engine {}", options.engine.name()));
+        return Err(format!(
+            "--repair is not there for the storage engine {}",
+            options.engine.name()
+        ));
     };
     for finding in &found.findings {
         log::warn!(target: "STORAGE", id = 8_200_010, finding = finding.as_str();

@@ -278,6 +278,19 @@ impl Core {
         self.refresh(space)
     }
 
+    /// Removes entries from the data file itself. Nobody may have changed them lately.
+    pub(crate) fn delete_all<'k>(
+        &self,
+        keys: &mut dyn Iterator<Item = (Space, &'k [u8])>,
+    ) -> Result<()> {
+        let mut step = Step::begin(self, Space::Records)?;
+        for (space, key) in keys {
+            step.delete(space, key)?;
+        }
+        step.commit()?;
+        self.refresh(Space::Records)
+    }
+
     /// A view whose base has what was just written.
     fn refresh(&self, space: Space) -> Result<()> {
         let old = Arc::clone(&self.views.load().base);

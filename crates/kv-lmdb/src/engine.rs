@@ -3,14 +3,18 @@
 use std::{fs, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
 use nagi_kv::{
-    CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn, TxnOptions,
-    journal, marker, overlay::Staged, room::Room,
+    CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
+    TxnOptions, Watch, journal,
+    marker::{self, Marker},
+    overlay::Staged,
+    room::Room,
 };
 
 use crate::{
     Options,
     allocator::{self, Allocator},
     apply::{self, size_key},
+    check,
     core::{Core, Parts},
     db::{self, Base, Db, RawCursor},
     load,
@@ -20,12 +24,12 @@ use crate::{
 };
 
 /// In the data folder's marker, and the name of the engine's own folder.
-const ENGINE: &str = "lmdb";
+pub(crate) const ENGINE: &str = "lmdb";
 const JOURNAL: &str = "journal";
 
 /// The engine on LMDB. Dropping it writes everything to the data file.
 pub struct Lmdb {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -36,6 +40,11 @@ pub struct Lmdb {
 /// `Io` with a clear message if the folder belongs to another engine or a newer format; `Corrupt` if
 /// files are damaged.
 pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(open_files(dir, options)?.0))
+}
+
+/// As `open`; with the engine what was given up of the log, which only happens if `salvage` allows it.
+pub(crate) fn open_files(dir: &Path, options: &Options) -> Result<(Lmdb, Option<String>)> {
     fs::create_dir_all(dir)?;
     let marker = marker::claim(dir, ENGINE)?;
     let folder = dir.join(ENGINE);
@@ -65,7 +74,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         room: Room::new(dir, segment_bytes, options.reserve_bytes),
         layer_bytes: options.layer(dir),
     }));
-    core.recover(&journal_dir, applied, options.salvage)?;
+    let given_up = core.recover(&journal_dir, applied, options.salvage)?;
     if marker.fresh {
         marker::update(dir, ENGINE, Marker { fresh: false, ..marker })?;
     }
@@ -75,7 +84,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         apply::start(&core.applier, Arc::downgrade(&core), options.sync_period)?,
         allocator::start(&core.allocator)?,
     ];
-    Ok(Arc::new(Lmdb { core, threads }))
+    Ok((Lmdb { core, threads }, given_up))
 }
 
 impl Drop for Lmdb {
@@ -96,40 +105,42 @@ impl Drop for Lmdb {
 
 impl Core {
     /// What the log has and the file has not.
-    fn recover(&self, journal_dir: &Path, applied: u64, salvage: bool) -> Result<()> {
+    fn recover(&self, journal_dir: &Path, applied: u64, salvage: bool) -> Result<Option<String>> {
         let mut record_count = 0_u64;
-        let newest = replay(journal_dir, applied, salvage, &mut |(_, last), changes| {
-            record_count += 1;
-            let view = self.views.load();
-            let layer = view.active();
-            for (space, change) in changes {
-                match change {
-                    _ if space == Space::Spill => {}
-                    Change::Put(key, value) => {
-                        layer.table.set(space, key, (last, Some(value.into())), u64::MAX);
-                    }
-                    Change::Delete(key) => {
-                        layer.table.set(space, key, (last, None), u64::MAX);
-                    }
-                    Change::DropRange(start, end) => {
-                        layer.table.remove_range(space, start, end);
-                        layer.drop_range(space, start, end);
+        let (newest, given_up) =
+            replay(journal_dir, applied, salvage, &mut |(_, last), changes| {
+                record_count += 1;
+                let view = self.views.load();
+                let layer = view.active();
+                for (space, change) in changes {
+                    match change {
+                        _ if space == Space::Spill => {}
+                        Change::Put(key, value) => {
+                            layer.table.set(space, key, (last, Some(value.into())), u64::MAX);
+                        }
+                        Change::Delete(key) => {
+                            layer.table.set(space, key, (last, None), u64::MAX);
+                        }
+                        Change::DropRange(start, end) => {
+                            layer.table.remove_range(space, start, end);
+                            layer.drop_range(space, start, end);
+                        }
                     }
                 }
-            }
-            self.ledger.active.publish(last);
-            match layer.table.byte_count() > self.layer_bytes {
-                true => self.checkpoint(),
-                false => Ok(()),
-            }
-        })?;
+                self.ledger.active.publish(last);
+                match layer.table.byte_count() > self.layer_bytes {
+                    true => self.checkpoint(),
+                    false => Ok(()),
+                }
+            })?;
         self.checkpoint()?;
         if record_count > 0 {
             log::info!(target: "STORAGE", id = 7_703_008, records = record_count, stamp = newest;
                 "Recovered commits from the journal");
         }
         self.commit.lock().log.begin(newest)?;
-        self.give_back(newest)
+        self.give_back(newest)?;
+        Ok(given_up)
     }
 }
 
@@ -225,6 +236,11 @@ impl Engine for Lmdb {
     /// everything that was removed into the file, so that its pages are free.
     fn compact(&self, _: Space, _: &[u8], _: &[u8]) -> Result<()> {
         self.core.checkpoint()
+    }
+
+    fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
+        self.core.checkpoint()?;
+        check::verify(&self.core, watch)
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

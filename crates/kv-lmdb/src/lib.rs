@@ -14,6 +14,7 @@
 //!   view.rs    layers above a state of the file: what a reader sees
 //!   merge.rs   one cursor over all of them
 //!   load.rs    bulk loads, past log and layers
+//!   check.rs   reads every entry, removes damaged ones
 //!   allocator.rs  grows the file and makes log segments ahead of need
 //!   db/        LMDB: the only `unsafe`; long keys, checksums
 //!
@@ -24,6 +25,7 @@
 
 mod allocator;
 mod apply;
+mod check;
 mod core;
 mod db;
 mod engine;
@@ -34,5 +36,6 @@ mod options;
 mod stats;
 mod view;
 
+pub use check::{Repair, repair};
 pub use engine::{Lmdb, open};
 pub use options::{Growth, Options};

@@ -366,6 +366,7 @@ impl TreeCursor {
             Way::Back => key >= self.start.as_slice(),
         };
         self.valid = inside;
+        // A damaged entry is an error, but a position all the same: the next one may be whole.
         if inside {
             let key = if self.levels.is_empty() { self.root.key() } else { &self.long };
             unseal(self.txn.env().name(), key, self.sealed())?;

@@ -15,14 +15,14 @@ use super::{
 };
 
 /// Calls `take` with the first and last stamp and the changes of each record beyond `applied`. The
-/// stamp up to which the store is complete then. `salvage`: a damaged record ends the log; what is
-/// behind it is given up, and said so.
+/// stamp up to which the store is complete then. `salvage`: a damaged record ends the log, and what is
+/// behind it is given up; what that was is the second result.
 pub(crate) fn replay(
     dir: &Path,
     applied: u64,
     salvage: bool,
     take: &mut dyn FnMut((u64, u64), &mut dyn Iterator<Item = (Space, Change<'_>)>) -> Result<()>,
-) -> Result<u64> {
+) -> Result<(u64, Option<String>)> {
     let mut last = applied;
     let mut gap: Option<(PathBuf, u64)> = None;
     let mut synced = 0;
@@ -53,7 +53,7 @@ pub(crate) fn replay(
             gap = Some((reader.path().to_owned(), reader.position()));
         }
     }
-    let Some((path, offset)) = gap.filter(|_| synced > last) else { return Ok(last) };
+    let Some((path, offset)) = gap.filter(|_| synced > last) else { return Ok((last, None)) };
     let what = format!(
         "{} is damaged at offset {offset}: commits {} to {synced} had been written to disk and cannot \
          be read",
@@ -65,5 +65,5 @@ pub(crate) fn replay(
     }
     log::warn!(target: "STORAGE", id = 7_703_001, error = what;
         "The journal is damaged, later commits are given up");
-    Ok(last)
+    Ok((last, Some(what)))
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
-use nagi_kv_lmdb::{Options, open};
+use nagi_kv_lmdb::{Options, open, repair};
 
 use crate::{Scratch, options};
 
@@ -114,7 +114,7 @@ fn a_power_cut_leaves_the_commits_up_to_some_moment() {
     let log = journal_files(scratch.path()).remove(0);
     let whole = fs::read(&log).expect("reads");
     let name = log.file_name().expect("a name");
-    let step = ((whole.len() - synced) / 25).max(1);
+    let step = ((whole.len() - synced) / 9).max(1);
     for cut in (synced..whole.len()).step_by(step) {
         // The tail missing, and a part in the middle of the tail never written.
         for torn in [whole[..cut].to_vec(), {
@@ -170,8 +170,16 @@ fn a_damaged_entry_is_said_and_others_are_read() {
     drop(engine);
     let data = scratch.path().join("lmdb/data.mdb");
     let mut bytes = fs::read(&data).expect("reads");
-    let at = bytes.windows(100).rposition(|window| window == [17; 100]).expect("the value");
-    bytes[at] ^= 1;
+    // Pages that are free have copies of it.
+    let mut places: Vec<usize> = Vec::new();
+    for at in 0..bytes.len() - 300 {
+        if bytes[at..at + 300] == [17; 300] {
+            places.push(at);
+        }
+    }
+    assert!(!places.is_empty());
+    // In the middle: the byte before the value is its key's, 17 as well.
+    places.into_iter().for_each(|at| bytes[at + 150] ^= 1);
     fs::write(&data, bytes).expect("writes");
     let engine = open(scratch.path(), &lazy()).expect("opens");
     let mut buf = Vec::new();
@@ -181,6 +189,22 @@ fn a_damaged_entry_is_said_and_others_are_read() {
     };
     assert!(matches!(get(17), Err(Error::Corrupt(what)) if what.contains("data.mdb")));
     assert!(get(16).expect("reads") && get(18).expect("reads"));
+    let found = engine.verify(&mut |_, _| true).expect("verifies").expect("to the end");
+    assert_eq!(found.len(), 1, "{found:?}");
+    drop(engine);
+    let repaired = repair(scratch.path(), &lazy()).expect("repairs");
+    assert_eq!((repaired.lost.len(), repaired.findings.len()), (1, 1));
+    assert_eq!(repaired.lost[0].1, 17_u32.to_be_bytes());
+    assert!(repaired.kept.is_some_and(|kept| kept.join("data.mdb").exists()));
+    let engine = open(scratch.path(), &lazy()).expect("opens");
+    assert_eq!(engine.verify(&mut |_, _| true).expect("verifies"), Some(Vec::new()));
+    let again = repair_again(engine, scratch.path());
+    assert!(again.findings.is_empty() && again.kept.is_none());
+}
+
+fn repair_again(engine: Arc<dyn Engine>, dir: &Path) -> nagi_kv_lmdb::Repair {
+    drop(engine);
+    repair(dir, &lazy()).expect("repairs")
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! Reading every entry of the data file, and removing those that are damaged.
+//!
+//! LMDB has no checksums of pages, so damage to a page that holds no value (a branch, a head) is not always
+//! noticed here; then LMDB finds a tree that makes no sense, and an error says so.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use nagi_kv::{Error, Result, Space, Watch};
+
+use crate::{
+    Options,
+    core::Core,
+    db::{Db, TreeCursor},
+    engine::{ENGINE, open_files},
+};
+
+/// Entries between two looks at the watcher.
+const LOOK_EACH: u64 = 4096;
+/// Damaged entries that are told one by one.
+const FINDINGS_MAX: usize = 1000;
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Default)]
+pub struct Repair {
+    /// What was wrong, in words that name files; empty: nothing.
+    pub findings: Vec<String>,
+    /// The files as they were found; none if nothing was wrong.
+    pub kept: Option<PathBuf>,
+    /// Keys that were removed because their entry was damaged, and what was wrong with each.
+    pub lost: Vec<(Space, Vec<u8>, String)>,
+    /// Entries that are there.
+    pub entries: u64,
+}
+
+type Lost = Vec<(Space, Vec<u8>, String)>;
+
+/// Reads every entry; the damaged ones. None if `watch` ended it.
+fn damaged(core: &Core, watch: &mut dyn FnMut(u64) -> bool) -> Result<Option<(Lost, u64)>> {
+    let view = core.views.load_full();
+    let (mut lost, mut count) = (Lost::new(), 0_u64);
+    for space in Space::CORE.into_iter().filter(|space| *space != Space::Spill) {
+        let mut cursor = TreeCursor::open(view.base.of(space), Db::Space(space), &[], &[])?;
+        let mut found = cursor.seek(&[]);
+        loop {
+            match found {
+                Ok(true) => count += 1,
+                Ok(false) => break,
+                Err(Error::Corrupt(what)) if cursor.key().is_empty() => {
+                    return Err(Error::Corrupt(what));
+                }
+                Err(Error::Corrupt(what)) => lost.push((space, cursor.key().to_vec(), what)),
+                Err(error) => return Err(error),
+            }
+            if (count + lost.len() as u64).is_multiple_of(LOOK_EACH) && !watch(count) {
+                return Ok(None);
+            }
+            found = cursor.next();
+        }
+    }
+    Ok(Some((lost, count)))
+}
+
+/// `Engine::verify`.
+pub(crate) fn verify(core: &Core, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
+    let view = core.views.load_full();
+    let mut all = 0;
+    for space in Space::CORE {
+        all += view.base.of(space).stat(Db::Space(space))?.entries;
+    }
+    let Some((lost, _)) = damaged(core, &mut |count| watch(count, all))? else { return Ok(None) };
+    Ok(Some(lost.into_iter().map(|(_, _, what)| what).take(FINDINGS_MAX).collect()))
+}
+
+/// Repairs the data folder `dir`, which nobody may have open: a damaged log is read as far as it is whole,
+/// damaged entries are removed. The data file as it was found is kept beside.
+///
+/// # Errors
+/// As `open`; `Corrupt` if the file's tree itself is broken.
+pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
+    let files = dir.join(ENGINE);
+    let (engine, given_up) = open_files(dir, &Options { salvage: true, ..options.clone() })?;
+    let core = &engine.core;
+    let Some((lost, entries)) = damaged(core, &mut |_| true)? else {
+        unreachable!("nobody ends it")
+    };
+    let mut findings: Vec<String> = given_up.into_iter().collect();
+    findings.extend(lost.iter().take(FINDINGS_MAX).map(|(_, _, what)| what.clone()));
+    let mut kept = None;
+    if !lost.is_empty() {
+        let seconds = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        let aside = dir.join(format!("damaged-{seconds}"));
+        fs::create_dir(&aside)?;
+        fs::copy(files.join("data.mdb"), aside.join("data.mdb"))?;
+        fs::File::open(aside.join("data.mdb"))?.sync_all()?;
+        kept = Some(aside);
+        let _files = core.files.lock();
+        for part in lost.chunks(LOOK_EACH as usize) {
+            core.delete_all(&mut part.iter().map(|(space, key, _)| (*space, key.as_slice())))?;
+        }
+    }
+    Ok(Repair { findings, kept, lost, entries })
+}
