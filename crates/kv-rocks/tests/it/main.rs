@@ -2,6 +2,7 @@
 
 mod allocations;
 mod cache;
+mod compressors;
 mod crash;
 mod damage;
 mod folder;
