@@ -4,9 +4,9 @@
 //! and a block brings its neighbours. Which is better depends on the reads: where few documents are hot,
 //! they lie among cold ones and are best kept alone; where all are alike, every byte of blocks saves a
 //! read of the disk. So the border is moved, and what a read by `_id` costs on average is watched: first
-//! at three places far apart (between two good ones there may be a worse), then in steps from the
-//! best. Steps shrink where they turn; when nothing is left to gain the border rests, until the cost
-//! changes by itself.
+//! at a place far away (between two good ones there may be a worse), on the side whose bytes answer
+//! more reads now; then in steps from the better of the two. Steps shrink where they turn; when nothing
+//! is left to gain the border rests, until the cost changes by itself.
 //!
 //!   move --> wait until the moved memory was filled anew --> watch --> compare --> move ...
 //!
@@ -17,8 +17,11 @@ pub(crate) const LOOK_EACH: u64 = 8192;
 
 /// What the record cache has at first, in thousandths of all caches.
 pub(crate) const FIRST_PERMILLE: u32 = 150;
-/// Where a survey looks besides the place of now.
-const SURVEYED: [u32; 2] = [450, 40];
+/// Where a survey looks besides the place of now, if documents are worth more, and if blocks are.
+const SURVEYED_ABOVE: u32 = 450;
+const SURVEYED_BELOW: u32 = 40;
+/// Documents are worth more if a byte of them answers so many times the reads that one of blocks does.
+const WORTH_MORE: f64 = 1.3;
 const LEAST_PERMILLE: u32 = 20;
 const MOST_PERMILLE: u32 = 600;
 
@@ -30,11 +33,16 @@ const ALIKE: f64 = 0.005;
 const CHANGED: f64 = 0.15;
 /// Reads over which a cost is taken.
 const WATCHED_READS: u64 = 60_000;
+/// Or, on a slow disk, so many in this time.
+const WATCHED_READS_MIN: u64 = 5_000;
+const WATCHED_MS: i64 = 10_000;
 /// Moved memory counts as filled when documents of this size would have filled it.
 const DOCUMENT_BYTES: u64 = 1024;
 
 /// On a slow disk, or for large caches, it would take too long.
-const FILLING_MS_MAX: i64 = 60_000;
+const FILLING_MS_MAX: i64 = 20_000;
+/// Misses before the first cost is taken: the caches begin empty.
+const FIRST_MISSES: u64 = 100_000;
 
 /// What a read costs, in hundredths of a microsecond: one of the disk, one of a cached block, one of
 /// a cached document.
@@ -66,6 +74,15 @@ impl Seen {
         self.hits + self.misses
     }
 
+    /// How many times the reads of a byte of blocks one of documents answers, at this share.
+    fn worth(self, permille: u32) -> f64 {
+        let reads = self.reads().max(1) as f64;
+        let documents = self.hits as f64 / reads / f64::from(permille);
+        let disk = self.disk_reads.min(self.misses);
+        let blocks = (self.misses - disk) as f64 / self.misses.max(1) as f64;
+        documents / (blocks / f64::from(1000 - permille)).max(1e-6)
+    }
+
     fn cost(self) -> f64 {
         // Also scans read blocks: more than one a read would be theirs.
         let disk = self.disk_reads.min(self.misses) as f64;
@@ -87,14 +104,15 @@ pub(crate) struct Split {
     permille: u32,
     step: u32,
     grows: bool,
-    /// What was surveyed, share and cost; none once the survey is over.
-    survey: Option<Vec<(u32, f64)>>,
+    /// While a survey goes on: the place it began at, once its cost is known.
+    survey: Option<Option<(u32, f64)>>,
     /// Before the last step.
     cost: Option<f64>,
     /// Turns in a row without a gain at the smallest step.
     idle_count: u32,
     phase: Phase,
     since: Seen,
+    since_ms: i64,
 }
 
 impl Split {
@@ -103,11 +121,12 @@ impl Split {
             permille: FIRST_PERMILLE,
             step: STEP_MAX,
             grows: false,
-            survey: Some(Vec::new()),
+            survey: Some(None),
             cost: None,
             idle_count: 0,
-            phase: Phase::Watching,
+            phase: Phase::Filling(FIRST_MISSES, i64::MAX),
             since: Seen::default(),
+            since_ms: 0,
         }
     }
 
@@ -119,22 +138,24 @@ impl Split {
     /// Takes the totals of now; whether the share has changed. `bytes`: of all caches together.
     pub(crate) fn look(&mut self, seen: Seen, bytes: u64, now_ms: i64) -> bool {
         let now = seen.since(self.since);
+        let long = now_ms - self.since_ms >= WATCHED_MS && now.reads() >= WATCHED_READS_MIN;
+        let watched = long || now.reads() >= WATCHED_READS;
         match self.phase {
             Phase::Filling(misses, until_ms) if now.misses >= misses || now_ms >= until_ms => {
                 self.phase = Phase::Watching;
-                self.since = seen;
+                (self.since, self.since_ms) = (seen, now_ms);
                 false
             }
-            Phase::Watching if now.reads() >= WATCHED_READS => {
-                self.since = seen;
-                self.judge(now.cost(), bytes, now_ms)
+            Phase::Watching if watched => {
+                (self.since, self.since_ms) = (seen, now_ms);
+                self.judge(now, bytes, now_ms)
             }
-            Phase::Resting(cost) if now.reads() >= WATCHED_READS => {
-                self.since = seen;
+            Phase::Resting(cost) if watched => {
+                (self.since, self.since_ms) = (seen, now_ms);
                 if (now.cost() / cost.max(1.0) - 1.0).abs() > CHANGED {
                     self.step = STEP_MAX;
                     self.idle_count = 0;
-                    self.survey = Some(Vec::new());
+                    self.survey = Some(None);
                     self.cost = None;
                     self.phase = Phase::Watching;
                 }
@@ -144,17 +165,22 @@ impl Split {
         }
     }
 
-    fn judge(&mut self, cost: f64, bytes: u64, now_ms: i64) -> bool {
-        if let Some(mut seen) = self.survey.take() {
-            seen.push((self.permille, cost));
-            if let Some(next) = SURVEYED.get(seen.len() - 1) {
-                self.survey = Some(seen);
-                return self.go(*next, bytes, now_ms);
+    fn judge(&mut self, now: Seen, bytes: u64, now_ms: i64) -> bool {
+        let cost = now.cost();
+        match self.survey.take() {
+            Some(None) => {
+                self.survey = Some(Some((self.permille, cost)));
+                let above = now.worth(self.permille) > WORTH_MORE;
+                return self.go(if above { SURVEYED_ABOVE } else { SURVEYED_BELOW }, bytes, now_ms);
             }
-            let best = seen.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-            let (best, _) = *best.expect("one at least was pushed");
-            self.grows = best < FIRST_PERMILLE;
-            return self.go(best, bytes, now_ms);
+            Some(Some((first, first_cost))) => {
+                let here = self.permille;
+                let best = if cost < first_cost { here } else { first };
+                // Not what was looked over already.
+                self.grows = if best == here { here > first } else { here < first };
+                return self.go(best, bytes, now_ms);
+            }
+            None => {}
         }
         if let Some(before) = self.cost {
             let gain = 1.0 - cost / before.max(1.0);
