@@ -1,9 +1,11 @@
 //! The program `nagi`: flags and configuration file, choice of the engine, start and stop.
 //!
 //!   nagi [serve] [mongod's options]      nagi bench ...      nagi doctor ...      nagi version
+//!   nagi backup ...                      nagi restore ...
 //!
 //! Does not know about: commands, documents, frames.
 
+mod backup;
 mod build;
 mod doctor;
 mod engine;
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
         Some("bench") if args.get(1).is_some_and(|arg| arg == "raw-engine") => {
             raw_engine::run(&args[2..])
         }
+        Some("backup") => backup::run(&args[1..]),
+        Some("restore") => backup::run_restore(&args[1..]),
         Some("bench") => {
             serve::raise_descriptor_limit();
             ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1))
@@ -44,7 +48,9 @@ fn main() -> ExitCode {
         None => serve::run(&[]),
         Some(flag) if flag.starts_with('-') => serve::run(&args),
         Some(other) => {
-            say(&format!("unknown command '{other}'; there are serve, bench, doctor and version"));
+            say(&format!(
+                "unknown command '{other}'; there are serve, backup, restore, bench, doctor and version"
+            ));
             ExitCode::from(2)
         }
     }

@@ -147,6 +147,9 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         message: "Error during global initialization",
         error: error.to_string(),
     })?;
+    if options.engine != EngineKind::Memory {
+        server.set_data_folder(Path::new(&options.db_path)).map_err(|error| not_written(&error))?;
+    }
     server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
     warnings::at_start(options, log);
     say_what_the_journal_does(options);
@@ -235,6 +238,13 @@ fn take_folder(folder: &Path) -> Result<Lock, Failure> {
             "NonExistentPath: Data directory {} not found. Create the missing directory or specify \
              another path using (1) the --dbpath command line option, or (2) by adding the \
              'storage.dbPath' option in the configuration file.",
+            folder.display()
+        );
+        return Err(failure(TERMINATING, error));
+    }
+    if folder.join(crate::backup::RESTORING).exists() {
+        let error = format!(
+            "{} holds an unfinished restore; remove what it contains and run nagi restore again",
             folder.display()
         );
         return Err(failure(TERMINATING, error));

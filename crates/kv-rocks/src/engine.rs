@@ -586,6 +586,14 @@ impl Engine for Rocks {
         rewrite::compact(&self.core.db, &range, watch)
     }
 
+    fn hold_files(&self, watch: &mut Watch<'_>) -> Result<bool> {
+        rewrite::hold(&self.core.db, watch)
+    }
+
+    fn release_files(&self) -> Result<()> {
+        rewrite::release(&self.core.db)
+    }
+
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
         let db = &self.core.db;
         let files = db.live_files();

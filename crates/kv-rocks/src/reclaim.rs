@@ -120,7 +120,9 @@ impl Reclaim {
         db.compact(*space, start, end);
         let mut state = self.state.lock();
         if state.stopped || db.interrupt_count() != interrupted_before {
-            return; // perhaps not done
+            // Perhaps not done. Whoever ended it may not want it again at once.
+            self.wake.wait_for(&mut state, LOOK_EACH);
+            return;
         }
         state.ranges.remove(0);
         if *space != Space::Spill

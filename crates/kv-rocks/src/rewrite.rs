@@ -59,6 +59,30 @@ pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>)
     Ok(watch(done, total))
 }
 
+/// Ends and forbids compactions; returns once none runs, or false if the watcher would not wait.
+pub(crate) fn hold(db: &Db, watch: &mut Watch<'_>) -> Result<bool> {
+    db.interrupt_compacting();
+    let held = db.set_compacts_by_itself(false).and_then(|()| {
+        while db.compactions_running() > 0 {
+            if !watch(0, 0) {
+                return Ok(false);
+            }
+            thread::sleep(LOOK_EACH / 5);
+        }
+        Ok(true)
+    });
+    if !matches!(held, Ok(true)) {
+        release(db)?;
+    }
+    held
+}
+
+/// Allows compactions again.
+pub(crate) fn release(db: &Db) -> Result<()> {
+    db.allow_compacting();
+    db.set_compacts_by_itself(true)
+}
+
 /// One check of all files at a time: it reads everything.
 static VERIFYING: AtomicBool = AtomicBool::new(false);
 

@@ -86,6 +86,17 @@ pub trait Engine: Send + Sync {
         Ok(true)
     }
 
+    /// Lets the files be as they are, but for the log: no rewriting until `release_files`. Returns when
+    /// what was under way is done; false, and nothing held, if `watch` (told nothing) said so before.
+    fn hold_files(&self, watch: &mut Watch<'_>) -> Result<bool> {
+        Ok(watch(0, 0))
+    }
+
+    /// Undoes one `hold_files`.
+    fn release_files(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// What many ranges take, in their order: one look at the files for all of them. Estimates.
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
         let size = |range: &KeyRange<'_>| {

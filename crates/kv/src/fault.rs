@@ -294,6 +294,15 @@ impl Engine for Faulty {
         self.inner.compact_watched(range, watch)
     }
 
+    fn hold_files(&self, watch: &mut Watch<'_>) -> Result<bool> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.hold_files(watch)
+    }
+
+    fn release_files(&self) -> Result<()> {
+        self.inner.release_files()
+    }
+
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
         self.inner.range_sizes(ranges)
     }

@@ -83,6 +83,7 @@ fn reap(server: &Arc<Server>) -> Duration {
         server.metrics.cursors_timed_out.add(ended as u64);
         log::info!(target: "QUERY", id = 20529, cursorCount = ended; "Cursors timed out");
     }
+    server.backups.expire(now);
     let session_ms = server.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
     for session in server.sessions.expire(now - session_ms) {
         server.numbered.end(&session);

@@ -16,6 +16,7 @@
 mod access;
 mod args;
 mod auth;
+mod backup;
 mod batch;
 mod clock;
 mod command;
@@ -51,6 +52,7 @@ mod snapshots;
 mod tickets;
 mod top;
 
+pub use auth::LoginClient;
 pub use clock::wall_ms;
 pub use connection::{Connection, Peer};
 pub use handle::Outcome;

@@ -80,6 +80,7 @@ pub struct Server {
     pub(crate) topology: Topology,
     pub(crate) fsync: crate::fsync::FsyncLock,
     pub(crate) compactions: crate::compaction::Compactions,
+    pub(crate) backups: crate::backup::Backups,
     pub(crate) fail_points: FailPoints,
     pub(crate) profile: crate::profile::Profiles,
     pub(crate) top: crate::top::Top,
@@ -191,6 +192,7 @@ impl Server {
             topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
             fsync: crate::fsync::FsyncLock::default(),
             compactions: crate::compaction::Compactions::default(),
+            backups: crate::backup::Backups::default(),
             fail_points: FailPoints::default(),
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),
@@ -236,6 +238,14 @@ impl Server {
             "Connection ended");
     }
 
+    /// Tells where the data's files are, so that backups can be made.
+    ///
+    /// # Errors
+    /// What an earlier run left of a backup cannot be removed.
+    pub fn set_data_folder(&self, data: &std::path::Path) -> std::io::Result<()> {
+        self.backups.set_data_folder(data)
+    }
+
     /// Start values for the slow operation line, where they were chosen.
     pub fn set_slow_operations(&self, threshold_ms: Option<i64>, sample_rate: Option<f64>) {
         if let Some(ms) = threshold_ms {
@@ -273,6 +283,7 @@ impl Server {
         self.cursors.clear();
         self.snapshots.clear();
         self.fsync.release_all();
+        self.backups.close();
         self.signal.end();
         self.request_shutdown();
     }

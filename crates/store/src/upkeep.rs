@@ -43,6 +43,31 @@ impl Store {
         self.engine.flush().map_err(engine)
     }
 
+    /// Lets the data's files be as they are until `release_files`; `watch` may end the wait for that
+    /// with an error.
+    pub fn hold_files(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let mut ended = Ok(());
+        let mut ask = |_, _| {
+            ended = watch();
+            ended.is_ok()
+        };
+        let held = self.engine.hold_files(&mut ask).map_err(engine)?;
+        match (held, ended) {
+            (true, Err(error)) => self.release_files().and(Err(error)),
+            (_, ended) => ended,
+        }
+    }
+
+    /// Undoes one `hold_files`.
+    pub fn release_files(&self) -> Result<()> {
+        self.engine.release_files().map_err(engine)
+    }
+
+    /// Writes a consistent copy of everything to the new folder `folder`, by hard links where it can.
+    pub fn checkpoint(&self, folder: &std::path::Path) -> Result<()> {
+        self.engine.checkpoint(folder).map_err(engine)
+    }
+
     /// Figures of a collection.
     pub fn stats(&self, collection: &Collection) -> Result<CollectionStats> {
         Ok(self.stats_of(&[collection])?.pop().unwrap_or_default())

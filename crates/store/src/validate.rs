@@ -4,7 +4,7 @@
 //! entry is counted: if there are as many as the records have keys, none is left over. Reads
 //! everything once and each index once more by key.
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 use nagi_kv::Space;
 
@@ -15,6 +15,8 @@ use crate::{
 
 /// Errors listed at most.
 const ERROR_COUNT_MAX: usize = 100;
+/// Records or keys between two questions whether to go on.
+const ASK_EACH: i64 = 1024;
 
 /// What `validate` found.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +32,12 @@ pub struct ValidateReport {
     pub bytes_off: i64,
     /// Names of the indexes that do not fit the records.
     pub wrong_indexes: Vec<Box<str>>,
+    /// Documents with a field name twice in one object; counted only if asked for.
+    pub non_compliant_count: i64,
+    /// Index and record of keys that are not there.
+    pub missing_entries: Vec<(Box<str>, i64)>,
+    /// Records that are no valid BSON.
+    pub corrupt_records: Vec<i64>,
     /// What is wrong; empty if the collection is valid.
     pub errors: Vec<String>,
 }
@@ -42,6 +50,18 @@ impl ValidateReport {
         self.error(text);
     }
 
+    fn missing_entry(&mut self, name: &str, id: RecordId) {
+        if self.missing_entries.len() < ERROR_COUNT_MAX {
+            self.missing_entries.push((name.into(), id.0));
+        }
+    }
+
+    fn corrupt(&mut self, id: RecordId) {
+        if self.corrupt_records.len() < ERROR_COUNT_MAX {
+            self.corrupt_records.push(id.0);
+        }
+    }
+
     fn error(&mut self, text: String) {
         if self.errors.len() < ERROR_COUNT_MAX {
             self.errors.push(text);
@@ -51,17 +71,32 @@ impl ValidateReport {
 
 impl Store {
     /// Reads everything and compares records, index keys and counters. Takes as long as that takes;
-    /// others go on. Counters are only compared if nobody wrote meanwhile.
+    /// others go on.
     pub fn validate(&self, collection: &Collection) -> Result<ValidateReport> {
+        self.validate_with(collection, false, &|| Ok(()))
+    }
+
+    /// As [`Store::validate`]; `conformance`: looks for field names given twice, too. `interrupt` is
+    /// asked now and then and may end it.
+    pub fn validate_with(
+        &self,
+        collection: &Collection,
+        conformance: bool,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<ValidateReport> {
         let snapshot = self.snapshot()?;
         let mut report = ValidateReport::default();
         let mut expected = vec![0i64; collection.indexes.len()];
-        self.check_records(collection, &snapshot, &mut expected, &mut report)?;
+        let how = (conformance, interrupt);
+        self.check_records(collection, &snapshot, how, &mut expected, &mut report)?;
         for (index, expected) in collection.indexes.iter().zip(expected) {
             let mut cursor = snapshot.reader().index_cursor(index, true, &[], &[])?;
             let mut count = 0;
             while cursor.advance()? {
                 count += 1;
+                if count % ASK_EACH == 0 {
+                    interrupt()?;
+                }
             }
             if index.ready && count != expected {
                 report.wrong_index(
@@ -95,6 +130,7 @@ impl Store {
         &self,
         collection: &Collection,
         snapshot: &Snapshot,
+        (conformance, interrupt): (bool, &dyn Fn() -> Result<()>),
         expected: &mut [i64],
         report: &mut ValidateReport,
     ) -> Result<()> {
@@ -106,14 +142,21 @@ impl Store {
         while found {
             let id = cursor.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
             report.record_count += 1;
+            if report.record_count % ASK_EACH == 0 {
+                interrupt()?;
+            }
             let doc = record::decode(cursor.value(), &mut spare);
             report.data_bytes += doc.as_ref().map_or(0, |doc| doc.len() as i64);
             let doc = doc.and_then(|doc| Ok(Doc::parse(doc.as_bytes())?));
             if let Err(error) = &doc {
                 report.invalid_count += 1;
+                report.corrupt(id);
                 report.error(format!("record {} is no valid BSON: {error}", id.0));
             }
             if let Ok(doc) = doc {
+                if conformance && has_name_twice(doc) {
+                    report.non_compliant_count += 1;
+                }
                 for (index, expected) in collection.indexes.iter().zip(expected.iter_mut()) {
                     check_keys(index, snapshot, id, doc, &mut sink, report)?;
                     *expected += sink.len() as i64;
@@ -123,6 +166,18 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Whether an object of the document, at any depth, has one field name twice.
+fn has_name_twice(doc: Doc<'_>) -> bool {
+    let mut names: Vec<&str> = doc.iter().map(|element| element.name()).collect();
+    names.sort_unstable();
+    let inner = |value: Value<'_>| match value {
+        Value::Doc(doc) => has_name_twice(doc),
+        Value::Array(items) => items.iter().any(|item| item.as_doc().is_some_and(has_name_twice)),
+        _ => false,
+    };
+    !names.is_sorted_by(|a, b| a < b) || doc.iter().any(|element| inner(element.value()))
 }
 
 fn check_keys(
@@ -155,10 +210,13 @@ fn check_keys(
                 ),
             ),
             None if !index.ready => {}
-            None => report.wrong_index(
-                index.name(),
-                format!("index '{}': record {} has no entry", index.name(), id.0),
-            ),
+            None => {
+                report.missing_entry(index.name(), id);
+                report.wrong_index(
+                    index.name(),
+                    format!("index '{}': record {} has no entry", index.name(), id.0),
+                );
+            }
         }
     }
     Ok(())

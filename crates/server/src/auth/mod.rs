@@ -17,6 +17,7 @@ pub(crate) mod builtin;
 mod counters;
 pub(crate) mod documents;
 pub(crate) mod login;
+mod login_client;
 mod names;
 mod privilege;
 pub(crate) mod restrictions;
@@ -35,6 +36,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use action::{Action, ActionSet};
 pub(crate) use login::Login;
+pub use login_client::LoginClient;
 pub(crate) use names::{RoleName, UserName, parse_roles, write_roles};
 pub(crate) use privilege::{
     PrivilegeSet, Privileges, Resource, Target, parse_all as parse_privileges,

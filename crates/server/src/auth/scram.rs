@@ -112,14 +112,25 @@ impl Mechanism {
 
     /// The credential of a prepared password. Takes `iteration_count` HMACs.
     pub(crate) fn derive(self, password: &str, salt: Vec<u8>, iteration_count: u32) -> Credential {
+        self.derive_for_client(password, salt, iteration_count).1
+    }
+
+    /// As [`Mechanism::derive`], with the key that only who has the password knows.
+    pub(crate) fn derive_for_client(
+        self,
+        password: &str,
+        salt: Vec<u8>,
+        iteration_count: u32,
+    ) -> (Vec<u8>, Credential) {
         let salted = self.salted(password.as_bytes(), &salt, iteration_count);
         let client_key = self.hmac(&salted, b"Client Key");
-        Credential {
+        let credential = Credential {
             iteration_count,
             salt,
             stored_key: self.hash(&client_key),
             server_key: self.hmac(&salted, b"Server Key"),
-        }
+        };
+        (client_key, credential)
     }
 
     /// Whether `proof` shows knowledge of the password; takes the same time whether it does or not.

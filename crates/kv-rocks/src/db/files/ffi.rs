@@ -95,6 +95,29 @@ impl Db {
         unsafe { ffi::rocksdb_enable_manual_compaction(self.raw) }
     }
 
+    /// Whether compactions begin without being asked for.
+    pub(crate) fn set_compacts_by_itself(&self, on: bool) -> Result<()> {
+        let value = if on { c"false" } else { c"true" };
+        for space in self.spaces() {
+            // SAFETY: one name and one value, both copied.
+            checked(|error| unsafe {
+                ffi::rocksdb_set_options_cf(
+                    self.raw,
+                    self.family(space),
+                    1,
+                    &c"disable_auto_compactions".as_ptr(),
+                    &value.as_ptr(),
+                    error,
+                );
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn compactions_running(&self) -> u64 {
+        self.property(Space::Records, c"rocksdb.num-running-compactions")
+    }
+
     /// Reads all table files past the cache; what is damaged, if anything is.
     pub(crate) fn verify(&self) -> Result<Option<String>> {
         // SAFETY: the options are freed after the call.

@@ -1,6 +1,11 @@
 //! `fsync` and `fsyncUnlock`: everything to disk, and no write until unlocked.
 
+use std::time::Duration;
+
 use crate::command::prelude::*;
+
+/// How long `fsync` may wait for the lock, unless it says.
+const WAIT_MS: i64 = 90_000;
 
 pub(in crate::commands) static FSYNC: Command = Command {
     name: "fsync",
@@ -23,7 +28,7 @@ pub(in crate::commands) static FSYNC_UNLOCK: Command = Command {
 args! { "fsync" => Args {
     one:        Value<'a>   = "fsync",
     lock:       Value<'a>   = "lock",
-    timeout_ms: Option<i64> = "fsyncLockAcquisitionTimeoutMillis",
+    timeout_ms: Option<NonNegative> = "fsyncLockAcquisitionTimeoutMillis",
     no_async:   Value<'a>   = "async",
 }}
 
@@ -34,9 +39,27 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("numFiles", 1);
         return Ok(());
     }
+    let wait = Duration::from_millis(args.timeout_ms.map_or(WAIT_MS, |ms| ms.0) as u64);
+    let until = crate::clock::now() + wait;
+    let mut watch = || match crate::clock::now() > until {
+        true => bail!(
+            Code::LOCK_TIMEOUT,
+            "Fsync lock timed out after {} milliseconds",
+            wait.as_millis()
+        ),
+        false => cx.check(),
+    };
+    // Writes first, then the engine's own work: what was written last is then in the log.
     let count = cx.server.fsync.lock();
-    if let Err(error) = cx.store().flush() {
+    let store = cx.store();
+    if count == 1
+        && let Err(error) = store.hold_files(&mut watch)
+    {
         cx.server.fsync.unlock();
+        return Err(error);
+    }
+    if let Err(error) = store.flush() {
+        unlock_once(cx)?;
         return Err(error);
     }
     log::warn!(target: "COMMAND", id = 20_469, lockCount = count;
@@ -48,10 +71,18 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 fn unlock(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let Some(count) = cx.server.fsync.unlock() else {
-        bail!(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked");
-    };
+    let count = unlock_once(cx)?;
     out.put("info", "fsyncUnlock completed");
     out.put("lockCount", count);
     Ok(())
+}
+
+fn unlock_once(cx: &Context<'_>) -> Result<i64> {
+    let Some(count) = cx.server.fsync.unlock() else {
+        bail!(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked");
+    };
+    if count == 0 {
+        cx.store().release_files()?;
+    }
+    Ok(count)
 }

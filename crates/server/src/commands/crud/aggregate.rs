@@ -101,6 +101,8 @@ impl<'a> Args<'a> {
 /// A pipeline without a collection: its first stage must make documents itself.
 fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
     const MAKERS: &[&str] = &[
+        "$backupCursor",
+        "$backupCursorExtend",
         "$documents",
         "$currentOp",
         "$listLocalSessions",

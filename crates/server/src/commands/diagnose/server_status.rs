@@ -292,7 +292,7 @@ fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
     out.put("supportsSnapshotReadConcern", false);
     out.put("readOnly", false);
     out.put("persistent", server.config.persistent);
-    out.put("backupCursorOpen", false);
+    out.put("backupCursorOpen", server.backups.is_open());
 }
 
 fn transactions(server: &Server, out: &mut DocWriter<'_>) {

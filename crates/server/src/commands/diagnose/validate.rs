@@ -1,6 +1,6 @@
 //! `validate`: reads everything of a collection and compares records, index keys and counters.
 
-use nagi_store::{BuildOptions, Collection};
+use nagi_store::{BuildOptions, Collection, ValidateReport};
 
 use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
@@ -39,18 +39,22 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let check = || cx.check();
     let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
-    let mut report = cx.store().validate(&collection)?;
+    let conformance = args.check_conformance.is_truthy();
+    let mut report = cx.store().validate_with(&collection, conformance, &check)?;
     let repaired = args.repair.is_truthy() && cx.store().repair(&collection, &report, options)?;
     if repaired {
         if let Some(newest) = cx.store().collection(&ns) {
             collection = newest;
         }
-        report = cx.store().validate(&collection)?;
+        report = cx.store().validate_with(&collection, conformance, &check)?;
+    }
+    if args.full.is_truthy() {
+        report.errors.extend(cx.store().verify_files(&mut || check())?);
     }
     out.put("ns", ns.as_str());
     put_uuid(&collection, out);
     out.put("nInvalidDocuments", report.invalid_count);
-    out.put("nNonCompliantDocuments", 0_i64);
+    out.put("nNonCompliantDocuments", report.non_compliant_count);
     out.put("nrecords", report.record_count);
     out.put("nIndexes", collection.indexes.len() as i32);
     out.doc("keysPerIndex", |doc| {
@@ -66,17 +70,33 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     });
     out.put("valid", report.errors.is_empty());
     out.put("repaired", repaired);
-    out.put("warnings", Array::EMPTY);
-    out.array("errors", |list| report.errors.iter().for_each(|error| list.push(error)));
-    for name in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
-        out.put(name, Array::EMPTY);
-    }
+    write_findings(&report, out);
     Ok(())
 }
 
-/// Options that exclude each other (72). `full`, `background`, `scandata` and
-/// `checkBSONConformance` ask for less or for more than the one check there is: it always reads
-/// everything, in one snapshot, beside writers.
+fn write_findings(report: &ValidateReport, out: &mut DocWriter<'_>) {
+    out.array("warnings", |list| {
+        if report.non_compliant_count > 0 {
+            list.push("Detected one or more documents not compliant with BSON specifications.");
+        }
+    });
+    out.array("errors", |list| report.errors.iter().for_each(|error| list.push(error)));
+    out.put("extraIndexEntries", Array::EMPTY);
+    out.array("missingIndexEntries", |list| {
+        for (index, record) in &report.missing_entries {
+            list.doc(|entry| {
+                entry.put("indexName", &**index);
+                entry.put("recordId", *record);
+            });
+        }
+    });
+    out.array("corruptRecords", |list| {
+        report.corrupt_records.iter().for_each(|record| list.push(*record));
+    });
+}
+
+/// Options that exclude each other (72). `background` and `scandata` ask for what the one check always
+/// does: it reads everything, in one snapshot, beside writers. `full` adds the files' checksums.
 fn check(args: &Args<'_>) -> Result<()> {
     let set = |value: Value<'_>| value.is_truthy();
     let (full, background) = (set(args.full), set(args.background));

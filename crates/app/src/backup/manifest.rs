@@ -1,0 +1,171 @@
+//! `nagi.backup`: the names, sizes and checksums of a backup's files, in extended JSON.
+//!
+//! Written last and in one step, so a folder without it is an unfinished backup. Everything in it is
+//! checked when it is read: names stay within the folder.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use nagi_bson::{DocBuf, Value, json};
+
+use super::failed;
+
+const FILE: &str = "nagi.backup";
+const FORMAT: i64 = 1;
+const FILE_COUNT_MAX: usize = 1_000_000;
+const BYTES_MAX: u64 = 256 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ManifestFile {
+    /// Relative to the data folder, with `/`.
+    pub(super) name: String,
+    pub(super) byte_count: u64,
+    /// In hexadecimal.
+    pub(super) sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) engine: String,
+    pub(super) nagi_version: String,
+    pub(super) created_ms: i64,
+    pub(super) files: Vec<ManifestFile>,
+}
+
+impl Manifest {
+    pub(super) fn byte_count(&self) -> u64 {
+        self.files.iter().map(|file| file.byte_count).sum()
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<(), String> {
+        let doc = DocBuf::build(|w| {
+            w.put("format", FORMAT);
+            w.put("engine", self.engine.as_str());
+            w.put("nagiVersion", self.nagi_version.as_str());
+            w.put("createdAt", Value::DateTime(self.created_ms));
+            w.array("files", |list| {
+                for file in &self.files {
+                    list.doc(|doc| {
+                        doc.put("name", file.name.as_str());
+                        doc.put("bytes", file.byte_count as i64);
+                        doc.put("sha256", file.sha256.as_str());
+                    });
+                }
+            });
+        });
+        let text = json::to_relaxed(doc.as_doc()).replace("{\"name\"", "\n{\"name\"");
+        let (part, path) = (folder.join("nagi.backup.tmp"), folder.join(FILE));
+        let written = fs::write(&part, text + "\n")
+            .and_then(|()| File::open(&part)?.sync_all())
+            .and_then(|()| fs::rename(&part, &path))
+            .and_then(|()| File::open(folder)?.sync_all());
+        written.map_err(|error| failed(&path, &error))
+    }
+
+    pub(super) fn read(folder: &Path) -> Result<Manifest, String> {
+        let path = folder.join(FILE);
+        let bad = |why: &str| failed(&path, &why);
+        let length = fs::metadata(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("{} holds no finished backup: there is no file {FILE}", folder.display())
+            }
+            _ => failed(&path, &error),
+        })?;
+        if length.len() > BYTES_MAX {
+            return Err(bad("it is too large for a backup's list of files"));
+        }
+        let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+        Manifest::parse(&text).map_err(|why| bad(&why))
+    }
+
+    fn parse(text: &str) -> Result<Manifest, String> {
+        let doc = json::parse(text).map_err(|error| error.to_string())?;
+        let format = nagi_bson::number::truncate_to_i64(doc.get("format"));
+        if format != Some(FORMAT) {
+            return Err(format!(
+                "its format is {}, this version reads {FORMAT}",
+                doc.get("format")
+            ));
+        }
+        let string = |name: &str| {
+            let text = doc.get(name).as_str().map(str::to_owned);
+            text.ok_or_else(|| format!("'{name}' is missing"))
+        };
+        let Value::Array(list) = doc.get("files") else {
+            return Err("'files' is missing".to_owned());
+        };
+        let mut files = Vec::new();
+        for item in list.iter() {
+            if files.len() >= FILE_COUNT_MAX {
+                return Err("it lists too many files".to_owned());
+            }
+            files.push(file(item)?);
+        }
+        Ok(Manifest {
+            engine: string("engine")?,
+            nagi_version: string("nagiVersion")?,
+            created_ms: match doc.get("createdAt") {
+                Value::DateTime(ms) => ms,
+                _ => 0,
+            },
+            files,
+        })
+    }
+}
+
+fn file(item: Value<'_>) -> Result<ManifestFile, String> {
+    let doc = item.as_doc().ok_or("an entry of 'files' is no object")?;
+    let name = doc.get("name").as_str().unwrap_or("").to_owned();
+    check_name(&name)?;
+    let count = nagi_bson::number::truncate_to_i64(doc.get("bytes"));
+    let byte_count = count.and_then(|count| u64::try_from(count).ok());
+    let sha256 = doc.get("sha256").as_str().unwrap_or("").to_owned();
+    if sha256.len() != 64 || !sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(format!("the checksum of '{name}' is none"));
+    }
+    let byte_count = byte_count.ok_or_else(|| format!("the size of '{name}' is none"))?;
+    Ok(ManifestFile { name, byte_count, sha256 })
+}
+
+/// Whether a name stays in the folder it is joined to.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\0', '\\']);
+    match name.len() <= 4096 && name.split('/').all(fine) {
+        true => Ok(()),
+        false => Err(format!("'{name}' is no name of a file of a backup")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_in_the_folder() {
+        for bad in ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".", "a\\b", "a\0"] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_name("rocksdb/000012.sst").is_ok());
+    }
+
+    #[test]
+    fn bad_manifests_are_refused() {
+        let good = format!(
+            "{{\"format\": 1, \"engine\": \"e\", \"nagiVersion\": \"v\", \"files\": \
+             [{{\"name\": \"a\", \"bytes\": 1, \"sha256\": \"{}\"}}]}}",
+            "0".repeat(64)
+        );
+        assert_eq!(Manifest::parse(&good).unwrap().files.len(), 1);
+        for (from, to) in [
+            ("\"format\": 1", "\"format\": 2"),
+            ("\"a\"", "\"../a\""),
+            ("\"bytes\": 1", "\"bytes\": -1"),
+            ("000", "xyz"),
+            ("\"engine\": \"e\",", ""),
+            ("[{", "[5, {"),
+            ("]}", "]"),
+        ] {
+            assert!(Manifest::parse(&good.replacen(from, to, 1)).is_err(), "{from} -> {to}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `nagi backup` and `nagi restore`: copies of the data files that are consistent and checked.
+//!
+//!   nagi backup --out DIR [--uri URI | --dbpath DIR] [--base OLD] [--rateMBps N]
+//!   nagi backup --verify DIR
+//!   nagi restore --from DIR --dbpath DIR [--rateMBps N]
+//!
+//!   source.rs     where bytes come from: a running server, or a folder
+//!   client.rs     one connection to a server, with login
+//!   manifest.rs   `nagi.backup`: what a backup holds, with checksums; written last
+//!   copy.rs       bytes from a source to a folder, checked, no faster than asked
+//!   restore.rs    into an empty folder; it is a data folder only once all is there
+//!
+//! Formats: docs/format.md, "Backup". For users: docs/backup.md.
+
+mod client;
+mod copy;
+mod manifest;
+mod restore;
+mod source;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::{print, say};
+use copy::Pace;
+use manifest::Manifest;
+use source::Source;
+
+/// In a folder that is being restored, until it is done.
+pub(crate) const RESTORING: &str = restore::PART;
+/// Where a backup keeps the files.
+const DATA: &str = "data";
+
+const HELP: &str = "\
+nagi backup --out DIR [--uri URI | --dbpath DIR] [--base OLD] [--rateMBps N]
+  --out DIR        new or empty folder that the backup goes to
+  --uri URI        a running server: mongodb://[user:password@]host[:port][/?authSource=db]
+  --dbpath DIR     or the data folder of a server that does not run
+  --base OLD       an earlier backup: files that have not changed are taken from there
+  --rateMBps N     read no more than N megabytes a second
+nagi backup --verify DIR
+  reads a backup against its checksums
+nagi restore --from DIR --dbpath DIR [--rateMBps N]
+  --from DIR       the backup
+  --dbpath DIR     new or empty folder that becomes a data folder";
+
+/// The flags of either command.
+#[derive(Default)]
+struct Flags {
+    out: Option<PathBuf>,
+    uri: Option<String>,
+    folder: Option<PathBuf>,
+    base: Option<PathBuf>,
+    verify: Option<PathBuf>,
+    from: Option<PathBuf>,
+    rate_bytes: Option<u64>,
+}
+
+fn parse(args: &[String], known: &[&str]) -> Result<Flags, String> {
+    let mut flags = Flags::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let (name, value) = match arg.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (arg.as_str(), None),
+        };
+        if !known.contains(&name) {
+            return Err(format!("unrecognised option '{arg}'\n\n{HELP}"));
+        }
+        let value = value.or_else(|| args.next().cloned());
+        let value =
+            value.ok_or_else(|| format!("the required argument for option '{name}' is missing"))?;
+        match name {
+            "--out" => flags.out = Some(value.into()),
+            "--uri" => flags.uri = Some(value),
+            "--dbpath" => flags.folder = Some(value.into()),
+            "--base" => flags.base = Some(value.into()),
+            "--verify" => flags.verify = Some(value.into()),
+            "--from" => flags.from = Some(value.into()),
+            _ => {
+                let rate = value.parse::<u64>().ok().filter(|rate| (1..=1_000_000).contains(rate));
+                let rate = rate.ok_or_else(|| format!("--rateMBps {value}: a number from 1 on"))?;
+                flags.rate_bytes = Some(rate << 20);
+            }
+        }
+    }
+    Ok(flags)
+}
+
+fn finish(result: Result<String, String>) -> ExitCode {
+    match result {
+        Ok(text) => {
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            say(&text);
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn is_help(args: &[String]) -> bool {
+    args.iter().any(|arg| arg == "--help" || arg == "-h")
+}
+
+/// `nagi backup ARGS...`.
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    let known = ["--out", "--uri", "--dbpath", "--base", "--verify", "--rateMBps"];
+    let flags = match parse(args, &known) {
+        _ if is_help(args) => return finish(Ok(HELP.to_owned())),
+        Ok(flags) => flags,
+        Err(text) => {
+            say(&text);
+            return ExitCode::from(2);
+        }
+    };
+    finish(match (&flags.verify, &flags.out) {
+        (Some(folder), None) => verify(folder, flags.rate_bytes),
+        (None, Some(out)) => back_up(&flags, out),
+        _ => {
+            say(&format!("one of --out and --verify is needed\n\n{HELP}"));
+            return ExitCode::from(2);
+        }
+    })
+}
+
+/// `nagi restore ARGS...`.
+pub(crate) fn run_restore(args: &[String]) -> ExitCode {
+    let flags = match parse(args, &["--from", "--dbpath", "--rateMBps"]) {
+        _ if is_help(args) => return finish(Ok(HELP.to_owned())),
+        Ok(flags) => flags,
+        Err(text) => {
+            say(&text);
+            return ExitCode::from(2);
+        }
+    };
+    let (Some(from), Some(folder)) = (&flags.from, &flags.folder) else {
+        say(&format!("--from and --dbpath are needed\n\n{HELP}"));
+        return ExitCode::from(2);
+    };
+    finish(restore::restore(from, folder, &mut Pace::new(flags.rate_bytes)))
+}
+
+fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
+    let base = match &flags.base {
+        Some(base) => Some((base.clone(), Manifest::read(base)?)),
+        None => None,
+    };
+    make_empty(out)?;
+    let mut source = match (&flags.uri, &flags.folder) {
+        (Some(_), Some(_)) => return Err("--uri and --dbpath exclude each other".to_owned()),
+        (None, Some(folder)) => Source::closed_folder(folder)?,
+        (uri, None) => Source::server(uri.as_deref().unwrap_or("mongodb://127.0.0.1:27017"))?,
+    };
+    let mut pace = Pace::new(flags.rate_bytes);
+    let result = copy::back_up(&mut source, out, base.as_ref(), &mut pace);
+    // Also after a failure: the server keeps removed files until then.
+    let ended = source.end();
+    let (manifest, reused) = result?;
+    ended?;
+    manifest.write(out)?;
+    Ok(format!(
+        "backup of {} files, {} bytes ({} bytes taken from the base) in {}",
+        manifest.files.len(),
+        manifest.byte_count(),
+        reused,
+        out.display()
+    ))
+}
+
+fn verify(folder: &Path, rate_bytes: Option<u64>) -> Result<String, String> {
+    let manifest = Manifest::read(folder)?;
+    let mut pace = Pace::new(rate_bytes);
+    let mut damaged = Vec::new();
+    for file in &manifest.files {
+        let path = folder.join(DATA).join(&file.name);
+        match copy::digest(&path, &mut pace) {
+            Ok((bytes, sum)) if bytes == file.byte_count && sum == file.sha256 => {}
+            Ok((bytes, _)) if bytes != file.byte_count => damaged.push(format!(
+                "{}: {bytes} bytes instead of {}",
+                path.display(),
+                file.byte_count
+            )),
+            Ok(_) => damaged.push(format!("{}: the checksum is another one", path.display())),
+            Err(error) => damaged.push(error),
+        }
+    }
+    match damaged.is_empty() {
+        true => Ok(format!(
+            "{} files, {} bytes agree with their checksums",
+            manifest.files.len(),
+            manifest.byte_count()
+        )),
+        false => Err(damaged.join("\n")),
+    }
+}
+
+/// Makes the folder; one that holds anything is refused.
+fn make_empty(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    let mut entries = fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(format!("{} is not empty", folder.display())),
+    }
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("{}: {error}", path.display())
+}

@@ -1,0 +1,167 @@
+//! Where a backup's bytes come from: a running server, or the folder of one that does not run.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nagi_bson::{Doc, DocBuf, Value, number};
+
+use super::client::{self, Client};
+use super::failed;
+use super::manifest::check_name;
+use crate::engine;
+use crate::lock::Lock;
+use crate::options::{self, Request};
+
+/// What is asked for at once.
+pub(super) const PIECE_BYTES: usize = 4 << 20;
+const CHECKPOINT: &str = "nagi.backup";
+/// A backup needs no cache.
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// A consistent copy of the files, to be read and then given back.
+pub(super) struct Source {
+    pub(super) engine: String,
+    pub(super) nagi_version: String,
+    /// Names and sizes.
+    pub(super) files: Vec<(String, u64)>,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    Server { client: Client, id: String },
+    Folder { checkpoint: PathBuf, lock: Lock },
+}
+
+impl Source {
+    /// Asks a running server for a consistent copy.
+    pub(super) fn server(uri: &str) -> Result<Source, String> {
+        let mut client = Client::connect(&client::parse(uri)?)?;
+        let begin = DocBuf::build(|w| {
+            w.put("nagiBackup", "begin");
+            w.put("$db", "admin");
+        });
+        let reply = client.run(begin.as_doc())?;
+        let text = |name: &str| reply.get(name).as_str().unwrap_or("").to_owned();
+        let mut files = Vec::new();
+        if let Value::Array(list) = reply.get("files") {
+            for file in list.iter().filter_map(|item| item.as_doc()) {
+                let name = file.get("name").as_str().unwrap_or("").to_owned();
+                check_name(&name)?;
+                let bytes = number::truncate_to_i64(file.get("bytes")).unwrap_or(0);
+                files.push((name, u64::try_from(bytes).unwrap_or(0)));
+            }
+        }
+        Ok(Source {
+            engine: text("engine"),
+            nagi_version: text("nagiVersion"),
+            files,
+            bytes: Bytes::Server { client, id: text("backupId") },
+        })
+    }
+
+    /// Opens the data of a server that does not run, as a start of it would, and copies that.
+    pub(super) fn closed_folder(folder: &Path) -> Result<Source, String> {
+        if !folder.join("nagi.storage").is_file() {
+            return Err(format!("{} is no data folder of Nagi", folder.display()));
+        }
+        let lock = Lock::take(folder).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("{} is used by a running server; back that up with --uri", folder.display())
+            }
+            _ => failed(folder, &error),
+        })?;
+        let args = ["--dbpath".to_owned(), folder.display().to_string()];
+        let Request::Serve(options) = options::read(&args)? else {
+            return Err("--dbpath is needed".to_owned());
+        };
+        let engine = engine::open(&options, CACHE_BYTES).map_err(|error| failed(folder, &error))?;
+        let checkpoint = folder.join(CHECKPOINT);
+        remove(&checkpoint)?;
+        let name = engine.name().to_owned();
+        engine.checkpoint(&checkpoint).map_err(|error| failed(&checkpoint, &error))?;
+        drop(engine);
+        let mut files = Vec::new();
+        list(&checkpoint, "", &mut files).map_err(|error| failed(&checkpoint, &error))?;
+        files.sort();
+        let bytes = Bytes::Folder { checkpoint, lock };
+        Ok(Source { engine: name, nagi_version: crate::build::VERSION.to_owned(), files, bytes })
+    }
+
+    /// The file's bytes from `offset` on, some of them at least.
+    pub(super) fn read(&mut self, name: &str, offset: u64, left: u64) -> Result<Vec<u8>, String> {
+        let length = left.min(PIECE_BYTES as u64);
+        let bytes = match &mut self.bytes {
+            Bytes::Folder { checkpoint, .. } => {
+                let path = checkpoint.join(name);
+                let mut bytes = vec![0; length as usize];
+                let read =
+                    File::open(&path).and_then(|file| file.read_exact_at(&mut bytes, offset));
+                read.map_err(|error| failed(&path, &error))?;
+                bytes
+            }
+            Bytes::Server { client, id } => {
+                let ask = DocBuf::build(|w| {
+                    w.put("nagiBackup", "read");
+                    w.put("backupId", id.as_str());
+                    w.put("file", name);
+                    w.put("offset", offset as i64);
+                    w.put("length", length as i64);
+                    w.put("$db", "admin");
+                });
+                let reply = client.run(ask.as_doc())?;
+                data(reply.as_doc()).to_vec()
+            }
+        };
+        match bytes.len() as u64 == length {
+            true => Ok(bytes),
+            false => Err(format!("{name}: {} bytes came instead of {length}", bytes.len())),
+        }
+    }
+
+    /// Gives the copy back.
+    pub(super) fn end(self) -> Result<(), String> {
+        match self.bytes {
+            Bytes::Folder { checkpoint, lock } => {
+                remove(&checkpoint)?;
+                lock.release().map_err(|error| format!("mongod.lock: {error}"))
+            }
+            Bytes::Server { mut client, id } => {
+                let end = DocBuf::build(|w| {
+                    w.put("nagiBackup", "end");
+                    w.put("backupId", id.as_str());
+                    w.put("$db", "admin");
+                });
+                client.run(end.as_doc()).map(drop)
+            }
+        }
+    }
+}
+
+fn data<'d>(reply: Doc<'d>) -> &'d [u8] {
+    match reply.get("data") {
+        Value::Binary(binary) => binary.bytes,
+        _ => &[],
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(folder, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn list(folder: &Path, prefix: &str, files: &mut Vec<(String, u64)>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let metadata = entry.metadata()?;
+        match metadata.is_dir() {
+            true => list(&entry.path(), &format!("{name}/"), files)?,
+            false => files.push((name, metadata.len())),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! Backups of a running server: a consistent copy of the files, handed out piece by piece.
+//!
+//! `begin` makes a checkpoint beside the data, by hard links where the engine can; `read` lends its
+//! bytes; `end` removes it. Files that the server no longer needs keep their space until then, so a
+//! client that went away is not waited for longer than `IDLE_MS_MAX`.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nagi_error::{Code, Error, Result, bail, err};
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::server::Server;
+
+const FOLDER: &str = "nagi.backup";
+const IDLE_MS_MAX: i64 = 10 * 60 * 1000;
+/// Files listed at most: the list is one reply.
+const FILE_COUNT_MAX: usize = 100_000;
+/// Bytes of one `read` at most.
+pub(crate) const READ_BYTES_MAX: usize = 8 << 20;
+
+/// A file of a backup.
+pub(crate) struct BackupFile {
+    /// Relative to the data folder, with `/`.
+    pub(crate) name: String,
+    pub(crate) byte_count: u64,
+}
+
+struct Open {
+    id: String,
+    folder: PathBuf,
+    files: Vec<BackupFile>,
+    used_ms: i64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            log::warn!(target: "STORAGE", id = 9_000_041, error = error.to_string(),
+                folder = self.folder.display().to_string(); "A backup's files cannot be removed");
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Beside the data; none where there are no files.
+    folder: Option<PathBuf>,
+    /// A checkpoint is being made.
+    beginning: bool,
+    open: Option<Open>,
+}
+
+/// The backup that is open, if one is.
+#[derive(Default)]
+pub(crate) struct Backups(Mutex<State>);
+
+impl Backups {
+    /// Where the data is; removes what an earlier run left.
+    pub(crate) fn set_data_folder(&self, data: &Path) -> io::Result<()> {
+        let folder = data.join(FOLDER);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.0.lock().folder = Some(folder);
+        Ok(())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.lock().open.is_some()
+    }
+
+    /// Makes a checkpoint; calls `list` with its id and files.
+    pub(crate) fn begin(
+        &self,
+        server: &Server,
+        list: &mut dyn FnMut(&str, &[BackupFile]),
+    ) -> Result<()> {
+        let parent = {
+            let mut state = self.0.lock();
+            let Some(folder) = state.folder.clone() else {
+                bail!(
+                    Code::COMMAND_NOT_SUPPORTED,
+                    "the storage engine has no files to back up; use mongodump"
+                );
+            };
+            if state.open.is_some() || state.beginning {
+                bail!(
+                    Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                    "another backup is in progress; end it, or wait until it has been idle for ten \
+                     minutes"
+                );
+            }
+            state.beginning = true;
+            folder
+        };
+        let made = make(server, &parent);
+        let mut state = self.0.lock();
+        state.beginning = false;
+        let open = made?;
+        list(&open.id, &open.files);
+        log::info!(target: "STORAGE", id = 9_000_040, backupId = open.id.as_str(),
+            files = open.files.len(); "Backup begun");
+        state.open = Some(open);
+        Ok(())
+    }
+
+    /// Up to `length` bytes of a file from `offset` on.
+    pub(crate) fn read(&self, id: &str, file: &str, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let (path, byte_count) = {
+            let mut state = self.0.lock();
+            let open = find(&mut state, id)?;
+            open.used_ms = clock::wall_ms();
+            // Only names that were listed: nothing outside the checkpoint can be asked for.
+            let Some(found) = open.files.iter().find(|known| known.name == file) else {
+                bail!(Code::NO_SUCH_KEY, "the backup has no file '{file}'");
+            };
+            (open.folder.join(&found.name), found.byte_count)
+        };
+        let left = byte_count.saturating_sub(offset);
+        let length = length.min(READ_BYTES_MAX).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let mut bytes = vec![0; length];
+        let from = File::open(&path).and_then(|file| file.read_exact_at(&mut bytes, offset));
+        from.map_err(|error| failed(&path, &error))?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn end(&self, id: &str) -> Result<()> {
+        let mut state = self.0.lock();
+        find(&mut state, id)?;
+        let open = state.open.take();
+        drop(state);
+        drop(open);
+        log::info!(target: "STORAGE", id = 9_000_042, backupId = id; "Backup ended");
+        Ok(())
+    }
+
+    /// Ends a backup that nobody has read from for too long.
+    pub(crate) fn expire(&self, now_ms: i64) {
+        let idle = |open: &mut Open| now_ms - open.used_ms > IDLE_MS_MAX;
+        let expired = self.0.lock().open.take_if(idle);
+        if let Some(open) = expired {
+            log::warn!(target: "STORAGE", id = 9_000_043, backupId = open.id.as_str();
+                "Backup ended: its client has not asked for anything for ten minutes");
+        }
+    }
+
+    /// For the end of the server.
+    pub(crate) fn close(&self) {
+        let open = self.0.lock().open.take();
+        drop(open);
+    }
+}
+
+fn find<'s>(state: &'s mut State, id: &str) -> Result<&'s mut Open> {
+    let open = state.open.as_mut().filter(|open| open.id == id);
+    open.ok_or_else(|| {
+        err!(Code::NO_SUCH_KEY, "there is no backup '{id}': it has ended or expired")
+    })
+}
+
+fn make(server: &Server, parent: &Path) -> Result<Open> {
+    fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
+    let id = nagi_bson::text::Hex(&crate::server::random_bytes()[..8]).to_string();
+    let folder = parent.join(&id);
+    server.store.checkpoint(&folder)?;
+    let mut open = Open { id, folder, files: Vec::new(), used_ms: clock::wall_ms() };
+    list_files(&open.folder, "", &mut open.files).map_err(|error| failed(&open.folder, &error))?;
+    if open.files.len() > FILE_COUNT_MAX {
+        bail!(Code::INTERNAL_ERROR, "the data has more than {FILE_COUNT_MAX} files");
+    }
+    open.files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(open)
+}
+
+fn list_files(folder: &Path, prefix: &str, files: &mut Vec<BackupFile>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let metadata = entry.metadata()?;
+        match metadata.is_dir() {
+            true => list_files(&entry.path(), &format!("{name}/"), files)?,
+            false => files.push(BackupFile { name, byte_count: metadata.len() }),
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    err!(Code::INTERNAL_ERROR, "backup: {}: {error}", path.display())
+}

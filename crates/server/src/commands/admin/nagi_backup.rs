@@ -1,0 +1,76 @@
+//! `nagiBackup`: what `nagi backup` asks a running server for.
+//!
+//!   {nagiBackup: "begin"}                                     id and files of a consistent copy
+//!   {nagiBackup: "read", backupId, file, offset, length}      some of a file's bytes
+//!   {nagiBackup: "end", backupId}                             removes the copy
+
+use nagi_bson::Binary;
+
+use crate::backup::READ_BYTES_MAX;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static NAGI_BACKUP: Command = Command {
+    name: "nagiBackup",
+    help: "Hands out a consistent copy of the data files.",
+    access: Access::By(access),
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "nagiBackup" => Args {
+    what:      &'a str             = "nagiBackup",
+    backup_id: Option<&'a str>     = "backupId",
+    file:      Option<&'a str>     = "file",
+    offset:    Option<NonNegative> = "offset",
+    length:    Option<NonNegative> = "length",
+}}
+
+/// Who may write all out to disk, or read all collections with the users (as the role backup does).
+fn access(asking: &Asking<'_>, _: &Request<'_>) -> Result<bool> {
+    let reads = |db, collection| asking.on_collection(db, collection, Action::Find);
+    let reads_all = reads("a_database", "a_collection")
+        && reads("admin", "system.users")
+        && asking.on_cluster(Action::ListDatabases);
+    Ok(asking.on_cluster(Action::Fsync) || reads_all)
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let backups = &cx.server.backups;
+    let id = || {
+        let missing =
+            || err!(Code::IDL_FAILED_TO_PARSE, "BSON field 'nagiBackup.backupId' is missing");
+        args.backup_id.ok_or_else(missing)
+    };
+    match args.what {
+        "begin" => cx.server.fsync.wait(&|| cx.check()).and_then(|()| {
+            backups.begin(cx.server, &mut |id, files| {
+                out.put("backupId", id);
+                out.put("engine", cx.server.store.engine().name());
+                out.put("nagiVersion", cx.server.config.nagi_version);
+                out.array("files", |list| {
+                    for file in files {
+                        list.doc(|doc| {
+                            doc.put("name", file.name.as_str());
+                            doc.put("bytes", file.byte_count as i64);
+                        });
+                    }
+                });
+            })
+        }),
+        "read" => {
+            let offset = args.offset.map_or(0, |n| n.0) as u64;
+            let length = args.length.map_or(READ_BYTES_MAX as i64, |n| n.0);
+            let length = usize::try_from(length).unwrap_or(READ_BYTES_MAX);
+            let bytes = backups.read(id()?, args.file.unwrap_or(""), offset, length)?;
+            out.put("data", Value::Binary(Binary { subtype: 0, bytes: &bytes }));
+            Ok(())
+        }
+        "end" => backups.end(id()?),
+        other => bail!(
+            Code::BAD_VALUE,
+            "Enumeration value '{other}' for field 'nagiBackup' is not a valid value."
+        ),
+    }
+}
