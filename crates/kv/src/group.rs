@@ -92,7 +92,8 @@ impl Group {
     }
 
     fn leader(&self, line: &mut Line, bytes: usize) -> Leader<'_> {
-        Leader { group: self, followers: line.take(bytes), own: 1, more: MORE_GROUPS_MAX }
+        let followers = line.take(bytes);
+        Leader { group: self, followers, own: 1, more: MORE_GROUPS_MAX, results: Vec::new() }
     }
 }
 
@@ -120,6 +121,8 @@ pub struct Leader<'g> {
     own: u64,
     /// Groups it may still write for others.
     more: usize,
+    /// Told when the path is free again: to wake somebody takes as long as to write for him.
+    results: Vec<(Arc<Waiter>, Result<u64>)>,
 }
 
 impl Leader<'_> {
@@ -138,29 +141,34 @@ impl Leader<'_> {
         !self.followers.is_empty()
     }
 
-    /// Tells each follower its result: `first` is the first stamp of the group, the others follow on.
+    /// Notes each follower's result: `first` is the first stamp of the group, the others follow on.
+    /// They are told when the leader is dropped.
     pub fn tell(&mut self, result: &Result<u64>) {
         for (stamp, waiter) in (self.own..).zip(self.followers.drain(..)) {
-            waiter.tell(Turn::Done(match result {
+            let own = match result {
                 Ok(first) => Ok(first + stamp),
                 Err(error) => Err(copy(error)),
-            }));
+            };
+            self.results.push((waiter, own));
         }
     }
 }
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        for waiter in self.followers.drain(..) {
-            waiter.tell(Turn::Done(Err(Error::other("the commit was given up half-way"))));
-        }
+        let given_up = || Err(Error::other("the commit was given up half-way"));
+        self.results.extend(self.followers.drain(..).map(|waiter| (waiter, given_up())));
         let mut line = self.group.line.lock();
         if line.waiting.is_empty() {
             line.led = false;
+            drop(line);
         } else {
             let next = line.waiting.remove(0);
             drop(line);
             next.tell(Turn::Leads);
+        }
+        for (waiter, result) in self.results.drain(..) {
+            waiter.tell(Turn::Done(result));
         }
     }
 }
