@@ -76,6 +76,11 @@ impl Store {
         state.approach(&self.shared);
     }
 
+    /// How many reads by `_id` whole documents have answered, and how many went to the engine.
+    pub fn record_cache_reads(&self) -> (u64, u64) {
+        self.cache.as_ref().map_or((0, 0), |cache| cache.reads())
+    }
+
     /// Looks at what reads cost and moves the border between the caches; to be called some times a
     /// second by a thread that may take a few milliseconds.
     pub fn tune_caches(&self) {

@@ -25,6 +25,9 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
         caches.doc("records", |records| {
             records.put("usedBytes", int(used));
             records.put("limitBytes", int(most));
+            let (hits, misses) = server.store.record_cache_reads();
+            records.put("hits", int(hits));
+            records.put("misses", int(misses));
         });
         caches.doc("blocks", |blocks| {
             server.store.engine().stats(&mut |name, value| match name {
