@@ -3,6 +3,7 @@
 
 mod damaged;
 mod doctor;
+mod engines;
 mod full_disk;
 mod life;
 mod process;

@@ -50,8 +50,14 @@ pub(crate) fn ended(args: &[&str]) -> Output {
 impl Server {
     /// Starts on a free port and waits for "Waiting for connections".
     pub(crate) fn start(data: &Path) -> Server {
+        Server::start_with(data, &[])
+    }
+
+    /// With further options.
+    pub(crate) fn start_with(data: &Path, more: &[&str]) -> Server {
         let mut child = nagi()
             .args(["serve", "--port", "0", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.1"])
+            .args(more)
             .arg("--dbpath")
             .arg(data)
             .stdout(Stdio::piped())

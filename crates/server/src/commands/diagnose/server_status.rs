@@ -59,7 +59,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("localTime", Value::DateTime(clock::wall_ms()));
     let none = matches!(req.body.get("none"), value if value.is_truthy());
     for (name, write) in SECTIONS {
-        if *name == "repl" && server.replica.is_none() {
+        let absent = match *name {
+            "repl" => server.replica.is_none(),
+            // Tools take the section as a sign of an engine with a cache.
+            "wiredTiger" => server.config.storage_engine == "mmapv1",
+            _ => false,
+        };
+        if absent {
             continue;
         }
         let wanted = req.body.get(name);

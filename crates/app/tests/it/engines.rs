@@ -1,0 +1,86 @@
+//! The choice of the storage engine.
+
+use nagi_bson::Value;
+
+use crate::process::{Folder, Server, ended};
+
+const OTHERS: [(&str, &str, &str); 2] =
+    [("mmapv1", "wiredTiger", "rocks"), ("wiredTiger", "mmapv1", "lmdb")];
+
+#[test]
+fn a_folder_remembers_its_engine_and_refuses_others() {
+    for (engine, other, alias) in OTHERS {
+        let folder = Folder::new(engine);
+        let data = folder.data().display().to_string();
+        for (round, chosen) in [&["--storageEngine", engine][..], &[], &[]].into_iter().enumerate()
+        {
+            let server = Server::start_with(&folder.data(), chosen);
+            let mut client = server.client();
+            let reply = client.run("{serverStatus: 1}");
+            let Value::Doc(section) = reply.get("storageEngine") else { panic!("{reply:?}") };
+            assert_eq!(section.get("name"), Value::String(engine));
+            assert_eq!(section.get("persistent"), Value::Bool(true));
+            assert_eq!(reply.get("wiredTiger").is_missing(), engine == "mmapv1");
+            assert_eq!(client.count("c"), round as i64);
+            let insert = format!("{{insert: 'c', documents: [{{_id: {round}}}]}}");
+            assert_eq!(client.run(&insert).get("n"), Value::Int32(1));
+            drop(client);
+            // One of the ends is without order.
+            server.signal(if round == 1 { "-KILL" } else { "-TERM" });
+            assert_eq!(server.wait(), (round != 1).then_some(0));
+        }
+        for name in [other, alias] {
+            let refused = ended(&[
+                "--dbpath",
+                &data,
+                "--port",
+                "0",
+                "--nounixsocket",
+                "--storageEngine",
+                name,
+            ]);
+            assert_eq!(refused.status.code(), Some(100));
+            let text = String::from_utf8_lossy(&refused.stdout).into_owned();
+            let told = format!("created by the '{engine}' storage engine");
+            assert!(text.contains("Location28662") && text.contains(&told), "{text}");
+        }
+    }
+}
+
+#[test]
+fn every_engine_says_what_is_wrong_at_the_start() {
+    for engine in ["mmapv1", "wiredTiger"] {
+        let missing = ended(&["--dbpath", "/does/not/exist", "--storageEngine", engine]);
+        assert_eq!(missing.status.code(), Some(100));
+        assert!(String::from_utf8_lossy(&missing.stdout).contains("NonExistentPath"));
+        let folder = Folder::new(&format!("{engine}-twice"));
+        let data = folder.data().display().to_string();
+        let _first = Server::start_with(&folder.data(), &["--storageEngine", engine]);
+        let second =
+            ended(&["--dbpath", &data, "--port", "0", "--nounixsocket", "--storageEngine", engine]);
+        assert_eq!(second.status.code(), Some(100));
+        assert!(String::from_utf8_lossy(&second.stdout).contains("DBPathInUse"));
+    }
+}
+
+#[test]
+fn a_full_memory_refuses_inserts_until_something_is_deleted() {
+    let folder = Folder::new("full-memory");
+    let options = ["--storageEngine", "inMemory", "--inMemorySizeGB", "0.01"];
+    let server = Server::start_with(&folder.data(), &options);
+    let mut client = server.client();
+    let insert = format!("{{insert: 'c', documents: [{{s: '{}'}}]}}", "x".repeat(100_000));
+    let refused = (0..200).find_map(|_| {
+        let reply = client.try_run(&insert)?;
+        let refused = reply.get("n") != Value::Int32(1);
+        refused.then_some(reply)
+    });
+    let refused = format!("{:?}", refused.expect("ten megabytes are not twenty"));
+    assert!(refused.contains("146") && refused.contains("WT_CACHE_FULL"), "{refused}");
+    let before = client.count("c");
+    assert!((60..110).contains(&before), "{before}");
+    let delete = "{delete: 'c', deletes: [{q: {}, limit: 0}]}";
+    assert_eq!(client.run(delete).get("n"), Value::Int32(before as i32));
+    assert_eq!(client.run(&insert).get("n"), Value::Int32(1));
+    assert_eq!(client.count("c"), 1);
+}
