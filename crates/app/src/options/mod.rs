@@ -7,6 +7,7 @@
 //! An option that MongoDB has and Nagi does not honour is refused, unless it is set to what Nagi does
 //! anyway. The command line wins over the file.
 
+mod cache;
 mod compression;
 mod file;
 mod line;
@@ -179,6 +180,26 @@ mod tests {
         assert!(all.direct_io && !options(&["--directIO", "false"]).unwrap().direct_io);
         assert!(!all.authorization && options(&["--auth"]).unwrap().authorization);
         assert!(options(&["--keyFile", "x"]).unwrap().authorization);
+    }
+
+    #[test]
+    fn the_memory_has_two_names_and_a_share() {
+        let bytes = |args: &[&str]| options(args).map(|all| all.cache_bytes);
+        assert_eq!(bytes(&["--cacheSizeGB", "1.5"]), Ok(Some(3 << 29)));
+        let both = ["--cacheSizeGB", "1", "--wiredTigerCacheSizeGB", "1"];
+        assert_eq!(bytes(&both), Ok(Some(1 << 30)));
+        assert!(bytes(&["--wiredTigerCacheSizePct", "50"]).unwrap() >= Some(256 << 20));
+        for (args, text) in [
+            (&["--cacheSizeGB", "1", "--wiredTigerCacheSizeGB", "2"][..], "have two values"),
+            (&["--cacheSizeGB", "1", "--wiredTigerCacheSizePct", "5"], "cannot both be specified"),
+            (&["--wiredTigerCacheSizePct", "81"], "bad value '81'"),
+            (&["--cacheSizeGB", "0"], "from 0.1 to 10000"),
+            (&["--wiredTigerCacheSizeGB", "10001"], "from 0.1 to 10000"),
+            (&["--cacheSizeGB", "much"], "bad value 'much'"),
+        ] {
+            let error = bytes(args).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
     }
 
     #[test]

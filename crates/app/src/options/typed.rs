@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nagi_net::NetConfig;
 use nagi_server::{LogDestination, LogRotate};
 
-use super::{Compression, Settings, compression};
+use super::{Compression, Settings, cache, compression};
 
 /// Which engine stores the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     if fork && matches!(log, LogDestination::Stdout) {
         return Err("BadValue: --fork has to be used with --logpath".into());
     }
-    let cache = real("storage.wiredTiger.engineConfig.cacheSizeGB");
+    let cache = cache::bytes(settings, nagi_doctor::memory_bytes)?;
     let compression = compression::from_settings(settings)?;
     let engine = settings.get("storage.engine").map(EngineKind::by_option);
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
@@ -151,7 +151,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         engine_chosen: engine.is_some(),
         mapped: MappedOptions::from_settings(settings),
         in_memory_bytes: real("storage.inMemory.engineConfig.inMemorySizeGB").map(bytes),
-        cache_bytes: compression.cache_bytes.or(cache.map(bytes)),
+        cache_bytes: compression.cache_bytes.or(cache),
         cache_compressor: settings.get("storage.cacheCompressor").map(str::to_owned),
         direct_io: settings.get("storage.directIO") != Some("false"),
         commit_interval_ms: number("storage.journal.commitIntervalMs")
