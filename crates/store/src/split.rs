@@ -29,6 +29,8 @@ const STEP_MAX: u32 = 80;
 const STEP_MIN: u32 = 20;
 /// Costs that differ by less are alike.
 const ALIKE: f64 = 0.005;
+/// No step makes reads so many times dearer: they are other reads.
+const OTHER_READS: f64 = 1.5;
 /// At rest: a change of this much means that the reads have changed.
 const CHANGED: f64 = 0.15;
 /// Reads over which a cost is taken.
@@ -167,6 +169,12 @@ impl Split {
 
     fn judge(&mut self, now: Seen, bytes: u64, now_ms: i64) -> bool {
         let cost = now.cost();
+        if self.cost.is_some_and(|before| cost > before * OTHER_READS) {
+            self.step = STEP_MAX;
+            self.idle_count = 0;
+            self.cost = None;
+            self.survey = Some(None);
+        }
         match self.survey.take() {
             Some(None) => {
                 self.survey = Some(Some((self.permille, cost)));
