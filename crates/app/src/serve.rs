@@ -125,6 +125,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
             let advice = "start once with --repair to save what can be read";
             not_opened(format!("DataCorruptionDetected: {error}; {advice}"), exit::UNRECOVERABLE)
         }
+        nagi_kv::Error::Full => not_opened(format!("OutOfDiskSpace: {error}"), exit::DATA_FOLDER),
         _ => not_opened(error.to_string(), exit::DATA_FOLDER),
     })?;
     let record_cache_bytes = usize::try_from(records).unwrap_or(usize::MAX);
@@ -233,7 +234,7 @@ fn take_folder(folder: &Path) -> Result<Lock, Failure> {
         message,
         error,
     };
-    if !folder.is_dir() {
+    if !folder.exists() {
         let error = format!(
             "NonExistentPath: Data directory {} not found. Create the missing directory or specify \
              another path using (1) the --dbpath command line option, or (2) by adding the \
@@ -257,7 +258,23 @@ fn take_folder(folder: &Path) -> Result<Lock, Failure> {
                 folder.display(),
                 folder.display()
             ),
-            _ => format!("{}: {error}", folder.display()),
+            std::io::ErrorKind::ReadOnlyFilesystem => format!(
+                "IllegalOperation: Attempted to create a lock file on a read-only directory: {}",
+                folder.display()
+            ),
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => format!(
+                "OutOfDiskSpace: Unable to write the process id to the lock file: {}/mongod.lock \
+                 ({error})",
+                folder.display()
+            ),
+            _ => format!(
+                "IllegalOperation: Unable to create/open the lock file: {}/mongod.lock ({error}). \
+                 Ensure that the user who runs the server owns the lock file and has the \
+                 appropriate permissions, and that no other mongod instance runs on the {} \
+                 directory",
+                folder.display(),
+                folder.display()
+            ),
         };
         failure(TERMINATING, error)
     })?;

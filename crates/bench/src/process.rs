@@ -125,6 +125,18 @@ impl Server {
         }
     }
 
+    /// Its exit code if it ends by itself within this time.
+    pub(crate) fn ended_within(mut self, time: Duration) -> Option<i32> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
     /// `kill -9`, and waits until the process is gone.
     pub(crate) fn kill(mut self) -> io::Result<()> {
         self.child.kill()?;

@@ -4,6 +4,7 @@
 mod damaged;
 mod doctor;
 mod engines;
+mod folders;
 mod full_disk;
 mod life;
 mod process;

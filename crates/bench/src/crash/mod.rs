@@ -20,7 +20,7 @@ mod verify;
 mod worker;
 
 use crate::args::{Args, Outcome, Problem, failed};
-use crate::client::Connection;
+use crate::client::{Connection, complaint};
 use crate::process::Server;
 use crate::random::Random;
 use crate::report;
@@ -41,6 +41,8 @@ const RUN_MS_SPREAD: u64 = 900;
 /// With a power cut, a write without `j: true` counts as on the disk after so long: a disk behind
 /// FUSE and a loop device is slow.
 const POWER_SLACK: Duration = Duration::from_millis(1500);
+/// Exit code of a server that cannot write its journal.
+const ENDED_BY_DISK: i32 = 14;
 /// Of the disk whose power is cut.
 const DISK_MEGABYTES: u64 = 768;
 
@@ -162,7 +164,30 @@ fn power_cuts(
         totals.changes,
         totals.reopen_ms_max
     ));
-    server.kill().map_err(failed("kill -9"))
+    dead_disk(server, &mut machine, random)?;
+    report::say(&format!(
+        "crash: {file_system}: with a disk that answers every request with an error no write was \
+         acknowledged, and the server ended with exit code {ENDED_BY_DISK}\n"
+    ));
+    Ok(())
+}
+
+/// A disk that is gone while the server runs: it must acknowledge nothing, and end.
+fn dead_disk(server: Server, machine: &mut Machine, random: &mut Random) -> Outcome {
+    let mut connection = Connection::open(&server.address)?;
+    machine.cut(random)?;
+    let write = doc! {
+        "insert": "marker", "documents": [{ "a": 1 }], "writeConcern": { "j": true }, "$db": DATABASE
+    };
+    while let Ok(reply) = connection.command(write.as_doc()) {
+        if complaint(reply.as_doc()).is_none() {
+            return Err(Problem::Failed("a dead disk's write was acknowledged".into()));
+        }
+    }
+    match server.ended_within(Duration::from_secs(20)) {
+        Some(ENDED_BY_DISK) => Ok(()),
+        other => Err(Problem::Failed(format!("with a dead disk the server ended with {other:?}"))),
+    }
 }
 
 fn open(program: &Path, dbpath: &Path, options: &[&str], totals: &mut Totals) -> Outcome<Server> {

@@ -1,0 +1,112 @@
+//! Data folders that cannot be used: MongoDB's words and exit codes.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::process::{Folder, Server, ended, nagi};
+
+const NOBODY: u32 = 65_534;
+
+fn start(data: &Path) -> Output {
+    let data = data.display().to_string();
+    ended(&["--dbpath", &data, "--port", "0", "--nounixsocket"])
+}
+
+#[track_caller]
+fn check(output: &Output, code: i32, words: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word} is not in {text}");
+    }
+}
+
+/// A tmpfs, if this process may mount one.
+struct Mount(Folder);
+
+impl Mount {
+    fn new(name: &str, options: &str) -> Option<Mount> {
+        let folder = Folder::new(name);
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder.path());
+        if !mount.output().is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: this process may not mount a tmpfs");
+            return None;
+        }
+        Some(Mount(folder))
+    }
+
+    fn remount(&self, options: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,{options}")]).arg(self.0.path());
+        assert!(mount.status().unwrap().success());
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn no_folder_and_no_folder_at_all() {
+    let folder = Folder::new("file");
+    check(&start(&folder.path().join("missing")), 100, &["NonExistentPath: Data directory"]);
+    let file = folder.path().join("plain");
+    std::fs::write(&file, b"x").unwrap();
+    check(&start(&file), 100, &["IllegalOperation", "Unable to create/open the lock file"]);
+}
+
+#[test]
+fn a_folder_without_permission() {
+    let folder = Folder::new("locked");
+    let data = folder.data().display().to_string();
+    let mut command = nagi();
+    command.args(["--dbpath", &data, "--port", "0", "--nounixsocket"]);
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    } else {
+        use std::os::unix::fs::PermissionsExt;
+        let read_only = std::fs::Permissions::from_mode(0o555);
+        std::fs::set_permissions(folder.data(), read_only).unwrap();
+    }
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: nobody may not run the program here");
+        return;
+    };
+    check(&output, 100, &["IllegalOperation", "mongod.lock (Permission denied"]);
+}
+
+#[test]
+fn a_read_only_disk() {
+    let Some(mount) = Mount::new("readonly", "size=64m") else { return };
+    std::fs::create_dir_all(mount.0.data()).unwrap();
+    let server = Server::start(&mount.0.data());
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    mount.remount("ro");
+    check(&start(&mount.0.data()), 100, &["IllegalOperation", "on a read-only directory"]);
+    mount.remount("rw");
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start() {
+    let Some(mount) = Mount::new("brimful", "size=1m") else { return };
+    std::fs::create_dir_all(mount.0.data()).unwrap();
+    let ballast = mount.0.path().join("ballast");
+    let mut file = std::fs::File::create(ballast).unwrap();
+    while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+    check(&start(&mount.0.data()), 100, &["OutOfDiskSpace"]);
+}
+
+#[test]
+fn a_folder_of_another_engine() {
+    let folder = Folder::new("other");
+    std::fs::write(folder.data().join("WiredTiger"), b"WiredTiger 11").unwrap();
+    check(&start(&folder.data()), 100, &["another server", "WiredTiger"]);
+    std::fs::remove_file(folder.data().join("WiredTiger")).unwrap();
+    std::fs::write(folder.data().join("nagi.storage"), b"engine: cuneiform\nformat: 1\n").unwrap();
+    check(&start(&folder.data()), 100, &["was created by the 'cuneiform' storage engine"]);
+}
