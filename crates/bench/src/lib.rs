@@ -6,6 +6,7 @@
 //! same program. Blocking sockets, a thread per connection, latencies in fixed-size histograms.
 //!
 //! Does not know about: commands beyond the few it sends, engines, the server's code.
+mod allocate;
 mod args;
 mod chart;
 mod client;

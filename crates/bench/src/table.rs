@@ -1,6 +1,6 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
-use crate::{compression, crash, disk, echo, limit, memory, mixed, stall, working_set};
+use crate::{allocate, compression, crash, disk, echo, limit, memory, mixed, stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -14,6 +14,12 @@ pub(crate) struct Row {
 
 /// Sorted by name.
 pub(crate) static TABLE: &[Row] = &[
+    Row {
+        name: "allocate",
+        about: "how long the file system takes to hand out room for data files of 16 MB to 2 GB",
+        usage: &["[--dbpath DIR] [--scale DIVISOR] [--html FILE] [--json FILE]"],
+        run: allocate::run,
+    },
     Row {
         name: "compression",
         about: "large documents under each compressor: time to insert and to read, size on disk, memory",

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The server's default `storage.journal.commitIntervalMs`, and time for the flush itself on a busy machine.
-const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
-const FLUSH_SLACK: Duration = Duration::from_millis(400);
+pub(super) const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const FLUSH_SLACK: Duration = Duration::from_millis(400);
 
 /// `None`: the document does not exist; else its version.
 pub(super) type State = Option<i64>;

@@ -17,6 +17,9 @@ const SYNCED_PERCENT: u64 = 25;
 pub(super) struct Written {
     pub(super) acknowledged: u64,
     pub(super) synced: u64,
+    /// When the last acknowledged write with `j: true` was sent: the journal is in order, so whatever
+    /// anybody had acknowledged by then is on the disk, too.
+    pub(super) certain_at: Option<Instant>,
 }
 
 /// What a document of some version looks like; `verify` checks that no two versions are mixed.
@@ -54,6 +57,7 @@ pub(super) fn write(
             (Some(_), _) => (Some(version), update(id, version, synced)),
         };
         model.attempt(id, state, synced);
+        let sent_at = Instant::now();
         let Ok(reply) = connection.command(body.as_doc()) else {
             return Ok(written); // killed
         };
@@ -67,6 +71,9 @@ pub(super) fn write(
         model.acknowledge(id, Instant::now());
         written.acknowledged += 1;
         written.synced += u64::from(synced);
+        if synced {
+            written.certain_at = Some(sent_at);
+        }
     }
 }
 

@@ -1,0 +1,148 @@
+//! `nagi bench allocate`: how long the file system takes to hand out room for data files.
+//!
+//! For each size, from 16 MB to 2,047 MB as an mmap engine allocates them: `fallocate` (immediate on
+//! ext4 and xfs, refused by ext3), the same filled with zeroes and synced (what a C library does where
+//! it is refused), and the file grown as written in pieces of 64 KB, which is what Nagi's files do:
+//! of that the longest single piece counts, since no operation waits for more than one.
+use crate::args::{Args, Outcome, Problem, failed};
+use crate::html::Page;
+use crate::process::Scratch;
+use crate::progress::Progress;
+use crate::report;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const SIZES_MB: [u64; 8] = [16, 32, 64, 128, 256, 512, 1024, 2047];
+const ZEROES: [u8; 1 << 20] = [0; 1 << 20];
+const PIECE: usize = 64 << 10;
+
+struct Step {
+    megabytes: u64,
+    /// None: the file system refuses.
+    fallocate: Option<Duration>,
+    zeroes: Duration,
+    grown: Duration,
+    longest_piece: Duration,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let scale: u64 = args.number("scale", 1)?;
+    if !(1..=128).contains(&scale) {
+        return Err(Problem::Usage("`--scale` is a divisor from 1 to 128\n".to_owned()));
+    }
+    let scratch = Scratch::new(args)?;
+    let file_system = file_system(&scratch.path);
+    let mut progress = Progress::new("allocating", SIZES_MB.len() as u64);
+    let mut steps = Vec::new();
+    for (at, megabytes) in SIZES_MB.into_iter().enumerate() {
+        progress.at(at as u64);
+        steps.push(measure(&scratch.path, (megabytes / scale).max(1))?);
+    }
+    drop(progress);
+    let rows = table(&steps);
+    let title = format!("{} ({file_system})", scratch.path.display());
+    report::say(&format!("allocate: {title}\n{}", report::columns(&rows)));
+    if let Some(path) = args.text("html") {
+        let mut page = Page::new("nagi bench allocate");
+        page.paragraph(&title);
+        page.table(&rows);
+        page.write(path)?;
+    }
+    match args.text("json") {
+        Some(path) => fs::write(path, json(&file_system, &steps)).map_err(failed(path)),
+        None => Ok(()),
+    }
+}
+
+fn measure(folder: &Path, megabytes: u64) -> Outcome<Step> {
+    let bytes = megabytes * MIB;
+    let path = folder.join(format!(".nagi-allocate-{}", std::process::id()));
+    let (fallocate, refused) = timed(&path, |file| {
+        let none = rustix::fs::FallocateFlags::empty();
+        match rustix::fs::fallocate(file, none, 0, bytes) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    })?;
+    let (zeroes, ()) = timed(&path, |mut file| {
+        (0..megabytes).try_for_each(|_| file.write_all(&ZEROES))?;
+        file.sync_data()
+    })?;
+    let (grown, longest_piece) = timed(&path, |mut file| {
+        let mut longest = Duration::ZERO;
+        for _ in 0..bytes / PIECE as u64 {
+            let begin = Instant::now();
+            file.write_all(&ZEROES[..PIECE])?;
+            longest = longest.max(begin.elapsed());
+        }
+        Ok(longest)
+    })?;
+    Ok(Step { megabytes, fallocate: (!refused).then_some(fallocate), zeroes, grown, longest_piece })
+}
+
+/// Runs `f` on a new file, which is removed afterwards.
+fn timed<T>(path: &Path, f: impl FnOnce(&File) -> io::Result<T>) -> Outcome<(Duration, T)> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).open(path);
+    let file = file.map_err(failed("creating a file"))?;
+    let begin = Instant::now();
+    let result = f(&file);
+    let time = begin.elapsed();
+    drop(file);
+    fs::remove_file(path).map_err(failed("removing a file"))?;
+    Ok((time, result.map_err(failed("allocating"))?))
+}
+
+/// The type of the file system that holds the folder.
+fn file_system(folder: &Path) -> String {
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut best = (0, "unknown");
+    for line in mounts.lines() {
+        let mut fields = line.split(' ').skip(1);
+        if let (Some(at), Some(kind)) = (fields.next(), fields.next())
+            && folder.starts_with(at)
+            && at.len() >= best.0
+        {
+            best = (at.len(), kind);
+        }
+    }
+    best.1.to_owned()
+}
+
+fn table(steps: &[Step]) -> Vec<Vec<String>> {
+    let head = ["MB", "fallocate ms", "zeroes ms", "as written ms", "longest 64 KB ms"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let ms = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
+    for step in steps {
+        rows.push(vec![
+            step.megabytes.to_string(),
+            step.fallocate.map_or("refused".to_owned(), ms),
+            ms(step.zeroes),
+            ms(step.grown),
+            ms(step.longest_piece),
+        ]);
+    }
+    rows
+}
+
+fn json(file_system: &str, steps: &[Step]) -> String {
+    let us = |time: Duration| time.as_micros().to_string();
+    let line = |step: &Step| {
+        format!(
+            "{{\"megabytes\": {}, \"fallocateUs\": {}, \"zeroesUs\": {}, \"asWrittenUs\": {}, \
+             \"longestPieceUs\": {}}}",
+            step.megabytes,
+            step.fallocate.map_or("null".to_owned(), us),
+            us(step.zeroes),
+            us(step.grown),
+            us(step.longest_piece)
+        )
+    };
+    let lines: Vec<String> = steps.iter().map(line).collect();
+    format!("{{\"fileSystem\": \"{file_system}\", \"sizes\": [\n  {}\n]}}\n", lines.join(",\n  "))
+}
