@@ -3,12 +3,16 @@
 //! A hit among the documents costs a tenth of one among the blocks; but what both hold is held twice,
 //! and a block brings its neighbours. Which is better depends on the reads: where few documents are hot,
 //! they lie among cold ones and are best kept alone; where all are alike, every byte of blocks saves a
-//! read of the disk. So the border is moved, and what a read by `_id` costs on average is watched: first
-//! at a place far away (between two good ones there may be a worse), on the side whose bytes answer
-//! more reads now; then in steps from the better of the two. Steps shrink where they turn; when nothing
-//! is left to gain the border rests, until the cost changes by itself.
+//! read of the disk. So the border follows two figures of the last reads by `_id`:
 //!
-//!   move --> wait until the moved memory was filled anew --> watch --> compare --> move ...
+//!   disk    share of the reads that went to the disk
+//!   worth   reads that a byte of documents answers, by those that a byte of blocks answers
+//!
+//! While reads go to the disk, documents give half of their share away unless a byte of theirs is worth
+//! clearly more, then they grow. While none do, documents grow as long as there is something to gain; where
+//! that makes reads go to the disk, they go back, and stay below for a while.
+//!
+//!   move --> wait until the moved memory was filled anew --> watch --> judge --> move ...
 //!
 //! Pure: counters in, a share out. Costs nothing but at each `LOOK_EACH` misses.
 
@@ -16,41 +20,33 @@
 pub(crate) const LOOK_EACH: u64 = 8192;
 
 /// What the record cache has at first, in thousandths of all caches.
-pub(crate) const FIRST_PERMILLE: u32 = 150;
-/// Where a survey looks besides the place of now, if documents are worth more, and if blocks are.
-const SURVEYED_ABOVE: u32 = 450;
-const SURVEYED_BELOW: u32 = 40;
-/// Documents are worth more if a byte of them answers so many times the reads that one of blocks does.
-const WORTH_MORE: f64 = 1.3;
+pub(crate) const FIRST_PERMILLE: u32 = 100;
 const LEAST_PERMILLE: u32 = 20;
 const MOST_PERMILLE: u32 = 600;
+const STEP: u32 = 40;
 
-const STEP_MAX: u32 = 80;
-const STEP_MIN: u32 = 20;
-/// Costs that differ by less are alike.
-const ALIKE: f64 = 0.005;
-/// No step makes reads so many times dearer: they are other reads.
-const OTHER_READS: f64 = 1.5;
-/// At rest: a change of this much means that the reads have changed.
-const CHANGED: f64 = 0.15;
-/// Reads over which a cost is taken.
+/// More of the reads than this going to the disk are felt; fewer than the other are none.
+const DISK_FELT: f64 = 0.005;
+const DISK_NONE: f64 = 0.001;
+/// Documents grow beside blocks that miss if a byte of them is worth so much more, and shrink below the
+/// other; between them the border rests.
+const WORTH_MORE: f64 = 2.0;
+const WORTH_LESS: f64 = 1.4;
+/// When documents answer so many of the reads, more memory brings them nothing.
+const ENOUGH: f64 = 0.95;
+/// Judgements after which a share that was too much may be tried again.
+const CEILING_LOOKS: u32 = 64;
+/// Reads over which the figures are taken.
 const WATCHED_READS: u64 = 60_000;
 /// Or, on a slow disk, so many in this time.
 const WATCHED_READS_MIN: u64 = 5_000;
 const WATCHED_MS: i64 = 10_000;
 /// Moved memory counts as filled when documents of this size would have filled it.
 const DOCUMENT_BYTES: u64 = 1024;
-
 /// On a slow disk, or for large caches, it would take too long.
 const FILLING_MS_MAX: i64 = 20_000;
-/// Misses before the first cost is taken: the caches begin empty.
+/// Misses before the first judgement: the caches begin empty.
 const FIRST_MISSES: u64 = 100_000;
-
-/// What a read costs, in hundredths of a microsecond: one of the disk, one of a cached block, one of
-/// a cached document.
-const DISK_COST: f64 = 6000.0;
-const BLOCK_COST: f64 = 600.0;
-const DOCUMENT_COST: f64 = 60.0;
 
 /// Running totals.
 #[derive(Clone, Copy, Default, Debug)]
@@ -76,42 +72,39 @@ impl Seen {
         self.hits + self.misses
     }
 
+    /// Share of the reads that documents answered.
+    fn answered(self) -> f64 {
+        self.hits as f64 / self.reads().max(1) as f64
+    }
+
+    /// Share of the reads that went to the disk. Also scans read blocks: more than one a read would
+    /// be theirs.
+    fn disk(self) -> f64 {
+        self.disk_reads.min(self.misses) as f64 / self.reads().max(1) as f64
+    }
+
     /// How many times the reads of a byte of blocks one of documents answers, at this share.
     fn worth(self, permille: u32) -> f64 {
-        let reads = self.reads().max(1) as f64;
-        let documents = self.hits as f64 / reads / f64::from(permille);
+        let documents = self.answered() / f64::from(permille);
         let disk = self.disk_reads.min(self.misses);
         let blocks = (self.misses - disk) as f64 / self.misses.max(1) as f64;
         documents / (blocks / f64::from(1000 - permille)).max(1e-6)
     }
-
-    fn cost(self) -> f64 {
-        // Also scans read blocks: more than one a read would be theirs.
-        let disk = self.disk_reads.min(self.misses) as f64;
-        let sum =
-            disk * DISK_COST + self.misses as f64 * BLOCK_COST + self.hits as f64 * DOCUMENT_COST;
-        sum / self.reads().max(1) as f64
-    }
 }
 
+#[derive(Clone, Copy)]
 enum Phase {
     /// Until so many misses, or this time.
     Filling(u64, i64),
     Watching,
-    /// Nothing to gain; the cost then.
-    Resting(f64),
 }
 
 pub(crate) struct Split {
     permille: u32,
-    step: u32,
-    grows: bool,
-    /// While a survey goes on: the place it began at, once its cost is known.
-    survey: Option<Option<(u32, f64)>>,
-    /// Before the last step.
-    cost: Option<f64>,
-    /// Turns in a row without a gain at the smallest step.
-    idle_count: u32,
+    /// Above it documents made reads go to the disk.
+    ceiling: u32,
+    /// Judgements since the ceiling was set.
+    ceiling_looks: u32,
     phase: Phase,
     since: Seen,
     since_ms: i64,
@@ -121,11 +114,8 @@ impl Split {
     pub(crate) fn new() -> Split {
         Split {
             permille: FIRST_PERMILLE,
-            step: STEP_MAX,
-            grows: false,
-            survey: Some(None),
-            cost: None,
-            idle_count: 0,
+            ceiling: MOST_PERMILLE,
+            ceiling_looks: 0,
             phase: Phase::Filling(FIRST_MISSES, i64::MAX),
             since: Seen::default(),
             since_ms: 0,
@@ -141,97 +131,53 @@ impl Split {
     pub(crate) fn look(&mut self, seen: Seen, bytes: u64, now_ms: i64) -> bool {
         let now = seen.since(self.since);
         let long = now_ms - self.since_ms >= WATCHED_MS && now.reads() >= WATCHED_READS_MIN;
-        let watched = long || now.reads() >= WATCHED_READS;
+        let filled = |(misses, until)| now.misses >= misses || now_ms >= until;
         match self.phase {
-            Phase::Filling(misses, until_ms) if now.misses >= misses || now_ms >= until_ms => {
+            Phase::Filling(misses, until) if filled((misses, until)) => {
                 self.phase = Phase::Watching;
                 (self.since, self.since_ms) = (seen, now_ms);
                 false
             }
-            Phase::Watching if watched => {
+            Phase::Watching if long || now.reads() >= WATCHED_READS => {
                 (self.since, self.since_ms) = (seen, now_ms);
-                self.judge(now, bytes, now_ms)
-            }
-            Phase::Resting(cost) if watched => {
-                (self.since, self.since_ms) = (seen, now_ms);
-                if (now.cost() / cost.max(1.0) - 1.0).abs() > CHANGED {
-                    self.step = STEP_MAX;
-                    self.idle_count = 0;
-                    self.survey = Some(None);
-                    self.cost = None;
-                    self.phase = Phase::Watching;
-                }
-                false
+                let target = self.judge(now);
+                self.go(target, bytes, now_ms)
             }
             _ => false,
         }
     }
 
-    fn judge(&mut self, now: Seen, bytes: u64, now_ms: i64) -> bool {
-        let cost = now.cost();
-        if self.cost.is_some_and(|before| cost > before * OTHER_READS) {
-            self.step = STEP_MAX;
-            self.idle_count = 0;
-            self.cost = None;
-            self.survey = Some(None);
+    /// The share that the figures ask for.
+    fn judge(&mut self, now: Seen) -> u32 {
+        self.ceiling_looks += 1;
+        if self.ceiling_looks > CEILING_LOOKS {
+            self.ceiling = MOST_PERMILLE;
         }
-        match self.survey.take() {
-            Some(None) => {
-                self.survey = Some(Some((self.permille, cost)));
-                let above = now.worth(self.permille) > WORTH_MORE;
-                return self.go(if above { SURVEYED_ABOVE } else { SURVEYED_BELOW }, bytes, now_ms);
-            }
-            Some(Some((first, first_cost))) => {
-                let here = self.permille;
-                let best = if cost < first_cost { here } else { first };
-                // Not what was looked over already.
-                self.grows = if best == here { here > first } else { here < first };
-                return self.go(best, bytes, now_ms);
-            }
-            None => {}
+        let (disk, worth) = (now.disk(), now.worth(self.permille));
+        let more = (self.permille + STEP).min(MOST_PERMILLE);
+        if disk > DISK_FELT && worth > WORTH_MORE {
+            return more;
         }
-        if let Some(before) = self.cost {
-            let gain = 1.0 - cost / before.max(1.0);
-            if gain > ALIKE {
-                self.idle_count = 0;
-            } else {
-                if gain < -ALIKE {
-                    self.grows = !self.grows;
-                }
-                self.idle_count += u32::from(self.step == STEP_MIN);
-                self.step = (self.step / 2).max(STEP_MIN);
-            }
+        if disk > DISK_FELT && worth < WORTH_LESS {
+            (self.ceiling, self.ceiling_looks) = (self.permille.saturating_sub(STEP), 0);
+            // Small moves at the border of what fits, large ones far from it.
+            let less = if disk < 0.05 { STEP * 2 } else { (self.permille / 2).max(STEP) };
+            return self.permille.saturating_sub(less).max(LEAST_PERMILLE);
         }
-        self.cost = Some(cost);
-        if self.idle_count >= 3 {
-            self.phase = Phase::Resting(cost);
-            return false;
-        }
-        self.step(bytes, now_ms)
-    }
-
-    fn step(&mut self, bytes: u64, now_ms: i64) -> bool {
-        let target = match self.grows {
-            true => (self.permille + self.step).min(MOST_PERMILLE),
-            false => self.permille.saturating_sub(self.step).max(LEAST_PERMILLE),
-        };
-        if target == self.permille {
-            // An end: the other direction was worse, or it is tried next.
-            self.grows = !self.grows;
-            self.idle_count += 1;
-            return false;
-        }
-        self.go(target, bytes, now_ms)
+        let gains = disk < DISK_NONE && now.answered() < ENOUGH;
+        if gains && more <= self.ceiling { more } else { self.permille }
     }
 
     /// Moves the border; whether that changes anything.
     fn go(&mut self, permille: u32, bytes: u64, now_ms: i64) -> bool {
+        if self.permille == permille {
+            return false;
+        }
         let moved = bytes / 1000 * u64::from(self.permille.abs_diff(permille));
-        let misses = (2 * moved / DOCUMENT_BYTES).max(LOOK_EACH);
+        let misses = (moved / DOCUMENT_BYTES).max(LOOK_EACH);
         self.phase = Phase::Filling(misses, now_ms + FILLING_MS_MAX);
-        let changed = self.permille != permille;
         self.permille = permille;
-        changed
+        true
     }
 }
 
