@@ -5,6 +5,7 @@
 #   limits.sh umount MOUNTPOINT                      unmounts it, frees the device, deletes the image
 #   limits.sh run [OPTIONS] -- COMMAND...            runs COMMAND inside the limits, exits with its code
 #       --memory SIZE        limit of the memory cgroup (page cache of the command counts, swap is off)
+#       --swap yes           leaves swap on in that cgroup, to see who is swapped out
 #       --disk fast|5000|600|150  reads and direct writes a second on the device under --on
 #       --on MOUNTPOINT      the file system whose device is throttled
 #       --fs TYPE --size SIZE --dir DIR   also makes the file system at --on first, and removes it at the end
@@ -142,18 +143,18 @@ make_group() { # FOLDER
   groups+=("$1")
 }
 
-limit_memory() { # BYTES
+limit_memory() { # BYTES [yes: swap stays on]
   if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
     v2_group +memory
     echo "$1" >"$v2/memory.max"
-    [ ! -f "$v2/memory.swap.max" ] || echo 0 >"$v2/memory.swap.max"
+    [ "${2:-}" = yes ] || [ ! -f "$v2/memory.swap.max" ] || echo 0 >"$v2/memory.swap.max"
   else
     [ -d /sys/fs/cgroup/memory ] || die "no memory cgroup controller is mounted"
     local dir=/sys/fs/cgroup/memory/$mark-$$
     make_group "$dir"
     echo "$1" >"$dir/memory.limit_in_bytes"
     # Absent without swap accounting, and then there is nothing to turn off.
-    echo "$1" >"$dir/memory.memsw.limit_in_bytes" 2>/dev/null || true
+    [ "${2:-}" = yes ] || echo "$1" >"$dir/memory.memsw.limit_in_bytes" 2>/dev/null || true
   fi
 }
 
@@ -202,11 +203,12 @@ v2_group() { # CONTROLLER: the one group of this run in the unified hierarchy
 }
 
 run() {
-  local memory= disk=fast on= type= size= dir= pid_file= with_parent=
+  local memory= swap= disk=fast on= type= size= dir= pid_file= with_parent=
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     [ $# -ge 2 ] || die "$1 needs a value"
     case $1 in
       --memory) memory=$(bytes "$2") ;;
+      --swap) swap=$2 ;;
       --disk) disk=$2 ;;
       --on) on=$2 ;;
       --fs) type=$2 ;;
@@ -222,6 +224,7 @@ run() {
   shift
   [ $# -gt 0 ] || die "run needs a command after --"
   check_disk "$disk"
+  case $swap in '' | yes) ;; *) die "--swap takes yes" ;; esac
   [ "$disk$type" = fast ] || [ -n "$on" ] || die "--disk and --fs need --on MOUNTPOINT"
 
   trap finish EXIT
@@ -232,7 +235,7 @@ run() {
     make_fs "$type" "$size" "$dir" "$on" >/dev/null
     mounted=$on
   fi
-  [ -z "$memory" ] || limit_memory "$memory"
+  [ -z "$memory" ] || limit_memory "$memory" "$swap"
   [ -z "$on" ] || limit_disk "$disk" "$on"
   (
     trap - EXIT INT TERM HUP

@@ -20,6 +20,7 @@ mod limit;
 mod load;
 mod memory;
 mod mixed;
+mod neighbours;
 mod pauses;
 mod process;
 mod progress;

@@ -1,6 +1,7 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
-use crate::{allocate, compression, crash, disk, echo, limit, memory, mixed, stall, working_set};
+use crate::{allocate, compression, crash, disk, echo, limit, memory, mixed, neighbours};
+use crate::{stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -81,6 +82,22 @@ pub(crate) static TABLE: &[Row] = &[
             "[--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT] [--html FILE] [--json FILE]",
         ],
         run: mixed::run,
+    },
+    Row {
+        name: "neighbour",
+        about: "the process holding memory that `neighbours` starts as a process of its own",
+        usage: &["--port N --megabytes N"],
+        run: neighbours::serve,
+    },
+    Row {
+        name: "neighbours",
+        about: "what a scan of everything does to another process in the same limited memory",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--characters N] [--text digits|random]",
+            "[--memory-megabytes N] [--neighbour-megabytes N] [--cache-gigabytes N]",
+            "[--server-option=--NAME=VALUE]... [--html FILE] [--json FILE]   (needs root)",
+        ],
+        run: neighbours::run,
     },
     Row {
         name: "stall",

@@ -9,11 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SCRIPT: &str = include_str!("../../../../bench/limits.sh");
-const NAME: &str = "limits.sh";
+/// `bench/limits.sh`.
+pub(crate) const SCRIPT: &str = include_str!("../../../../bench/limits.sh");
+pub(crate) const NAME: &str = "limits.sh";
 
 /// Whether this process may set limits: it is root, on Linux.
-pub(super) fn possible() -> bool {
+pub(crate) fn possible() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     user.and_then(|ids| ids.split_whitespace().nth(1)).is_some_and(|effective| effective == "0")

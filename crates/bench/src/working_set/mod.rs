@@ -7,7 +7,7 @@
 //!
 //! One server for the whole run: it is filled up to the next size, warmed on the fast disk until the
 //! rate no longer grows, then measured on each disk.
-mod limits;
+pub(crate) mod limits;
 mod results;
 
 use crate::args::{Args, Outcome, Problem, failed};

@@ -1,0 +1,108 @@
+//! The memory cgroup with the neighbour in it, and the server that joins it.
+//!
+//! `bench/limits.sh` makes the group and watches this program: however it ends, the script ends what is
+//! left in the group and removes it.
+use super::holder;
+use super::watch::Version;
+use crate::args::{Outcome, Problem, failed, self_program};
+use crate::process::{Server, free_port};
+use crate::working_set::limits::{NAME, SCRIPT};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Name of the groups that the script makes, before its process id.
+const MARK: &str = "nagi-limits";
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Dropped: the neighbour ends and the group is removed. The server must have ended before.
+pub(super) struct Group {
+    /// The script that holds the neighbour; its address is the neighbour's.
+    script: Server,
+    pub(super) version: Version,
+    pub(super) folder: PathBuf,
+    /// The neighbour's process.
+    pub(super) neighbour: u32,
+    neighbour_megabytes: u64,
+}
+
+impl Group {
+    /// Returns once the neighbour has touched all its memory.
+    pub(super) fn start(
+        scratch: &Path,
+        memory_megabytes: u64,
+        neighbour_megabytes: u64,
+    ) -> Outcome<Group> {
+        let pid_file = scratch.join("neighbour.pid");
+        let (pid_text, program) = (
+            pid_file.to_string_lossy().into_owned(),
+            self_program()?.to_string_lossy().into_owned(),
+        );
+        let port = free_port()?;
+        let (port_text, memory) = (port.to_string(), format!("{memory_megabytes}M"));
+        let megabytes = neighbour_megabytes.to_string();
+        let args = [
+            ["-c", SCRIPT, NAME, "run"].as_slice(),
+            &["--memory", &memory, "--swap", "yes", "--with-parent", "yes"],
+            &["--pid-file", &pid_text, "--", &program, "bench", "neighbour"],
+            &["--port", &port_text, "--megabytes", &megabytes],
+        ]
+        .concat();
+        let script = Server::start(Path::new("bash"), &args, port)?;
+        let pid = fs::read_to_string(&pid_file).map_err(failed("reading the neighbour's pid"))?;
+        let _ = fs::remove_file(&pid_file);
+        let neighbour = pid.trim().parse().map_err(failed("reading the neighbour's pid"))?;
+        let version = match Path::new(ROOT).join("cgroup.controllers").exists() {
+            true => Version::Two,
+            false => Version::One,
+        };
+        let folder = folder(version, script.id());
+        if !folder.is_dir() {
+            return Err(Problem::Failed(format!("no cgroup {}", folder.display())));
+        }
+        Ok(Group { script, version, folder, neighbour, neighbour_megabytes })
+    }
+
+    /// `nagi serve` inside the group from its first page on.
+    pub(super) fn server(&self, program: &Path, dbpath: &Path, more: &[&str]) -> Outcome<Server> {
+        fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
+        let port = free_port()?;
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let (procs, program) = (text(&self.folder.join("cgroup.procs")), text(program));
+        let (data, log) = (text(dbpath), text(&dbpath.with_extension("log")));
+        let port_text = port.to_string();
+        let args = [
+            ["-c", "echo $$ >\"$0\" && exec \"$@\"", &procs, &program, "serve"].as_slice(),
+            &["--dbpath", &data, "--port", &port_text, "--bind_ip", "127.0.0.1"],
+            &["--logpath", &log, "--logappend"],
+            more,
+        ]
+        .concat();
+        Server::start(Path::new("sh"), &args, port)
+    }
+
+    /// Has the neighbour walk over all its memory.
+    pub(super) fn walk(&self) -> Outcome<Duration> {
+        holder::ask(&self.script.address, self.neighbour_megabytes)
+    }
+}
+
+fn folder(version: Version, script: u32) -> PathBuf {
+    let root = Path::new(ROOT);
+    match version {
+        Version::One => root.join("memory").join(format!("{MARK}-{script}")),
+        Version::Two => root.join(format!("{MARK}-{script}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_where_the_script_makes_them() {
+        assert_eq!(folder(Version::One, 7), Path::new("/sys/fs/cgroup/memory/nagi-limits-7"));
+        assert_eq!(folder(Version::Two, 7), Path::new("/sys/fs/cgroup/nagi-limits-7"));
+        assert!(SCRIPT.contains(&format!("mark={MARK}\n")));
+    }
+}

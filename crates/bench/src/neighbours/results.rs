@@ -1,0 +1,356 @@
+//! What `neighbours` reports: a line a phase, a table, bounds that were missed, a page with plots, JSON.
+use super::Plan;
+use super::group::Group;
+use super::watch::{Sample, Version};
+use crate::html::{Page, Plot};
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+/// The page cache may grow by so much during the scan.
+const GROWTH_MAX: u64 = 64 << 20;
+
+/// One kind of work; at least two samples.
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    pub(super) seconds: f64,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// What is known of the machine and the run.
+pub(super) struct Run {
+    pub(super) documents: u64,
+    pub(super) characters: usize,
+    pub(super) text: &'static str,
+    pub(super) memory_megabytes: u64,
+    pub(super) neighbour_megabytes: u64,
+    pub(super) cache_gigabytes: f64,
+    pub(super) version: Version,
+    /// Of the machine and, where it has one of its own, of the cgroup.
+    pub(super) swappiness: Option<u64>,
+    pub(super) group_swappiness: Option<u64>,
+    pub(super) swap_bytes: u64,
+    pub(super) disk_bytes: u64,
+    /// By the server during the scan.
+    pub(super) read_bytes: Option<u64>,
+    pub(super) walk_before: Duration,
+    pub(super) walk_after: Duration,
+    pub(super) phases: Vec<Phase>,
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
+}
+
+fn number_in(path: &std::path::Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// `SwapTotal` of `/proc/meminfo`.
+fn swap_total(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
+    let kilobytes =
+        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0).saturating_mul(1024)
+}
+
+impl Phase {
+    fn first(&self) -> Sample {
+        self.samples.first().copied().unwrap_or_default()
+    }
+
+    fn most(&self, of: impl Fn(&Sample) -> u64) -> u64 {
+        self.samples.iter().map(of).max().unwrap_or(0)
+    }
+
+    fn growth(&self) -> u64 {
+        self.most(|s| s.page_cache).saturating_sub(self.first().page_cache)
+    }
+
+    fn faults(&self) -> u64 {
+        self.most(|s| s.faults).saturating_sub(self.first().faults)
+    }
+}
+
+impl Run {
+    pub(super) fn new(plan: &Plan, group: &Group) -> Run {
+        Run {
+            documents: plan.documents,
+            characters: plan.characters,
+            text: if plan.random { "random" } else { "digits" },
+            memory_megabytes: plan.memory_megabytes,
+            neighbour_megabytes: plan.neighbour_megabytes,
+            cache_gigabytes: plan.cache_gigabytes,
+            version: group.version,
+            swappiness: number_in("/proc/sys/vm/swappiness".as_ref()),
+            group_swappiness: number_in(&group.folder.join("memory.swappiness")),
+            swap_bytes: swap_total(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+            disk_bytes: 0,
+            read_bytes: None,
+            walk_before: Duration::ZERO,
+            walk_after: Duration::ZERO,
+            phases: Vec::new(),
+        }
+    }
+
+    fn phase_of(&self, name: &str) -> Option<&Phase> {
+        self.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// From the scan's first sample on, the walk at the end included.
+    fn since_scan(&self) -> impl Iterator<Item = &Sample> {
+        let judged = |phase: &&Phase| matches!(phase.name, "scan" | "walk after");
+        self.phases.iter().filter(judged).flat_map(|phase| &phase.samples)
+    }
+
+    /// Major faults, and the most bytes that were swapped out beyond those that were before.
+    pub(super) fn taken(&self) -> (u64, u64) {
+        let first = self.since_scan().next().copied().unwrap_or_default();
+        let most = |of: fn(&Sample) -> u64| self.since_scan().map(of).max().unwrap_or(0);
+        (
+            most(|s| s.faults).saturating_sub(first.faults),
+            most(|s| s.swapped).saturating_sub(first.swapped),
+        )
+    }
+
+    /// What was wanted and is not so.
+    pub(super) fn missed(&self) -> Vec<String> {
+        let (faults, swapped) = self.taken();
+        let growth = self.phase_of("scan").map_or(0, Phase::growth);
+        let mut missed = Vec::new();
+        if faults > 0 {
+            missed.push(format!("the neighbour had {faults} major faults"));
+        }
+        if swapped > 0 {
+            missed.push(format!("{:.1} MiB of the neighbour were swapped out", mib(swapped)));
+        }
+        if growth >= GROWTH_MAX {
+            let (grown, bound) = (mib(growth), mib(GROWTH_MAX));
+            missed.push(format!("the page cache grew by {grown:.1} MiB, {bound:.0} are the bound"));
+        }
+        missed
+    }
+
+    pub(super) fn head(&self) -> String {
+        let shown = |n: Option<u64>| n.map_or("unknown".to_owned(), |n| n.to_string());
+        let swap = match self.swap_bytes {
+            0 => "no swap (so no heap can be swapped out here)".to_owned(),
+            bytes => format!("{:.0} MiB of swap", mib(bytes)),
+        };
+        format!(
+            "neighbours: {} documents of {} characters ({}), cacheSizeGB {}, cgroup v{} of {} MiB, \
+             neighbour of {} MiB, swappiness {} (cgroup {}), {swap}\n",
+            self.documents,
+            self.characters,
+            self.text,
+            self.cache_gigabytes,
+            if self.version == Version::One { 1 } else { 2 },
+            self.memory_megabytes,
+            self.neighbour_megabytes,
+            shown(self.swappiness),
+            shown(self.group_swappiness),
+        )
+    }
+
+    fn megabytes(&self) -> f64 {
+        self.documents as f64 * self.characters as f64 / 1e6
+    }
+
+    /// Of documents scanned.
+    fn scan_mb_per_second(&self) -> f64 {
+        self.megabytes() / self.phase_of("scan").map_or(f64::NAN, |scan| scan.seconds).max(1e-9)
+    }
+}
+
+pub(super) fn line(phase: &Phase) -> String {
+    format!(
+        "{:<11} {:>7.1} s, page cache at most {:.1} MiB, server at most {:.1} MiB, \
+         neighbour {} major faults\n",
+        phase.name,
+        phase.seconds,
+        mib(phase.most(|s| s.page_cache)),
+        mib(phase.most(|s| s.server)),
+        phase.faults(),
+    )
+}
+
+pub(super) fn table(run: &Run) -> Vec<Vec<String>> {
+    let titles = [
+        "work",
+        "s",
+        "cache before MiB",
+        "most MiB",
+        "growth MiB",
+        "server MiB",
+        "major faults",
+        "swapped MiB",
+    ];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    for phase in &run.phases {
+        rows.push(vec![
+            phase.name.to_owned(),
+            format!("{:.1}", phase.seconds),
+            format!("{:.1}", mib(phase.first().page_cache)),
+            format!("{:.1}", mib(phase.most(|s| s.page_cache))),
+            format!("{:.1}", mib(phase.growth())),
+            format!("{:.1}", mib(phase.most(|s| s.server))),
+            phase.faults().to_string(),
+            format!("{:.1}", mib(phase.most(|s| s.swapped))),
+        ]);
+    }
+    rows
+}
+
+pub(super) fn summary(run: &Run) -> String {
+    let (faults, swapped) = run.taken();
+    format!(
+        "scanned {:.0} MB at {:.0} MB/s, {} MiB of them read from disk ({:.0} MiB lie there); \
+         neighbour: {faults} major faults, {swapped} bytes swapped, walks {:.1} ms before, {:.1} ms after\n",
+        run.megabytes(),
+        run.scan_mb_per_second(),
+        run.read_bytes.map_or("unknown".to_owned(), |bytes| format!("{:.0}", mib(bytes))),
+        mib(run.disk_bytes),
+        run.walk_before.as_secs_f64() * 1e3,
+        run.walk_after.as_secs_f64() * 1e3,
+    )
+}
+
+pub(super) fn page(run: &Run) -> Page {
+    let mut page = Page::new("A scan beside another process");
+    page.paragraph(&run.head());
+    page.paragraph(&summary(run));
+    let missed = run.missed();
+    page.paragraph(&match missed.is_empty() {
+        true => "All bounds are kept.".to_owned(),
+        false => format!("Missed: {}.", missed.join(", ")),
+    });
+    page.table(&table(run));
+    let all: Vec<_> = run.phases.iter().flat_map(|phase| &phase.samples).collect();
+    let mut plot = |title, unit, limit, samples: &[&Sample], of: fn(&Sample) -> f64| {
+        let points = samples.iter().map(|s| (s.at, of(s))).collect();
+        page.plot(&Plot { title, unit, points, limit });
+    };
+    if let Some(scan) = run.phase_of("scan") {
+        let first = scan.first();
+        let bound = mib(first.page_cache + GROWTH_MAX);
+        let moved: Vec<_> =
+            scan.samples.iter().map(|s| Sample { at: s.at - first.at, ..*s }).collect();
+        let moved: Vec<_> = moved.iter().collect();
+        plot("Page cache during the scan", "MiB", Some(bound), &moved, |s| mib(s.page_cache));
+    }
+    plot("Page cache from load to end", "MiB", None, &all, |s| mib(s.page_cache));
+    plot("Resident memory of the server", "MiB", None, &all, |s| mib(s.server));
+    plot("Major faults of the neighbour", "", None, &all, |s| s.faults as f64);
+    plot("Swapped bytes of the neighbour", "MiB", None, &all, |s| mib(s.swapped));
+    page
+}
+
+pub(super) fn json(run: &Run) -> String {
+    let or_null = |n: Option<u64>| n.map_or("null".to_owned(), |n| n.to_string());
+    let (faults, swapped) = run.taken();
+    let mut out = format!(
+        "{{\"documents\": {}, \"characters\": {}, \"text\": \"{}\", \"cacheSizeGB\": {}, \
+         \"memoryMegabytes\": {}, \"neighbourMegabytes\": {}, \"swappiness\": {}, \
+         \"groupSwappiness\": {}, \"swapBytes\": {},\n ",
+        run.documents,
+        run.characters,
+        run.text,
+        run.cache_gigabytes,
+        run.memory_megabytes,
+        run.neighbour_megabytes,
+        or_null(run.swappiness),
+        or_null(run.group_swappiness),
+        run.swap_bytes,
+    );
+    let _ = write!(
+        out,
+        "\"majorFaults\": {faults}, \"swappedBytes\": {swapped}, \"scanMBPerSecond\": {:.1}, \
+         \"readBytes\": {}, \"diskBytes\": {}, \"kept\": {},\n \"phases\": [\n",
+        run.scan_mb_per_second(),
+        or_null(run.read_bytes),
+        run.disk_bytes,
+        run.missed().is_empty(),
+    );
+    for (index, phase) in run.phases.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "  {{\"work\": \"{}\", \"seconds\": {:.3}, \"samples\": {}, \"cacheBeforeBytes\": {}, \
+             \"cachePeakBytes\": {}, \"cacheGrowthBytes\": {}, \"serverPeakBytes\": {}, \
+             \"majorFaults\": {}, \"swappedPeakBytes\": {}}}{}",
+            phase.name,
+            phase.seconds,
+            phase.samples.len(),
+            phase.first().page_cache,
+            phase.most(|s| s.page_cache),
+            phase.growth(),
+            phase.most(|s| s.server),
+            phase.faults(),
+            phase.most(|s| s.swapped),
+            if index + 1 < run.phases.len() { "," } else { "" },
+        );
+    }
+    out.push_str(" ]}\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(scan: &[(u64, u64, u64)]) -> Run {
+        let sample = |at: f64, (page_cache, faults, swapped): (u64, u64, u64)| Sample {
+            at,
+            page_cache: page_cache << 20,
+            server: 5 << 20,
+            faults,
+            swapped,
+        };
+        let phase = |name, list: &[(u64, u64, u64)]| {
+            let samples = list.iter().zip(0..).map(|(s, at)| sample(f64::from(at), *s)).collect();
+            Phase { name, seconds: 2.0, samples }
+        };
+        Run {
+            documents: 4,
+            characters: 1_000_000,
+            text: "random",
+            memory_megabytes: 100,
+            neighbour_megabytes: 50,
+            cache_gigabytes: 1.0,
+            version: Version::One,
+            swappiness: Some(60),
+            group_swappiness: None,
+            swap_bytes: 0,
+            disk_bytes: 4 << 20,
+            read_bytes: Some(3 << 20),
+            walk_before: Duration::from_millis(1),
+            walk_after: Duration::from_millis(2),
+            phases: vec![phase("load", &[(0, 0, 0), (500, 7, 0)]), phase("scan", scan)],
+        }
+    }
+
+    #[test]
+    fn what_happens_before_the_scan_is_shown_and_not_judged() {
+        let run = run(&[(10, 7, 0), (73, 7, 0), (20, 7, 0)]);
+        assert!(run.missed().is_empty());
+        assert_eq!(table(&run)[1][4..], ["500.0", "5.0", "7", "0.0"]);
+        assert_eq!(table(&run)[2][2..5], ["10.0", "73.0", "63.0"]);
+        assert!(summary(&run).starts_with("scanned 4 MB at 2 MB/s, 3 MiB"));
+        assert!(json(&run).contains("\"kept\": true"));
+        assert!(page(&run).text().contains("All bounds are kept."));
+        assert!(run.head().contains("swappiness 60 (cgroup unknown), no swap"));
+    }
+
+    #[test]
+    fn every_bound_is_looked_at() {
+        let run = run(&[(10, 7, 0), (74, 9, 4096)]);
+        assert_eq!(run.taken(), (2, 4096));
+        assert_eq!(run.missed().len(), 3);
+        assert!(json(&run).contains("\"kept\": false"));
+    }
+
+    #[test]
+    fn swap_of_the_machine() {
+        assert_eq!(swap_total("MemTotal: 9 kB\nSwapTotal:       2 kB\n"), 2048);
+        assert_eq!(swap_total("MemTotal: 9 kB\n"), 0);
+    }
+}
