@@ -9,32 +9,25 @@ mod group;
 mod holder;
 mod results;
 mod watch;
+mod work;
 
 use crate::args::{Args, Outcome, Problem, failed};
-use crate::client::{Connection, integer};
-use crate::process::{Scratch, Server, disk_bytes, settled_disk_bytes};
-use crate::progress::Progress;
-use crate::random::Random;
+use crate::client::Connection;
+use crate::process::{Scratch, Server, settled_disk_bytes};
 use crate::report;
 use crate::working_set::limits;
 use group::Group;
 pub(crate) use holder::serve;
-use nagi_bson::{DocBuf, Value, doc};
+use nagi_bson::doc;
 use results::{Phase, Run};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use watch::{Watch, read_bytes};
+use work::{forget, insert, scan};
 
-const DATABASE: &str = "nagi_neighbours";
-const COLLECTION: &str = "big";
-/// Documents in one insert.
-const BATCH: u64 = 10;
 /// A scan of ten gigabytes answers when it is done.
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
-/// 64 characters: six bits of chance each, and no two stretches alike.
-const ALPHABET: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-";
-
 struct Plan {
     documents: u64,
     characters: usize,
@@ -135,7 +128,9 @@ fn measure(args: &Args, plan: &Plan, scratch: &Path, folder: &Path) -> Outcome<R
     let server = group.server(&program, folder, &more)?;
     let mut connection = Connection::open(&server.address)?;
     connection.be_patient(SILENCE_MAX)?;
-    run.disk_bytes = disk_bytes(folder);
+    // The start writes out and removes what the journal held: that is no part of the scan either.
+    run.disk_bytes = settled_disk_bytes(folder);
+    forget(folder)?;
     run.walk_before = run.phase("walk before", begin, &group, server.id(), || group.walk())?;
     run.log();
     let read = read_so_far(&server);
@@ -183,89 +178,6 @@ fn read_so_far(server: &Server) -> Option<u64> {
     read_bytes(&fs::read_to_string(format!("/proc/{}/io", server.id())).ok()?)
 }
 
-fn insert(connection: &mut Connection, plan: &Plan) -> Outcome {
-    let mut random = Random::new(3);
-    let mut progress = Progress::new("load", plan.documents);
-    for start in (0..plan.documents).step_by(BATCH as usize) {
-        let end = (start + BATCH).min(plan.documents);
-        let body = DocBuf::build(|out| {
-            out.put("insert", COLLECTION);
-            out.array("documents", |list| {
-                for id in start..end {
-                    let text = text(plan, &mut random);
-                    let one = doc! { "_id": (id as i64), "text": (text.as_str()) };
-                    list.push(Value::Doc(one.as_doc()));
-                }
-            });
-            out.put("$db", DATABASE);
-        });
-        connection.expect(body.as_doc())?;
-        progress.at(end);
-    }
-    Ok(())
-}
-
-fn text(plan: &Plan, random: &mut Random) -> String {
-    if !plan.random {
-        let mut text = "0123456789".repeat(plan.characters / 10 + 1);
-        text.truncate(plan.characters);
-        return text;
-    }
-    let mut text = String::with_capacity(plan.characters + 8);
-    while text.len() < plan.characters {
-        let mut bits = random.next();
-        for _ in 0..8 {
-            text.push(ALPHABET[(bits & 63) as usize].into());
-            bits >>= 6;
-        }
-    }
-    text.truncate(plan.characters);
-    text
-}
-
-/// A filter that nothing matches, on a field without an index: every document is looked at.
-fn scan(connection: &mut Connection) -> Outcome {
-    let find = doc! {
-        "find": COLLECTION, "filter": { "other": "nothing" }, "$db": DATABASE
-    };
-    let mut reply = connection.expect(find.as_doc())?;
-    loop {
-        let Value::Doc(cursor) = reply.get("cursor") else {
-            return Err(Problem::Failed("a reply without a cursor".to_owned()));
-        };
-        for batch in ["firstBatch", "nextBatch"] {
-            if matches!(cursor.get(batch), Value::Array(docs) if docs.count() > 0) {
-                return Err(Problem::Failed("the scan found something".to_owned()));
-            }
-        }
-        let id = integer(cursor.get("id")).unwrap_or(0);
-        if id == 0 {
-            return Ok(());
-        }
-        let more = doc! { "getMore": (id), "collection": COLLECTION, "$db": DATABASE };
-        reply = connection.expect(more.as_doc())?;
-    }
-}
-
-/// Drops the folder's files from the page cache: what the load left there is no part of the scan.
-fn forget(folder: &Path) -> Outcome {
-    let doing = "dropping the data from the page cache";
-    for entry in fs::read_dir(folder).map_err(failed(doing))? {
-        let entry = entry.map_err(failed(doing))?;
-        let kind = entry.file_type().map_err(failed(doing))?;
-        if kind.is_dir() {
-            forget(&entry.path())?;
-        } else if kind.is_file() {
-            let file = fs::File::open(entry.path()).map_err(failed(doing))?;
-            // Only clean pages can be dropped.
-            file.sync_all().map_err(failed(doing))?;
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
-                .map_err(failed(doing))?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,13 +204,5 @@ mod tests {
         }
         let uri = plan(&["--uri", "mongodb://a:1"]).err();
         assert!(matches!(uri, Some(Problem::Usage(text)) if text.contains("not possible")));
-    }
-
-    #[test]
-    fn texts_have_their_length() {
-        for kind in ["digits", "random"] {
-            let plan = plan(&["--text", kind, "--characters", "1003"]).unwrap();
-            assert_eq!(text(&plan, &mut Random::new(1)).len(), 1003);
-        }
     }
 }
