@@ -243,6 +243,14 @@ impl Engine for Lmdb {
         check::verify(&self.core, watch)
     }
 
+    fn limit_conflicts(&self, bytes: u64) {
+        self.core.ledger.conflicts.limit(bytes);
+    }
+
+    fn conflict_bytes(&self) -> u64 {
+        self.core.ledger.conflicts.bytes()
+    }
+
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         stats::visit(&self.core, visit);
     }

@@ -98,9 +98,17 @@ fn is_forgotten(path: &Path) -> bool {
     let Some(dir) = ring::folder(&memory) else { return false };
     match fs::read_to_string(dir.join(FILE)) {
         Ok(text) => parse(&text).is_none_or(|(named, _)| named != path),
+        Err(_) if is_removed(&dir, ring::device(&memory)) => true,
         // It may lie where only others can see it; after a day nobody came back for it.
         Err(_) => data.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > FORGOTTEN_AFTER)),
     }
+}
+
+/// Whether the folder is gone from the file system it was on, which is still there: what is left of its
+/// path lies on the same device.
+fn is_removed(dir: &Path, device: u64) -> bool {
+    let left = dir.ancestors().find_map(|path| fs::metadata(path).ok());
+    !dir.exists() && left.is_some_and(|data| data.dev() == device)
 }
 
 fn recover(dir: &Path) -> io::Result<()> {

@@ -79,6 +79,11 @@ pub(super) struct Ring {
     capacity: u64,
 }
 
+/// The device of the folder that a ring was made for.
+pub(super) fn device(memory: &Mapping) -> u64 {
+    memory.load(DEVICE_AT)
+}
+
 /// The folder that a ring was made for.
 pub(super) fn folder(memory: &Mapping) -> Option<PathBuf> {
     let length = usize::try_from(memory.load(FOLDER_AT)).ok()?;

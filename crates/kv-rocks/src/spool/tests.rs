@@ -192,6 +192,24 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
 }
 
 #[test]
+fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
+    let (gone, dir) = (Scratch::new("gone"), Scratch::new("next"));
+    let Some(spool) = open(gone.path(), 64 << 10).unwrap() else { return };
+    let ring = ring_of(gone.path());
+    // As if the process had been killed: nobody tidies up, and the lock is free.
+    let copy = ring.with_file_name(format!("nagi-{}-{}", "0".repeat(8), std::process::id()));
+    fs::copy(&ring, &copy).unwrap();
+    drop(open(dir.path(), 64 << 10).unwrap());
+    // `SPOOL` of that folder names another ring.
+    assert!(!copy.exists() && ring.exists());
+    fs::copy(&ring, &copy).unwrap();
+    drop(spool);
+    drop(gone);
+    drop(open(dir.path(), 64 << 10).unwrap());
+    assert!(!copy.exists());
+}
+
+#[test]
 fn a_log_that_cannot_be_created_says_so() {
     let dir = Scratch::new("fail");
     let folder = dir.path();

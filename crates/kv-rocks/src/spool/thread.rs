@@ -318,7 +318,7 @@ impl Inner {
                 }
                 Err(error) => {
                     // Memory that nobody but us writes is damaged: go on without what is left.
-                    log::error!(target: "STORAGE", id = 7_702_010, error:% = error;
+                    log::error!(target: "STORAGE", id = 7_702_030, error:% = error;
                         "The spool of the journal is damaged");
                     self.any_failed.store(true, Ordering::SeqCst);
                     for log in self.open.lock().values_mut() {
@@ -373,7 +373,7 @@ impl Inner {
                 if let Some(file) = writer.files.remove(&number)
                     && let Err(error) = file.finish()
                 {
-                    log::warn!(target: "STORAGE", id = 7_702_011, log = number, error:% = error;
+                    log::warn!(target: "STORAGE", id = 7_702_031, log = number, error:% = error;
                         "Space allocated ahead of the journal could not be given back");
                 }
                 self.open.lock().remove(&number);
