@@ -190,7 +190,7 @@ fn a_damaged_record_is_an_error_of_its_reader_and_of_validate() {
     txn.commit(nagi_kv::Durability::Buffered).unwrap();
     let mut cursor = f.store.latest().scan(&f.collection(), true).unwrap();
     let text = error(cursor.advance());
-    assert_eq!(text, "1: Data corruption detected: a compressed record cannot be unpacked");
+    assert_eq!(text, "301: Data corruption detected: a compressed record cannot be unpacked");
     let mut buf = Vec::new();
     assert!(f.store.find_by_id(&f.collection(), nagi_bson::Value::Int32(1), &mut buf).is_err());
     assert_eq!(f.store.validate(&f.collection()).unwrap().invalid_count, 1);
