@@ -18,6 +18,7 @@ use super::{
 pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
     let mut files: HashMap<u64, LogFile> = HashMap::new();
     let (mut position, tail, mut bytes) = (ring.head(), ring.tail(), 0);
+    let mut current = None;
     while let Some(record) = ring.peek(position, tail)? {
         let number = record.number;
         match record.kind {
@@ -36,6 +37,12 @@ pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
                         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                         Err(error) => return Err(error),
                     };
+                }
+                // In the order of the thread: see `turn_to` there.
+                if let Some(before) = current.replace(number).filter(|before| *before != number)
+                    && let Some(file) = files.get(&before)
+                {
+                    file.sync()?;
                 }
                 if let Some(file) = files.get_mut(&number) {
                     file.write(record.argument, record.bytes)?;

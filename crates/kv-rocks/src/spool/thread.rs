@@ -274,7 +274,7 @@ impl Inner {
     }
 
     fn run(&self) {
-        let mut writer = Writer { files: HashMap::new(), gathered: Vec::new(), at: None };
+        let mut writer = Writer::default();
         let mut idle = 0;
         loop {
             idle = if self.work(&mut writer) { 0 } else { idle + 1 };
@@ -350,6 +350,7 @@ impl Inner {
                 });
                 if !follows {
                     self.write(writer);
+                    self.turn_to(writer, number);
                     writer.at = Some((number, record.argument));
                 }
                 writer.gathered.extend_from_slice(record.bytes);
@@ -378,6 +379,20 @@ impl Inner {
                 }
                 self.open.lock().remove(&number);
             }
+        }
+    }
+
+    /// Before the first byte of a log the one before is on the disk. A disk that loses its power keeps
+    /// any part of what was not synced: a log with a hole before it would be taken for a whole one,
+    /// and what it says of counters and indexes would be about documents that are lost.
+    fn turn_to(&self, writer: &mut Writer, number: u64) {
+        let before = writer.current.replace(number);
+        if let Some(before) = before.filter(|before| *before != number)
+            && let Some(file) = writer.files.get(&before)
+            && let Err(error) = file.sync()
+        {
+            self.fail(before, &error);
+            self.fail(number, &error);
         }
     }
 
@@ -419,8 +434,11 @@ impl Inner {
 }
 
 /// The thread's own.
+#[derive(Default)]
 struct Writer {
     files: HashMap<u64, LogFile>,
+    /// The log that was written last.
+    current: Option<u64>,
     /// Bytes to write at `at`: log and offset.
     gathered: Vec<u8>,
     at: Option<(u64, u64)>,
