@@ -118,8 +118,13 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         journal: Arc::new(Journal::new(newest)),
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
-        // A new log file takes the size of a memtable at once.
-        room: Room::new(&files, options.write_buffer() * 5 / 4, options.reserve_bytes),
+        // A new log file takes the size of a memtable at once, and what is in the spool has to find room
+        // even if the process is killed meanwhile.
+        room: Room::new(
+            &files,
+            options.write_buffer() * 5 / 4 + options.spool_bytes(),
+            options.reserve_bytes,
+        ),
         batches: Mutex::default(),
         changing: RwLock::new(()),
         closed: AtomicBool::new(false),

@@ -64,8 +64,12 @@ impl Server {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = String::new();
         let port = loop {
-            let line = lines.next().expect("the server starts").unwrap();
+            let Some(line) = lines.next() else { panic!("the server did not start:\n{said}") };
+            let line = line.unwrap();
+            said.push_str(&line);
+            said.push('\n');
             let line = json::parse(&line).unwrap();
             if let (Value::Int32(23016), Value::Doc(attr)) = (line.get("id"), line.get("attr")) {
                 break nagi_bson::number::as_i64_exact(attr.get("port")).unwrap();
