@@ -102,15 +102,17 @@ fn explain_mapped(options: &MappedOptions) {
 fn explain_unused(options: &Options) {
     if options.engine != EngineKind::Mapped && !options.mapped.chosen.is_empty() {
         let names = options.mapped.chosen.join(", ");
-        log::warn!(target: "STORAGE", id = 8_200_031, options = names,
-            storageEngine = options.engine.name();
-            "These options only have an effect with --storageEngine mmapv1");
+        warn_of_unused(&names, "mmapv1", options);
     }
     if options.engine != EngineKind::Memory && options.in_memory_bytes.is_some() {
-        log::warn!(target: "STORAGE", id = 8_200_031, options = "inMemorySizeGB",
-            storageEngine = options.engine.name();
-            "These options only have an effect with --storageEngine inMemory");
+        warn_of_unused("inMemorySizeGB", "inMemory", options);
     }
+}
+
+fn warn_of_unused(names: &str, effective_with: &str, options: &Options) {
+    log::warn!(target: "STORAGE", id = 8_200_031, options = names, effectiveWith = effective_with,
+        storageEngine = options.engine.name();
+        "These options have no effect with this storage engine");
 }
 
 /// The options with the engine that is to open the data folder: the one whose data it has, unless the

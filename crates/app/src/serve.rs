@@ -222,7 +222,7 @@ pub(crate) fn raise_descriptor_limit() {
     let now = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: now.maximum, maximum: now.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, wanted) {
-        log::warn!(target: "CONTROL", id = 8_200_004, error = error.to_string();
+        log::warn!(target: "CONTROL", id = 8_200_006, error = error.to_string();
             "The limit of open files could not be raised");
     }
 }

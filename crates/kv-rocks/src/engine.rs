@@ -171,7 +171,7 @@ fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Result<()> {
         ))),
         Closed::Unknown => {
             for line in repair::dropped_from_journal(files) {
-                log::warn!(target: "STORAGE", id = 7_702_030, line = line.as_str();
+                log::warn!(target: "STORAGE", id = 7_702_040, line = line.as_str();
                     "The journal's end was torn by a crash; what follows was not used");
             }
             Ok(())
@@ -222,7 +222,7 @@ impl Rocks {
             closed::write(&core.dir, &core.files, &core.db)
         });
         if let Err(error) = noted {
-            log::warn!(target: "STORAGE", id = 7_702_031, error:% = error;
+            log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
                 "The end in order could not be noted; the next start recovers from the journal");
         }
         Ok(())

@@ -93,7 +93,7 @@ impl Store {
         let seen = Seen { hits, misses, disk_reads: self.engine.blocks_read() };
         let bytes = state.bytes;
         if state.split.look(seen, bytes, clock::now_ms()) {
-            log::debug!(target: "STORAGE", id = 7_702_013,
+            log::debug!(target: "STORAGE", id = 7_702_019,
                 documentsPermille = state.split.permille();
                 "Changed the share of whole documents in the caches");
         }

@@ -68,7 +68,7 @@ impl Store {
         if !report.errors.is_empty() {
             into.documents_lost += report.count_off.max(0);
             into.mended.push((name.to_owned(), report.errors.clone()));
-            log::warn!(target: "STORAGE", id = 9_000_031, namespace = name,
+            log::warn!(target: "STORAGE", id = 9_000_051, namespace = name,
                 errors = report.errors.len() as i64, first = report.errors[0].as_str(),
                 documentsLost = report.count_off.max(0); "Repair: mending a collection");
         }
@@ -98,7 +98,7 @@ impl Store {
         let Some(index) = doomed else {
             nagi_error::bail!(Code::DUPLICATE_KEY, "{why}");
         };
-        log::warn!(target: "STORAGE", id = 9_000_032, namespace = namespace.as_str(),
+        log::warn!(target: "STORAGE", id = 9_000_052, namespace = namespace.as_str(),
             index = index.name(), reason = why; "Repair: dropping an index that cannot be built");
         into.indexes_dropped.push(format!("{namespace}: {}: {why}", index.name()));
         self.drop_indexes(namespace, IndexSelector::Name(index.name())).map(drop)
@@ -119,7 +119,7 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
     let mut txn = on.begin(TxnOptions::default()).map_err(engine)?;
     let (mut known, bad) = read_catalog(on)?;
     for key in &bad {
-        log::warn!(target: "STORAGE", id = 9_000_033, key:? = key;
+        log::warn!(target: "STORAGE", id = 9_000_053, key:? = key;
             "Repair: removing a catalog entry that cannot be read");
         txn.delete(Space::Catalog, key).map_err(engine)?;
     }
@@ -150,7 +150,7 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
         txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         next += 1;
         known.collections.insert(name.clone(), Ident(ident));
-        log::warn!(target: "STORAGE", id = 9_000_034, namespace = name.as_str();
+        log::warn!(target: "STORAGE", id = 9_000_054, namespace = name.as_str();
             "Repair: documents whose collection is not in the catalog have a name again");
         salvaged.orphans.push(name);
     }

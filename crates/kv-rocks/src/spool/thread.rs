@@ -425,7 +425,7 @@ impl Inner {
     }
 
     fn fail(&self, number: u64, error: &io::Error) {
-        log::error!(target: "STORAGE", id = 7_702_012, log = number, error:% = error;
+        log::error!(target: "STORAGE", id = 7_702_042, log = number, error:% = error;
             "The journal's file cannot be written");
         let code = error.raw_os_error().unwrap_or(libc::EIO);
         self.open.lock().entry(number).or_default().error = Some(code);

@@ -2,12 +2,14 @@
 //!
 //!   manifests    which crate may use which; what a new dependency needs
 //!   sources      sizes, headers, banned words, unsafe, files outside the module tree
+//!   logs         one id is one message
 //!   tree         what lies in the repository: no large binaries, documents present
 //!   catalogues   row <-> file <-> golden case
 //!   coverage     docs/coverage.md says what the tables say
 mod alloc;
 mod catalogues;
 mod coverage;
+mod logs;
 mod manifests;
 mod sources;
 mod tree;
