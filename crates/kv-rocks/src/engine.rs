@@ -101,11 +101,14 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
             "The file system refuses direct I/O: data is cached twice, here and by the system");
     }
     let direct_reads = direct_io && options.direct_reads;
-    let spool = spool::open(&files, options.spool_bytes())?.map(Arc::new);
-    let files_max = room::raise_file_limit();
-    let system =
-        System { direct_io, direct_reads, files_max, spool: spool.clone(), salvage: false };
-    let db = Arc::new(Db::open(&files, options, &system)?);
+    let system = System { direct_io, direct_reads, ..System::plain() };
+    let (spool, db) = match open_files(&files, options, &system) {
+        Err(Error::Full) => {
+            room::make(&files, options, &system)?;
+            open_files(&files, options, &system)?
+        }
+        opened => opened?,
+    };
     check_sequence(&files, &closed, db.sequence())?;
     if marked.fresh {
         marker::update(dir, ENGINE, marker::Marker { fresh: false, ..marked })?;
@@ -147,6 +150,16 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     ];
     core.empty_spill()?;
     Ok(Arc::new(Rocks { core, threads: Mutex::new(threads) }))
+}
+
+fn open_files(
+    files: &Path,
+    options: &Options,
+    system: &System,
+) -> Result<(Option<Arc<Spool>>, Arc<Db>)> {
+    let spool = spool::open(files, options.spool_bytes())?.map(Arc::new);
+    let system = System { spool: spool.clone(), ..system.clone() };
+    Ok((spool, Arc::new(Db::open(files, options, &system)?)))
 }
 
 /// Compares the files with what the last end in order has noted; from now on the note is void.

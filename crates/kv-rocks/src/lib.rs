@@ -12,7 +12,7 @@
 //!      and decides what goes to the cache unasked
 //!   layout.rs, rewrite.rs: what a range takes on disk, and rewriting it while somebody watches
 //!   load.rs: bulk loads as table files, past log and memtables
-//!   room/: what the machine lets the engine have
+//!   room/: what the machine lets the engine have; opening on a full disk
 //!   governor.rs: background work keeps out of the way; commits slow down before they would stop
 //!   spool/: the log's way to the disk, so that no commit waits for the file system
 //!   closed.rs: what the folder held at an end in order; damage.rs: where RocksDB found damage

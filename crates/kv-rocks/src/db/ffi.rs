@@ -44,7 +44,7 @@ pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
 }
 
 fn translate(text: String) -> Error {
-    if text.starts_with("IO error: No space left") || text.contains("Space limit reached") {
+    if text.contains("No space left on device") || text.contains("Space limit reached") {
         Error::Full
     } else if text.starts_with("Corruption") || is_missing_table(&text) {
         damage::note(&text);
@@ -128,17 +128,23 @@ impl Db {
         let families: Vec<*const ffi::rocksdb_options_t> =
             std::iter::once(setup.database).chain(spaces).map(|o| o.cast_const()).collect();
         let mut handles = vec![ptr::null_mut(); names.len()];
+        // Only a full open refuses to leave families out.
+        if system.read_only && setup.family_count(&name)? != names.len() {
+            return Err(Error::other("not all families of the database are known"));
+        }
         // SAFETY: all arrays have as many elements as there are names and outlive the call.
         let raw = checked(|error| unsafe {
-            ffi::rocksdb_open_column_families(
-                setup.database,
-                name.as_ptr(),
-                names.len() as i32,
-                pointers(&names).as_ptr(),
-                families.as_ptr(),
-                handles.as_mut_ptr(),
-                error,
-            )
+            let (database, count) = (setup.database.cast_const(), names.len() as i32);
+            let (names, families) = (pointers(&names), families.as_ptr());
+            let (name, names, handles) = (name.as_ptr(), names.as_ptr(), handles.as_mut_ptr());
+            match system.read_only {
+                true => ffi::rocksdb_open_for_read_only_column_families(
+                    database, name, count, names, families, handles, 0, error,
+                ),
+                false => ffi::rocksdb_open_column_families(
+                    database, name, count, names, families, handles, error,
+                ),
+            }
         })?;
         let spaces: [AtomicPtr<_>; Space::ALL.len()] = Default::default();
         for (space, handle) in present.iter().zip(&handles[1..]) {

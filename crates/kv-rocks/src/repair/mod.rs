@@ -121,9 +121,7 @@ fn findings(dir: &Path, files: &Path) -> Result<Vec<String>> {
 }
 
 fn system(files: &Path, salvage: bool) -> System {
-    let direct_io = room::takes_direct_io(files);
-    let files_max = room::raise_file_limit();
-    System { direct_io, direct_reads: false, files_max, spool: None, salvage }
+    System { direct_io: room::takes_direct_io(files), salvage, ..System::plain() }
 }
 
 /// Reads every key and value.

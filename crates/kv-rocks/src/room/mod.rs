@@ -1,10 +1,12 @@
 //! What the machine lets the engine have: files, direct I/O, a disk that may be small.
 
 mod ffi;
+mod full;
 
 use std::path::Path;
 
 pub(crate) use ffi::{raise_file_limit, takes_direct_io};
+pub(crate) use full::make;
 
 use crate::options::Options;
 

@@ -26,8 +26,8 @@ pub(super) struct LogFile {
     size: u64,
     /// Space is taken up to here; none if the file system cannot.
     allocated: Option<u64>,
-    /// It was the file of an older log: longer than `size`, and has to stay so.
-    reused: bool,
+    /// Of the older log whose file it was; it has to stay so long. None of a new file.
+    length: u64,
     written_back: u64,
 }
 
@@ -37,7 +37,7 @@ impl LogFile {
         let mut options = OpenOptions::new();
         let file =
             options.read(true).write(true).create(true).truncate(true).open(path(dir, number))?;
-        Ok(LogFile { file, size: 0, allocated: Some(0), reused: false, written_back: 0 })
+        Ok(LogFile { file, size: 0, allocated: Some(0), length: 0, written_back: 0 })
     }
 
     /// The file of the log `old`, under its new name. Its blocks and its size stay, so writing it
@@ -52,13 +52,14 @@ impl LogFile {
         }
         let file = OpenOptions::new().read(true).write(true).open(to)?;
         let length = file.metadata()?.len();
-        Ok(LogFile { file, size: 0, allocated: Some(length), reused: true, written_back: 0 })
+        Ok(LogFile { file, size: 0, allocated: Some(length), length, written_back: 0 })
     }
 
     /// The file as a killed process left it.
     pub(super) fn open(dir: &Path, number: u64) -> io::Result<LogFile> {
         let file = OpenOptions::new().read(true).write(true).open(path(dir, number))?;
-        Ok(LogFile { file, size: 0, allocated: None, reused: true, written_back: 0 })
+        let length = file.metadata()?.len();
+        Ok(LogFile { file, size: 0, allocated: None, length, written_back: 0 })
     }
 
     /// Writes bytes at their offset.
@@ -93,8 +94,9 @@ impl LogFile {
 
     /// Gives back what was allocated and not used.
     pub(super) fn finish(&self) -> io::Result<()> {
-        if !self.reused && self.allocated.is_some_and(|allocated| allocated > self.size) {
-            self.file.set_len(self.size)?;
+        let length = self.length.max(self.size);
+        if self.allocated.is_some_and(|allocated| allocated > length) {
+            self.file.set_len(length)?;
         }
         Ok(())
     }

@@ -27,6 +27,20 @@ pub(crate) struct LiveFile {
 const REWRITE_DEEPEST: u8 = 3;
 
 impl Db {
+    /// The names of all table files of all families.
+    pub(crate) fn live_file_names(&self) -> Vec<String> {
+        // SAFETY: the list is freed after the copies; strings live as long as the list.
+        unsafe {
+            let list = ffi::rocksdb_livefiles(self.raw);
+            let name = |index| CStr::from_ptr(ffi::rocksdb_livefiles_name(list, index));
+            let names = (0..ffi::rocksdb_livefiles_count(list)).map(name);
+            let names = names.map(|n| n.to_string_lossy().trim_start_matches('/').to_owned());
+            let names = names.collect();
+            ffi::rocksdb_livefiles_destroy(list);
+            names
+        }
+    }
+
     /// Every table file. Costs microseconds a file, and RocksDB's lock meanwhile.
     pub(crate) fn live_files(&self) -> Vec<LiveFile> {
         // SAFETY: the list is freed after the copies; strings live as long as the list.

@@ -13,11 +13,12 @@ use std::{
 };
 
 use librocksdb_sys as ffi;
-use nagi_kv::{Compressor, Space};
+use nagi_kv::{Compressor, Result, Space};
 
 use super::super::{ffi::checked, native};
 use crate::{
     options::Options,
+    room,
     spool::{Environment, Spool},
 };
 
@@ -41,7 +42,8 @@ const WINDOW_BITS: c_int = -14;
 /// A dictionary is trained on so many times its size, which a table file being written buffers.
 const TRAINING_PART: c_int = 64;
 
-/// What the system allows.
+/// What the system allows, and how to open.
+#[derive(Clone)]
 pub(crate) struct System {
     /// The file system takes `O_DIRECT`.
     pub(crate) direct_io: bool,
@@ -53,6 +55,22 @@ pub(crate) struct System {
     pub(crate) spool: Option<Arc<Spool>>,
     /// Opens what can be opened and changes as little as it can: for reading past damage.
     pub(crate) salvage: bool,
+    /// Only to look at: nothing is written.
+    pub(crate) read_only: bool,
+}
+
+impl System {
+    /// The page cache, no spool, all there is to be opened for writing.
+    pub(crate) fn plain() -> System {
+        System {
+            direct_io: false,
+            direct_reads: false,
+            files_max: room::raise_file_limit(),
+            spool: None,
+            salvage: false,
+            read_only: false,
+        }
+    }
 }
 
 /// All option objects; freed when dropped. RocksDB copies what it needs at open.
@@ -113,6 +131,27 @@ impl Setup {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         // SAFETY: the limiter lives as long as `self`; it is made for calls from any thread.
         unsafe { native::nagi_rate_limiter_set(self.limiter, bytes) }
+    }
+
+    /// How many families the database in the folder has.
+    ///
+    /// # Errors
+    /// There is no database, or its manifest cannot be read.
+    pub(crate) fn family_count(&self, folder: &CStr) -> Result<usize> {
+        let mut count = 0;
+        // SAFETY: the list is freed once, with the count that came with it.
+        unsafe {
+            let list = checked(|error| {
+                ffi::rocksdb_list_column_families(
+                    self.database,
+                    folder.as_ptr(),
+                    &raw mut count,
+                    error,
+                )
+            })?;
+            ffi::rocksdb_list_column_families_destroy(list, count);
+        }
+        Ok(count)
     }
 
     /// The spaces to open in the folder: those every store has, and those that were made.
@@ -219,6 +258,8 @@ unsafe fn database_options(
         ffi::rocksdb_options_set_keep_log_file_num(db, 3);
         ffi::rocksdb_options_set_max_log_file_size(db, 8 << 20);
         ffi::rocksdb_options_set_max_manifest_file_size(db, 16 << 20);
+        let ahead = usize::try_from(options.write_buffer() / 4).unwrap_or(usize::MAX);
+        ffi::rocksdb_options_set_manifest_preallocation_size(db, ahead.min(4 << 20));
         ffi::rocksdb_options_set_skip_stats_update_on_db_open(db, 1);
         if system.salvage {
             tolerate(db);
