@@ -121,13 +121,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         journal: Arc::new(Journal::new(newest)),
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
-        // A new log file takes the size of a memtable at once, and what is in the spool has to find room
-        // even if the process is killed meanwhile.
-        room: Room::new(
-            &files,
-            options.write_buffer() * 5 / 4 + options.spool_bytes(),
-            options.reserve_bytes,
-        ),
+        room: Room::new(&files, log_bytes(options), options.reserve_bytes),
         batches: Mutex::default(),
         changing: RwLock::new(()),
         closed: AtomicBool::new(false),
@@ -150,6 +144,13 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     ];
     core.empty_spill()?;
     Ok(Arc::new(Rocks { core, threads: Mutex::new(threads) }))
+}
+
+/// What the log may need: without a spool a new file takes the size of a memtable at once; with one, what
+/// is in it has to find room even if the process is killed, in files that are allocated ahead.
+fn log_bytes(options: &Options) -> u64 {
+    let spool = options.spool_bytes();
+    options.write_buffer() * 5 / 4 + spool + 2 * spool::ahead(spool)
 }
 
 fn open_files(

@@ -101,9 +101,10 @@ impl Options {
         (self.cache_bytes / 4).max(self.write_buffer() * 2)
     }
 
-    /// The log's ring in shared memory: half a second of the fastest log, a part of a small budget.
+    /// The log's ring in shared memory: half a second of the fastest log, a part of a small budget, and
+    /// little on a small disk, which has to take what is in it.
     pub(crate) fn spool_bytes(&self) -> u64 {
-        (self.cache_bytes / 32).clamp(2 << 20, 32 << 20)
+        (self.cache_bytes / 32).clamp(2 << 20, 32 << 20).min(self.write_buffer() * 2)
     }
 
     /// Log bytes after which the oldest memtables are flushed: bounds the time to reopen.

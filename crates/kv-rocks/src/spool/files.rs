@@ -9,14 +9,21 @@ use std::{
 
 use super::raw;
 
-/// Disk space is taken ahead of need in pieces of this size.
-const ALLOCATE_BYTES: u64 = 8 << 20;
+/// Disk space is taken ahead of need in pieces of this size at the most.
+const AHEAD_BYTES_MAX: u64 = 8 << 20;
+const AHEAD_BYTES_MIN: u64 = 1 << 20;
 /// Bytes after which their way to the disk is started.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
 
 pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
     // As RocksDB names them.
     dir.join(format!("{number:06}.log"))
+}
+
+/// How much space is taken ahead of need: a part of what the ring holds, which knows how small the disk
+/// is. Two files may have it at once.
+pub(crate) fn ahead(ring_bytes: u64) -> u64 {
+    (ring_bytes / 4).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
 }
 
 /// An open file of the log.
@@ -26,6 +33,7 @@ pub(super) struct LogFile {
     size: u64,
     /// Space is taken up to here; none if the file system cannot.
     allocated: Option<u64>,
+    ahead: u64,
     /// Of the older log whose file it was; it has to stay so long. None of a new file.
     length: u64,
     written_back: u64,
@@ -33,16 +41,16 @@ pub(super) struct LogFile {
 
 impl LogFile {
     /// A new, empty file.
-    pub(super) fn create(dir: &Path, number: u64) -> io::Result<LogFile> {
+    pub(super) fn create(dir: &Path, number: u64, ahead: u64) -> io::Result<LogFile> {
         let mut options = OpenOptions::new();
         let file =
             options.read(true).write(true).create(true).truncate(true).open(path(dir, number))?;
-        Ok(LogFile { file, size: 0, allocated: Some(0), length: 0, written_back: 0 })
+        Ok(LogFile { file, size: 0, allocated: Some(0), ahead, length: 0, written_back: 0 })
     }
 
     /// The file of the log `old`, under its new name. Its blocks and its size stay, so writing it
     /// changes nothing that the file system has to keep a journal of.
-    pub(super) fn reuse(dir: &Path, number: u64, old: u64) -> io::Result<LogFile> {
+    pub(super) fn reuse(dir: &Path, number: u64, old: u64, ahead: u64) -> io::Result<LogFile> {
         let (from, to) = (path(dir, old), path(dir, number));
         match fs::rename(&from, &to) {
             Ok(()) => {}
@@ -52,14 +60,14 @@ impl LogFile {
         }
         let file = OpenOptions::new().read(true).write(true).open(to)?;
         let length = file.metadata()?.len();
-        Ok(LogFile { file, size: 0, allocated: Some(length), length, written_back: 0 })
+        Ok(LogFile { file, size: 0, allocated: Some(length), ahead, length, written_back: 0 })
     }
 
     /// The file as a killed process left it.
     pub(super) fn open(dir: &Path, number: u64) -> io::Result<LogFile> {
         let file = OpenOptions::new().read(true).write(true).open(path(dir, number))?;
         let length = file.metadata()?.len();
-        Ok(LogFile { file, size: 0, allocated: None, length, written_back: 0 })
+        Ok(LogFile { file, size: 0, allocated: None, ahead: 0, length, written_back: 0 })
     }
 
     /// Writes bytes at their offset.
@@ -68,7 +76,7 @@ impl LogFile {
         if let Some(allocated) = self.allocated
             && end > allocated
         {
-            let length = ALLOCATE_BYTES.max(end - allocated);
+            let length = self.ahead.max(end - allocated);
             self.allocated = match raw::allocate(&self.file, allocated, length) {
                 Ok(()) => Some(allocated + length),
                 Err(_) => None,

@@ -31,6 +31,7 @@ mod ring;
 mod thread;
 
 pub(crate) use ffi::Environment;
+pub(crate) use files::ahead;
 pub(crate) use place::open;
 pub(crate) use thread::{Gauges, Spool};
 

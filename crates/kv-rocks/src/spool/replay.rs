@@ -7,7 +7,7 @@
 use std::{collections::HashMap, fs::File, io, path::Path};
 
 use super::{
-    files::LogFile,
+    files::{self, LogFile},
     ring::{Kind, Ring},
 };
 
@@ -19,15 +19,16 @@ pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
     let mut files: HashMap<u64, LogFile> = HashMap::new();
     let (mut position, tail, mut bytes) = (ring.head(), ring.tail(), 0);
     let mut current = None;
+    let ahead = files::ahead(ring.capacity());
     while let Some(record) = ring.peek(position, tail)? {
         let number = record.number;
         match record.kind {
             Kind::Pad => {}
             Kind::Create => {
-                files.insert(number, LogFile::create(dir, number)?);
+                files.insert(number, LogFile::create(dir, number, ahead)?);
             }
             Kind::Reuse => {
-                files.insert(number, LogFile::reuse(dir, number, record.argument)?);
+                files.insert(number, LogFile::reuse(dir, number, record.argument, ahead)?);
             }
             Kind::Data => {
                 if !files.contains_key(&number) {

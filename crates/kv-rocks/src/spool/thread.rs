@@ -16,7 +16,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    files::LogFile,
+    files::{self, LogFile},
     ring::{Kind, Record, Ring},
 };
 
@@ -357,10 +357,11 @@ impl Inner {
             }
             Kind::Create | Kind::Reuse => {
                 self.write(writer);
-                let opened = match record.kind {
-                    Kind::Create => self.patiently(|| LogFile::create(&self.dir, number)),
-                    _ => self.patiently(|| LogFile::reuse(&self.dir, number, record.argument)),
-                };
+                let ahead = files::ahead(self.ring.capacity());
+                let opened = self.patiently(|| match record.kind {
+                    Kind::Create => LogFile::create(&self.dir, number, ahead),
+                    _ => LogFile::reuse(&self.dir, number, record.argument, ahead),
+                });
                 match opened.and_then(|file| Ok((Arc::new(file.handle()?), file))) {
                     Ok((handle, file)) => {
                         writer.files.insert(number, file);
