@@ -227,7 +227,7 @@ pub fn aggregate(
     let pipeline = parse(request, stages.as_array(), &lets)?;
     let snapshot = store.snapshot()?;
     let values = lets.values();
-    let vars = Vars::new(&values);
+    let vars = Vars::with_system(&values, env.system());
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut assembled =
         assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
@@ -245,6 +245,7 @@ pub fn aggregate(
         snapshot,
         lets,
         now_ms: env.now_ms(),
+        system: env.system().clone(),
         purpose: Purpose::Aggregate,
         reads,
         summary: summary(&assembled.plan),

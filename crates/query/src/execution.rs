@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Result, err};
-use nagi_lang::expr::{LetVars, Vars};
+use nagi_lang::expr::{LetVars, System, Vars};
 use nagi_store::{Arrivals, Collection, RecordId, Snapshot, Store};
 
 use crate::{
@@ -55,6 +55,7 @@ pub struct Execution {
     snapshot: Option<Snapshot>,
     lets: LetVars,
     now_ms: i64,
+    system: System,
     purpose: Purpose,
     /// What it reads; checked to be still there when it goes on.
     reads: Vec<(Arc<Collection>, Vec<String>)>,
@@ -78,6 +79,7 @@ pub(crate) struct Parts {
     pub(crate) snapshot: Snapshot,
     pub(crate) lets: LetVars,
     pub(crate) now_ms: i64,
+    pub(crate) system: System,
     pub(crate) purpose: Purpose,
     pub(crate) reads: Vec<(Arc<Collection>, Vec<String>)>,
     pub(crate) summary: String,
@@ -95,6 +97,7 @@ impl Execution {
             snapshot: Some(parts.snapshot),
             lets: parts.lets,
             now_ms: parts.now_ms,
+            system: parts.system,
             purpose: parts.purpose,
             reads: parts.reads,
             refused: None,
@@ -158,8 +161,10 @@ impl Execution {
             }
         };
         let values = self.lets.values();
-        let vars = Vars::new(&values);
-        let env = Env::new(interrupt, self.now_ms);
+        let env = Env::new(interrupt, self.now_ms).with_system(self.system.clone());
+        let vars = Vars::with_system(&values, env.system());
+        // The next batch draws other random numbers.
+        self.system.seed = self.system.seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         let mut cx = Cx { store: &self.store, reader: snapshot.reader(), vars: &vars, env: &env };
         if std::mem::take(&mut self.saved) {
             self.root.restore(&mut cx)?;

@@ -212,7 +212,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
     let spec = spec(request, &parsed, collection.clone());
     let mut plan = {
         let values = parsed.lets.values();
-        let vars = Vars::new(&values);
+        let vars = Vars::with_system(&values, env.system());
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         plan::plan(&spec, &mut cx)?
     };
@@ -223,6 +223,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         snapshot,
         lets: parsed.lets,
         now_ms: env.now_ms(),
+        system: env.system().clone(),
         purpose: Purpose::Find,
         reads: reads(collection, &plan),
         summary: summary(&plan),

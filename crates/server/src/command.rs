@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
+use nagi_lang::expr::System;
 use nagi_query::Interrupt as _;
 use nagi_store::Store;
 
@@ -184,9 +185,21 @@ impl<'c> Context<'c> {
         Watch { op: self.op, deadline: self.deadline }
     }
 
+    /// What expressions see of the server: times, ids, the caller's roles.
+    fn system(&self) -> System {
+        let login = self.connection.login.as_ref();
+        System {
+            cluster_time: self.server.replica.as_ref().map(|set| set.clock.cluster()),
+            user_roles: login.map(|login| login.user.role_list.clone()),
+            clock: Some(clock::wall_ms),
+            ids: Some(self.server.oids.clone()),
+            seed: self.server.draw_seed(),
+        }
+    }
+
     /// The request's surroundings for a query.
     pub(crate) fn env<'w>(&self, watch: &'w Watch<'w>) -> nagi_query::Env<'w> {
-        nagi_query::Env::new(watch, clock::wall_ms())
+        nagi_query::Env::new(watch, clock::wall_ms()).with_system(self.system())
     }
 }
 

@@ -6,7 +6,7 @@
 //!   [`Server::handle`], one call a frame.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nagi_bson::{DocBuf, DocWriter, oid};
@@ -76,7 +76,9 @@ pub struct Server {
     pub(crate) cursors: Cursors,
     pub(crate) params: Parameters,
     pub(crate) auth: Auth,
-    pub(crate) oids: oid::Generator,
+    pub(crate) oids: Arc<oid::Generator>,
+    /// Where the random numbers of the next request begin.
+    seeds: AtomicU64,
     pub(crate) topology: Topology,
     pub(crate) fsync: crate::fsync::FsyncLock,
     pub(crate) compactions: crate::compaction::Compactions,
@@ -154,12 +156,18 @@ struct Shutdown {
 }
 
 impl Server {
+    /// A number that no other request of this process begins with.
+    pub(crate) fn draw_seed(&self) -> u64 {
+        self.seeds.fetch_add(0x9FB2_1C65_1E98_DF25, Ordering::Relaxed)
+    }
+
     /// Makes a server. Fails on a parameter that is unknown or has a bad value.
     pub fn new(config: ServerConfig) -> Result<Arc<Server>> {
         let random = random_bytes();
         let process = random[..5].try_into().expect("five of sixteen bytes");
         let start = u32::from_le_bytes([random[5], random[6], random[7], 0]);
-        let oids = oid::Generator::new(process, start);
+        let oids = Arc::new(oid::Generator::new(process, start));
+        let seed = u64::from_le_bytes(random[8..].try_into().expect("eight of sixteen bytes"));
         let process_id = oids.next(clock::wall_seconds());
         let params = Parameters::new(&config.parameters)?;
         let replica = config
@@ -189,6 +197,7 @@ impl Server {
             params,
             auth: Auth::new(config.authorization, random_bytes()),
             oids,
+            seeds: AtomicU64::new(seed),
             topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
             fsync: crate::fsync::FsyncLock::default(),
             compactions: crate::compaction::Compactions::default(),

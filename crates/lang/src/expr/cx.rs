@@ -60,6 +60,8 @@ impl<'p> ParseCx<'p> {
             "CLUSTER_TIME" => Some(Variable::ClusterTime),
             "USER_ROLES" => Some(Variable::UserRoles),
             "SEARCH_META" => Some(Variable::SearchMeta),
+            "IS_MR" => Some(Variable::Unavailable("$IS_MR")),
+            "JS_SCOPE" => Some(Variable::Unavailable("$JS_SCOPE")),
             "DESCEND" if self.redacts => return Ok(Expr::constant(Value::String("descend"))),
             "PRUNE" if self.redacts => return Ok(Expr::constant(Value::String("prune"))),
             "KEEP" if self.redacts => return Ok(Expr::constant(Value::String("keep"))),

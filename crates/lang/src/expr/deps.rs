@@ -32,6 +32,7 @@ impl Expr {
             Expr::Var(Variable::Root, None) => deps.whole = true,
             Expr::Var(Variable::Let(_), _) => deps.lets = true,
             Expr::Call(operator, _) if operator.name == "$rand" => deps.random = true,
+            Expr::Form(form) if form.is_random() => deps.random = true,
             _ => {}
         }
         self.for_each_child(&mut |child| child.deps(deps));

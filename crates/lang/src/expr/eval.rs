@@ -1,9 +1,10 @@
 //! Evaluation: one document, its variables, an arena for what has to be made.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use bumpalo::Bump;
-use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value};
+use nagi_bson::{Array, ArrayBuf, ArrayWriter, Doc, DocWriter, Value, oid::Generator};
 use nagi_error::{Code, Result, bail};
 
 use super::{Expr, Nulls, Operator, Variable};
@@ -11,15 +12,32 @@ use super::{Expr, Nulls, Operator, Variable};
 /// Arguments that are evaluated on the stack; longer lists go to the arena.
 const ARGS_ON_STACK: usize = 4;
 
+/// What a server gives to the expressions of a request beside `let`; pure callers give nothing.
+#[derive(Debug, Clone, Default)]
+pub struct System {
+    /// `$$CLUSTER_TIME`; none on a server that has no cluster time.
+    pub cluster_time: Option<u64>,
+    /// `$$USER_ROLES`; none is an empty array.
+    pub user_roles: Option<Arc<ArrayBuf>>,
+    /// What `$currentDate` reads, milliseconds since 1970; none reads `$$NOW`.
+    pub clock: Option<fn() -> i64>,
+    /// What `$createObjectId` takes from; none makes ids of the request's own random numbers.
+    pub ids: Option<Arc<Generator>>,
+    /// Where `$rand` begins; 0 begins at `$$NOW`.
+    pub seed: u64,
+}
+
+/// A system that gives nothing.
+static NO_SYSTEM: System =
+    System { cluster_time: None, user_roles: None, clock: None, ids: None, seed: 0 };
+
 /// Values of variables that hold for a whole request.
 #[derive(Debug, Clone)]
 pub struct Vars<'a> {
     /// Values of `let` by position (see [`super::ParseCx::with_let`]).
     pub lets: &'a [Value<'a>],
-    /// `$$CLUSTER_TIME`; none on a server that has no cluster time.
-    pub cluster_time: Option<u64>,
-    /// `$$USER_ROLES`, an array.
-    pub user_roles: Value<'a>,
+    /// The server's part.
+    pub system: &'a System,
     /// Where `$rand` goes on from.
     pub seed: Cell<u64>,
 }
@@ -30,20 +48,16 @@ impl<'a> Vars<'a> {
         clippy::declare_interior_mutable_const,
         reason = "each use is a value of its own; the seed starts anew"
     )]
-    pub const EMPTY: Vars<'static> = Vars {
-        lets: &[],
-        cluster_time: None,
-        user_roles: Value::Array(Array::EMPTY),
-        seed: Cell::new(0),
-    };
+    pub const EMPTY: Vars<'static> = Vars { lets: &[], system: &NO_SYSTEM, seed: Cell::new(0) };
 
+    /// Without a server's part.
     pub const fn new(lets: &'a [Value<'a>]) -> Vars<'a> {
-        Vars {
-            lets,
-            cluster_time: None,
-            user_roles: Value::Array(Array::EMPTY),
-            seed: Cell::new(0),
-        }
+        Vars { lets, system: &NO_SYSTEM, seed: Cell::new(0) }
+    }
+
+    /// With a server's part; `$rand` begins at its seed.
+    pub fn with_system(lets: &'a [Value<'a>], system: &'a System) -> Vars<'a> {
+        Vars { lets, system, seed: Cell::new(system.seed) }
     }
 }
 
@@ -107,12 +121,18 @@ impl<'a> Eval<'a> {
             Variable::Root => Value::Doc(self.root),
             Variable::Now => Value::DateTime(self.now_ms),
             Variable::Remove | Variable::SearchMeta => Value::Missing,
-            Variable::UserRoles => self.vars.user_roles,
+            Variable::UserRoles => {
+                let roles = self.vars.system.user_roles.as_deref();
+                Value::Array(roles.map_or(Array::EMPTY, ArrayBuf::as_array))
+            }
+            Variable::Unavailable(name) => {
+                bail!(Code::Location(51144), "Builtin variable '${name}' is not available")
+            }
             Variable::Let(at) => {
                 self.vars.lets.get(usize::from(at)).copied().unwrap_or(Value::Missing)
             }
             Variable::Local(level) => self.local(level),
-            Variable::ClusterTime => match self.vars.cluster_time {
+            Variable::ClusterTime => match self.vars.system.cluster_time {
                 Some(stamp) => Value::Timestamp(stamp),
                 None => bail!(
                     Code::Location(51144),
@@ -120,6 +140,19 @@ impl<'a> Eval<'a> {
                 ),
             },
         })
+    }
+
+    /// A random number from the request's own generator (splitmix64).
+    pub(crate) fn random(&self) -> u64 {
+        let before = match self.vars.seed.get() {
+            0 => self.now_ms as u64 | 1,
+            seed => seed,
+        };
+        let seed = before.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.vars.seed.set(seed);
+        let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
     }
 
     /// Makes an array in the arena.

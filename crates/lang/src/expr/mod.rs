@@ -33,7 +33,7 @@ pub(crate) mod print;
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;
-pub use eval::{Eval, Metadata, Vars};
+pub use eval::{Eval, Metadata, System, Vars};
 pub use names::{check_field_name, check_variable_write, parse_field_path};
 pub use path::ExprPath;
 
@@ -72,6 +72,8 @@ pub enum Variable {
     SearchMeta,
     /// `$$REMOVE`: always missing.
     Remove,
+    /// A variable of the server that nothing but an old mapReduce has a value for, by its name.
+    Unavailable(&'static str),
     /// A variable of the command's or the sub-pipeline's `let`, by position.
     Let(u16),
     /// A variable bound inside the expression, by nesting level from the outside.

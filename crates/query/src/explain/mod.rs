@@ -136,7 +136,7 @@ impl Run<'_> {
     ) -> Result<T> {
         let snapshot = self.store.snapshot()?;
         let values = lets.values();
-        let vars = Vars::new(&values);
+        let vars = Vars::with_system(&values, self.env.system());
         let reader = snapshot.reader();
         make(&mut Cx { store: self.store, reader, vars: &vars, env: self.env })
     }

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::{Error, Result};
 use nagi_lang::{
-    expr::{Eval, Vars},
+    expr::{Eval, System, Vars},
     filter::MatchCx,
 };
 use nagi_store::{Reader, Store};
@@ -35,6 +35,7 @@ pub struct Env<'c> {
     /// Work at which the next look at interrupt and budget is due.
     due: Cell<u64>,
     budget: Cell<u64>,
+    system: System,
 }
 
 impl<'c> Env<'c> {
@@ -46,7 +47,20 @@ impl<'c> Env<'c> {
             spent: Cell::new(0),
             due: Cell::new(TICKS_PER_POLL),
             budget: Cell::new(u64::MAX),
+            system: System::default(),
         }
+    }
+
+    /// The same with what the server gives to expressions.
+    #[must_use]
+    pub fn with_system(mut self, system: System) -> Env<'c> {
+        self.system = system;
+        self
+    }
+
+    /// What the server gives to expressions.
+    pub fn system(&self) -> &System {
+        &self.system
     }
 
     /// Time of the request.

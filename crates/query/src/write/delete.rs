@@ -41,7 +41,7 @@ pub fn delete(
     let selection = prepare(statement, env)?;
     let Some(collection) = target(store, namespace)? else { return Ok(0) };
     let values = selection.lets.values();
-    let vars = Vars::new(&values);
+    let vars = Vars::with_system(&values, env.system());
     let how = How { durability, bypass_validation: true, keep_empty_timestamps: true };
     if !statement.multi {
         let mut old = Vec::new();

@@ -112,7 +112,7 @@ pub fn update(
     }
     let Some(collection) = collection else { return Ok(UpdateOutcome::default()) };
     let values = prepared.selection.lets.values();
-    let vars = Vars::new(&values);
+    let vars = Vars::with_system(&values, env.system());
     let how = How {
         durability,
         bypass_validation: statement.bypass_validation,

@@ -1,6 +1,8 @@
 //! Users: their documents, their credentials, and what they resolve to.
 
-use nagi_bson::{Array, Binary, Doc, DocBuf, DocWriter, Value, json};
+use std::sync::Arc;
+
+use nagi_bson::{Array, ArrayBuf, Binary, Doc, DocBuf, DocWriter, Value, json};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::Store;
 
@@ -22,6 +24,8 @@ pub(crate) struct User {
     pub(crate) set: PrivilegeSet,
     /// From where it may log in: its own restrictions and those of its roles.
     pub(crate) restrictions: Vec<Restrictions>,
+    /// `$$USER_ROLES`: the closure's roles as `[{_id, role, db}, ...]`.
+    pub(crate) role_list: Arc<ArrayBuf>,
 }
 
 /// The error of a user that is not there.
@@ -43,7 +47,15 @@ pub(crate) fn resolve(store: &Store, name: &UserName) -> Result<Option<User>> {
         restrictions.push(Restrictions::parse(own)?);
     }
     let set = PrivilegeSet::new(&closure.privileges);
-    Ok(Some(User { name: name.clone(), id, closure, set, restrictions }))
+    let role_list = Arc::new(ArrayBuf::build(|out| {
+        for role in &closure.roles {
+            out.doc(|doc| {
+                doc.put("_id", &*role.id());
+                role.write("role", doc);
+            });
+        }
+    }));
+    Ok(Some(User { name: name.clone(), id, closure, set, restrictions, role_list }))
 }
 
 /// The roles that a user's or role's document names.

@@ -14,6 +14,8 @@ pub enum Meta {
     RecordId,
     /// The values a `find` sorts by.
     SortKey,
+    /// What only a search service leaves: always missing here.
+    Search,
 }
 
 /// `{$meta: "sortKey"}`, which only the projection of a `find` knows.
@@ -26,7 +28,14 @@ pub(super) fn parse(argument: Value<'_>, _: &mut ParseCx<'_>) -> Result<Expr> {
         bail!(Code::Location(17307), "$meta only supports string arguments");
     };
     form(Form::Meta(match name {
-        "textScore" | "searchScore" => Meta::TextScore,
+        "textScore" => Meta::TextScore,
+        "score"
+        | "scoreDetails"
+        | "searchHighlights"
+        | "searchScore"
+        | "searchScoreDetails"
+        | "searchSequenceToken"
+        | "vectorSearchScore" => Meta::Search,
         "randVal" => Meta::RandVal,
         "geoNearDistance" => Meta::GeoDistance,
         "indexKey" => Meta::IndexKey,
@@ -45,6 +54,7 @@ impl Meta {
             Meta::RandVal => meta.rand_val.map_or(Value::Missing, Value::Double),
             Meta::GeoDistance => meta.geo_distance.map_or(Value::Missing, Value::Double),
             Meta::IndexKey => meta.index_key.map_or(Value::Missing, Value::Doc),
+            Meta::Search => Value::Missing,
             Meta::SortKey => meta.sort_key.map_or(Value::Missing, Value::Array),
             Meta::RecordId => meta.record_id.map_or(Value::Missing, Value::Int64),
         }

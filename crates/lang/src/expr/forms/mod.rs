@@ -4,6 +4,7 @@
 
 mod cond;
 mod filter;
+mod fresh;
 mod if_null;
 mod let_vars;
 mod literal;
@@ -29,6 +30,7 @@ pub enum Form {
     And(Box<[Expr]>),
     Cond(Box<[Expr; 3]>),
     Filter(filter::Filter),
+    Fresh(fresh::Fresh),
     IfNull(Box<[Expr]>),
     Let(let_vars::Let),
     Map(map::Map),
@@ -51,6 +53,8 @@ pub(super) static FORMS: &[FormRow] = &[
     FormRow { name: "$and", parse: logic::parse_and },
     FormRow { name: "$cond", parse: cond::parse },
     FormRow { name: "$const", parse: literal::parse },
+    FormRow { name: "$createObjectId", parse: fresh::parse_object_id },
+    FormRow { name: "$currentDate", parse: fresh::parse_date },
     FormRow { name: "$filter", parse: filter::parse },
     FormRow { name: "$ifNull", parse: if_null::parse },
     FormRow { name: "$let", parse: let_vars::parse },
@@ -71,6 +75,7 @@ impl Form {
             Form::And(args) => logic::eval_and(args, cx),
             Form::Cond(args) => cond::eval(args, cx),
             Form::Filter(form) => form.eval(cx),
+            Form::Fresh(fresh) => Ok(fresh.eval(cx)),
             Form::IfNull(args) => if_null::eval(args, cx),
             Form::Let(form) => form.eval(cx),
             Form::Map(form) => form.eval(cx),
@@ -86,7 +91,12 @@ impl Form {
 
     /// Whether equal operands give equal results.
     pub(super) fn is_pure(&self) -> bool {
-        !matches!(self, Form::Meta(_))
+        !matches!(self, Form::Meta(_) | Form::Fresh(_))
+    }
+
+    /// Whether each evaluation gives another value.
+    pub(super) fn is_random(&self) -> bool {
+        matches!(self, Form::Fresh(_))
     }
 
     pub(super) fn for_each_child(&self, visit: &mut dyn FnMut(&Expr)) {
@@ -96,7 +106,7 @@ impl Form {
             Form::Filter(form) => form.children().iter().for_each(visit),
             Form::Let(form) => form.children().for_each(visit),
             Form::Map(form) => form.children().into_iter().for_each(visit),
-            Form::Meta(_) => {}
+            Form::Meta(_) | Form::Fresh(_) => {}
             Form::Percentile(shares) => visit(&shares.input),
             Form::Reduce(form) => form.children().iter().for_each(visit),
             Form::Named(call) => call.children().for_each(visit),
@@ -117,7 +127,7 @@ impl Form {
             Form::Filter(form) => form.children_mut().iter_mut().try_for_each(visit),
             Form::Let(form) => form.children_mut().try_for_each(visit),
             Form::Map(form) => form.children_mut().into_iter().try_for_each(visit),
-            Form::Meta(_) => Ok(()),
+            Form::Meta(_) | Form::Fresh(_) => Ok(()),
             Form::Percentile(shares) => visit(&mut shares.input),
             Form::Reduce(form) => form.children_mut().iter_mut().try_for_each(visit),
             Form::Named(call) => call.children_mut().try_for_each(visit),

@@ -9,9 +9,13 @@ mod convert;
 mod date_math;
 mod date_parts;
 mod date_text;
+mod digest;
+mod ejson;
+mod ejson_read;
 mod field;
 mod regex;
 mod replace;
+mod similarity;
 mod sort_array;
 mod to_date;
 mod trim;
@@ -55,9 +59,12 @@ pub(super) static FAMILIES: &[&[Named]] = &[
     date_math::OPS,
     date_parts::OPS,
     date_text::OPS,
+    digest::OPS,
+    ejson::OPS,
     field::OPS,
     regex::OPS,
     replace::OPS,
+    similarity::OPS,
     sort_array::OPS,
     to_date::OPS,
     trim::OPS,
@@ -163,8 +170,19 @@ pub(super) fn parse_call(
     Ok(Expr::Form(Box::new(Form::Named(NamedCall { row, args, prepared: OnceLock::new() }))))
 }
 
+/// FailedToParse, which operators without codes of their own answer, with words of its own.
+const PLAIN_CODE: i32 = 9;
+
 fn named_args(row: &'static Named, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Args> {
     let Value::Doc(doc) = argument else {
+        if row.not_object == PLAIN_CODE {
+            bail!(
+                Code::FAILED_TO_PARSE,
+                "{} expects an object of named arguments but found: {}",
+                row.name,
+                argument.kind().name()
+            );
+        }
         bail!(
             Code::Location(row.not_object),
             "{} only supports an object as its argument, found: {}",
@@ -176,6 +194,12 @@ fn named_args(row: &'static Named, argument: Value<'_>, cx: &mut ParseCx<'_>) ->
     for element in doc {
         match row.params.iter().position(|(name, _)| *name == element.name()) {
             Some(at) => args[at] = Some(parse::operand(element.value(), cx)?),
+            None if row.unknown == PLAIN_CODE => bail!(
+                Code::FAILED_TO_PARSE,
+                "{} found an unknown argument: {}",
+                row.name,
+                element.name()
+            ),
             None => bail!(
                 Code::Location(row.unknown),
                 "Unrecognized argument to {}: {}",

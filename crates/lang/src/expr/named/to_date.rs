@@ -1,5 +1,5 @@
 //! `$toDate` and the other shorthands of `$convert`.
-use super::convert::{Target, convert};
+use super::convert::{How, Target, convert};
 use super::prelude::*;
 use nagi_bson::Type;
 
@@ -16,19 +16,22 @@ macro_rules! shorthand {
                 if input.is_nullish() {
                     return Ok(Value::Null);
                 }
-                convert(given.cx, input, Target { kind: $kind, subtype: None }, None)
+                let target = Target { kind: $kind, subtype: None };
+                convert(given.cx, input, target, How::format("auto"))
             },
         }
     };
 }
 
 pub(super) static OPS: &[Named] = &[
+    shorthand!("$toArray", Type::Array),
     shorthand!("$toBool", Type::Bool),
     shorthand!("$toDate", Type::Date),
     shorthand!("$toDecimal", Type::Decimal),
     shorthand!("$toDouble", Type::Double),
     shorthand!("$toInt", Type::Int),
     shorthand!("$toLong", Type::Long),
+    shorthand!("$toObject", Type::Object),
     shorthand!("$toObjectId", Type::ObjectId),
     shorthand!("$toString", Type::String),
     Named {
@@ -43,7 +46,7 @@ pub(super) static OPS: &[Named] = &[
                 return Ok(Value::Null);
             }
             let target = Target { kind: Type::BinData, subtype: Some(4) };
-            convert(given.cx, input, target, Some("uuid"))
+            convert(given.cx, input, target, How::format("uuid"))
         },
     },
 ];

@@ -1,5 +1,6 @@
 //! Types, truth, sizes, timestamps, chance.
 use super::prelude::*;
+use crate::hash;
 
 pub(super) static OPS: &[Operator] = &[
     unary("$binarySize", binary_size),
@@ -7,6 +8,17 @@ pub(super) static OPS: &[Operator] = &[
     row("$isNumber", Args::Exactly(1), |_, args| Ok(Value::Bool(args[0].is_number()))),
     row("$not", Args::Exactly(1), |_, args| Ok(Value::Bool(!args[0].is_truthy()))),
     Operator { name: "$rand", args: Args::Any, nulls: Nulls::Pass, pure: false, eval: rand },
+    unary("$subtype", |_, args| match args[0] {
+        Value::Binary(data) => Ok(Value::Int32(i32::from(data.subtype))),
+        other => bail!(
+            Code::Location(10389300),
+            "$subtype requires a BinData argument, found: {}",
+            type_name(other)
+        ),
+    }),
+    row("$toHashedIndexKey", Args::Exactly(1), |_, args| {
+        Ok(Value::Int64(hash::index_key(args[0])))
+    }),
     unary("$tsIncrement", |_, args| {
         Ok(Value::Int64((timestamp("$tsIncrement", 5687302, args[0])? & 0xFFFF_FFFF) as i64))
     }),
@@ -50,7 +62,7 @@ fn timestamp(name: &str, code: i32, value: Value<'_>) -> Result<u64> {
     }
 }
 
-/// A number in [0, 1) from the request's own generator (splitmix64).
+/// A number in [0, 1).
 fn rand<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let none = match args {
         [] => true,
@@ -60,13 +72,5 @@ fn rand<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     if !none {
         bail!(Code::Location(3040501), "$rand does not currently accept arguments");
     }
-    let before = match cx.vars.seed.get() {
-        0 => cx.now_ms as u64 | 1,
-        seed => seed,
-    };
-    let seed = before.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    cx.vars.seed.set(seed);
-    let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    Ok(Value::Double(((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64))
+    Ok(Value::Double((cx.random() >> 11) as f64 / (1u64 << 53) as f64))
 }

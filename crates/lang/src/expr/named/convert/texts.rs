@@ -1,0 +1,152 @@
+//! Texts, ObjectIds and binary data from other types.
+use super::*;
+use crate::expr::print;
+use nagi_bson::{Binary, json, text::Hex};
+
+pub(super) fn to_object_id<'a>(cx: &Eval<'a>, value: Value<'a>) -> Result<Value<'a>> {
+    match value {
+        Value::ObjectId(_) => Ok(value),
+        Value::String(text) => {
+            let bytes = hex(text).and_then(|bytes| <[u8; 12]>::try_from(bytes).ok());
+            let Some(id) = bytes else {
+                return Err(failure(format_args!(
+                    "Failed to parse objectId '{text}': Invalid string length for parsing to OID"
+                )));
+            };
+            Ok(Value::ObjectId(cx.arena.alloc(id)))
+        }
+        _ => Err(unsupported(value, Type::ObjectId)),
+    }
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
+    let digits = digits?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[a, b]| (a * 16 + b) as u8).collect())
+}
+
+pub(super) fn to_string<'a>(cx: &Eval<'a>, value: Value<'a>, how: How<'_>) -> Result<Value<'a>> {
+    let text = match value {
+        Value::String(_) => return Ok(value),
+        Value::Bool(b) => b.to_string(),
+        value if how.base.is_some() && value.is_number() => in_base(value, how)?,
+        Value::Int32(n) => n.to_string(),
+        Value::Int64(n) => n.to_string(),
+        Value::Double(n) => print::double(n),
+        Value::Decimal128(n) => n.to_string(),
+        Value::ObjectId(id) => Hex(id).to_string(),
+        Value::DateTime(ms) => time::iso_text(ms)?,
+        Value::Binary(data) => binary_text(data, how.format)?,
+        Value::Doc(_) | Value::Array(_) => plain_json::print(value)?,
+        Value::Regex(regex) => format!("/{}/{}", regex.pattern(), regex.options()),
+        _ => return Err(unsupported(value, Type::String)),
+    };
+    Ok(cx.text(&text))
+}
+
+/// A whole number in the base that was asked for.
+fn in_base(value: Value<'_>, how: How<'_>) -> Result<String> {
+    let Some(n) = number::as_i64_exact(value) else {
+        return Err(failure(format_args!("{value} is no whole number to print in a base")));
+    };
+    let (sign, n) = (if n < 0 { "-" } else { "" }, n.unsigned_abs());
+    Ok(match how.base {
+        Some(2) => format!("{sign}{n:b}"),
+        Some(8) => format!("{sign}{n:o}"),
+        Some(16) => format!("{sign}{n:X}"),
+        _ => format!("{sign}{n}"),
+    })
+}
+
+fn uuid_text(bytes: &[u8]) -> Option<String> {
+    let text = Hex(bytes).to_string();
+    (bytes.len() == 16)
+        .then(|| [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-"))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    json::base64_encode(&mut text, bytes);
+    text
+}
+
+fn binary_text(data: Binary<'_>, format: Option<&str>) -> Result<String> {
+    let bad = |format: &str| failure(format_args!("Failed to convert binData to {format}"));
+    match format {
+        None => Err(unsupported(Value::Binary(data), Type::String)),
+        Some("auto") if data.subtype == 4 => uuid_text(data.bytes).ok_or_else(|| bad("uuid")),
+        Some("auto" | "base64") => Ok(base64(data.bytes)),
+        Some("base64url") => {
+            let text = base64(data.bytes);
+            Ok(text.trim_end_matches('=').replace('+', "-").replace('/', "_"))
+        }
+        Some("hex") => Ok(Hex(data.bytes).to_string().to_uppercase()),
+        Some("utf8") => String::from_utf8(data.bytes.to_vec()).map_err(|_| bad("utf8")),
+        Some("uuid") => uuid_text(data.bytes).ok_or_else(|| bad("uuid")),
+        Some(other) => Err(Error::new(
+            Code::Location(4341125),
+            format!("Invalid 'format' argument for $convert: {other}"),
+        )),
+    }
+}
+
+pub(super) fn to_binary<'a>(
+    cx: &Eval<'a>,
+    value: Value<'a>,
+    subtype: Option<u8>,
+    how: How<'_>,
+) -> Result<Value<'a>> {
+    let subtype = subtype.unwrap_or(0);
+    let raw = |bytes: &mut [u8]| {
+        if how.big_endian {
+            bytes.reverse();
+        }
+        let bytes = cx.arena.alloc_slice_copy(bytes);
+        Ok(Value::Binary(Binary { subtype, bytes }))
+    };
+    let text = match value {
+        Value::Binary(data) if data.subtype == subtype => return Ok(value),
+        Value::Binary(_) => {
+            return Err(failure(
+                "Conversions between different binData subtypes are not supported",
+            ));
+        }
+        Value::Int32(n) => return raw(&mut n.to_le_bytes()),
+        Value::Int64(n) => return raw(&mut n.to_le_bytes()),
+        Value::Double(n) => return raw(&mut n.to_le_bytes()),
+        Value::String(text) => text,
+        _ => return Err(unsupported(value, Type::BinData)),
+    };
+    let bytes = match how.format {
+        None => {
+            bail!(Code::Location(4341115), "Conversion from string to binData requires a 'format'")
+        }
+        Some("base64") => json::base64_decode(text),
+        Some("base64url") => {
+            let mut text = text.replace('-', "+").replace('_', "/");
+            text.extend(std::iter::repeat_n('=', (4 - text.len() % 4) % 4));
+            json::base64_decode(&text)
+        }
+        Some("hex") => hex(text),
+        Some("utf8") => Some(text.as_bytes().to_vec()),
+        Some("uuid" | "auto") => uuid_bytes(text).map(Vec::from),
+        Some(other) => {
+            bail!(Code::Location(4341125), "Invalid 'format' argument for $convert: {other}")
+        }
+    };
+    let Some(bytes) = bytes else {
+        return Err(failure(format_args!("Input string '{text}' could not be decoded")));
+    };
+    let bytes = cx.arena.alloc_slice_copy(&bytes);
+    Ok(Value::Binary(Binary { subtype, bytes }))
+}
+
+/// The bytes of a UUID in its usual text.
+pub(in crate::expr::named) fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
+    let dashes = text.char_indices().filter(|(_, c)| *c == '-').map(|(at, _)| at);
+    if !dashes.eq([8, 13, 18, 23]) || text.len() != 36 {
+        return None;
+    }
+    hex(&text.replace('-', ""))?.try_into().ok()
+}

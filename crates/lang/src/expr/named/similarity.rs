@@ -1,0 +1,185 @@
+//! `$similarityCosine`, `$similarityDotProduct`, `$similarityEuclidean`: how alike two vectors are.
+//!
+//! A vector is an array of numbers or binary data of subtype 9: a byte for the type of its elements
+//! (0x03 int8, 0x27 float32, 0x10 bits), a byte that counts the unused bits at the end, the elements.
+use super::prelude::*;
+
+pub(super) static OPS: &[Named] = &[
+    Named { name: "$similarityCosine", eval: |given| similarity(given, cosine), ..SIMILARITY },
+    Named { name: "$similarityDotProduct", eval: |given| similarity(given, dot), ..SIMILARITY },
+    Named {
+        name: "$similarityEuclidean",
+        eval: |given| similarity(given, euclidean),
+        ..SIMILARITY
+    },
+];
+
+const SIMILARITY: Named = Named {
+    name: "",
+    params: &[("vectors", Some(9)), ("score", None)],
+    not_object: 9,
+    unknown: 9,
+    short: Some(vectors_alone),
+    eval: |given| similarity(given, dot),
+};
+
+const VECTOR_SUBTYPE: u8 = 9;
+
+/// `[vector, vector]` in place of `{vectors: [vector, vector]}`.
+fn vectors_alone(
+    row: &'static Named,
+    value: Value<'_>,
+    cx: &mut ParseCx<'_>,
+) -> Result<Option<Args>> {
+    let list = match value {
+        Value::Doc(doc) => doc.get("vectors"),
+        value => value,
+    };
+    let count = match list {
+        Value::Array(items) => items.count(),
+        // Named arguments: what is missing or unknown is said there.
+        Value::Missing => return Ok(None),
+        _ => 1,
+    };
+    if count != 2 {
+        bail!(
+            Code::Location(16020),
+            "Expression {} takes exactly 2 arguments. {count} were passed in.",
+            row.name
+        );
+    }
+    match value {
+        Value::Array(_) => Ok(Some(Box::new([Some(parse::operand(value, cx)?), None]))),
+        _ => Ok(None),
+    }
+}
+
+/// A similarity: the plain value, and the score that it makes.
+struct Likeness {
+    plain: f64,
+    score: f64,
+}
+
+fn similarity<'a>(
+    given: &Given<'a, '_>,
+    measure: fn(&mut dyn Iterator<Item = (f64, f64)>) -> Likeness,
+) -> Result<Value<'a>> {
+    let Value::Array(pair) = given.value(0)? else {
+        return Err(Error::bug("two vectors are always an array"));
+    };
+    let score = match given.value(1)? {
+        Value::Bool(score) => score,
+        value if value.is_nullish() => false,
+        other => bail!(
+            Code::FAILED_TO_PARSE,
+            "{} requires that 'score' be a boolean, found: {}",
+            given.name,
+            type_name(other)
+        ),
+    };
+    let mut vectors = pair.iter();
+    let (a, b) = (vectors.next().unwrap_or(Value::Null), vectors.next().unwrap_or(Value::Null));
+    if a.is_nullish() || b.is_nullish() {
+        return Ok(Value::Null);
+    }
+    let a = numbers(given, a, 10413203)?;
+    let b = numbers(given, b, 10413204)?;
+    if a.len() != b.len() {
+        bail!(
+            Code::Location(10413202),
+            "Arguments to {} must be the same size, but got {} and {}",
+            given.name,
+            a.len(),
+            b.len()
+        );
+    }
+    let likeness = measure(&mut a.iter().copied().zip(b.iter().copied()));
+    Ok(Value::Double(if score { likeness.score } else { likeness.plain }))
+}
+
+type Numbers<'a> = bumpalo::collections::Vec<'a, f64>;
+
+/// A vector's elements; `code` is the error of an element that is no number.
+fn numbers<'a>(given: &Given<'a, '_>, vector: Value<'a>, code: i32) -> Result<Numbers<'a>> {
+    let mut out = Numbers::new_in(given.cx.arena);
+    match vector {
+        Value::Array(items) => {
+            for item in items.iter() {
+                let Some(n) = number::as_f64(item) else {
+                    bail!(
+                        Code::Location(code),
+                        "{} requires numeric elements, found: {}",
+                        given.name,
+                        type_name(item)
+                    );
+                };
+                out.push(n);
+            }
+        }
+        Value::Binary(data) if data.subtype == VECTOR_SUBTYPE && unpack(data.bytes, &mut out) => {}
+        other => bail!(
+            Code::Location(10413200),
+            "{} requires arrays of numbers or vectors, found: {}",
+            given.name,
+            type_name(other)
+        ),
+    }
+    Ok(out)
+}
+
+/// The elements of a binary vector. False if its bytes are no vector.
+fn unpack(bytes: &[u8], out: &mut Numbers<'_>) -> bool {
+    match bytes {
+        [] => {}
+        [0x03, 0, elements @ ..] => out.extend(elements.iter().map(|b| f64::from(*b as i8))),
+        [0x27, 0, elements @ ..] if elements.len() % 4 == 0 => {
+            let words = elements.as_chunks::<4>().0;
+            out.extend(words.iter().map(|w| f64::from(f32::from_le_bytes(*w))));
+        }
+        [0x10, unused @ 0..8, elements @ ..] if !elements.is_empty() || *unused == 0 => {
+            let count = elements.len() * 8 - usize::from(*unused);
+            out.extend((0..count).map(|at| f64::from(elements[at / 8] >> (7 - at % 8) & 1)));
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// The elements of a binary vector as an array: int8 and bits are ints, float32 are doubles.
+pub(super) fn elements<'a>(cx: &Eval<'a>, vector: Value<'a>) -> Option<Value<'a>> {
+    let Value::Binary(data) = vector else { return None };
+    let mut numbers = Numbers::new_in(cx.arena);
+    if data.subtype != VECTOR_SUBTYPE || !unpack(data.bytes, &mut numbers) {
+        return None;
+    }
+    let floats = data.bytes.first() == Some(&0x27);
+    let value = |n: f64| if floats { Value::Double(n) } else { Value::Int32(n as i32) };
+    let array = cx.array(|out| {
+        numbers.iter().for_each(|n| out.push(value(*n)));
+        Ok(())
+    });
+    array.ok()
+}
+
+fn dot(pairs: &mut dyn Iterator<Item = (f64, f64)>) -> Likeness {
+    let plain = pairs.fold(0.0, |sum, (a, b)| sum + a * b);
+    Likeness { plain, score: (1.0 + plain) / 2.0 }
+}
+
+/// 0 if a vector has no length.
+fn cosine(pairs: &mut dyn Iterator<Item = (f64, f64)>) -> Likeness {
+    let (mut product, mut square_a, mut square_b) = (0.0, 0.0, 0.0);
+    for (a, b) in pairs {
+        product += a * b;
+        square_a += a * a;
+        square_b += b * b;
+    }
+    let lengths = f64::sqrt(square_a) * f64::sqrt(square_b);
+    let plain = if lengths == 0.0 { 0.0 } else { product / lengths };
+    Likeness { plain, score: (1.0 + plain) / 2.0 }
+}
+
+fn euclidean(pairs: &mut dyn Iterator<Item = (f64, f64)>) -> Likeness {
+    let plain = f64::sqrt(pairs.fold(0.0, |sum, (a, b)| sum + (a - b) * (a - b)));
+    Likeness { plain, score: 1.0 / (1.0 + plain) }
+}
