@@ -6,6 +6,7 @@
 pub mod accum;
 pub mod expr;
 pub mod filter;
+pub mod geo;
 pub mod hash;
 pub mod path;
 pub mod project;

@@ -6,7 +6,7 @@ use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     expr::{LetVars, ParseCx, Vars},
-    filter::Filter,
+    filter::{Allowed, Filter},
     sort::{SortMeta, SortSpec},
 };
 use nagi_store::{Collection, Namespace, RecordId, Store};
@@ -126,7 +126,7 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(request: &FindRequest<'_>, now_ms: i64) -> Result<Parsed> {
     let lets = LetVars::parse(request.let_vars, now_ms)?;
     let mut cx = ParseCx::with_let(lets.names());
-    let filter = Filter::parse(request.filter, &mut cx)?.normalize();
+    let filter = Filter::parse_with(request.filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
     let natural = natural(request.sort)?;
     let sort = if natural.is_some() { None } else { parse_sort(request.sort)? };
     let projection = Projection::parse(request.projection, &filter, &mut cx)?.map(Arc::new);

@@ -85,6 +85,8 @@ fn write_pred(pred: &Pred, out: &mut DocWriter<'_>) {
         Pred::Bits(bits) => out.array(bits.test.name(), |out| {
             bits.positions.iter().for_each(|at| out.push(*at as i32));
         }),
+        Pred::Geo(test) => out.extend(test.source()),
+        Pred::Near(near) => out.extend(near.source()),
         Pred::ElemMatchObject(inner) => out.doc("$elemMatch", |out| inner.write(out)),
         Pred::ElemMatchValue(inner) => out.doc("$elemMatch", |out| inner.write_operators(out)),
     }

@@ -15,6 +15,7 @@ mod elem;
 mod explain;
 mod inlist;
 mod matches;
+mod near;
 mod normal;
 mod parse;
 mod parse_field;
@@ -28,6 +29,7 @@ mod why_schema;
 
 use nagi_bson::ValueBuf;
 
+use crate::geo::{GeoNear, GeoTest};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
 
@@ -80,6 +82,10 @@ pub enum Pred {
     /// An array of exactly this many elements.
     Size(i64),
     Bits(Bits),
+    /// A geometry within or across a region.
+    Geo(GeoTest),
+    /// A geometry at some distance; the plan yields the nearest first.
+    Near(GeoNear),
     /// An array one of whose documents (or arrays, as documents) matches.
     ElemMatchObject(Box<Filter>),
     /// An array one of whose elements satisfies all conditions; their paths are

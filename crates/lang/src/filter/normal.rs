@@ -161,6 +161,8 @@ fn rank(filter: &Filter) -> u8 {
                 BitTest::AnyClear => 17,
             },
             Pred::Type(_) => 20,
+            Pred::Geo(_) => 25,
+            Pred::Near(_) => 26,
         },
         Filter::Not(_) => 18,
         Filter::Nor(_) => 19,

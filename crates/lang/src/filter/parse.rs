@@ -7,7 +7,7 @@ use nagi_bson::{Doc, DocBuf, Value, ValueBuf, number};
 use nagi_error::{Code, Result, bail};
 
 use super::elem::ExprFilter;
-use super::{CompareOp, Filter, Pred, Schema, parse_field};
+use super::{CompareOp, Filter, Pred, Schema, near, parse_field};
 use crate::expr::{Expr, ParseCx};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
@@ -17,15 +17,19 @@ use crate::regex::Pattern;
 pub struct Allowed {
     /// `$expr`; refused with 224 otherwise.
     pub expr: bool,
-    /// `$where`, `$text`, `$near`: allowed here in MongoDB, so that they get their own errors.
+    /// `$where`, `$text`: allowed here in MongoDB, so that they get their own errors.
     pub special: bool,
+    /// `$near` and its like, which need a plan of their own; refused with 5626500 otherwise.
+    pub near: bool,
 }
 
 impl Allowed {
-    /// Everything: `find`, `update`, `delete`, `$match`.
-    pub const ALL: Allowed = Allowed { expr: true, special: true };
+    /// Everything but nearness: `$match`, `count`, validators.
+    pub const ALL: Allowed = Allowed { expr: true, special: true, near: false };
+    /// Everything: `find`, `update`, `delete`.
+    pub const WITH_NEAR: Allowed = Allowed { expr: true, special: true, near: true };
     /// Plain conditions only: `$pull`, array filters, `$elemMatch` projections, `$push` sorts.
-    pub const PLAIN: Allowed = Allowed { expr: false, special: false };
+    pub const PLAIN: Allowed = Allowed { expr: false, special: false, near: false };
 }
 
 /// Where the parser stands.
@@ -57,7 +61,7 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
 ];
 
 impl Filter {
-    /// Parses a filter in which everything is allowed.
+    /// Parses a filter in which everything is allowed but `$near`.
     ///
     /// # Errors
     /// MongoDB's, mostly 2 BadValue.
@@ -70,7 +74,9 @@ impl Filter {
     /// # Errors
     /// As for `parse`, and 224 or 2 for what is not allowed here.
     pub fn parse_with(doc: Doc<'_>, cx: &mut ParseCx<'_>, allowed: Allowed) -> Result<Filter> {
-        Parser { cx, allowed, nested: false }.object(doc)
+        let filter = Parser { cx, allowed, nested: false }.object(doc)?;
+        near::check(&filter)?;
+        Ok(filter)
     }
 
     /// Parses the operand of `$elemMatch`, for [`Filter::matches_element`].

@@ -1,11 +1,12 @@
 //! The operators of one field: `{age: {$gt: 18, $type: "int"}}`.
 
-use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number};
+use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 
 use super::parse::{Parser, conjunction, is_operators};
 use super::pred::dividend;
-use super::{BitTest, Bits, CompareOp, Filter, InList, Pred, TypeSet};
+use super::{BitTest, Bits, CompareOp, Filter, InList, Pred, TypeSet, near};
+use crate::geo::{GeoNear, GeoTest};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
 
@@ -15,6 +16,8 @@ struct Operand<'o, 'v> {
     value: Value<'v>,
     regex: Value<'v>,
     options: Value<'v>,
+    /// The operator and all that stands beside it.
+    beside: Doc<'v>,
 }
 
 type ParseOperator =
@@ -30,7 +33,9 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$elemMatch", elem_match),
     ("$eq", |_, o| compare(o.path.clone(), CompareOp::Eq, o.value).map(Some)),
     ("$exists", |_, o| Ok(Some(exists(&o)))),
+    ("$geoIntersects", |_, o| geo(&o, "$geoIntersects")),
     ("$geoNear", near),
+    ("$geoWithin", |_, o| geo(&o, "$geoWithin")),
     ("$gt", |_, o| ordered(&o, CompareOp::Gt)),
     ("$gte", |_, o| ordered(&o, CompareOp::Gte)),
     ("$in", |_, o| Ok(Some(one_of(&o, "$in")?))),
@@ -46,6 +51,7 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$regex", |_, o| regex(&o)),
     ("$size", |_, o| size(&o)),
     ("$type", |_, o| kind(&o)),
+    ("$within", |_, o| geo(&o, "$within")),
 ];
 
 /// Parses every operator of a field into `out`.
@@ -55,6 +61,10 @@ pub(super) fn operators(
     doc: Doc<'_>,
     out: &mut Vec<Filter>,
 ) -> Result<()> {
+    if GeoNear::is_near(doc) {
+        out.push(field(path, near::parse(parser, doc)?));
+        return Ok(());
+    }
     // Looked up once: a hostile document may hold either name very often.
     let (regex, options) = (doc.get("$regex"), doc.get("$options"));
     for element in doc {
@@ -62,7 +72,7 @@ pub(super) fn operators(
         let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
             bail!(Code::BAD_VALUE, "unknown operator: {name}");
         };
-        let operand = Operand { path, value: element.value(), regex, options };
+        let operand = Operand { path, value: element.value(), regex, options, beside: doc };
         out.extend(OPERATORS[at].1(parser, operand)?);
     }
     Ok(())
@@ -303,19 +313,13 @@ fn options(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
     Ok(None)
 }
 
-/// Distance needs an index of its kind; without one MongoDB's planner answers this.
-fn near(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
-    if !matches!(o.value, Value::Doc(_) | Value::Array(_)) {
-        bail!(Code::BAD_VALUE, "near must be first in: {{ $near: {} }}", o.value);
-    }
-    if parser.nested {
-        bail!(Code::BAD_VALUE, "geoNear must be top-level expr");
-    }
-    bail!(
-        Code::NO_QUERY_EXECUTION_PLANS,
-        "error processing query: planner returned error :: caused by :: unable to find index for \
-         $geoNear query"
-    )
+fn geo(o: &Operand<'_, '_>, name: &str) -> Result<Option<Filter>> {
+    Ok(Some(field(o.path, Pred::Geo(GeoTest::parse(name, o.value)?))))
+}
+
+/// Operators of nearness are read together with what stands beside them, if they come first.
+fn near(_: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
+    bail!(Code::BAD_VALUE, "near must be first in: {}", doc_text(o.beside))
 }
 
 #[cfg(test)]
@@ -330,7 +334,12 @@ mod tests {
     #[test]
     fn rows_have_golden_cases() {
         let files = rows::Files {
-            shared: &[("$geoNear", "near"), ("$nearSphere", "near"), ("$options", "regex")],
+            shared: &[
+                ("$geoNear", "near"),
+                ("$nearSphere", "near"),
+                ("$options", "regex"),
+                ("$within", "geoWithin"),
+            ],
             never_fails: &[("$exists", "takes any value as a truth")],
         };
         rows::check("filter", super::OPERATORS.iter().map(|row| row.0), &files);

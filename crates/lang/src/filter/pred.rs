@@ -39,6 +39,8 @@ impl Pred {
                 matches!(value, Value::Array(array) if array.count() as i64 == *count)
             }
             Pred::Bits(bits) => bits.matches(value),
+            Pred::Geo(test) => test.matches(value),
+            Pred::Near(near) => near.distance(value).is_some_and(|d| near.accepts(d)),
             Pred::ElemMatchObject(filter) => {
                 let Value::Array(array) = value else { return Ok(false) };
                 for (index, element) in array.iter().enumerate() {

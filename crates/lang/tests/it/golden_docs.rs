@@ -8,7 +8,7 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf, json};
 use nagi_error::{Error, Result};
 use nagi_lang::expr::{Eval, ParseCx, Vars};
-use nagi_lang::filter::{Filter, MatchCx, MatchInfo};
+use nagi_lang::filter::{Allowed, Filter, MatchCx, MatchInfo};
 use nagi_lang::project::Projection;
 use nagi_lang::sort::SortSpec;
 use nagi_lang::update::{Applied, Update, UpdateCx};
@@ -50,7 +50,8 @@ fn run(state: &mut State, verb: &str, value: &ValueBuf) -> Result<String> {
         "match" => return matching(&state.docs, doc, false),
         "position" => return matching(&state.docs, doc, true),
         "normal" => {
-            let filter = Filter::parse(doc, &mut ParseCx::new())?.normalize();
+            let filter =
+                Filter::parse_with(doc, &mut ParseCx::new(), Allowed::WITH_NEAR)?.normalize();
             return Ok(filter.to_string());
         }
         "update" => return update(state, value.value()),
@@ -73,7 +74,7 @@ fn info(filter: &Filter, doc: &DocBuf) -> Result<Option<MatchInfo>> {
 }
 
 fn matching(docs: &[DocBuf], filter: Doc<'_>, positions: bool) -> Result<String> {
-    let filter = Filter::parse(filter, &mut ParseCx::new())?;
+    let filter = Filter::parse_with(filter, &mut ParseCx::new(), Allowed::WITH_NEAR)?;
     let normal = filter.clone().normalize();
     let mut out = Vec::new();
     for doc in docs {

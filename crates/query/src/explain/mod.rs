@@ -287,7 +287,8 @@ impl Run<'_> {
 }
 
 fn filter_of(doc: nagi_bson::Doc<'_>) -> Result<Arc<Filter>> {
-    let filter = Filter::parse(doc, &mut nagi_lang::expr::ParseCx::new())?;
+    let mut cx = nagi_lang::expr::ParseCx::new();
+    let filter = Filter::parse_with(doc, &mut cx, nagi_lang::filter::Allowed::WITH_NEAR)?;
     Ok(Arc::new(filter.normalize()))
 }
 

@@ -60,6 +60,8 @@ fn name(pred: &Pred) -> &'static str {
         Pred::Mod { .. } => "$mod",
         Pred::Size(_) => "$size",
         Pred::Bits(_) => "$bits",
+        Pred::Geo(_) => "$geo",
+        Pred::Near(_) => "$near",
         Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_) => "$elemMatch",
     }
 }

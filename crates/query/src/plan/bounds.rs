@@ -80,7 +80,9 @@ pub(crate) fn of_pred(pred: &Pred, simple: bool) -> Bounds {
         }
         Pred::Regex(pattern) => of_regex(pattern),
         Pred::Mod { .. } => Bounds::inexact(class_of(Type::Int)),
-        Pred::Size(_) | Pred::Bits(_) | Pred::ElemMatchObject(_) => Bounds::all(),
+        Pred::Size(_) | Pred::Bits(_) | Pred::ElemMatchObject(_) | Pred::Geo(_) | Pred::Near(_) => {
+            Bounds::all()
+        }
         Pred::ElemMatchValue(filter) => Bounds::inexact(of_element(filter)),
     }
 }

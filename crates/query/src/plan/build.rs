@@ -79,6 +79,14 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     if let Filter::AlwaysFalse = &*spec.filter {
         return Ok(single(above(spec, Node::Eof, true)));
     }
+    if spec.filter.near().is_some() {
+        bail!(
+            Code::NO_QUERY_EXECUTION_PLANS,
+            "error processing query: ns={} planner returned error :: caused by :: unable to find \
+             index for $geoNear query",
+            collection.namespace
+        );
+    }
     if !spec.min.is_empty()
         && !spec.max.is_empty()
         && !spec.min.iter().map(|e| e.name()).eq(spec.max.iter().map(|e| e.name()))

@@ -17,7 +17,7 @@ use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     expr::{LetVars, ParseCx, Vars},
-    filter::{Filter, MatchInfo},
+    filter::{Allowed, Filter, MatchInfo},
     sort::SortSpec,
     update::UpdateCx,
 };
@@ -73,7 +73,8 @@ impl<'a> Selection<'a> {
         now_ms: i64,
     ) -> Result<Selection<'a>> {
         let lets = LetVars::parse(let_vars, now_ms)?;
-        let filter = Filter::parse(filter, &mut ParseCx::with_let(lets.names()))?.normalize();
+        let mut cx = ParseCx::with_let(lets.names());
+        let filter = Filter::parse_with(filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
         Ok(Selection { filter: Arc::new(filter), sort: find::parse_sort(sort)?, hint, lets })
     }
 

@@ -1,0 +1,133 @@
+//! `$geoWithin` and `$geoIntersects`: is what a document holds inside, does it meet.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, DocBuf, Value, text};
+use nagi_error::{Code, Result, bail};
+
+use super::{
+    parse::{self, Region},
+    shape::{Shape, Stored},
+};
+
+/// A parsed test; a clone shares it.
+#[derive(Debug, Clone)]
+pub struct GeoTest(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    relation: Relation,
+    region: Region,
+    /// `{$geoWithin: {...}}`, as it was written.
+    source: DocBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    Within,
+    Intersects,
+}
+
+impl GeoTest {
+    /// Parses the operand of `$geoWithin`, `$within` or `$geoIntersects`.
+    ///
+    /// # Errors
+    /// 2 for every fault of the geometry.
+    pub fn parse(name: &str, operand: Value<'_>) -> Result<GeoTest> {
+        let (relation, written) = match name {
+            "$geoIntersects" => (Relation::Intersects, "$geoIntersects"),
+            _ => (Relation::Within, "$geoWithin"),
+        };
+        let parts: DocBuf = match operand {
+            Value::Doc(doc) => doc.to_buf(),
+            Value::Array(array) => Doc::trusted(array.as_bytes()).to_buf(),
+            _ => bail!(Code::BAD_VALUE, "geometry must be an object"),
+        };
+        let mut region = None;
+        for part in parts.as_doc() {
+            if part.name() == "$uniqueDocs" {
+                continue;
+            }
+            if region.is_some() {
+                bail!(
+                    Code::BAD_VALUE,
+                    "can't parse extra field: {}: {}",
+                    part.name(),
+                    text::value_text(part.value())
+                );
+            }
+            region = Some(fault(parse::region(part.name(), part.value()))?);
+        }
+        let Some(region) = region else {
+            bail!(Code::BAD_VALUE, "geo query doesn't have any geometry");
+        };
+        let source = DocBuf::build(|out| out.put(written, operand));
+        let fits = match (relation, &region) {
+            (Relation::Within, Region::Shape(shape)) => is_area(shape, operand),
+            (Relation::Within, _) => true,
+            (Relation::Intersects, region) => matches!(region, Region::Shape(_)),
+        };
+        if !fits {
+            let name = if relation == Relation::Within { "$within" } else { "$geoIntersect" };
+            bail!(
+                Code::BAD_VALUE,
+                "{name} not supported with provided geometry: {}",
+                text::doc_text(source.as_doc())
+            );
+        }
+        Ok(GeoTest(Arc::new(Inner { relation, region, source })))
+    }
+
+    pub fn region(&self) -> &Region {
+        &self.0.region
+    }
+
+    pub fn relation(&self) -> Relation {
+        self.0.relation
+    }
+
+    /// The operator with its operand.
+    pub fn source(&self) -> Doc<'_> {
+        self.0.source.as_doc()
+    }
+
+    /// Whether one value is a geometry that passes the test; anything else does not.
+    pub fn matches(&self, value: Value<'_>) -> bool {
+        if !matches!(value, Value::Doc(_) | Value::Array(_)) {
+            return false;
+        }
+        parse::stored(value).is_ok_and(|stored| self.matches_stored(&stored))
+    }
+
+    fn matches_stored(&self, stored: &Stored) -> bool {
+        let on_sphere =
+            |test: &dyn Fn(&Shape) -> bool| stored.on_sphere().is_some_and(|shape| test(&shape));
+        match (&self.0.region, self.0.relation) {
+            (Region::Flat(flat), _) => stored.in_plane().is_some_and(|p| flat.contains(p)),
+            (Region::Disc(disc), _) => on_sphere(&|shape| disc.contains(shape)),
+            (Region::Shape(own), Relation::Within) => on_sphere(&|shape| own.contains(shape)),
+            (Region::Shape(own), Relation::Intersects) => on_sphere(&|shape| own.intersects(shape)),
+        }
+    }
+}
+
+/// Only Polygon and MultiPolygon can hold anything.
+fn is_area(shape: &Shape, operand: Value<'_>) -> bool {
+    let kind = operand
+        .as_doc()
+        .and_then(|doc| doc.get("$geometry").as_doc())
+        .and_then(|geometry| geometry.get("type").as_str());
+    match shape {
+        Shape::Polygon(_) => true,
+        Shape::Many(_) => kind == Some("MultiPolygon"),
+        _ => false,
+    }
+}
+
+/// A fault in a query is a BadValue.
+pub(super) fn fault<T>(parsed: parse::Parse<T>) -> Result<T> {
+    match parsed {
+        Ok(value) => Ok(value),
+        Err(text) => bail!(Code::BAD_VALUE, "{text}"),
+    }
+}
