@@ -1,5 +1,9 @@
 //! Every row of a catalogue has golden cases: ordinary ones, and one that is an error.
 //!
+//! The rows of the document language show four things each: an ordinary case, one where a value is
+//! null or missing, one that is refused with its code, and one at an edge (the ends of a number's
+//! range, NaN, zero, the empty array, document or text). [`Files::language`] asks for all of them.
+//!
 //! A catalogue's crate calls [`check`] with the names of its rows, since only it knows them all.
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +23,42 @@ pub struct Files {
     pub shared: &'static [(&'static str, &'static str)],
     /// Rows that no argument makes an error of, with the reason.
     pub never_fails: &'static [(&'static str, &'static str)],
+    /// Rows of the document language: null or missing and an edge are shown too.
+    pub language: bool,
+    /// Rows that cannot be used, so that all cases are errors, with the reason.
+    pub always_fails: &'static [(&'static str, &'static str)],
 }
+
+/// What a case of a value that is null or not there has in its input.
+const ABSENT: &[&str] = &["null", "missing", "undefined", "on {}", "over []", "{}", "{_id: 2}"];
+
+/// What a case at the edge of a type has in its input.
+const EDGES: &[&str] = &[
+    "NaN",
+    "Infinity",
+    "-0.0",
+    "\"\"",
+    "[]",
+    "{}",
+    "2147483647",
+    "2147483648",
+    "9223372036854775807",
+    "9223372036854775808",
+    "NumberDecimal",
+    "NumberLong",
+    "MaxKey",
+    "MinKey",
+    "\\u",
+    ": 0}",
+    ": 0,",
+    ", 0]",
+    "[0,",
+    " -1",
+    "1e3",
+    "4294967295",
+    "ISODate(\"0",
+    "ISODate(\"9999",
+];
 
 /// Panics with every row whose file `tests/golden/<catalogue>/<row without $>.txt` is missing, never
 /// names the row, has fewer than three cases, or shows no error.
@@ -30,7 +69,10 @@ pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files
         let stem = shared.map_or(row.trim_start_matches('$'), |(_, stem)| stem);
         let path = golden::dir(catalogue).join(format!("{stem}.txt"));
         let never_fails = files.never_fails.iter().any(|(name, _)| *name == row);
-        if let Err(problem) = check_file(&path, row, never_fails) {
+        let always_fails = files.always_fails.iter().any(|(name, _)| *name == row);
+        let result = check_file(&path, row, never_fails)
+            .and_then(|()| check_language(&path, files.language && !always_fails));
+        if let Err(problem) = result {
             let _ = writeln!(problems, "  {row}: {problem} ({})", path.display());
         }
     }
@@ -53,4 +95,26 @@ fn check_file(path: &std::path::Path, row: &str, never_fails: bool) -> Result<()
         (true, true) => Err("is listed as never failing, but does".to_owned()),
         _ => Ok(()),
     }
+}
+
+/// The cases that only the document language is asked for.
+fn check_language(path: &std::path::Path, language: bool) -> Result<(), String> {
+    if !language {
+        return Ok(());
+    }
+    let text = fs::read_to_string(path).map_err(|_| "no file".to_owned())?;
+    let (cases, _) = golden::parse(&text)?;
+    let shown = |tokens: &[&str]| cases.iter().any(|c| tokens.iter().any(|t| c.input.contains(t)));
+    let ordinary =
+        |case: &golden::Case| !SETUP.contains(&&*case.verb) && !case.output.contains("error ");
+    if !cases.iter().any(ordinary) {
+        return Err("no ordinary case".to_owned());
+    }
+    if !shown(ABSENT) {
+        return Err("no case of a value that is null or missing".to_owned());
+    }
+    if !shown(EDGES) {
+        return Err("no case at an edge".to_owned());
+    }
+    Ok(())
 }

@@ -267,6 +267,11 @@ mod tests {
     fn rows_have_golden_cases() {
         let files = rows::Files {
             shared: &[("$db", "dbRef"), ("$id", "dbRef"), ("$ref", "dbRef")],
+            always_fails: &[
+                ("$text", "there are no text indexes"),
+                ("$where", "there is no JavaScript"),
+            ],
+            language: true,
             ..rows::Files::default()
         };
         rows::check("filter", super::OPERATORS.iter().map(|row| row.0), &files);

@@ -341,6 +341,12 @@ mod tests {
                 ("$within", "geoWithin"),
             ],
             never_fails: &[("$exists", "takes any value as a truth")],
+            always_fails: &[
+                ("$geoNear", "there are no geometry indexes"),
+                ("$near", "there are no geometry indexes"),
+                ("$nearSphere", "there are no geometry indexes"),
+            ],
+            language: true,
         };
         rows::check("filter", super::OPERATORS.iter().map(|row| row.0), &files);
     }

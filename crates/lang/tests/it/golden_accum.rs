@@ -25,7 +25,11 @@ fn golden_cases_of_accumulators() {
 fn every_accumulator_has_a_case_file() {
     let names: Vec<&str> = accumulator_names().collect();
     assert!(names.is_sorted(), "the table of accumulators is sorted by name");
-    rows::check("accum", names, &rows::Files { never_fails: NEVER_FAIL, ..rows::Files::default() });
+    rows::check(
+        "accum",
+        names,
+        &rows::Files { never_fails: NEVER_FAIL, language: true, ..rows::Files::default() },
+    );
 }
 
 fn run(input: &str) -> String {

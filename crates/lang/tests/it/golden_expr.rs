@@ -20,7 +20,7 @@ fn golden_cases_of_expressions() {
 
 #[test]
 fn every_operator_has_a_case_file() {
-    let files = rows::Files { never_fails: NEVER_FAIL, ..rows::Files::default() };
+    let files = rows::Files { never_fails: NEVER_FAIL, language: true, ..rows::Files::default() };
     rows::check("expr", nagi_lang::expr::operator_names(), &files);
 }
 

@@ -148,6 +148,62 @@ fn coverage_page_is_current() {
     assert!(written == page, "{PAGE} is stale: run `make coverage`");
 }
 
+/// Kinds whose rows are shown by golden cases, the folder, and rows that a file of another name shows.
+const SHOWN: &[(&str, &str, &[(&str, &str)])] = &[
+    ("accumulator", "accum", &[]),
+    (
+        "expression",
+        "expr",
+        &[("expr.timezone", "dateToString"), ("expr.samplerate", "../filter/sampleRate")],
+    ),
+    (
+        "query-operator",
+        "filter",
+        &[
+            ("q.eq_null", "eq"),
+            ("q.cmp_array", "gt"),
+            ("q.rand", "../expr/rand"),
+            ("q.nearsphere", "near"),
+        ],
+    ),
+    (
+        "update-operator",
+        "update",
+        &[
+            ("u.push.each", "push"),
+            ("u.push.position", "push"),
+            ("u.push.slice", "push"),
+            ("u.push.sort", "push"),
+            ("u.pos", "positional"),
+            ("u.pos_all", "positional"),
+            ("u.pos_filtered", "positional"),
+            ("u.pushall", "unknown"),
+        ],
+    ),
+];
+
+/// A row that counts as there has golden cases.
+#[test]
+fn rows_that_are_there_have_golden_cases() {
+    let found = literals();
+    let mut problems = String::new();
+    for feature in inventory().iter().filter(|f| f.tier != "T3" && is_there(f, &found)) {
+        let Some((_, folder, others)) = SHOWN.iter().find(|(kind, ..)| *kind == feature.kind)
+        else {
+            continue;
+        };
+        let stems = match others.iter().find(|(id, _)| *id == feature.id) {
+            Some((_, stem)) => vec![*stem],
+            None => names(feature).iter().map(|name| name.trim_start_matches('$')).collect(),
+        };
+        let file = |stem: &str| root().join(format!("tests/golden/{folder}/{stem}.txt"));
+        if stems.is_empty() || !stems.iter().all(|stem| file(stem).exists()) {
+            let _ = writeln!(problems, "  {} ({})", feature.id, stems.join(", "));
+        }
+    }
+    assert!(problems.is_empty(), "rows of docs/features.tsv without golden cases:\n{problems}");
+}
+
 #[test]
 fn ids_are_unique() {
     let mut seen = BTreeSet::new();

@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn rows_have_golden_cases() {
-        let files = nagi_testkit::rows::Files::default();
+        let files = nagi_testkit::rows::Files { language: true, ..Default::default() };
         nagi_testkit::rows::check("update", super::OPERATORS.iter().map(|row| row.name), &files);
     }
 }

@@ -59,6 +59,9 @@ fn in_base(value: Value<'_>, how: How<'_>) -> Result<String> {
     })
 }
 
+/// The subtype of UUIDs.
+const UUID: u8 = 4;
+
 fn uuid_text(bytes: &[u8]) -> Option<String> {
     let text = Hex(bytes).to_string();
     (bytes.len() == 16)
@@ -112,12 +115,21 @@ pub(super) fn to_binary<'a>(
                 "Conversions between different binData subtypes are not supported",
             ));
         }
+        value if subtype == UUID && value.is_number() => {
+            return Err(unsupported(value, Type::BinData));
+        }
         Value::Int32(n) => return raw(&mut n.to_le_bytes()),
         Value::Int64(n) => return raw(&mut n.to_le_bytes()),
         Value::Double(n) => return raw(&mut n.to_le_bytes()),
         Value::String(text) => text,
         _ => return Err(unsupported(value, Type::BinData)),
     };
+    if how.format.is_some() && (how.format == Some("uuid")) != (subtype == UUID) {
+        return Err(failure(format_args!(
+            "Only the UUID subtype ({UUID}) goes with the format 'uuid', and no other: found \
+             subtype {subtype}"
+        )));
+    }
     let bytes = match how.format {
         None => {
             bail!(Code::Location(4341115), "Conversion from string to binData requires a 'format'")
