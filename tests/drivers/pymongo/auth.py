@@ -4,35 +4,17 @@
 makes the users who dump and restore, `lose` takes away what the dump holds, `found` looks for it afterwards.
 Prints one line that counts; the exit status is 0 if every assertion held.
 """
+import os
 import sys
+
 import pymongo
 from bson.binary import Binary
-from pymongo.errors import OperationFailure
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from checks import passed, require, require_equal, require_fails  # noqa: E402
 
 uri, phase = sys.argv[1], sys.argv[2]
 host = uri.removeprefix("mongodb://")
-count = 0
-
-
-def check(condition, what):
-    global count
-    count += 1
-    if not condition:
-        sys.exit("FAILED: " + what)
-
-
-def equal(found, wanted, what):
-    check(found == wanted, "%s: %r is not %r" % (what, found, wanted))
-
-
-def fails(code, text, what, run):
-    try:
-        result = run()
-    except OperationFailure as error:
-        equal(error.code, code, what)
-        check(text in str(error), "%s: %s" % (what, error))
-    else:
-        check(False, "%s: no error but %r" % (what, result))
 
 
 def client(user=None, password=None, **options):
@@ -40,14 +22,14 @@ def client(user=None, password=None, **options):
 
 
 def unauthorized(what, run, text="not authorized on"):
-    fails(13, text, what, run)
+    require_fails(13, text, what, run)
 
 
 def localhost_exception():
     nobody = client()
-    equal(nobody.admin.command("hello")["ok"], 1, "hello needs no login")
-    equal(nobody.admin.command("ping")["ok"], 1, "ping needs no login")
-    equal(nobody.admin.command("buildInfo")["ok"], 1, "buildInfo needs no login")
+    require_equal(nobody.admin.command("hello")["ok"], 1, "hello needs no login")
+    require_equal(nobody.admin.command("ping")["ok"], 1, "ping needs no login")
+    require_equal(nobody.admin.command("buildInfo")["ok"], 1, "buildInfo needs no login")
     unauthorized("find before the first user", lambda: nobody.test.c.find_one())
     unauthorized("a first user outside admin", lambda: nobody.test.command("createUser", "x", pwd="x", roles=[]))
     nobody.admin.command("createUser", "root", pwd="secret", roles=["root"])
@@ -59,41 +41,41 @@ def localhost_exception():
     unauthorized("find without login", lambda: nobody.test.c.find_one(), "Command find requires authentication")
     unauthorized("insert without login", lambda: nobody.test.c.insert_one({}), "requires authentication")
     status = nobody.admin.command("connectionStatus")["authInfo"]
-    equal(status["authenticatedUsers"], [], "nobody is logged in")
+    require_equal(status["authenticatedUsers"], [], "nobody is logged in")
 
 
 def mechanisms(root):
     for name in ("SCRAM-SHA-1", "SCRAM-SHA-256"):
         one = client("root", "secret", authMechanism=name)
-        equal(one.test.command("ping")["ok"], 1, name)
+        require_equal(one.test.command("ping")["ok"], 1, name)
         users = one.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"]
-        equal(users, [{"user": "root", "db": "admin"}], name + " is root")
+        require_equal(users, [{"user": "root", "db": "admin"}], name + " is root")
         wrong = client("root", "wrong", authMechanism=name)
-        fails(18, "Authentication failed.", name + " wrong password", lambda: wrong.test.c.find_one())
+        require_fails(18, "Authentication failed.", name + " wrong password", lambda: wrong.test.c.find_one())
         unknown = client("nobody", "secret", authMechanism=name)
-        fails(18, "Authentication failed.", name + " unknown user", lambda: unknown.test.c.find_one())
-    equal(
+        require_fails(18, "Authentication failed.", name + " unknown user", lambda: unknown.test.c.find_one())
+    require_equal(
         root.admin.command("hello", saslSupportedMechs="admin.root")["saslSupportedMechs"],
         ["SCRAM-SHA-1", "SCRAM-SHA-256"],
         "mechanisms of a user",
     )
-    check("saslSupportedMechs" not in root.admin.command("hello", saslSupportedMechs="admin.none"), "unknown user")
+    require("saslSupportedMechs" not in root.admin.command("hello", saslSupportedMechs="admin.none"), "unknown user")
     root.test.command("createUser", "old", pwd="p", roles=[], mechanisms=["SCRAM-SHA-1"])
-    equal(
+    require_equal(
         root.admin.command("hello", saslSupportedMechs="test.old")["saslSupportedMechs"], ["SCRAM-SHA-1"], "one only"
     )
-    equal(client("old", "p", authSource="test").test.command("ping")["ok"], 1, "negotiated to SHA-1")
+    require_equal(client("old", "p", authSource="test").test.command("ping")["ok"], 1, "negotiated to SHA-1")
     refused = client("old", "p", authSource="test", authMechanism="SCRAM-SHA-256")
-    fails(18, "Authentication failed.", "no such credentials", lambda: refused.test.c.find_one())
+    require_fails(18, "Authentication failed.", "no such credentials", lambda: refused.test.c.find_one())
     # Names with SCRAM's own signs, and a password that SASLprep changes.
     root.test.command("createUser", "a,b=c", pwd="I\u00adX \u2168", roles=["read"])
     named = client("a,b=c", "IX IX", authSource="test", authMechanism="SCRAM-SHA-256")
-    equal(named.test.c.count_documents({}), 0, "escaped name, prepared password")
+    require_equal(named.test.c.count_documents({}), 0, "escaped name, prepared password")
     disabled = lambda: root.admin.command(
         "saslStart", 1, mechanism="PLAIN", payload=Binary(b"\0root\0secret")
     )
-    fails(334, "Received authentication for mechanism PLAIN which is not enabled", "PLAIN", disabled)
-    fails(17, "No SASL session state found", "continue from nowhere",
+    require_fails(334, "Received authentication for mechanism PLAIN which is not enabled", "PLAIN", disabled)
+    require_fails(17, "No SASL session state found", "continue from nowhere",
           lambda: root.admin.command("saslContinue", 1, conversationId=1, payload=Binary(b"")))
 
 
@@ -102,16 +84,16 @@ def speculative(root):
     first = b"n,,n=root,r=abcdefghijklmnop"
     start = {"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": Binary(first), "db": "admin"}
     reply = root.admin.command("hello", speculativeAuthenticate=start)["speculativeAuthenticate"]
-    equal((reply["conversationId"], reply["done"]), (1, False), "speculative reply")
-    check(bytes(reply["payload"]).startswith(b"r=abcdefghijklmnop"), "server-first in hello")
+    require_equal((reply["conversationId"], reply["done"]), (1, False), "speculative reply")
+    require(bytes(reply["payload"]).startswith(b"r=abcdefghijklmnop"), "server-first in hello")
     start["mechanism"] = "FOO"
-    check("speculativeAuthenticate" not in root.admin.command("hello", speculativeAuthenticate=start), "no such mechanism")
+    require("speculativeAuthenticate" not in root.admin.command("hello", speculativeAuthenticate=start), "no such mechanism")
     log = "\n".join(root.admin.command("getLog", "global")["log"])
-    check('"isSpeculative":true' in log and "Successfully authenticated" in log, "a speculative login in the log")
-    check("Failed to authenticate" in log, "failures in the log")
+    require('"isSpeculative":true' in log and "Successfully authenticated" in log, "a speculative login in the log")
+    require("Failed to authenticate" in log, "failures in the log")
     counted = root.admin.command("serverStatus")["security"]["authentication"]["mechanisms"]["SCRAM-SHA-256"]
     for kind in ("speculativeAuthenticate", "authenticate"):
-        check(counted[kind]["received"] > counted[kind]["successful"] > 0, "logins are counted: " + kind)
+        require(counted[kind]["received"] > counted[kind]["successful"] > 0, "logins are counted: " + kind)
 
 
 def roles_allow_and_deny(root):
@@ -123,9 +105,9 @@ def roles_allow_and_deny(root):
     root.shop.command("createUser", "owner", pwd="o", roles=["dbOwner"])
 
     reader = client("reader", "r", authSource="shop")
-    equal(reader.shop.orders.count_documents({}), 300, "a reader reads")
-    equal(len(list(reader.shop.orders.find(batch_size=50))), 300, "a reader reads on")
-    equal(reader.shop.list_collection_names(), ["orders"], "a reader lists")
+    require_equal(reader.shop.orders.count_documents({}), 300, "a reader reads")
+    require_equal(len(list(reader.shop.orders.find(batch_size=50))), 300, "a reader reads on")
+    require_equal(reader.shop.list_collection_names(), ["orders"], "a reader lists")
     unauthorized("a reader does not insert", lambda: reader.shop.orders.insert_one({}), "not authorized on shop to execute command { insert: \"orders\"")
     unauthorized("a reader does not update", lambda: reader.shop.orders.update_one({}, {"$set": {"n": 1}}))
     unauthorized("a reader does not delete", lambda: reader.shop.orders.delete_many({}))
@@ -138,18 +120,18 @@ def roles_allow_and_deny(root):
     unauthorized("nor writes by $out", lambda: list(reader.shop.orders.aggregate([{"$out": "copy"}])))
     unauthorized("nor by $merge", lambda: list(reader.shop.orders.aggregate([{"$merge": {"into": {"db": "other", "coll": "copy"}}}])))
     unauthorized("nor is told how", lambda: reader.shop.command("explain", {"delete": "orders", "deletes": [{"q": {}, "limit": 1}]}))
-    check("queryPlanner" in reader.shop.command("explain", {"find": "orders"}), "but how it reads")
+    require("queryPlanner" in reader.shop.command("explain", {"find": "orders"}), "but how it reads")
     unauthorized("a reader does not see the server", lambda: reader.admin.command("serverStatus"))
     unauthorized("a reader does not see users", lambda: reader.shop.command("usersInfo", 1))
-    equal(reader.shop.command("usersInfo", "reader")["users"][0]["user"], "reader", "but itself")
-    equal([d["name"] for d in reader.list_databases()], ["shop"], "a reader's databases")
+    require_equal(reader.shop.command("usersInfo", "reader")["users"][0]["user"], "reader", "but itself")
+    require_equal([d["name"] for d in reader.list_databases()], ["shop"], "a reader's databases")
     unauthorized("not all", lambda: reader.admin.command("listDatabases", authorizedDatabases=False))
 
     writer = client("writer", "w", authSource="shop")
     writer.shop.orders.insert_one({"_id": "w"})
     writer.shop.orders.bulk_write([pymongo.UpdateOne({"_id": "w"}, {"$set": {"n": 0}}, upsert=True), pymongo.DeleteOne({"_id": "w"})])
     writer.shop.orders.create_index("n")
-    equal(writer.shop.orders.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}})["n"], 1, "a writer writes")
+    require_equal(writer.shop.orders.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}})["n"], 1, "a writer writes")
     list(writer.shop.orders.aggregate([{"$match": {"n": {"$lt": 3}}}, {"$out": "copy"}]))
     unauthorized("a writer drops no database", lambda: writer.drop_database("shop"))
     unauthorized("a writer makes no users", lambda: writer.shop.command("createUser", "x", pwd="x", roles=[]))
@@ -163,12 +145,12 @@ def roles_allow_and_deny(root):
     unauthorized("nor killed", lambda: writer.shop.command("killCursors", "orders", cursors=[cursor]))
 
     monitor = client("monitor", "m")
-    check(monitor.admin.command("serverStatus")["ok"], "a monitor sees the server")
-    check(monitor.shop.command("collStats", "orders")["count"] >= 300, "and sizes")
+    require(monitor.admin.command("serverStatus")["ok"], "a monitor sees the server")
+    require(monitor.shop.command("collStats", "orders")["count"] >= 300, "and sizes")
     unauthorized("but no documents", lambda: monitor.shop.orders.find_one())
-    check("inprog" in monitor.admin.command("currentOp"), "and operations")
+    require("inprog" in monitor.admin.command("currentOp"), "and operations")
     unauthorized("a reader sees only its own", lambda: reader.admin.command("currentOp"))
-    check("inprog" in reader.admin.command({"currentOp": 1, "$ownOps": True}), "which it may")
+    require("inprog" in reader.admin.command({"currentOp": 1, "$ownOps": True}), "which it may")
 
     owner = client("owner", "o", authSource="shop")
     owner.shop.command("createUser", "made", pwd="x", roles=["read"])
@@ -181,32 +163,32 @@ def changes_take_effect_at_once(root):
     reader = client("reader", "r", authSource="shop", maxPoolSize=1)
     unauthorized("not yet", lambda: reader.shop.orders.insert_one({"_id": "x"}))
     root.shop.command("grantRolesToUser", "reader", roles=["readWrite"])
-    equal(reader.shop.orders.insert_one({"_id": "x"}).inserted_id, "x", "granted at once")
+    require_equal(reader.shop.orders.insert_one({"_id": "x"}).inserted_id, "x", "granted at once")
     root.shop.command("revokeRolesFromUser", "reader", roles=["readWrite"])
     unauthorized("revoked at once", lambda: reader.shop.orders.insert_one({"_id": "y"}))
     root.shop.command("createRole", "orders", roles=[], privileges=[
         {"resource": {"db": "shop", "collection": "orders"}, "actions": ["insert", "remove"]}])
     root.shop.command("updateUser", "reader", roles=["orders"])
-    equal(reader.shop.orders.delete_one({"_id": "x"}).deleted_count, 1, "a role of one's own")
+    require_equal(reader.shop.orders.delete_one({"_id": "x"}).deleted_count, 1, "a role of one's own")
     unauthorized("which does not read", lambda: reader.shop.orders.find_one())
     root.shop.command("grantRolesToRole", "orders", roles=["read"])
-    check(reader.shop.orders.find_one(), "until it contains read")
+    require(reader.shop.orders.find_one(), "until it contains read")
     root.shop.command("revokePrivilegesFromRole", "orders", privileges=[
         {"resource": {"db": "shop", "collection": "orders"}, "actions": ["remove"]}])
     unauthorized("less", lambda: reader.shop.orders.delete_one({}))
     shown = reader.admin.command("connectionStatus", showPrivileges=True)["authInfo"]
-    equal(shown["authenticatedUserRoles"], [{"role": "orders", "db": "shop"}, {"role": "read", "db": "shop"}], "all roles")
-    check({"resource": {"db": "shop", "collection": "orders"}, "actions": ["insert"]} in shown["authenticatedUserPrivileges"], "privileges")
+    require_equal(shown["authenticatedUserRoles"], [{"role": "orders", "db": "shop"}, {"role": "read", "db": "shop"}], "all roles")
+    require({"resource": {"db": "shop", "collection": "orders"}, "actions": ["insert"]} in shown["authenticatedUserPrivileges"], "privileges")
     root.shop.command("dropRole", "orders")
     unauthorized("gone with its role", lambda: reader.shop.orders.find_one())
-    equal(root.shop.command("usersInfo", "reader")["users"][0]["roles"], [], "taken from users")
+    require_equal(root.shop.command("usersInfo", "reader")["users"][0]["roles"], [], "taken from users")
     root.shop.command("updateUser", "reader", roles=["read"], pwd="new")
-    equal(client("reader", "new", authSource="shop").shop.orders.count_documents({}), 300, "a new password")
+    require_equal(client("reader", "new", authSource="shop").shop.orders.count_documents({}), 300, "a new password")
     old = client("reader", "r", authSource="shop")
-    fails(18, "Authentication failed.", "the old one is no more", lambda: old.shop.orders.find_one())
+    require_fails(18, "Authentication failed.", "the old one is no more", lambda: old.shop.orders.find_one())
     root.shop.command("createUser", "gone", pwd="g", roles=["read"])
     gone = client("gone", "g", authSource="shop", maxPoolSize=1)
-    check(gone.shop.orders.find_one(), "still there")
+    require(gone.shop.orders.find_one(), "still there")
     root.shop.command("dropUser", "gone")
     unauthorized("a dropped user is logged out", lambda: gone.shop.orders.find_one(), "requires authentication")
 
@@ -219,27 +201,27 @@ def secrets_stay_secret(root):
     client("hidden", "Tr0ub4dor&3", authSource="shop").shop.command("ping")
     root.shop.command("profile", 0)
     profiled = str(list(root.shop["system.profile"].find()))
-    check("root@admin" in profiled, "who did it is in the profile")
-    check("createUser" in profiled and "Tr0ub4dor" not in profiled, "no password in the profile")
-    check("Tr0ub4dor" not in str(root.admin.command("getLog", "global")), "no password in the log")
+    require("root@admin" in profiled, "who did it is in the profile")
+    require("createUser" in profiled and "Tr0ub4dor" not in profiled, "no password in the profile")
+    require("Tr0ub4dor" not in str(root.admin.command("getLog", "global")), "no password in the log")
     shown = root.shop.command("usersInfo", "hidden")["users"][0]
-    check("credentials" not in shown, "no credentials unless asked for")
+    require("credentials" not in shown, "no credentials unless asked for")
     asked = root.shop.command("usersInfo", "hidden", showCredentials=True)["users"][0]["credentials"]
-    equal(asked["SCRAM-SHA-256"]["iterationCount"], 15000, "iterations of SHA-256")
-    equal(asked["SCRAM-SHA-1"]["iterationCount"], 10000, "iterations of SHA-1")
-    fails(13, 'pwd: "xxx"', "no password in errors", lambda: client("writer", "w", authSource="shop").shop.command(
+    require_equal(asked["SCRAM-SHA-256"]["iterationCount"], 15000, "iterations of SHA-256")
+    require_equal(asked["SCRAM-SHA-1"]["iterationCount"], 10000, "iterations of SHA-1")
+    require_fails(13, 'pwd: "xxx"', "no password in errors", lambda: client("writer", "w", authSource="shop").shop.command(
         "createUser", "x", pwd="Tr0ub4dor", roles=[]))
 
 
 def after_restart():
     root = client("root", "secret")
-    equal(root.shop.orders.count_documents({}), 300, "users survive a restart")
-    equal(client("reader", "new", authSource="shop").shop.orders.count_documents({}), 300, "all of them")
+    require_equal(root.shop.orders.count_documents({}), 300, "users survive a restart")
+    require_equal(client("reader", "new", authSource="shop").shop.orders.count_documents({}), 300, "all of them")
     unauthorized("and so does the need to log in", lambda: client().shop.orders.find_one(), "requires authentication")
     unauthorized("no second exception", lambda: client().admin.command("createUser", "x", pwd="x", roles=[]), "requires authentication")
     writer = root.shop.command("usersInfo", "writer")["users"][0]
-    equal(writer["customData"], {"team": 7}, "custom data")
-    equal(writer["roles"], [{"role": "readWrite", "db": "shop"}], "roles")
+    require_equal(writer["customData"], {"team": 7}, "custom data")
+    require_equal(writer["roles"], [{"role": "readWrite", "db": "shop"}], "roles")
 
 
 def prepare():
@@ -254,9 +236,9 @@ def prepare():
 def found():
     root = client("root", "secret")
     writer = client("writer", "w", authSource="shop")
-    equal(writer.shop.orders.count_documents({}), 300, "a user, its role and the documents are back")
+    require_equal(writer.shop.orders.count_documents({}), 300, "a user, its role and the documents are back")
     unauthorized("with their limits", lambda: writer.shop.orders.insert_one({}))
-    equal(root.shop.command("usersInfo", "writer")["users"][0]["customData"], {"team": 7}, "and custom data")
+    require_equal(root.shop.command("usersInfo", "writer")["users"][0]["customData"], {"team": 7}, "and custom data")
 
 
 def lose():
@@ -278,4 +260,4 @@ elif phase == "before":
     secrets_stay_secret(root)
 else:
     after_restart()
-print("pymongo %s, %s: %d assertions passed" % (pymongo.version, phase, count))
+print("pymongo %s, %s: %d assertions passed" % (pymongo.version, phase, passed()))

@@ -17,42 +17,9 @@ from pymongo import (ASCENDING, DESCENDING, DeleteMany, DeleteOne, IndexModel, I
 from pymongo.errors import BulkWriteError, CollectionInvalid, CursorNotFound, DuplicateKeyError, OperationFailure
 from pymongo.write_concern import WriteConcern
 
-PASSED, FAILED = 0, []
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from checks import check, equal, fails, finish, section, wait_until  # noqa: E402
 
-
-def check(name, ok, seen=""):
-    global PASSED
-    if ok:
-        PASSED += 1
-    else:
-        FAILED.append(name)
-        print("FAILED %s %r" % (name, seen), flush=True)
-
-
-def equal(name, seen, expected):
-    check(name, seen == expected, "saw %r, expected %r" % (seen, expected))
-
-
-def fails(name, code, f, kind=OperationFailure):
-    try:
-        seen = f()
-    except kind as e:
-        got = e.code
-        if isinstance(e, BulkWriteError):
-            got = e.details["writeErrors"][0]["code"]
-        check(name, got == code, "%s %s" % (got, e))
-        return e
-    except Exception as e:  # another class of error is a failure, not the end of the run
-        check(name, False, repr(e))
-        return None
-    check(name, False, "no error: %r" % (seen,))
-
-
-def section(f):
-    try:
-        f()
-    except Exception as e:
-        check(f.__name__, False, repr(e))
 
 
 def handshake(client, db):
@@ -242,19 +209,9 @@ def bulk(client, db):
     equal("ordered bulk stops", c.count_documents({"_id": 3}), 1)
     db.w0.with_options(write_concern=WriteConcern(w=0)).insert_many([{"_id": i} for i in range(10)])
     db.command("ping")
-    check("w: 0", wait_for(lambda: db.w0.count_documents({}) == 10))
+    check("w: 0", wait_until(lambda: db.w0.count_documents({}) == 10))
     c.with_options(write_concern=WriteConcern(w="majority", j=True)).insert_one({"_id": "m"})
     equal("w: majority, j", c.count_documents({"_id": "m"}), 1)
-
-
-def wait_for(f):
-    import time
-    end = time.time() + 5
-    while time.time() < end:
-        if f():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def types(client, db):
@@ -437,12 +394,9 @@ def main():
               files):
         if only and f.__name__ not in only:
             continue
-        wrapped = lambda f=f: f(client, db)
-        wrapped.__name__ = f.__name__
-        section(wrapped)
+        section(f, client, db)
     client.drop_database("nagi_pymongo")
-    print("pymongo %s: %d assertions passed, %d failed" % (pymongo.version, PASSED, len(FAILED)))
-    sys.exit(1 if FAILED else 0)
+    finish("pymongo " + pymongo.version)
 
 
 main()

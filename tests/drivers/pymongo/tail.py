@@ -2,6 +2,7 @@
 
 Prints one line that counts; the exit status is 0 if every assertion held.
 """
+import os
 import socket
 import struct
 import sys
@@ -11,34 +12,16 @@ import time
 import bson
 import pymongo
 from pymongo import CursorType
-from pymongo.errors import OperationFailure, WriteError
+from pymongo.errors import WriteError
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from checks import passed, require, require_equal, require_fails  # noqa: E402
 
 uri = sys.argv[1]
 client = pymongo.MongoClient(uri, serverSelectionTimeoutMS=10000)
 client.drop_database("tail")
 db = client.tail
-count = 0
 PATIENCE = 60
-
-
-def check(condition, what):
-    global count
-    count += 1
-    if not condition:
-        sys.exit("FAILED: " + what)
-
-
-def equal(found, wanted, what):
-    check(found == wanted, "%s: %r is not %r" % (what, found, wanted))
-
-
-def fails(code, run, what):
-    try:
-        result = run()
-    except OperationFailure as error:
-        equal(error.code, code, what)
-    else:
-        check(False, "%s: no error but %r" % (what, result))
 
 
 def follow(coll, patience_ms=10000):
@@ -48,10 +31,10 @@ def follow(coll, patience_ms=10000):
 def following():
     """A follower gets every document soon after its insert, in order, from several writers."""
     coll = db.create_collection("events", capped=True, size=1 << 20)
-    equal(list(follow(coll)), [], "an empty capped collection yields a dead cursor")
+    require_equal(list(follow(coll)), [], "an empty capped collection yields a dead cursor")
     coll.insert_one({"w": -1, "n": 0})
     cursor = follow(coll)
-    equal(next(cursor)["w"], -1, "what is there already comes first")
+    require_equal(next(cursor)["w"], -1, "what is there already comes first")
     writers = [
         threading.Thread(target=lambda w=w: [coll.insert_one({"w": w, "n": n, "at": time.time()}) for n in range(50)])
         for w in range(4)
@@ -67,9 +50,9 @@ def following():
     for thread in writers:
         thread.join()
     for w, numbers in seen.items():
-        equal(numbers, list(range(50)), "writer %d in order, nothing missed" % w)
-    check(time.time() - begun < 10, "no wait for the patience of a getMore")
-    check(cursor.alive, "the cursor lives at the end")
+        require_equal(numbers, list(range(50)), "writer %d in order, nothing missed" % w)
+    require(time.time() - begun < 10, "no wait for the patience of a getMore")
+    require(cursor.alive, "the cursor lives at the end")
     cursor.close()
     return latest
 
@@ -79,21 +62,22 @@ def ends():
     coll = db.create_collection("ring", capped=True, size=4096, max=3)
     coll.insert_many([{"_id": n} for n in range(3)])
     cursor = coll.find({}, cursor_type=CursorType.TAILABLE)
-    equal([doc["_id"] for doc in cursor], [0, 1, 2], "the end of a tailable cursor is no end")
-    check(cursor.alive, "it stays open")
+    require_equal([doc["_id"] for doc in cursor], [0, 1, 2], "the end of a tailable cursor is no end")
+    require(cursor.alive, "it stays open")
     coll.insert_many([{"_id": n} for n in range(3, 9)])
-    equal(next(cursor, None), None, "the position is lost (136): the driver takes it for the end")
-    check(not cursor.alive, "and the cursor for dead")
-    equal([doc["_id"] for doc in coll.find().sort("$natural", -1)], [8, 7, 6], "against the order of insertion")
-    equal(db.command("collStats", "ring")["max"], 3, "collStats tells the limits")
+    require_equal(next(cursor, None), None, "the position is lost (136): the driver takes it for the end")
+    require(not cursor.alive, "and the cursor for dead")
+    require_equal([doc["_id"] for doc in coll.find().sort("$natural", -1)], [8, 7, 6], "against the order of insertion")
+    require_equal(db.command("collStats", "ring")["max"], 3, "collStats tells the limits")
     db.plain.insert_one({})
-    fails(2, lambda: list(db.plain.find({}, cursor_type=CursorType.TAILABLE)), "only capped collections can be followed")
+    require_fails(2, "", "only capped collections can be followed",
+                  lambda: list(db.plain.find({}, cursor_type=CursorType.TAILABLE)))
     waiting = follow(coll)
     [next(waiting) for _ in range(3)]
     dropper = threading.Timer(0.2, coll.drop)
     dropper.start()
-    equal(next(waiting, None), None, "a drop brings no document")
-    check(not waiting.alive, "a drop ends the cursor")
+    require_equal(next(waiting, None), None, "a drop brings no document")
+    require(not waiting.alive, "a drop ends the cursor")
     dropper.join()
 
 
@@ -104,7 +88,7 @@ def tokens():
     first = db.command(find)["cursor"]
     token = first["postBatchResumeToken"]
     rest = db.command({**find, "batchSize": 100, "$_resumeAfter": token})["cursor"]
-    equal([doc["_id"] for doc in first["firstBatch"] + rest["firstBatch"]], list(range(10)), "all documents, each once")
+    require_equal([doc["_id"] for doc in first["firstBatch"] + rest["firstBatch"]], list(range(10)), "all documents, each once")
 
 
 def validation():
@@ -113,13 +97,13 @@ def validation():
     coll = db.create_collection("people", validator={"$jsonSchema": schema})
     try:
         coll.insert_one({"_id": 1, "age": 3})
-        check(False, "it was taken")
+        require(False, "it was taken")
     except WriteError as error:
         info = error.details["errInfo"]
-        equal(info["failingDocumentId"], 1, "which document")
+        require_equal(info["failingDocumentId"], 1, "which document")
         rules = info["details"]["schemaRulesNotSatisfied"]
-        equal([rule["operatorName"] for rule in rules], ["required", "properties"], "which rules")
-        equal(rules[0]["missingProperties"], ["name"], "what is missing")
+        require_equal([rule["operatorName"] for rule in rules], ["required", "properties"], "which rules")
+        require_equal(rules[0]["missingProperties"], ["name"], "what is missing")
 
 
 def running(name):
@@ -140,11 +124,11 @@ def leaving():
     wire.sendall(struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body)
     until = time.time() + PATIENCE
     while running("find") == 0:
-        check(time.time() < until, "the read does not begin")
+        require(time.time() < until, "the read does not begin")
     wire.close()
     left = time.time()
     while running("find") > 0:
-        check(time.time() < until, "the read does not end")
+        require(time.time() < until, "the read does not end")
     return time.time() - left
 
 
@@ -153,8 +137,8 @@ def queues():
     status = client.admin.command("serverStatus")
     for pool in ("read", "write"):
         tickets = status["wiredTiger"]["concurrentTransactions"][pool]
-        equal(tickets["totalTickets"], tickets["out"] + tickets["available"], "tickets of " + pool)
-        check("normalPriority" in status["queues"]["execution"][pool], "the queue of " + pool)
+        require_equal(tickets["totalTickets"], tickets["out"] + tickets["available"], "tickets of " + pool)
+        require("normalPriority" in status["queues"]["execution"][pool], "the queue of " + pool)
 
 
 latest = following()
@@ -165,4 +149,4 @@ gone = leaving()
 queues()
 client.drop_database("tail")
 print("tail: %d assertions; last in line %.0f ms behind its insert, a read ended %.0f ms after its client"
-      % (count, latest * 1000, gone * 1000))
+      % (passed(), latest * 1000, gone * 1000))

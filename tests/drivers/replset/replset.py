@@ -21,36 +21,11 @@ from pymongo.errors import AutoReconnect, DuplicateKeyError, OperationFailure, W
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from checks import check, equal, fails, finish, section, wait_until  # noqa: E402
+
 NAGI, DATA, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 URI = "mongodb://127.0.0.1:%d/" % PORT
-PASSED, FAILED = 0, []
-
-
-def check(name, ok, seen=""):
-    global PASSED
-    if ok:
-        PASSED += 1
-    else:
-        FAILED.append(name)
-        print("FAILED %s %r" % (name, seen), flush=True)
-
-
-def equal(name, seen, expected):
-    check(name, seen == expected, "saw %r, expected %r" % (seen, expected))
-
-
-def fails(name, code, f, label=None):
-    try:
-        seen = f()
-    except OperationFailure as e:
-        check(name, e.code == code, "%s %s" % (e.code, e))
-        if label:
-            check(name + " label", e.has_error_label(label), e.details)
-        return e
-    except Exception as e:
-        check(name, False, repr(e))
-        return None
-    check(name, False, "no error: %r" % (seen,))
 
 
 class Raw:
@@ -88,18 +63,19 @@ def lsid():
     return {"id": Binary(uuid.uuid4().bytes, 4)}
 
 
+def listens():
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", PORT)) == 0
+
+
 class Server:
     def start(self, *flags):
         os.makedirs(DATA, exist_ok=True)
         command = [NAGI, "serve", "--dbpath", DATA, "--port", str(PORT), "--bind_ip", "127.0.0.1", "--logpath", DATA + "/../nagi.log",
                    "--logappend", "--unixSocketPrefix", DATA, "--setParameter", "enableTestCommands=1", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(600):
-            with socket.socket() as s:
-                if s.connect_ex(("127.0.0.1", PORT)) == 0:
-                    return
-            time.sleep(0.05)
-        sys.exit("the server did not start")
+        if not wait_until(listens):
+            sys.exit("the server did not start")
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -255,7 +231,7 @@ def transactions(client, db):
             check("duplicate", False)
         except DuplicateKeyError as e:
             check("duplicate is not transient", not e.has_error_label("TransientTransactionError"))
-        fails("aborted by the error", 251, lambda: c.find_one({}, session=s), "TransientTransactionError")
+        fails("aborted by the error", 251, lambda: c.find_one({}, session=s), label="TransientTransactionError")
         s.abort_transaction()
         equal("nothing of it", c.count_documents({"_id": 3}), 0)
         s.start_transaction()
@@ -281,7 +257,7 @@ def conflicts(client, db):
     with client.start_session() as a, client.start_session() as b:
         a.start_transaction(), b.start_transaction()
         c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=a)
-        fails("later writer", 112, lambda: c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=b), "TransientTransactionError")
+        fails("later writer", 112, lambda: c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=b), label="TransientTransactionError")
         waited = threading.Thread(target=lambda: c.update_one({"_id": 1}, {"$inc": {"n": 10}}))
         waited.start()
         a.commit_transaction()
@@ -292,7 +268,7 @@ def conflicts(client, db):
         c.find_one({"_id": 1}, session=a)
         c.update_one({"_id": 1}, {"$inc": {"n": 1}})
         fails("changed since the snapshot", 112, lambda: c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=a),
-              "TransientTransactionError")
+              label="TransientTransactionError")
         a.abort_transaction()
     # with_transaction repeats until it gets through.
     c.insert_many([{"_id": i, "balance": 100} for i in range(10, 14)])
@@ -326,12 +302,12 @@ def ddl(client, db):
             began = time.monotonic()
             change()
             check(name + " does not wait", time.monotonic() - began < 5)
-            fails(name + " ends it", 246, lambda: c.insert_one({"_id": 2}, session=s), "TransientTransactionError")
+            fails(name + " ends it", 246, lambda: c.insert_one({"_id": 2}, session=s), label="TransientTransactionError")
             s.abort_transaction()
         s.start_transaction()
         db.elsewhere.find_one({}, session=s)
         c.insert_one({"_id": 1})
-        fails("made since", 246, lambda: c.find_one({}, session=s), "TransientTransactionError")
+        fails("made since", 246, lambda: c.find_one({}, session=s), label="TransientTransactionError")
         s.abort_transaction()
 
 
@@ -343,11 +319,8 @@ def lives(client, db):
     s = client.start_session()
     s.start_transaction()
     c.insert_one({"_id": 1}, session=s)
-    for _ in range(100):
-        if client.admin.command("serverStatus")["transactions"]["currentOpen"] == 0:
-            break
-        time.sleep(0.1)
-    fails("time limit", 251, lambda: c.insert_one({"_id": 2}, session=s), "TransientTransactionError")
+    wait_until(lambda: client.admin.command("serverStatus")["transactions"]["currentOpen"] == 0)
+    fails("time limit", 251, lambda: c.insert_one({"_id": 2}, session=s), label="TransientTransactionError")
     equal("its key is free", c.insert_one({"_id": 1}).inserted_id, 1)
     client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=60)
     s.abort_transaction()
@@ -358,7 +331,7 @@ def lives(client, db):
         s.start_transaction()
         c.insert_one({"_id": name}, session=s)
         end(s)
-        fails(name, 251, lambda: c.insert_one({"_id": 3}, session=s), "TransientTransactionError")
+        fails(name, 251, lambda: c.insert_one({"_id": 3}, session=s), label="TransientTransactionError")
         equal(name + " frees the key", c.insert_one({"_id": name}).inserted_id, name)
     failpoint(client, failCommands=["commitTransaction"], closeConnection=True)
     with client.start_session() as s:
@@ -437,7 +410,7 @@ def restart():
         equal("once", raw.command({"count": "restart"})["n"], 2502)
         equal("commit again", raw.command({"commitTransaction": 1, **in_txn}, "admin")["ok"], 1)
         fails("commit of the open one", 251, lambda: raw.command({"commitTransaction": 1, **in_open}, "admin"),
-              "TransientTransactionError")
+              label="TransientTransactionError")
         equal("the open one is gone", raw.command({"count": "restart", "query": {"_id": "open"}})["n"], 0)
         fails("old number", 225, lambda: raw.command({**insert, "txnNumber": Int64(6)}))
         fails("initiated for good", 23, lambda: raw.command({"replSetInitiate": {}}, "admin"))
@@ -489,7 +462,7 @@ def crash():
         sessions, numbers = [lsid() for _ in range(4)], [1] * 4
         threads = [threading.Thread(target=f, args=(i,)) for i in range(4) for f in (transfer, increment)]
         [t.start() for t in threads]
-        time.sleep(0.4 + 0.2 * (number % 5))
+        check("writes go on", wait_until(lambda: len(notes) >= 20 * (1 + number % 5) and min(numbers) > 10))
         SERVER.kill()
         stop.set()
         [t.join() for t in threads]
@@ -524,25 +497,15 @@ def main():
         if only and f.__name__ not in only:
             continue
         began = time.monotonic()
-        try:
-            f(client, db)
-        except Exception as e:
-            import traceback
-            traceback.print_exc()
-            check(f.__name__, False, repr(e))
+        section(f, client, db)
         if os.environ.get("TIMES"):
             print("%s: %.1f s" % (f.__name__, time.monotonic() - began))
     client.close()
     for f in (restart, crash):
-        try:
-            f()
-        except Exception as e:
-            check(f.__name__, False, repr(e))
-    print("pymongo %s, replica set: %d assertions passed, %d failed" % (pymongo.version, PASSED, len(FAILED)))
-    if os.environ.get("LEAVE"):
-        return
-    SERVER.stop()
-    sys.exit(1 if FAILED else 0)
+        section(f)
+    if not os.environ.get("LEAVE"):
+        SERVER.stop()
+    finish("pymongo %s, replica set" % pymongo.version)
 
 
 main()
