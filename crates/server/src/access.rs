@@ -93,10 +93,15 @@ impl<'c> Asking<'c> {
         self.user.is_some_and(|user| user.name == *name)
     }
 
-    /// Whether one may end a session: one's own, nobody's, or any with the right to it.
-    pub(crate) fn may_end(&self, session: &SessionId) -> bool {
+    /// Whether a session is one's own or nobody's.
+    pub(crate) fn owns_session(&self, session: &SessionId) -> bool {
         let owner = self.server.sessions.owner(session);
-        owner.is_none() || self.owns(owner.as_ref()) || self.on_cluster(Action::KillAnySession)
+        owner.is_none() || self.owns(owner.as_ref())
+    }
+
+    /// Whether one may kill a session: one's own, nobody's, or any with the right to it.
+    pub(crate) fn may_kill(&self, session: &SessionId) -> bool {
+        self.owns_session(session) || self.on_cluster(Action::KillAnySession)
     }
 
     /// Whether something of `owner` (nobody, if it was made without a login) is the asking one's own.

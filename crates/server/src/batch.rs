@@ -4,7 +4,7 @@
 //! would exceed the size waits for the next batch, unless it is the first.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nagi_bson::{ArrayWriter, Doc, DocWriter};
 use nagi_error::Result;
@@ -240,6 +240,11 @@ fn note_batch(cx: &mut Context<'_>, count: u64, id: i64, exhausted: bool) {
     cx.server.metrics.documents_returned.add(count);
 }
 
+/// What a cursor's next batch still has of the command's time.
+fn time_left(cx: &Context<'_>) -> Option<Duration> {
+    cx.deadline.map(|deadline| deadline.saturating_duration_since(clock::now()))
+}
+
 fn park(
     cx: &mut Context<'_>,
     request: &Request<'_>,
@@ -265,6 +270,7 @@ fn park(
         created_ms: crate::clock::wall_ms(),
         originating: cx.op.command(),
         plan_summary: cx.op.plan_summary(),
+        time_left: time_left(cx),
         api: Api {
             version: generic.api_version.map(str::to_owned),
             strict: generic.api_strict,
@@ -282,12 +288,19 @@ pub(crate) fn reply_next(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let id = cursor.id;
+    // A tailable cursor that awaits data has its own time each time: the client's patience.
+    let carries_time = !(cursor.tailable && cursor.await_data);
+    if carries_time && !cx.server.fail_points.never_times_out() {
+        cx.deadline = cursor.time_left.map(|left| clock::now() + left);
+    }
     let count_max = count.filter(|n| *n > 0).map_or(u64::MAX, |n| n as u64);
     let before = match &mut cursor.producer {
         Producer::Query(execution) => execution.stats(),
         Producer::List(_) => Default::default(),
     };
     let result = out.doc("cursor", |reply| -> Result<Filled> {
+        // Small batches ask for nothing on the way, and the time may be over already.
+        cx.check()?;
         let filled = reply.array("nextBatch", |batch| next(cx, &mut cursor, count_max, batch))?;
         put_token(&cursor.producer, reply);
         reply.put("id", if filled.exhausted { 0 } else { id });
@@ -312,6 +325,7 @@ pub(crate) fn reply_next(
     match filled.exhausted {
         true => cx.server.cursors.finish(id),
         false => {
+            cursor.time_left = time_left(cx).filter(|_| carries_time);
             cx.server.cursors.put_back(cursor);
         }
     }

@@ -17,6 +17,7 @@ use crate::access::{Access, Asking};
 use crate::clock;
 use crate::concern::WriteConcern;
 use crate::connection::Connection;
+use crate::fsync::Writing;
 use crate::metrics::{LatencyKind, OpKind};
 use crate::numbered::Scope;
 use crate::op::{Op, interruption};
@@ -168,6 +169,22 @@ impl<'c> Context<'c> {
     /// The request's write concern, or what holds without one.
     pub(crate) fn write_concern<'a>(&self, request: &Request<'a>) -> WriteConcern<'a> {
         request.generic.write_concern.unwrap_or_else(|| self.server.default_write_concern())
+    }
+
+    /// Waits while the server is locked against writes (`fsync`). The command may write as long as
+    /// it keeps what this returns; it asks once, or two commands could wait for each other.
+    pub(crate) fn begin_write(&self) -> Result<Writing<'c>> {
+        let server: &'c Server = self.server;
+        let lock = &server.fsync;
+        loop {
+            if let Some(writing) = lock.begin_write() {
+                return Ok(writing);
+            }
+            self.op.set_waiting_for_lock(true);
+            let waited = lock.wait(&|| self.check());
+            self.op.set_waiting_for_lock(false);
+            waited?;
+        }
     }
 
     /// Whether the request is a statement of a transaction.

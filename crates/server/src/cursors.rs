@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use nagi_bson::DocBuf;
@@ -43,6 +44,8 @@ pub(crate) struct OpenCursor {
     /// The command that opened it, for currentOp and the slow line.
     pub(crate) originating: DocBuf,
     pub(crate) plan_summary: String,
+    /// What is left of the `maxTimeMS` of the command that opened it.
+    pub(crate) time_left: Option<Duration>,
     /// Stable API arguments it was opened with; a getMore must have the same.
     pub(crate) api: Api,
 }

@@ -58,6 +58,7 @@ struct OpText {
     started: Instant,
     lsid: Option<[u8; 16]>,
     queued_since: Option<Instant>,
+    waiting_for_lock: bool,
 }
 
 /// A copy of a running operation, for replies.
@@ -76,6 +77,8 @@ pub(crate) struct OpView {
     pub(crate) lsid: Option<[u8; 16]>,
     /// Time in the queue for a ticket, while it waits there.
     pub(crate) queued_micros: Option<u64>,
+    /// It wants to write, and the server is locked against writes.
+    pub(crate) waiting_for_lock: bool,
 }
 
 impl Op {
@@ -93,6 +96,7 @@ impl Op {
                 started: clock::now(),
                 lsid: None,
                 queued_since: None,
+                waiting_for_lock: false,
             }),
             description,
             connection_id,
@@ -238,6 +242,11 @@ impl Op {
         self.text.lock().queued_since = since;
     }
 
+    /// Notes that it waits until writes may go on.
+    pub(crate) fn set_waiting_for_lock(&self, waits: bool) {
+        self.text.lock().waiting_for_lock = waits;
+    }
+
     /// Waits at the end of a capped collection; true if something came. A kill ends the wait.
     pub(crate) fn wait_for(
         &self,
@@ -280,6 +289,7 @@ impl Op {
             started_ms: clock::wall_ms() - (clock::micros_since(text.started) / 1000) as i64,
             lsid: text.lsid,
             queued_micros: text.queued_since.map(clock::micros_since),
+            waiting_for_lock: text.waiting_for_lock,
         })
     }
 }

@@ -5,7 +5,8 @@
 //!   lsid + txnNumber + autocommit: false   a statement of a transaction, or its end       (run.rs)
 //!
 //! Each session that has used a number has a slot. A numbered command takes the slot's state out while
-//! it runs, so the commands of one session follow one another.
+//! it runs, so the commands of one session follow one another. Whose a session is, is known to
+//! [`crate::session`] alone: a command with another user's session is refused before it comes here.
 //!
 //! ```text
 //!   number n, startTransaction ---> open -- commitTransaction --> committed    (again: answered again)
@@ -35,8 +36,6 @@ use nagi_error::Result;
 use nagi_store::{End, SessionKey, Store, Transaction};
 use parking_lot::Mutex;
 
-use crate::access::Asking;
-use crate::auth::UserName;
 use crate::clock;
 use crate::session::SessionId;
 
@@ -71,8 +70,6 @@ pub(crate) struct Slot {
     state: Mutex<State>,
     /// The open transaction, for those who end it from outside.
     open: Mutex<Option<Open>>,
-    /// Who used its number last; nobody without access control, and after a restart.
-    owner: Mutex<Option<UserName>>,
 }
 
 struct Open {
@@ -86,7 +83,6 @@ pub(crate) struct OpenView {
     pub(crate) session: SessionId,
     pub(crate) number: i64,
     pub(crate) open_micros: u64,
-    pub(crate) owner: Option<UserName>,
 }
 
 /// What a session has come to.
@@ -160,14 +156,6 @@ impl NumberedSessions {
         }
     }
 
-    /// As [`NumberedSessions::end`], unless the session is another user's.
-    pub(crate) fn end_own(&self, id: &SessionId, asking: &Asking<'_>) {
-        let slot = self.shard(id).lock().get(id).cloned();
-        if slot.is_some_and(|slot| is_own(&slot, asking)) {
-            self.end(id);
-        }
-    }
-
     /// The open transactions.
     pub(crate) fn open_transactions(&self) -> Vec<OpenView> {
         let mut views = Vec::new();
@@ -179,7 +167,6 @@ impl NumberedSessions {
                     session,
                     number: open.number,
                     open_micros: clock::micros_since(open.since),
-                    owner: slot.owner.lock().clone(),
                 }));
             }
         }
@@ -217,12 +204,6 @@ impl NumberedSessions {
             self.open.fetch_sub(1, Relaxed);
         }
     }
-}
-
-/// Whether the session is the asking one's: ids are secret, but no user's statements get into
-/// another's transaction even if they are known.
-fn is_own(slot: &Slot, asking: &Asking<'_>) -> bool {
-    slot.owner.lock().as_ref().is_none_or(|owner| asking.is_user(owner))
 }
 
 /// Forgets the records of sessions that were not used since `before_ms` and that `is_live` does not

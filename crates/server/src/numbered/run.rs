@@ -9,7 +9,6 @@ use nagi_store::{Durability, End, Lifetime, SessionKey, Transaction, WriteOption
 use parking_lot::MutexGuard;
 
 use super::{Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, shown};
-use crate::access::Asking;
 use crate::clock;
 use crate::command::Context;
 use crate::request::Request;
@@ -30,7 +29,6 @@ pub(crate) fn run(
     };
     let slot = cx.server.numbered.slot(&session);
     let mut place = lock(cx, &slot)?;
-    take_ownership(cx, &slot)?;
     let mut scope = Scope {
         session,
         number,
@@ -64,17 +62,6 @@ pub(crate) fn run(
     };
     *place = scope.state;
     result
-}
-
-/// Refuses a session that another user has used (13).
-fn take_ownership(cx: &Context<'_>, slot: &Slot) -> Result<()> {
-    if !super::is_own(slot, &Asking::new(cx.connection)) {
-        bail!(Code::UNAUTHORIZED, "The session belongs to another user");
-    }
-    if let Some(login) = &cx.connection.login {
-        slot.owner.lock().get_or_insert_with(|| login.user.name.clone());
-    }
-    Ok(())
 }
 
 /// Waits for the command of the session that runs now.

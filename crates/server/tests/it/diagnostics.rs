@@ -1,6 +1,7 @@
 //! Interrupting, watching and counting: killOp, maxTimeMS, sessions, time-outs, serverStatus, log.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagi_bson::{Array, Doc, DocBuf, Value, doc};
 use nagi_server::Server;
@@ -26,6 +27,9 @@ fn wait_for_insert(admin: &mut Client) -> i64 {
             && op.get("ns").as_str() == Some("test.c")
         {
             assert_eq!(op.get("active"), Value::Bool(true));
+            if op.get("waitingForLock") != Value::Bool(true) {
+                continue; // it is just about to
+            }
             let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
             return id;
         }
@@ -75,6 +79,85 @@ fn time_runs_out() {
     let reply = writer.shell("{insert: 'c', documents: [{_id: 1}], maxTimeMS: 15}");
     assert_eq!(reply.get("code"), Value::Int32(50));
     assert_eq!(reply.get("codeName").as_str(), Some("MaxTimeMSExpired"));
+}
+
+#[test]
+fn the_lock_waits_for_writes_under_way() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 0}]}");
+    // A client that is in the middle of a write while others lock and unlock: what it has
+    // acknowledged under the lock does not grow.
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut writer, end) = (Client::new(&server), stop.clone());
+    let thread = std::thread::spawn(move || {
+        while !end.load(Ordering::Relaxed) {
+            assert!(is_ok(&writer.shell("{insert: 'c', documents: [{}, {}, {}]}")));
+        }
+    });
+    let mut count = || client.shell("{count: 'c'}").get("n").to_string();
+    for _ in 0..20 {
+        let mut admin = locked(&server);
+        let before = count();
+        wait_for_insert(&mut admin);
+        assert_eq!(count(), before);
+        assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+    }
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_cursor_has_the_time_of_its_command() {
+    let server = server();
+    let mut client = Client::new(&server);
+    let docs = (0..1000).map(|n| format!("{{_id: {n}}}")).collect::<Vec<_>>().join(", ");
+    client.shell(&format!("{{insert: 'd', documents: [{docs}]}}"));
+    let slow = "{$expr: {$gte: [{$size: {$map: {input: {$range: [0, 3000]}, \
+                in: {$add: ['$$this', '$_id']}}}}, 0]}}";
+    let find = format!("{{find: 'd', filter: {slow}, batchSize: 1, maxTimeMS: 100}}");
+    let reply = client.shell(&find);
+    let id = reply.get("cursor").as_doc().unwrap().get("id");
+    let more = || doc! { "getMore": id, "collection": "d", "batchSize": 1 };
+    let failed = (1..1000).map(|_| client.run("test", more().as_doc())).find(|r| !is_ok(r));
+    assert_eq!(failed.expect("each batch takes a millisecond").get("code"), Value::Int32(50));
+    assert_eq!(client.run("test", more().as_doc()).get("code"), Value::Int32(43));
+}
+
+#[test]
+fn long_commands_are_cut_where_asked_for() {
+    let server = server();
+    let mut admin = locked(&server);
+    let mut writer = Client::new(&server);
+    let insert =
+        format!("{{insert: 'c', documents: [{{_id: '{}'}}], comment: 'w'}}", "x".repeat(1500));
+    let thread = std::thread::spawn(move || writer.shell(&insert));
+    let id = wait_for_insert(&mut admin);
+    let mut shown = |request: String| {
+        let reply = admin.run("admin", nagi_bson::json::parse(&request).unwrap().as_doc());
+        reply.as_doc().to_string()
+    };
+    let whole = "x".repeat(1500);
+    let stage = |options: &str| {
+        format!(
+            "{{aggregate: 1, cursor: {{}}, pipeline: [{{$currentOp: {options}}}, \
+             {{$match: {{op: 'insert'}}}}]}}"
+        )
+    };
+    let cut = [
+        shown("{currentOp: 1, op: 'insert'}".into()),
+        shown(stage("{truncateOps: true, allUsers: true, backtrace: true}")),
+    ];
+    for reply in cut {
+        assert!(reply.contains("$truncated") && !reply.contains(&whole), "{reply}");
+        assert!(reply.contains("comment: \"w\""), "{reply}");
+    }
+    for request in [stage("{}"), "{currentOp: 1, op: 'insert', $truncateOps: false}".into()] {
+        let reply = shown(request);
+        assert!(!reply.contains("$truncated") && reply.contains(&whole), "{reply}");
+    }
+    assert!(is_ok(&admin.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
+    thread.join().unwrap();
 }
 
 #[test]

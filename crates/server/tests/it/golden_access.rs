@@ -72,6 +72,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("admin", "{getCmdLineOpts: 1}"),
     ("admin", "{getParameter: 1, quiet: 1}"),
     ("admin", "{setParameter: 1, quiet: false}"),
+    ("admin", "{nagiBackup: 'begin'}"),
     ("admin", "{currentOp: 1}"),
     ("admin", "{currentOp: 1, $ownOps: true}"),
     ("admin", "{killOp: 1, op: 0}"),

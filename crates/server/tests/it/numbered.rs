@@ -368,4 +368,15 @@ fn open_transactions_are_shown() {
     assert_eq!(shown[0].get("desc").as_str(), Some("inactive transaction"));
     let txn = shown[0].get("transaction").as_doc().unwrap().get("parameters").to_string();
     assert_eq!(txn, "{ txnNumber: 7, autocommit: false }");
+    for (idle, count) in [("idleSessions: true", 1), ("", 1), ("idleSessions: false", 0)] {
+        let reply = admin(
+            &mut client,
+            &format!(
+                "{{aggregate: 1, cursor: {{}}, pipeline: [{{$currentOp: {{{idle}}}}}, \
+                 {{$match: {{type: 'idleSession'}}}}]}}"
+            ),
+        );
+        let batch = reply.get("cursor").as_doc().unwrap().get("firstBatch");
+        assert_eq!(batch.as_array().unwrap().iter().count(), count, "{idle}");
+    }
 }

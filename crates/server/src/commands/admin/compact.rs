@@ -49,7 +49,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("bytesFreed", 0_i64);
         return Ok(());
     }
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     // Whoever asked and left does not want the load any more.
     cx.op.watch_peer(true, crate::clock::now());
     let freed = compaction::compact(cx.server, cx.op, &collection, &|| cx.check())?;

@@ -50,7 +50,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         false => cx.check(),
     };
     // Writes first, then the engine's own work: what was written last is then in the log.
-    let count = cx.server.fsync.lock();
+    let count = cx.server.fsync.lock(&mut watch)?;
     let store = cx.store();
     if count == 1
         && let Err(error) = store.hold_files(&mut watch)

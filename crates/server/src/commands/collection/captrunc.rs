@@ -46,6 +46,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         kept = last.or(kept);
     }
     drop(scan);
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     cx.store().truncate_capped_after(&collection, kept, &|| cx.check())
 }

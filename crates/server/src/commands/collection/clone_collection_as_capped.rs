@@ -57,7 +57,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         w.extend(options.as_doc());
         w.put("storageEngine", engine);
     });
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     let target = cx.store().create_collection(&to, options.as_doc())?;
     let check = || cx.check();
     let write = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };

@@ -78,7 +78,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         capped_size: args.capped_size,
         capped_max: args.capped_max,
     };
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     let changed = cx.store().coll_mod(&ns, changes)?;
     out.extend(changed.as_doc());
     Ok(())

@@ -80,7 +80,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if cx.in_transaction() && cx.store().collection(&ns).is_some() {
         bail!(Code::NAMESPACE_EXISTS, "Collection already exists. NS: {ns}");
     }
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
     if args.auto_index_id.is_some() {

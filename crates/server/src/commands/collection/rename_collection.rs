@@ -63,7 +63,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         value => Some(crate::commands::common::uuid("renameCollection.collectionUUID", value)?),
     };
     crate::commands::common::check_uuid(cx, &from, expected)?;
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     cx.store().rename_collection(
         &from,
         &to,

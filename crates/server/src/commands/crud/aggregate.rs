@@ -173,9 +173,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = args.namespace(req.db)?;
     check_internal(&args)?;
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
+    let mut _writing = None;
     if nagi_query::writes(args.pipeline) {
         cx.op.watch_peer(false, cx.started);
-        cx.server.fsync.wait(&|| cx.check())?;
+        _writing = Some(cx.begin_write()?);
     }
     let own = own_stages::replace(cx, req, &args)?;
     let execution = {

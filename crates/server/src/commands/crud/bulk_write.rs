@@ -148,7 +148,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Ok(statement)
     });
     let statements = statements.collect::<Result<Vec<_>>>()?;
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     let is_multi = |s: &Statement<'_>| match &s.op {
         Op::Insert(_) => false,
         Op::Update(update) => update.multi == Some(StrictBool(true)),

@@ -7,7 +7,7 @@ use nagi_query::CollStatsSpec;
 
 use super::aggregate::Args;
 use crate::command::prelude::*;
-use crate::commands::diagnose::describe_ops;
+use crate::commands::diagnose::{Shown, describe_ops};
 
 /// The pipeline with such a first stage replaced; `None` if it has none.
 pub(super) fn replace(
@@ -56,7 +56,9 @@ fn current_op(
             "$currentOp must be run against the 'admin' database with {{aggregate: 1}}"
         );
     }
-    let (mut idle_connections, mut idle_cursors, mut all_users) = (false, false, false);
+    let mut shown = Shown { own_only: true, ..Shown::DEFAULT };
+    let mut local_ops = false;
+    let mut all_nodes = false;
     for element in spec {
         let Value::Bool(on) = element.value() else {
             bail!(
@@ -67,16 +69,33 @@ fn current_op(
             );
         };
         match element.name() {
-            "idleConnections" => idle_connections = on,
-            "idleCursors" => idle_cursors = on,
-            "allUsers" => all_users = on,
-            "idleSessions" | "localOps" | "truncateOps" | "backtrace" | "targetAllNodes" => {}
+            "idleConnections" => shown.idle_connections = on,
+            "idleCursors" => shown.idle_cursors = on,
+            "idleSessions" => shown.idle_sessions = on,
+            "allUsers" => shown.own_only = !on,
+            "truncateOps" => shown.truncated = on,
+            "targetAllNodes" => all_nodes = on,
+            // The only operations there are, outside a router.
+            "localOps" => local_ops = on,
+            // The call stack is a part of the field waitingForLatch, which no operation has.
+            "backtrace" => {}
             other => {
                 bail!(Code::FAILED_TO_PARSE, "Unrecognized option '{other}' in $currentOp stage.")
             }
         }
     }
-    Ok(describe_ops(&cx.asking(), idle_connections, idle_cursors, !all_users))
+    match (all_nodes, local_ops) {
+        (false, _) => Ok(describe_ops(&cx.asking(), shown)),
+        (true, true) => bail!(
+            Code::FAILED_TO_PARSE,
+            "The 'localOps' parameter of the $currentOp stage cannot be true when 'targetAllNodes' is \
+             also true"
+        ),
+        (true, false) => bail!(
+            Code::FAILED_TO_PARSE,
+            "$currentOp supports targetAllNodes parameter only for sharded clusters"
+        ),
+    }
 }
 
 fn coll_stats(

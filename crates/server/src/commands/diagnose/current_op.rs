@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use nagi_bson::json;
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
 
 use crate::clock;
 use crate::command::prelude::*;
+use crate::cursors::OpenCursor;
 use crate::filtering;
 use crate::numbered::OpenView;
 use crate::op::{Op, OpView};
 use crate::request::is_generic;
 use crate::session::SessionId;
+
+/// Of a longer command only the beginning is shown, unless the client asks for all of it.
+const COMMAND_BYTES_SHOWN: usize = 1000;
 
 pub(in crate::commands) static CURRENT_OP: Command = Command {
     name: "currentOp",
@@ -39,10 +44,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     });
     let filter = Filter::parse(filter.as_doc(), &mut ParseCx::new())?;
-    let idle_too = req.body.get("$all").is_truthy();
-    let own_only = req.body.get("$ownOps").is_truthy();
-    let asking = cx.asking();
-    let ops = describe_ops(&asking, idle_too, false, own_only);
+    let truncated = req.body.get("$truncateOps");
+    let shown = Shown {
+        idle_connections: req.body.get("$all").is_truthy(),
+        own_only: req.body.get("$ownOps").is_truthy(),
+        truncated: truncated.is_missing() || truncated.is_truthy(),
+        ..Shown::DEFAULT
+    };
+    let ops = describe_ops(&cx.asking(), shown);
     out.array("inprog", |list| -> Result<()> {
         for op in ops {
             if filtering::matches(Some(&filter), op.as_doc())? {
@@ -59,13 +68,32 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// One document for each operation, idle connection and cursor; `own_only`: of the asking user.
-pub(crate) fn describe_ops(
-    asking: &Asking<'_>,
-    idle_connections: bool,
-    idle_cursors: bool,
-    own_only: bool,
-) -> Vec<DocBuf> {
+/// Which operations are listed, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) idle_connections: bool,
+    pub(crate) idle_cursors: bool,
+    /// Transactions whose client does nothing at the moment.
+    pub(crate) idle_sessions: bool,
+    /// Those of the asking user only.
+    pub(crate) own_only: bool,
+    /// Long commands are cut.
+    pub(crate) truncated: bool,
+}
+
+impl Shown {
+    pub(crate) const DEFAULT: Shown = Shown {
+        idle_connections: false,
+        idle_cursors: false,
+        idle_sessions: true,
+        own_only: false,
+        truncated: false,
+    };
+}
+
+/// One document for each operation, idle connection, transaction and cursor.
+pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
+    let own_only = shown.own_only;
     let server = asking.server;
     let host = server.host_and_port();
     let mut docs = Vec::new();
@@ -79,39 +107,44 @@ pub(crate) fn describe_ops(
                 let same = |txn: &OpenView| Some(txn.session) == view.lsid;
                 let at = open.iter().position(same);
                 let txn = at.map(|at| open.swap_remove(at));
-                docs.push(describe(&host, &op, Some(&view), txn.as_ref()));
+                docs.push(describe(&host, &op, Some((&view, shown)), txn.as_ref()));
             }
-            None if idle_connections => docs.push(describe(&host, &op, None, None)),
+            None if shown.idle_connections => docs.push(describe(&host, &op, None, None)),
             None => {}
         }
     }
-    open.retain(|txn| !own_only || asking.owns(txn.owner.as_ref()));
-    docs.extend(open.iter().map(|txn| describe_idle(&host, txn)));
-    if idle_cursors {
+    if shown.idle_sessions {
+        open.retain(|txn| !own_only || asking.owns(server.sessions.owner(&txn.session).as_ref()));
+        docs.extend(open.iter().map(|txn| describe_idle(&host, txn)));
+    }
+    if shown.idle_cursors {
         server.cursors.visit_idle(&mut |cursor, last_used_ms| {
-            if own_only && !asking.owns(cursor.owner.as_ref()) {
-                return;
+            if !own_only || asking.owns(cursor.owner.as_ref()) {
+                docs.push(describe_cursor(&host, cursor, last_used_ms));
             }
-            docs.push(DocBuf::build(|w| {
-                w.put("type", "idleCursor");
-                w.put("host", &host);
-                w.put("ns", cursor.namespace.as_str());
-                w.doc("cursor", |c| {
-                    c.put("cursorId", cursor.id);
-                    c.put("createdDate", Value::DateTime(cursor.created_ms));
-                    c.put("lastAccessDate", Value::DateTime(last_used_ms));
-                    c.put("nDocsReturned", cursor.returned_count as i64);
-                    c.put("nBatchesReturned", cursor.batch_count as i64);
-                    c.put("noCursorTimeout", cursor.no_timeout);
-                    c.put("tailable", cursor.tailable);
-                    c.put("awaitData", cursor.await_data);
-                    c.put("originatingCommand", &cursor.originating);
-                    c.put("planSummary", cursor.plan_summary.as_str());
-                });
-            }));
         });
     }
     docs
+}
+
+fn describe_cursor(host: &str, cursor: &OpenCursor, last_used_ms: i64) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("type", "idleCursor");
+        w.put("host", host);
+        w.put("ns", cursor.namespace.as_str());
+        w.doc("cursor", |c| {
+            c.put("cursorId", cursor.id);
+            c.put("createdDate", Value::DateTime(cursor.created_ms));
+            c.put("lastAccessDate", Value::DateTime(last_used_ms));
+            c.put("nDocsReturned", cursor.returned_count as i64);
+            c.put("nBatchesReturned", cursor.batch_count as i64);
+            c.put("noCursorTimeout", cursor.no_timeout);
+            c.put("tailable", cursor.tailable);
+            c.put("awaitData", cursor.await_data);
+            c.put("originatingCommand", &cursor.originating);
+            c.put("planSummary", cursor.plan_summary.as_str());
+        });
+    })
 }
 
 /// A transaction whose client does nothing at the moment.
@@ -147,7 +180,12 @@ fn write_transaction(txn: &OpenView, w: &mut DocWriter<'_>) {
     });
 }
 
-fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>, txn: Option<&OpenView>) -> DocBuf {
+fn describe(
+    host: &str,
+    op: &Arc<Op>,
+    running: Option<(&OpView, Shown)>,
+    txn: Option<&OpenView>,
+) -> DocBuf {
     DocBuf::build(|w| {
         w.put("type", "op");
         w.put("host", host);
@@ -160,58 +198,84 @@ fn describe(host: &str, op: &Arc<Op>, view: Option<&OpView>, txn: Option<&OpenVi
             }
             w.put("clientMetadata", &client.doc);
         }
-        w.put("active", view.is_some());
-        let Some(view) = view else { return };
-        let mut started = String::new();
-        clock::write_iso(&mut started, view.started_ms);
-        w.put("currentOpTime", started.as_str());
-        w.array("effectiveUsers", |users| {
-            if let Some(user) = op.user() {
-                users.doc(|doc| user.write("user", doc));
-            }
+        w.put("active", running.is_some());
+        if let Some((view, shown)) = running {
+            write_running(op, view, shown, txn, w);
+        }
+    })
+}
+
+/// What an operation has and an idle connection does not.
+fn write_running(
+    op: &Op,
+    view: &OpView,
+    shown: Shown,
+    txn: Option<&OpenView>,
+    w: &mut DocWriter<'_>,
+) {
+    let mut started = String::new();
+    clock::write_iso(&mut started, view.started_ms);
+    w.put("currentOpTime", started.as_str());
+    w.array("effectiveUsers", |users| {
+        if let Some(user) = op.user() {
+            users.doc(|doc| user.write("user", doc));
+        }
+    });
+    w.put("isFromUserConnection", true);
+    w.put("threaded", true);
+    w.put("opid", view.id as i64);
+    if let Some(lsid) = &view.lsid {
+        write_lsid(lsid, w);
+    }
+    if let Some(txn) = txn {
+        write_transaction(txn, w);
+    }
+    w.put("secs_running", (view.running_micros / 1_000_000) as i64);
+    w.put("microsecs_running", view.running_micros as i64);
+    w.put("op", view.op);
+    w.put("ns", view.namespace.as_str());
+    w.put("redacted", false);
+    match &view.command {
+        Some(command) if shown.truncated && command.as_doc().len() > COMMAND_BYTES_SHOWN => {
+            w.put("command", &cut(command.as_doc()));
+        }
+        Some(command) => w.put("command", command),
+        None => {}
+    }
+    if !view.plan_summary.is_empty() {
+        w.put("planSummary", view.plan_summary.as_str());
+    }
+    if !view.message.is_empty() {
+        w.put("msg", view.message.as_str());
+    }
+    if let Some((done, total)) = view.progress {
+        w.doc("progress", |doc| {
+            doc.put("done", done);
+            doc.put("total", total);
         });
-        w.put("isFromUserConnection", true);
-        w.put("threaded", true);
-        w.put("opid", view.id as i64);
-        if let Some(lsid) = &view.lsid {
-            write_lsid(lsid, w);
-        }
-        if let Some(txn) = txn {
-            write_transaction(txn, w);
-        }
-        w.put("secs_running", (view.running_micros / 1_000_000) as i64);
-        w.put("microsecs_running", view.running_micros as i64);
-        w.put("op", view.op);
-        w.put("ns", view.namespace.as_str());
-        w.put("redacted", false);
-        if let Some(command) = &view.command {
-            w.put("command", command);
-        }
-        if !view.plan_summary.is_empty() {
-            w.put("planSummary", view.plan_summary.as_str());
-        }
-        if !view.message.is_empty() {
-            w.put("msg", view.message.as_str());
-        }
-        if let Some((done, total)) = view.progress {
-            w.doc("progress", |doc| {
-                doc.put("done", done);
-                doc.put("total", total);
-            });
-        }
-        w.put("numYields", 0);
-        w.put("killPending", view.kill_pending);
-        w.doc("locks", |_| ());
-        w.put("waitingForLock", false);
-        let queue = view.queued_micros.map(|micros| {
-            DocBuf::build(|w| {
-                w.put("name", "execution");
-                w.put("timeQueuedMicros", micros as i64);
-            })
-        });
-        match &queue {
-            Some(queue) => w.put("currentQueue", queue),
-            None => w.put("currentQueue", Value::Null),
+    }
+    w.put("numYields", 0);
+    w.put("killPending", view.kill_pending);
+    w.doc("locks", |_| ());
+    w.put("waitingForLock", view.waiting_for_lock);
+    match view.queued_micros {
+        Some(micros) => w.doc("currentQueue", |w| {
+            w.put("name", "execution");
+            w.put("timeQueuedMicros", micros as i64);
+        }),
+        None => w.put("currentQueue", Value::Null),
+    }
+}
+
+/// A long command as text, cut; its comment stays whole.
+fn cut(command: Doc<'_>) -> DocBuf {
+    let mut text = json::to_relaxed(command);
+    text.truncate(text.floor_char_boundary(COMMAND_BYTES_SHOWN));
+    DocBuf::build(|w| {
+        w.put("$truncated", text.as_str());
+        let comment = command.get("comment");
+        if !comment.is_missing() {
+            w.put("comment", comment);
         }
     })
 }

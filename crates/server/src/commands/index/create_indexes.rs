@@ -47,7 +47,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.internal == Some(true) {
         bail!(Code::NAMESPACE_NOT_FOUND, "no time-series buckets collection {ns}");
     }
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     let pace = Pace::new(&cx.server.metrics);
     let check = || {
         pace.rest();

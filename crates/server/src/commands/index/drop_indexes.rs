@@ -54,7 +54,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ),
     };
     refuse_view(cx, &ns)?;
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     let all = matches!(which, IndexSelector::All);
     let before = cx.store().drop_indexes(&ns, which)?;
     out.put("nIndexesWas", before as i32);

@@ -114,7 +114,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if !entries.is_empty() {
         check_batch(entries.len())?;
     }
-    cx.server.fsync.wait(&|| cx.check())?;
+    let _writing = cx.begin_write()?;
     let upsert = args.always_upsert != Some(false);
     let mut results = Vec::with_capacity(entries.len());
     for entry in &entries {

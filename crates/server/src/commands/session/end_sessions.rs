@@ -28,11 +28,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     for value in args.sessions.iter() {
         let session = parse_lsid(value, "endSessions.endSessions")?;
         // Somebody else's session is none of the client's.
-        if !cx.asking().may_end(&session) {
+        if !cx.asking().owns_session(&session) {
             continue;
         }
         cx.server.sessions.end(&session);
-        cx.server.numbered.end_own(&session, &Asking::new(cx.connection));
+        cx.server.numbered.end(&session);
         cx.server.cursors.end_session(&session);
     }
     Ok(())

@@ -59,7 +59,7 @@ fn some(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Resul
     }
     for value in args.sessions.iter() {
         let session = parse_lsid(value, "killSessions.killSessions")?;
-        if cx.asking().may_end(&session) {
+        if cx.asking().may_kill(&session) {
             end(cx, &session);
         }
     }
