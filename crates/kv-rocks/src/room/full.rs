@@ -23,7 +23,7 @@ use crate::{
 pub(crate) fn make(files: &Path, options: &Options, system: &System) -> Result<()> {
     let removed = remove_unfinished(files, options, system)?;
     let trimmed = trim_logs(files)?;
-    log::warn!(target: "STORAGE", id = 7_702_041, files = removed, logs = trimmed;
+    log::warn!(target: "STORAGE", id = 7_702_043, files = removed, logs = trimmed;
         "The disk is full: what a killed process left unfinished is removed before its journal is used");
     Ok(())
 }
