@@ -17,7 +17,7 @@ use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
 use crate::ycsb::{Reads, Updates, fill};
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
 const STALL_MS: u64 = 50;
@@ -32,6 +32,7 @@ struct Client {
 }
 
 struct Run {
+    began: SystemTime,
     all: Client,
     seconds: f64,
     pauses: Option<Vec<Pause>>,
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         page(&done, &rows).write(path)?;
     }
     if let Some(path) = args.text("json") {
-        fs::write(path, json(&rows)).map_err(failed(path))?;
+        fs::write(path, json(&done, &rows)).map_err(failed(path))?;
     }
     Ok(())
 }
@@ -90,7 +91,7 @@ fn load(
     let connections =
         (0..threads).map(|_| Connection::open(target)).collect::<Outcome<Vec<_>>>()?;
     let barrier = Barrier::new(threads);
-    let begin = Instant::now();
+    let (began, begin) = (SystemTime::now(), Instant::now());
     let (pauses, cpu) = (Watch::start(begin), server.map(Server::cpu_us));
     let resident = server.map(|server| Resident::watch(server.id()));
     let clients = thread::scope(|scope| {
@@ -116,6 +117,7 @@ fn load(
         all.timeline.merge(&client.timeline);
     }
     Ok(Run {
+        began,
         all,
         seconds: begin.elapsed().as_secs_f64(),
         pauses: pauses.finish(),
@@ -237,8 +239,23 @@ fn page(run: &Run, rows: &[Vec<String>]) -> Page {
     page
 }
 
-fn json(rows: &[Vec<String>]) -> String {
-    let pairs: Vec<_> =
+/// The table, and when what happened: gaps as seconds since the epoch and shares of the median, stalls as
+/// seconds and milliseconds, to be laid beside the server's log.
+fn json(run: &Run, rows: &[Vec<String>]) -> String {
+    let began = run.began.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+    let list = |pairs: Vec<(Duration, f64)>| {
+        let pair = |(at, value): (Duration, f64)| {
+            format!("[{:.3}, {value:.3}]", began + at.as_secs_f64())
+        };
+        pairs.into_iter().map(pair).collect::<Vec<_>>().join(", ")
+    };
+    let ms = |took: Duration| took.as_secs_f64() * 1e3;
+    let stalls = run.all.timeline.stalls().iter().map(|s| (s.at, ms(s.took))).collect();
+    let pauses = run.pauses.iter().flatten().map(|p| (p.at, ms(p.took))).collect();
+    let mut pairs: Vec<_> =
         rows[1..].iter().map(|row| format!("  \"{}\": \"{}\"", row[0], row[1])).collect();
+    pairs.push(format!("  \"gaps\": [{}]", list(run.all.timeline.slots_below(GAP))));
+    pairs.push(format!("  \"stalls\": [{}]", list(stalls)));
+    pairs.push(format!("  \"pauses\": [{}]", list(pauses)));
     format!("{{\n{}\n}}\n", pairs.join(",\n"))
 }
