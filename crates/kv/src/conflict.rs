@@ -5,9 +5,13 @@
 //! ends. The claim fails if someone else holds the key, or committed it after the claimer's
 //! snapshot: first writer wins.
 //!
-//!   claim:  held by another ----> wait (if allowed), then Conflict
+//!   claim:  held by another ----> wait in the line (if nothing was read yet), else Conflict
 //!           stamp > snapshot ---> Conflict
 //!           else ---------------> held by me
+//!
+//! Who has read may not write what the holder is about to commit, so waiting would be in vain. Who waits
+//! gets the key from its holder, in the order of asking: newcomers cannot take it away, so a key that
+//! everybody writes is written by each in turn.
 //!
 //! Invariants
 //! - An entry may be forgotten once its stamp is not newer than the oldest active snapshot: nobody
@@ -20,14 +24,15 @@
 //! Cost: one short shard lock per key at claim and at release; no allocation in the steady state.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     hash::BuildHasher,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread::{self, Thread},
     time::{Duration, Instant},
 };
 
 use foldhash::fast::RandomState;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{Error, Result, Space, active::Active};
 
@@ -54,18 +59,20 @@ struct Shard {
     sweep_at: usize,
     /// Commits up to this stamp may have been forgotten although somebody reads an older state.
     forgotten: u64,
-    waiter_count: usize,
+    /// Who waits for keys of this shard, the first comer first.
+    line: VecDeque<Waiter>,
 }
 
-struct Slot {
-    shard: Mutex<Shard>,
-    released: Condvar,
+struct Waiter {
+    key: KeyHash,
+    owner: Owner,
+    thread: Thread,
 }
 
 /// The table. See the module's header.
 pub struct Conflicts {
     hasher: RandomState,
-    slots: Box<[Slot]>,
+    shards: Box<[Mutex<Shard>]>,
     /// Entries that a shard may have beside those of open transactions.
     shard_entries_max: AtomicUsize,
 }
@@ -83,7 +90,7 @@ pub struct Claimer {
     pub owner: Owner,
     /// Commits after this stamp conflict; `u64::MAX` for a transaction that has read nothing.
     pub read_stamp: u64,
-    /// How long to wait for another holder.
+    /// How long to wait for another holder; who has read does not wait.
     pub wait: Duration,
 }
 
@@ -95,18 +102,17 @@ impl Default for Conflicts {
 
 impl Conflicts {
     pub fn new() -> Conflicts {
-        let slot = || Slot {
-            shard: Mutex::new(Shard {
+        let shard = || {
+            Mutex::new(Shard {
                 entries: HashMap::default(),
                 sweep_at: SWEEP_ENTRIES_MIN,
                 forgotten: 0,
-                waiter_count: 0,
-            }),
-            released: Condvar::new(),
+                line: VecDeque::new(),
+            })
         };
         Conflicts {
             hasher: RandomState::default(),
-            slots: (0..SHARD_COUNT).map(|_| slot()).collect(),
+            shards: (0..SHARD_COUNT).map(|_| shard()).collect(),
             shard_entries_max: AtomicUsize::new(usize::MAX),
         }
     }
@@ -121,8 +127,8 @@ impl Conflicts {
 
     /// The memory of what is remembered, about.
     pub fn bytes(&self) -> u64 {
-        let capacity = |slot: &Slot| slot.shard.lock().entries.capacity() as u64;
-        self.slots.iter().map(capacity).sum::<u64>() * SLOT_BYTES
+        let capacity = |shard: &Mutex<Shard>| shard.lock().entries.capacity() as u64;
+        self.shards.iter().map(capacity).sum::<u64>() * SLOT_BYTES
     }
 
     /// The name of a key in this table.
@@ -132,10 +138,8 @@ impl Conflicts {
 
     /// Takes the key for `claimer`, or says `Conflict`.
     pub fn claim(&self, key: KeyHash, claimer: &Claimer, active: &Active) -> Result<Claim> {
-        let slot = self.slot(key);
-        let mut shard = slot.shard.lock();
-        let mut deadline = None;
-        while let Some(entry) = shard.entries.get_mut(&key) {
+        let mut shard = self.shard(key).lock();
+        if let Some(entry) = shard.entries.get_mut(&key) {
             if entry.owner == claimer.owner {
                 return Ok(Claim::Held);
             }
@@ -146,16 +150,10 @@ impl Conflicts {
                 entry.owner = claimer.owner;
                 return Ok(Claim::New);
             }
-            if claimer.wait.is_zero() {
+            if claimer.wait.is_zero() || claimer.read_stamp != u64::MAX {
                 return Err(Error::Conflict);
             }
-            let deadline = *deadline.get_or_insert_with(|| wait_until(claimer.wait));
-            shard.waiter_count += 1;
-            let timed_out = slot.released.wait_until(&mut shard, deadline).timed_out();
-            shard.waiter_count -= 1;
-            if timed_out {
-                return Err(Error::Conflict);
-            }
+            return self.wait(shard, key, claimer);
         }
         let most = self.shard_entries_max.load(Relaxed);
         if shard.entries.len() >= shard.sweep_at.min(most) {
@@ -171,38 +169,65 @@ impl Conflicts {
     /// Gives the keys back. `committed` is the stamp they were written at; none if they were not.
     pub fn release(&self, keys: &[KeyHash], committed: Option<u64>, alone: bool) {
         for key in keys {
-            let slot = self.slot(*key);
-            let mut shard = slot.shard.lock();
-            let forget = match (shard.entries.get_mut(key), committed) {
-                // With no other transaction or snapshot about, nobody can conflict with this commit.
-                (Some(_), Some(_)) if alone => true,
-                (Some(entry), Some(stamp)) => {
-                    entry.owner = 0;
-                    entry.stamp = stamp;
-                    false
+            let mut shard = self.shard(*key).lock();
+            let next = shard.next(*key);
+            let Some(entry) = shard.entries.get_mut(key) else { continue };
+            let stamp = committed.unwrap_or(entry.stamp);
+            // With no other transaction or snapshot about, nobody can conflict with this commit.
+            let forget = stamp == 0 || committed.is_some() && alone;
+            match next {
+                Some(next) => {
+                    *entry = Entry { owner: next.owner, stamp };
+                    drop(shard);
+                    next.thread.unpark();
                 }
-                (Some(entry), None) => {
-                    entry.owner = 0;
-                    entry.stamp == 0
+                None if forget => {
+                    shard.entries.remove(key);
                 }
-                (None, _) => false,
-            };
-            if forget {
-                shard.entries.remove(key);
+                None => *entry = Entry { owner: 0, stamp },
             }
-            if shard.waiter_count > 0 {
-                slot.released.notify_all();
+        }
+    }
+
+    /// Sleeps until the key is handed over, or for as long as `claimer` may.
+    fn wait<'a>(
+        &'a self,
+        mut shard: MutexGuard<'a, Shard>,
+        key: KeyHash,
+        claimer: &Claimer,
+    ) -> Result<Claim> {
+        let until = Instant::now() + claimer.wait;
+        let thread = thread::current();
+        shard.line.push_back(Waiter { key, owner: claimer.owner, thread });
+        loop {
+            drop(shard);
+            thread::park_timeout(until.saturating_duration_since(Instant::now()));
+            shard = self.shard(key).lock();
+            if shard.entries.get(&key).is_some_and(|entry| entry.owner == claimer.owner) {
+                return Ok(Claim::New);
+            }
+            if Instant::now() >= until {
+                shard.line.retain(|waiter| waiter.owner != claimer.owner);
+                return Err(Error::Conflict);
             }
         }
     }
 
     /// How many keys are remembered.
     pub fn entry_count(&self) -> usize {
-        self.slots.iter().map(|slot| slot.shard.lock().entries.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().entries.len()).sum()
     }
 
-    fn slot(&self, key: KeyHash) -> &Slot {
-        &self.slots[(key >> 58) as usize % SHARD_COUNT]
+    fn shard(&self, key: KeyHash) -> &Mutex<Shard> {
+        &self.shards[(key >> 58) as usize % SHARD_COUNT]
+    }
+}
+
+impl Shard {
+    /// Takes the first who waits for the key out of the line.
+    fn next(&mut self, key: KeyHash) -> Option<Waiter> {
+        let at = self.line.iter().position(|waiter| waiter.key == key)?;
+        self.line.remove(at)
     }
 }
 
@@ -227,10 +252,6 @@ fn sweep(shard: &mut Shard, oldest: u64, most: usize) {
     shard.sweep_at = (shard.entries.len() * 2).max(SWEEP_ENTRIES_MIN);
 }
 
-fn wait_until(wait: Duration) -> Instant {
-    Instant::now() + wait
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,6 +271,38 @@ mod tests {
         assert!(matches!(table.claim(7, &claimer(2, 6), &active), Ok(Claim::New)));
         table.release(&[7], None, false);
         assert!(matches!(table.claim(7, &claimer(3, 5), &active), Err(Error::Conflict)));
+    }
+
+    #[test]
+    fn who_waits_gets_the_key_in_turn() {
+        const WAITERS: Owner = 8;
+        let (table, active) = (Conflicts::new(), Active::new(0));
+        assert!(table.claim(7, &claimer(1, 0), &active).is_ok());
+        let order = Mutex::new(Vec::new());
+        let in_line = |count: usize| table.shard(7).lock().line.len() == count;
+        thread::scope(|scope| {
+            for owner in 2..2 + WAITERS {
+                let (table, active, order) = (&table, &active, &order);
+                scope.spawn(move || {
+                    let wait = Duration::from_mins(1);
+                    let claimer = Claimer { owner, read_stamp: u64::MAX, wait };
+                    assert!(matches!(table.claim(7, &claimer, active), Ok(Claim::New)));
+                    order.lock().push(owner);
+                    table.release(&[7], Some(owner), owner == 5);
+                });
+                while !in_line(owner as usize - 1) {
+                    thread::yield_now();
+                }
+            }
+            table.release(&[7], None, true);
+        });
+        assert_eq!(*order.lock(), (2..2 + WAITERS).collect::<Vec<_>>());
+        // What was committed in between still counts.
+        assert!(matches!(table.claim(7, &claimer(20, 8), &active), Err(Error::Conflict)));
+        assert!(matches!(table.claim(7, &claimer(20, 9), &active), Ok(Claim::New)));
+        let brief = Claimer { owner: 21, read_stamp: u64::MAX, wait: Duration::from_millis(1) };
+        assert!(matches!(table.claim(7, &brief, &active), Err(Error::Conflict)));
+        assert!(in_line(0));
     }
 
     #[test]

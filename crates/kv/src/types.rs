@@ -128,8 +128,9 @@ pub struct CommitStamp(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub struct TxnOptions {
     /// How long `put`, `delete` and `lock` may wait for a key another transaction holds. Only a
-    /// transaction that holds no key yet waits (so nobody waits in a circle); others get
-    /// `Conflict` at once.
+    /// transaction that holds no key yet waits (so nobody waits in a circle), and only before its
+    /// first read (else the holder's commit is a conflict anyway); others get `Conflict` at once.
+    /// Those who wait for a key get it in the order of asking.
     pub lock_wait_ms: u32,
 }
 

@@ -19,6 +19,7 @@ mod catalog;
 mod clock;
 mod condition;
 mod config_string;
+mod contended;
 mod division;
 mod doubts;
 mod engine_error;

@@ -1,11 +1,11 @@
 //! The store: one engine, one catalog, one write loop.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
-use nagi_error::{Code, Result};
+use nagi_error::Result;
 use nagi_kv::{CommitStamp, Compressor, Durability, Engine, Space};
 use parking_lot::{Condvar, Mutex};
 
@@ -14,6 +14,7 @@ use crate::{
     cache::Cache,
     catalog::{self, DdlState},
     clock,
+    contended::until_done,
     division::Division,
     engine_error::engine,
     keystring,
@@ -263,27 +264,12 @@ impl Store {
             // The transaction's own commit, or whoever repeats it, deals with conflicts.
             return bound.write(self, options, f).map(|value| (value, CommitStamp::default()));
         }
-        let mut attempt = 0;
-        loop {
-            let mut txn = WriteTxn::begin(self, &options, attempt)?;
-            let result = match f(&mut txn) {
-                Ok(value) => txn.commit(options.durability).map(|stamp| (value, stamp)),
-                Err(error) => {
-                    drop(txn);
-                    Err(error)
-                }
-            };
-            match result {
-                Err(error) if error.code() == Code::WRITE_CONFLICT => {
-                    if let Some(interrupt) = options.interrupt {
-                        interrupt()?;
-                    }
-                    back_off(attempt);
-                    attempt += 1;
-                }
-                other => return other,
-            }
-        }
+        until_done(&options, |attempt, contended| {
+            let mut txn = WriteTxn::begin(self, &options, attempt, *contended)?;
+            let done = f(&mut txn);
+            *contended = txn.contended();
+            done.and_then(|value| Ok((value, txn.commit(options.durability)?)))
+        })
     }
 
     /// How a collection's large documents are stored.
@@ -320,15 +306,4 @@ fn creation_string(compressor: Compressor) -> String {
          type=file",
         compressor.name()
     )
-}
-
-/// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading.
-pub(crate) fn back_off(attempt: u32) {
-    match attempt {
-        0..4 => std::thread::yield_now(),
-        _ => {
-            let longest_us = 50u64 << attempt.min(10);
-            std::thread::sleep(Duration::from_micros(1 + clock::random() % longest_us));
-        }
-    }
 }

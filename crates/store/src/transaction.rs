@@ -32,9 +32,10 @@ use parking_lot::Mutex;
 use crate::{
     Catalog, Collection, CollectionOptions, Namespace, Reader, Store, WriteOptions, WriteTxn,
     catalog,
+    contended::{Contended, until_done},
     engine_error::engine,
     ident::Ident,
-    store::{Shared, back_off},
+    store::Shared,
     txn::Suspended,
 };
 
@@ -127,6 +128,14 @@ impl OpenTransactions {
 impl Transaction {
     /// Begins a transaction. A long one reads the state of this moment. Code 388 if there are too many.
     pub fn begin(store: &Store, lifetime: Lifetime) -> Result<Transaction> {
+        Transaction::begin_with(store, lifetime, None)
+    }
+
+    fn begin_with(
+        store: &Store,
+        lifetime: Lifetime,
+        contended: Option<Contended>,
+    ) -> Result<Transaction> {
         let shared = &store.shared;
         let long = lifetime == Lifetime::Long;
         if long && shared.open.all.lock().len() >= TRANSACTION_COUNT_MAX {
@@ -136,10 +145,16 @@ impl Transaction {
             );
         }
         // A client's write conflicts at once; one of our own may wait a moment, as other writes do.
-        let options = if long { TxnOptions { lock_wait_ms: 0 } } else { TxnOptions::default() };
+        let options = match long {
+            true => TxnOptions { lock_wait_ms: 0 },
+            false => Contended::options(contended.as_ref()),
+        };
         let mut pinned = shared.catalog.load_full();
         let txn = loop {
-            let txn = shared.engine.begin(options).map_err(engine)?;
+            let mut txn = shared.engine.begin(options).map_err(engine)?;
+            if let Some(contended) = &contended {
+                contended.lock(&mut *txn)?;
+            }
             if !long {
                 break txn;
             }
@@ -480,21 +495,11 @@ impl Store {
         options: WriteOptions<'_>,
         f: &mut dyn FnMut(&Transaction) -> Result<T>,
     ) -> Result<T> {
-        let mut attempt = 0;
-        loop {
-            let txn = Transaction::begin(self, Lifetime::Short)?;
-            let result = f(&txn).and_then(|value| txn.commit(options.durability).map(|_| value));
-            drop(txn);
-            match result {
-                Err(error) if error.code() == Code::WRITE_CONFLICT => {
-                    if let Some(interrupt) = options.interrupt {
-                        interrupt()?;
-                    }
-                    back_off(attempt);
-                    attempt += 1;
-                }
-                other => return other,
-            }
-        }
+        until_done(&options, |_, contended| {
+            let txn = Transaction::begin_with(self, Lifetime::Short, *contended)?;
+            let done = f(&txn);
+            *contended = txn.bound.work.lock().as_ref().and_then(Suspended::contended);
+            done.and_then(|value| txn.commit(options.durability).map(|_| value))
+        })
     }
 }

@@ -15,11 +15,12 @@ use std::{
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
-use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
+use nagi_kv::{CommitStamp, Durability, Space, Txn};
 
 use crate::{
     Collection, Index, Namespace, Reader, RecordId, Store, WriteOptions,
     cache::Cache,
+    contended::Contended,
     engine_error::engine,
     gate::Pass,
     ident::CatalogKey,
@@ -47,6 +48,8 @@ pub struct WriteTxn<'s> {
     keep_empty_timestamps: bool,
     /// How often `write` has begun again.
     attempt: u32,
+    /// The record that somebody else writes.
+    contended: Option<Contended>,
 }
 
 /// A collection this transaction writes.
@@ -83,16 +86,22 @@ pub(crate) struct Suspended {
     multikey: Vec<(Arc<Index>, Vec<u64>)>,
     changed: Vec<u64>,
     conflict: bool,
+    contended: Option<Contended>,
 }
 
 impl Suspended {
     pub(crate) fn new(txn: Box<dyn Txn>) -> Suspended {
         let (touched, multikey, changed) = (Vec::new(), Vec::new(), Vec::new());
-        Suspended { txn, touched, multikey, changed, conflict: false }
+        Suspended { txn, touched, multikey, changed, conflict: false, contended: None }
     }
 
     pub(crate) fn read(&self) -> &dyn Txn {
         &*self.txn
+    }
+
+    /// The record that it could not write.
+    pub(crate) fn contended(&self) -> Option<Contended> {
+        self.contended
     }
 
     /// Whether it has written to the collection.
@@ -110,8 +119,12 @@ impl<'s> WriteTxn<'s> {
         store: &'s Store,
         options: &WriteOptions<'_>,
         attempt: u32,
+        contended: Option<Contended>,
     ) -> Result<WriteTxn<'s>> {
-        let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
+        let mut txn = store.engine.begin(Contended::options(contended.as_ref())).map_err(engine)?;
+        if let Some(contended) = &contended {
+            contended.lock(&mut *txn)?;
+        }
         let scratch = SCRATCH.take().unwrap_or_default();
         Ok(WriteTxn {
             store,
@@ -124,6 +137,7 @@ impl<'s> WriteTxn<'s> {
             bypass_validation: options.bypass_validation,
             keep_empty_timestamps: options.keep_empty_timestamps,
             attempt,
+            contended: None,
         })
     }
 
@@ -140,6 +154,7 @@ impl<'s> WriteTxn<'s> {
             bypass_validation: options.bypass_validation,
             keep_empty_timestamps: options.keep_empty_timestamps,
             attempt: 0,
+            contended: None,
         }
     }
 
@@ -151,6 +166,7 @@ impl<'s> WriteTxn<'s> {
             multikey: std::mem::take(&mut self.multikey),
             changed: std::mem::take(&mut self.changed),
             conflict: self.conflict,
+            contended: self.contended,
         }
     }
 
@@ -263,7 +279,20 @@ impl<'s> WriteTxn<'s> {
         let key = collection.ident.record_key(id);
         let done = self.txn().put(collection.space, &key, &value);
         self.scratch.value = value;
+        self.had(done, Contended::new(collection.space, key))
+    }
+
+    /// Remembers the key if somebody else has it.
+    fn had(&mut self, done: nagi_kv::Result<()>, key: Contended) -> Result<()> {
+        if matches!(done, Err(nagi_kv::Error::Conflict)) {
+            self.contended = Some(key);
+        }
         done.map_err(engine)
+    }
+
+    /// The record that this transaction could not write.
+    pub(crate) fn contended(&self) -> Option<Contended> {
+        self.contended
     }
 
     fn next_record_id(&mut self, collection: &Collection) -> Result<RecordId> {
@@ -318,7 +347,8 @@ impl<'s> WriteTxn<'s> {
         let collection = Arc::clone(&self.touched[at].collection);
         self.forget(&collection, old.get("_id"));
         let key = collection.ident.record_key(id);
-        self.txn().delete(collection.space, &key).map_err(engine)?;
+        let done = self.txn().delete(collection.space, &key);
+        self.had(done, Contended::new(collection.space, key))?;
         for index in &collection.indexes {
             self.delete_keys(index, id, old)?;
         }

@@ -1,0 +1,77 @@
+//! Who begins again after a conflict: in turn where many write one record, else after a short wait.
+//!
+//! A transaction that reads a record and then finds that somebody else is writing it begins again. With many
+//! at one record somebody would lose every time; so the next attempt first asks for the record, before
+//! it reads anything, and stands in line for it (nagi_kv::conflict). What it then reads nobody changes.
+
+use std::{thread, time::Duration};
+
+use nagi_error::{Code, Result};
+use nagi_kv::{Space, Txn, TxnOptions};
+
+use crate::{WriteOptions, clock, engine_error::engine};
+
+/// Attempts in which a transaction only lines up; after that it waits, too: several records in different
+/// orders may make a few transactions get in each other's way for long.
+const LINED_UP_MAX: u32 = 8;
+
+/// A record that a transaction could not have.
+#[derive(Clone, Copy)]
+pub(crate) struct Contended {
+    space: Space,
+    key: [u8; 12],
+}
+
+impl Contended {
+    pub(crate) fn new(space: Space, key: [u8; 12]) -> Contended {
+        Contended { space, key }
+    }
+
+    /// A line before a key moves on as fast as transactions commit: who stands in it may wait longer
+    /// than others, but not so long that killOp would be felt to be late.
+    pub(crate) fn options(contended: Option<&Contended>) -> TxnOptions {
+        match contended {
+            Some(_) => TxnOptions { lock_wait_ms: 50 },
+            None => TxnOptions::default(),
+        }
+    }
+
+    /// Has the key before anything is read, so that nobody changes it between reading and writing.
+    pub(crate) fn lock(&self, txn: &mut dyn Txn) -> Result<()> {
+        txn.lock(self.space, &self.key).map_err(engine)
+    }
+}
+
+/// Repeats `attempt` after conflicts. It gets its number, and the record that the attempt before it could
+/// not have, which it asks for before it reads anything.
+pub(crate) fn until_done<T>(
+    options: &WriteOptions<'_>,
+    mut attempt: impl FnMut(u32, &mut Option<Contended>) -> Result<T>,
+) -> Result<T> {
+    let (mut number, mut contended) = (0, None);
+    loop {
+        match attempt(number, &mut contended) {
+            Err(error) if error.code() == Code::WRITE_CONFLICT => {
+                if let Some(interrupt) = options.interrupt {
+                    interrupt()?;
+                }
+                if contended.is_none() || number > LINED_UP_MAX {
+                    back_off(number);
+                }
+                number += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading.
+fn back_off(attempt: u32) {
+    match attempt {
+        0..4 => thread::yield_now(),
+        _ => {
+            let longest_us = 50u64 << attempt.min(10);
+            thread::sleep(Duration::from_micros(1 + clock::random() % longest_us));
+        }
+    }
+}
