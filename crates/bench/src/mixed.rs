@@ -9,7 +9,7 @@ use crate::client::{Connection, address};
 use crate::histogram::Histogram;
 use crate::html::{Page, Plot};
 use crate::load::Requests as _;
-use crate::pauses::{Pause, Watch, explains};
+use crate::pauses::{Others, Pause, Watch, explains};
 use crate::process::{Scratch, Server, disk_bytes};
 use crate::random::{Random, Zipf};
 use crate::report;
@@ -23,6 +23,8 @@ use std::{fs, thread};
 const STALL_MS: u64 = 50;
 /// A window below this share of the median one is a gap.
 const GAP: f64 = 0.5;
+/// A window of which others had this share of the machine says little of the server.
+const TAKEN: f64 = 0.25;
 const WINDOW: Duration = Duration::from_millis(100);
 
 struct Client {
@@ -36,6 +38,8 @@ struct Run {
     all: Client,
     seconds: f64,
     pauses: Option<Vec<Pause>>,
+    /// Of each window, the share of the machine that others had.
+    others: Vec<f64>,
     resident_bytes: Option<u64>,
     disk_bytes: Option<u64>,
     cpu_us: Option<u64>,
@@ -93,6 +97,7 @@ fn load(
     let barrier = Barrier::new(threads);
     let (began, begin) = (SystemTime::now(), Instant::now());
     let (pauses, cpu) = (Watch::start(begin), server.map(Server::cpu_us));
+    let others = Others::watch(begin, server.map(Server::id));
     let resident = server.map(|server| Resident::watch(server.id()));
     let clients = thread::scope(|scope| {
         let workers: Vec<_> = (1_u64..)
@@ -121,6 +126,7 @@ fn load(
         all,
         seconds: begin.elapsed().as_secs_f64(),
         pauses: pauses.finish(),
+        others: others.finish(),
         resident_bytes: resident.map(|watch| peak(&watch.finish())),
         disk_bytes: None,
         cpu_us: cpu.zip(server).map(|(before, server)| server.cpu_us().saturating_sub(before)),
@@ -166,17 +172,21 @@ fn client(
     Ok(seen)
 }
 
-/// Gaps of the rate: all, and those that no pause of the machine touches.
-fn gaps(run: &Run) -> (usize, Option<usize>) {
+/// Gaps of the rate: all; those that no pause of the machine touches; of these, those of which others did
+/// not take much.
+fn gaps(run: &Run) -> (usize, Option<usize>, Option<usize>) {
     let below = run.all.timeline.slots_below(GAP);
     let touched = |at: Duration, pauses: &[Pause]| {
         pauses.iter().any(|pause| pause.at < at + WINDOW && at < pause.at + pause.took)
     };
-    let own = run
-        .pauses
-        .as_ref()
-        .map(|pauses| below.iter().filter(|(at, _)| !touched(*at, pauses)).count());
-    (below.len(), own)
+    let taken = |at: Duration| {
+        let window = (at.as_nanos() / WINDOW.as_nanos()) as usize;
+        run.others.get(window).is_some_and(|share| *share >= TAKEN)
+    };
+    let Some(pauses) = &run.pauses else { return (below.len(), None, None) };
+    let own: Vec<_> = below.iter().filter(|(at, _)| !touched(*at, pauses)).collect();
+    let alone = own.iter().filter(|(at, _)| !taken(*at)).count();
+    (below.len(), Some(own.len()), Some(alone))
 }
 
 fn table(run: &Run) -> Vec<Vec<String>> {
@@ -185,7 +195,7 @@ fn table(run: &Run) -> Vec<Vec<String>> {
         let own = timeline.stalls().iter().filter(|s| !explains(pauses, s.at, s.took));
         own.count()
     });
-    let (all_gaps, own_gaps) = gaps(run);
+    let (all_gaps, own_gaps, alone_gaps) = gaps(run);
     let or_dash = |value: Option<String>| value.unwrap_or("-".to_owned());
     let megabytes = |bytes: Option<u64>| or_dash(bytes.map(|bytes| (bytes >> 20).to_string()));
     let mut rows: Vec<(&str, String)> = Vec::new();
@@ -208,6 +218,15 @@ fn table(run: &Run) -> Vec<Vec<String>> {
     rows.push(("of them not in a pause", or_dash(own_stalls.map(|n| n.to_string()))));
     rows.push(("windows below half the median", all_gaps.to_string()));
     rows.push(("of them without a pause", or_dash(own_gaps.map(|n| n.to_string()))));
+    let alone = or_dash(alone_gaps.map(|n| n.to_string()));
+    rows.push(("of these, others had under a quarter of the machine", alone));
+    let shares = || run.others.iter().copied();
+    let mean = shares().sum::<f64>() / run.others.len().max(1) as f64;
+    let most = shares().fold(0.0, f64::max);
+    rows.push((
+        "machine taken by others, mean / most %",
+        format!("{:.0} / {:.0}", mean * 1e2, most * 1e2),
+    ));
     let paused = run.pauses.as_ref().map(|pauses| {
         let worst = pauses.iter().map(|pause| pause.took).max().unwrap_or_default();
         format!("{} / {:.1}", pauses.len(), worst.as_secs_f64() * 1e3)
@@ -244,9 +263,8 @@ fn page(run: &Run, rows: &[Vec<String>]) -> Page {
 fn json(run: &Run, rows: &[Vec<String>]) -> String {
     let began = run.began.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     let list = |pairs: Vec<(Duration, f64)>| {
-        let pair = |(at, value): (Duration, f64)| {
-            format!("[{:.3}, {value:.3}]", began + at.as_secs_f64())
-        };
+        let pair =
+            |(at, value): (Duration, f64)| format!("[{:.3}, {value:.3}]", began + at.as_secs_f64());
         pairs.into_iter().map(pair).collect::<Vec<_>>().join(", ")
     };
     let ms = |took: Duration| took.as_secs_f64() * 1e3;
@@ -255,6 +273,9 @@ fn json(run: &Run, rows: &[Vec<String>]) -> String {
     let mut pairs: Vec<_> =
         rows[1..].iter().map(|row| format!("  \"{}\": \"{}\"", row[0], row[1])).collect();
     pairs.push(format!("  \"gaps\": [{}]", list(run.all.timeline.slots_below(GAP))));
+    let window = |(n, share): (u32, f64)| (WINDOW * n, share);
+    let others = (0_u32..).zip(run.others.iter().copied()).filter(|(_, share)| *share >= TAKEN);
+    pairs.push(format!("  \"taken_by_others\": [{}]", list(others.map(window).collect())));
     pairs.push(format!("  \"stalls\": [{}]", list(stalls)));
     pairs.push(format!("  \"pauses\": [{}]", list(pauses)));
     format!("{{\n{}\n}}\n", pairs.join(",\n"))

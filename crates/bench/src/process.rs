@@ -221,12 +221,17 @@ pub(crate) fn disk_bytes(dir: &Path) -> u64 {
 }
 
 fn cpu_us(pid: u32) -> Option<u64> {
+    Some(ticks(pid)? * US_PER_TICK)
+}
+
+/// User and system time of a process in ticks of the kernel; none once it is gone.
+pub(crate) fn ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in parentheses and may hold anything, also a parenthesis.
     let mut fields = stat[stat.rfind(')')? + 2..].split(' ');
     let user: u64 = fields.nth(11)?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
-    Some((user + system) * US_PER_TICK)
+    Some(user + system)
 }
 
 #[cfg(test)]

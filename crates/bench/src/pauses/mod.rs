@@ -6,7 +6,9 @@
 //! stalls, never subtracted. Without the right to real-time priority (root has it) a busy processor
 //! looks like a pause: then nothing is noted.
 mod ffi;
+mod others;
 
+pub(crate) use others::Others;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
