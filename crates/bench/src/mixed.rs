@@ -3,8 +3,9 @@
 //! YCSB's workload A: documents chosen by Zipf's law, half of the operations set one field. Every update
 //! writes its document anew, so after a minute the engine merges files all the time. What counts is not
 //! the rate but its evenness: no window of a tenth of a second below half of the median one, no
-//! operation that takes longer than an operator notices. Pauses of the machine are told beside it.
-use crate::args::{Args, Outcome, Problem, failed};
+//! operation that takes longer than an operator notices. Pauses of the machine are told beside it, and how
+//! even a bare echo is on this machine: the same clients and frames, nothing behind them.
+use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address};
 use crate::histogram::Histogram;
 use crate::html::{Page, Plot};
@@ -23,6 +24,10 @@ use std::{fs, thread};
 const STALL_MS: u64 = 50;
 /// A window below this share of the median one is a gap.
 const GAP: f64 = 0.5;
+/// Frames of the echo: as long as a document's.
+const ECHO_BYTES: usize = 1300;
+/// How long the echo is asked at the most.
+const CONTROL_MAX: Duration = Duration::from_secs(120);
 /// A window of which others had this share of the machine says little of the server.
 const TAKEN: f64 = 0.25;
 const WINDOW: Duration = Duration::from_millis(100);
@@ -68,9 +73,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     fill(&target, 0..documents)?;
     let time = Duration::from_secs_f64(seconds);
-    let mut done = load(&target, server.as_ref(), documents, threads, time)?;
+    let work = Work { documents, threads, time, checked: true };
+    let mut done = load(&target, server.as_ref(), &work)?;
     done.disk_bytes = server.as_ref().map(|_| disk_bytes(&dir));
-    let rows = table(&done);
+    drop(server);
+    let echo = Server::echo(&self_program()?, "threads", ECHO_BYTES)?;
+    let time = time.min(CONTROL_MAX);
+    let control = load(&echo.address, Some(&echo), &Work { time, checked: false, ..work })?;
+    drop(echo);
+    let rows = columns(&done, &control);
     report::say(&format!(
         "mixed: {documents} documents of 1 KB, {threads} connections, {seconds:.0} s\n{}",
         report::columns(&rows)
@@ -84,13 +95,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(())
 }
 
-fn load(
-    target: &str,
-    server: Option<&Server>,
+/// What the clients do.
+struct Work {
     documents: u64,
     threads: usize,
     time: Duration,
-) -> Outcome<Run> {
+    /// Whether replies are looked at: an echo's say nothing.
+    checked: bool,
+}
+
+fn load(target: &str, server: Option<&Server>, work: &Work) -> Outcome<Run> {
+    let Work { documents, threads, .. } = *work;
     let zipf = Zipf::new(documents);
     let connections =
         (0..threads).map(|_| Connection::open(target)).collect::<Outcome<Vec<_>>>()?;
@@ -106,7 +121,7 @@ fn load(
                 let (zipf, barrier) = (&zipf, &barrier);
                 scope.spawn(move || {
                     barrier.wait();
-                    client(connection, number, zipf, documents, (begin, time))
+                    client(connection, number, zipf, work, begin)
                 })
             })
             .collect();
@@ -147,9 +162,10 @@ fn client(
     mut connection: Connection,
     number: u64,
     zipf: &Zipf,
-    documents: u64,
-    (begin, time): (Instant, Duration),
+    work: &Work,
+    begin: Instant,
 ) -> Outcome<Client> {
+    let Work { documents, time, .. } = *work;
     let mut seen = Client::new(begin);
     let (mut reads, mut updates) = (Reads::new(number, documents), Updates::new(number));
     let mut random = Random::new(number * 104_729);
@@ -161,7 +177,7 @@ fn client(
         let reply = connection.call(frame).map_err(failed("calling"))?;
         let took = sent.elapsed();
         let good = if reading { reads.good(reply) } else { Updates::good(reply) };
-        if !good {
+        if !good && work.checked {
             let text = String::from_utf8_lossy(reply.get(21..).unwrap_or(&[])).into_owned();
             return Err(Problem::Failed(format!("unexpected reply {text}")));
         }
@@ -189,7 +205,15 @@ fn gaps(run: &Run) -> (usize, Option<usize>, Option<usize>) {
     (below.len(), Some(own.len()), Some(alone))
 }
 
-fn table(run: &Run) -> Vec<Vec<String>> {
+/// Both runs side by side.
+fn columns(run: &Run, control: &Run) -> Vec<Vec<String>> {
+    let head = ["what", "measured", "bare echo"].map(str::to_owned).to_vec();
+    let rows = table(run).into_iter().zip(table(control));
+    let rows = rows.map(|((name, value), (_, bare))| vec![name.to_owned(), value, bare]);
+    std::iter::once(head).chain(rows).collect()
+}
+
+fn table(run: &Run) -> Vec<(&'static str, String)> {
     let timeline = &run.all.timeline;
     let own_stalls = run.pauses.as_ref().map(|pauses| {
         let own = timeline.stalls().iter().filter(|s| !explains(pauses, s.at, s.took));
@@ -198,7 +222,7 @@ fn table(run: &Run) -> Vec<Vec<String>> {
     let (all_gaps, own_gaps, alone_gaps) = gaps(run);
     let or_dash = |value: Option<String>| value.unwrap_or("-".to_owned());
     let megabytes = |bytes: Option<u64>| or_dash(bytes.map(|bytes| (bytes >> 20).to_string()));
-    let mut rows: Vec<(&str, String)> = Vec::new();
+    let mut rows: Vec<(&str, String)> = vec![("seconds", format!("{:.0}", run.seconds))];
     let count = run.all.reads.count() + run.all.updates.count();
     rows.push(("operations/s", format!("{:.0}", count as f64 / run.seconds)));
     rows.push(("operations/s, median window", format!("{:.0}", timeline.median_per_second())));
@@ -234,9 +258,7 @@ fn table(run: &Run) -> Vec<Vec<String>> {
     rows.push(("pauses of the machine / longest ms", or_dash(paused)));
     rows.push(("resident MB", megabytes(run.resident_bytes)));
     rows.push(("disk MB", megabytes(run.disk_bytes)));
-    let head = vec!["what".to_owned(), "measured".to_owned()];
-    let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]);
-    std::iter::once(head).chain(rows).collect()
+    rows
 }
 
 fn page(run: &Run, rows: &[Vec<String>]) -> Page {
@@ -270,8 +292,10 @@ fn json(run: &Run, rows: &[Vec<String>]) -> String {
     let ms = |took: Duration| took.as_secs_f64() * 1e3;
     let stalls = run.all.timeline.stalls().iter().map(|s| (s.at, ms(s.took))).collect();
     let pauses = run.pauses.iter().flatten().map(|p| (p.at, ms(p.took))).collect();
-    let mut pairs: Vec<_> =
-        rows[1..].iter().map(|row| format!("  \"{}\": \"{}\"", row[0], row[1])).collect();
+    let mut pairs: Vec<_> = rows[1..]
+        .iter()
+        .map(|row| format!("  \"{}\": [\"{}\", \"{}\"]", row[0], row[1], row[2]))
+        .collect();
     pairs.push(format!("  \"gaps\": [{}]", list(run.all.timeline.slots_below(GAP))));
     let window = |(n, share): (u32, f64)| (WINDOW * n, share);
     let others = (0_u32..).zip(run.others.iter().copied()).filter(|(_, share)| *share >= TAKEN);
