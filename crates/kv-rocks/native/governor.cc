@@ -1,15 +1,49 @@
 // What the latency governor sets that RocksDB's C interface cannot.
 
+#include <rocksdb/env.h>
+#include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
+#include <rocksdb/sst_file_manager.h>
 
 #include <cstdint>
 #include <memory>
 
-// As RocksDB's own c.cc has it.
+// As RocksDB's own c.cc has them.
 struct rocksdb_ratelimiter_t {
   std::shared_ptr<rocksdb::RateLimiter> rep;
 };
+struct rocksdb_options_t {
+  rocksdb::Options rep;
+};
+
+struct nagi_remover_t {
+  std::shared_ptr<rocksdb::SstFileManager> rep;
+};
+
+namespace {
+// A file system that was mounted with `discard` tells the disk of every block that is freed, and some disks
+// answer nobody meanwhile. So files are cut off in small pieces.
+constexpr uint64_t kPieceBytes = 4 << 20;
+// If so much of all files waits to be removed, more are removed at once.
+constexpr double kWaitingShare = 0.25;
+}  // namespace
 
 extern "C" void nagi_rate_limiter_set(rocksdb_ratelimiter_t* limiter, int64_t bytes_per_second) noexcept {
   limiter->rep->SetBytesPerSecond(bytes_per_second);
 }
+
+// Lets the database of `options` remove its files at a pace. To be called when the environment is set.
+extern "C" nagi_remover_t* nagi_remover_create(rocksdb_options_t* options) noexcept {
+  auto* env = options->rep.env;
+  std::shared_ptr<rocksdb::SstFileManager> rep(rocksdb::NewSstFileManager(
+      env, env->GetFileSystem(), nullptr, "", 0, true, nullptr, kWaitingShare, kPieceBytes));
+  options->rep.sst_file_manager = rep;
+  return new nagi_remover_t{rep};
+}
+
+// Zero: no limit.
+extern "C" void nagi_remover_set_rate(nagi_remover_t* remover, int64_t bytes_per_second) noexcept {
+  remover->rep->SetDeleteRateBytesPerSecond(bytes_per_second);
+}
+
+extern "C" void nagi_remover_destroy(nagi_remover_t* remover) noexcept { delete remover; }

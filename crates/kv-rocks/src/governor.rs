@@ -2,10 +2,12 @@
 //! little before they would have to stop.
 //!
 //! A thread looks twenty times a second at what clients do and at what is waiting to be written or
-//! merged. From that follow two numbers:
+//! merged. From that follow three numbers:
 //!
 //!   rate    bytes a second that flushes and compactions may write. While nobody works, as many as
 //!           they like; while clients work, a multiple of what these write, more when debt grows.
+//!   removal bytes a second of files that are no longer needed that are removed: as many as are written,
+//!           so that no burst of removals stops the disk.
 //!   pause   microseconds that each commit waits before it begins. Nothing as a rule; it grows with
 //!           the square of the debt, from the point where RocksDB still has twice the room to the
 //!           point where RocksDB itself would slow writes down by milliseconds, and then stop them.
@@ -180,6 +182,7 @@ impl Governor {
         self.pause_us.store(decision.pause_us, Relaxed);
         if self.rate_bytes.swap(decision.rate_bytes, Relaxed) != decision.rate_bytes {
             db.set_background_rate(decision.rate_bytes);
+            db.set_removal_rate(removal(decision.rate_bytes));
         }
     }
 
@@ -201,9 +204,15 @@ impl Governor {
             self.apply(&db, &load.decide(&look, memtables_max));
             if *stopped {
                 db.set_background_rate(UNLIMITED);
+                db.set_removal_rate(None);
             }
         }
     }
+}
+
+/// Files go as fast as others come.
+fn removal(rate_bytes: u64) -> Option<u64> {
+    (rate_bytes < UNLIMITED).then_some(rate_bytes)
 }
 
 fn reads(db: &Db) -> u64 {

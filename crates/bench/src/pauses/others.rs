@@ -1,7 +1,7 @@
 //! Processor time that others had: the host of a virtual machine, the kernel's own threads, whoever else runs.
 //!
 //! In ticks of the kernel, so a window of a tenth of a second is known to a few hundredths of the machine.
-//! Interrupts count as nobody's: on loopback they are the requests themselves.
+//! Interrupts that run in a thread's time count as that thread's, as the kernel has it.
 use std::fs;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -61,10 +61,11 @@ fn look(ours: &[u32]) -> Look {
     let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields = machine.lines().next().unwrap_or_default().split_whitespace().skip(1);
     let fields: Vec<u64> = fields.take(8).filter_map(|field| field.parse().ok()).collect();
-    let [user, nice, system, _, _, _, _, stolen] = fields[..] else { return Look::default() };
+    let [_, _, _, idle, waiting, _, _, _] = fields[..] else { return Look::default() };
+    let all = fields.iter().sum();
     Look {
-        all: fields.iter().sum(),
-        used: user + nice + system + stolen,
+        all,
+        used: all - idle - waiting,
         ours: ours.iter().filter_map(|pid| ticks(*pid)).sum(),
     }
 }

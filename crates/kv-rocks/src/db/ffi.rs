@@ -535,6 +535,11 @@ impl Db {
         self.setup.set_background_rate(bytes);
     }
 
+    /// Sets how many bytes a second of files that are no longer needed are removed; none: no limit.
+    pub(crate) fn set_removal_rate(&self, bytes: Option<u64>) {
+        self.setup.set_removal_rate(bytes);
+    }
+
     /// Files at level 0 of a space.
     pub(crate) fn level_0_files(&self, space: Space) -> u64 {
         let name = c"rocksdb.num-files-at-level0";

@@ -4,5 +4,6 @@
 mod ffi;
 
 pub(super) use ffi::{
-    nagi_cache_create, nagi_cache_set_share, nagi_options_read_back, nagi_rate_limiter_set,
+    Remover, nagi_cache_create, nagi_cache_set_share, nagi_options_read_back,
+    nagi_rate_limiter_set, nagi_remover_create, nagi_remover_destroy, nagi_remover_set_rate,
 };

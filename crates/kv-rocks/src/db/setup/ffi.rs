@@ -80,6 +80,7 @@ pub(crate) struct Setup {
     pub(crate) cache: *mut ffi::rocksdb_cache_t,
     /// Of what flushes and compactions write.
     limiter: *mut ffi::rocksdb_ratelimiter_t,
+    remover: *mut native::Remover,
     /// Freed after the database is closed, as all of this.
     _environment: Option<Environment>,
 }
@@ -96,6 +97,7 @@ impl Drop for Setup {
                 ffi::rocksdb_cache_destroy(self.cache);
             }
             ffi::rocksdb_ratelimiter_destroy(self.limiter);
+            native::nagi_remover_destroy(self.remover);
         }
     }
 }
@@ -113,6 +115,7 @@ impl Setup {
             let database = database_options(options, system, cache);
             let install = |spool| Environment::install(database, spool, dir);
             let environment = system.spool.as_ref().map(install);
+            let remover = native::nagi_remover_create(database);
             let limiter = ffi::rocksdb_ratelimiter_create(RATE_AT_START, REFILL_US, FAIRNESS);
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
             lower_priority_of_compaction();
@@ -122,7 +125,7 @@ impl Setup {
                     ffi::rocksdb_options_set_disable_auto_compactions(*space, 1);
                 }
             }
-            Setup { database, spaces, cache, limiter, _environment: environment }
+            Setup { database, spaces, cache, limiter, remover, _environment: environment }
         }
     }
 
@@ -131,6 +134,13 @@ impl Setup {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         // SAFETY: the limiter lives as long as `self`; it is made for calls from any thread.
         unsafe { native::nagi_rate_limiter_set(self.limiter, bytes) }
+    }
+
+    /// Sets how many bytes a second of files that are no longer needed are removed; none: no limit.
+    pub(crate) fn set_removal_rate(&self, bytes: Option<u64>) {
+        let bytes = bytes.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        // SAFETY: the remover lives as long as `self`; it is made for calls from any thread.
+        unsafe { native::nagi_remover_set_rate(self.remover, bytes) }
     }
 
     /// How many families the database in the folder has.
