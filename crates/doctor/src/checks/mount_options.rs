@@ -42,6 +42,16 @@ fn run(facts: &Facts) -> Verdict {
         .logged_as_found("STORAGE", 8_210_017)
         .verdict();
     }
+    if mount.has("discard") {
+        return found(
+            Note,
+            format!("{point} is mounted with discard"),
+            "the disk is told of the blocks of each removed file at once, and some disks answer nobody \
+             meanwhile",
+            format!("mount -o remount,nodiscard {point} && systemctl enable --now fstrim.timer"),
+        )
+        .verdict();
+    }
     if mount.has("noatime") {
         return good("noatime");
     }
