@@ -2,7 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
-#   crash power-cut drivers java mongosh tools ycsb seed fuzz coverage deny    slow or special targets
+#   crash power-cut drivers java mongosh tools ycsb seed fuzz coverage differential deny    slow or special targets
 #
 # Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
 # second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
@@ -29,7 +29,7 @@ DATA ?= data
 ARGS ?=
 
 .PHONY: run build test unit native wire bench lint clean golden crash power-cut drivers java seed mongosh tools ycsb fuzz \
-	coverage deny deps rocksdb help
+	coverage differential deny deps rocksdb help
 
 help:
 	@sed -n '2,6p' Makefile | sed 's/^# \{0,1\}//'
@@ -111,6 +111,9 @@ lint: rocksdb
 
 coverage: deps        # docs/coverage.md from the tables; `make test` fails when it is stale
 	@UPDATE_COVERAGE=1 cargo test --locked -p nagi-testkit coverage
+
+differential: deps    # two ways to say the same, 50,000 cases each (2,000 in `make test`)
+	@NAGI_CASES=50000 cargo test --locked --release -p nagi-lang --test it differential
 
 deny:
 	@cargo deny check

@@ -7,7 +7,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "tests", "golden")
-CATALOGUES = {"filter": ["filter"], "expression": ["expr"], "update": ["update"], "pipeline": ["stages"]}
+CATALOGUES = {"filter": ["filter"], "expression": ["expr"], "update": ["update"], "pipeline": ["stages"],
+              "projection": ["project"], "schema": []}
 FEW = {
     "filter": ['{a: {$gt: 5, $in: [1, "x", /a/i]}, $or: [{"b.c": null}, {d: {$elemMatch: {e: 1}}}]}\n{a: [6, 1], b: {c: 1}, d: [{e: 1}]}',
                '{$expr: {$eq: ["$a", {$add: [1, 2]}]}}\n{a: 3}', '{a: {$type: "number", $mod: [4, 0], $size: 2, $all: [1]}}\n{a: 8}'],
@@ -15,6 +16,12 @@ FEW = {
                    '{$map: {input: "$l", as: "e", in: {$multiply: ["$$e", 2]}}}\n{l: [1, 2]}'],
     "update": ['{$set: {"a.b": 1}, $push: {l: {$each: [1], $sort: -1, $slice: 3, $position: 0}}}\n{l: [3, 2]}',
                '{$inc: {n: 1}, $unset: {x: ""}, $rename: {y: "z"}}\n{n: 1, x: 2, y: 3}', '[{$set: {a: {$add: ["$b", 1]}}}]\n{b: 1}'],
+    "projection": ['{a: 1, "b.c": 1, d: {$slice: [1, 2]}, e: {$elemMatch: {f: 1}}}\n{a: 1, b: [{c: 1}, 2], d: [1, 2, 3], e: [{f: 1}]}',
+                   '{a: 0, "b.c": 0}\n{a: 1, b: [{c: 1}, {d: 2}]}', '{"a.$": 1}\n{a: [1, 2]}', '{x: {$add: ["$a", 1]}, _id: 0}\n{a: 1}'],
+    "schema": ['{bsonType: "object", required: ["a"], properties: {a: {type: "number", minimum: 1, exclusiveMaximum: true, maximum: 9, multipleOf: 2}}}\n{a: 4}',
+               '{patternProperties: {"^a": {type: "string", minLength: 1, pattern: "x$"}}, additionalProperties: false, minProperties: 1}\n{ab: "x"}',
+               '{properties: {a: {type: "array", items: [{enum: [1, null]}, {}], additionalItems: {not: {}}, uniqueItems: true, minItems: 1}}}\n{a: [1, 2]}',
+               '{anyOf: [{allOf: [{required: ["a"]}]}, {oneOf: [{}, {title: "t"}]}], dependencies: {a: ["b"], c: {maxProperties: 3}}}\n{a: 1}'],
     "pipeline": ['[{$match: {a: 1}}, {$group: {_id: "$b", n: {$sum: 1}}}, {$sort: {_id: 1}}, {$limit: 3}]\n{a: 1, b: 2}',
                  '[{$unwind: "$l"}, {$project: {l: 1}}, {$count: "n"}]\n{l: [1, 2]}'],
 }

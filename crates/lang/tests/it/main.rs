@@ -1,6 +1,7 @@
 //! Integration tests of the document language: golden text cases, and recorded answers.
 
 mod cost;
+mod differential;
 mod golden_accum;
 mod golden_docs;
 mod golden_expr;
