@@ -162,6 +162,7 @@ const SHOWN: &[(&str, &str, &[(&str, &str)])] = &[
         &[
             ("q.eq_null", "eq"),
             ("q.cmp_array", "gt"),
+            ("q.geo.formats", "geoWithin"),
             ("q.rand", "../expr/rand"),
             ("q.nearsphere", "near"),
         ],
@@ -197,7 +198,8 @@ fn rows_that_are_there_have_golden_cases() {
             None => names(feature).iter().map(|name| name.trim_start_matches('$')).collect(),
         };
         let file = |stem: &str| root().join(format!("tests/golden/{folder}/{stem}.txt"));
-        if stems.is_empty() || !stems.iter().all(|stem| file(stem).exists()) {
+        // Aliases stand in the file of the name that is written.
+        if !stems.iter().any(|stem| file(stem).exists()) {
             let _ = writeln!(problems, "  {} ({})", feature.id, stems.join(", "));
         }
     }
