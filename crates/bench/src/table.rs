@@ -103,7 +103,8 @@ pub(crate) static TABLE: &[Row] = &[
         name: "stall",
         about: "one writer and one counter: every moment at which either had to wait",
         usage: &[
-            "[--nagi PATH] [--dbpath DIR] [--documents N] [--runs N] [--uri mongodb://HOST:PORT]",
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--runs N]
+    [--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT]",
             "[--html FILE] [--json FILE]",
         ],
         run: stall::run,

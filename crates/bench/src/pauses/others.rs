@@ -63,11 +63,7 @@ fn look(ours: &[u32]) -> Look {
     let fields: Vec<u64> = fields.take(8).filter_map(|field| field.parse().ok()).collect();
     let [_, _, _, idle, waiting, _, _, _] = fields[..] else { return Look::default() };
     let all = fields.iter().sum();
-    Look {
-        all,
-        used: all - idle - waiting,
-        ours: ours.iter().filter_map(|pid| ticks(*pid)).sum(),
-    }
+    Look { all, used: all - idle - waiting, ours: ours.iter().filter_map(|pid| ticks(*pid)).sum() }
 }
 
 fn share(before: Look, now: Look) -> f64 {

@@ -7,7 +7,9 @@
 //! What the machine itself does not give (`pauses`) is told beside the stalls.
 //!
 //! Before it the same client sends the same frames to a bare echo, which no server can be faster than, and
-//! to the storage engine behind a bare socket: what the server costs is the difference.
+//! to the server and its storage engine behind a bare socket in turn (`pairs`): what the server costs is
+//! the difference.
+mod pairs;
 mod report;
 
 use crate::args::{Args, Outcome, Problem, failed, self_program};
@@ -21,7 +23,7 @@ use crate::report as text;
 use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
 use nagi_bson::{DocBuf, Value, doc};
-use std::path::Path;
+use pairs::Pairs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -32,8 +34,6 @@ const CHARACTERS: usize = 1024;
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// What an operator notices: nothing may take longer.
 const STALL_MS: u64 = 50;
-/// Enough to see flushes and compactions of the bare engine.
-const RAW_DOCUMENTS: u64 = 300_000;
 /// Different documents that are inserted in turn.
 const VARIANTS: u64 = 256;
 
@@ -56,8 +56,8 @@ struct Run {
 struct Bare {
     /// From a bare echo of the frames.
     echo: f64,
-    /// From the storage engine behind a bare socket; none when the server is somebody else's.
-    raw: Option<f64>,
+    /// Against the storage engine behind a bare socket; none when the server is somebody else's.
+    pairs: Option<Pairs>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -70,16 +70,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (server, target) = match args.text("uri") {
         Some(uri) => (None, address(uri)?),
         None => {
-            let server = Server::nagi(&args.nagi()?, &scratch.path.join("nagi"))?;
+            let server = {
+                let more: Vec<&str> = args.all("server-option").collect();
+                Server::nagi_with(&args.nagi()?, &scratch.path.join("nagi"), &more)?
+            };
             let target = server.address.clone();
             (Some(server), target)
         }
     };
-    let raw = match server {
-        Some(_) => Some(raw_rate(&args.nagi()?, &scratch, documents.min(RAW_DOCUMENTS))?),
+    let pairs = match server {
+        Some(_) => Some(pairs::measure(&args.nagi()?, &scratch, &target)?),
         None => None,
     };
-    let bare = Bare { echo: echo_rate()?, raw };
+    let bare = Bare { echo: echo_rate()?, pairs };
     text::say(&bare.line(documents));
     let mut done = Vec::new();
     for number in 1..=runs {
@@ -210,19 +213,6 @@ fn id_at(frame: &[u8]) -> Outcome<usize> {
     let mark = ID_MARK.to_le_bytes();
     let at = frame.windows(8).position(|bytes| bytes == mark);
     at.ok_or_else(|| Problem::Failed("the frame has no _id".to_owned()))
-}
-
-/// Inserts a second into the bare engine.
-fn raw_rate(program: &Path, scratch: &Scratch, documents: u64) -> Outcome<f64> {
-    let dir = scratch.path.join("raw");
-    let server = Server::raw_engine(program, &dir)?;
-    let mut connection = Connection::open(&server.address)?;
-    let begin = Instant::now();
-    write(&mut connection, documents, begin, 0)?;
-    let rate = documents as f64 / begin.elapsed().as_secs_f64();
-    drop((connection, server));
-    fs::remove_dir_all(&dir).map_err(failed("removing the raw engine's data"))?;
-    Ok(rate)
 }
 
 /// Requests a second of the same frames against a bare echo, for three seconds.

@@ -5,12 +5,11 @@ use crate::pauses::{Pause, explains};
 use crate::timeline::Stall;
 use std::fmt::Write as _;
 
-const HEAD: [&str; 17] = [
+const HEAD: [&str; 16] = [
     "run",
     "seconds",
     "inserts/s",
     "of echo",
-    "of raw engine",
     "cpu us",
     "p50 us",
     "p99 us",
@@ -28,10 +27,21 @@ const HEAD: [&str; 17] = [
 impl Bare {
     pub(super) fn line(&self, documents: u64) -> String {
         let echo = self.echo;
-        let raw = self.raw.map_or(String::new(), |raw| format!(", the bare engine {raw:.0}/s"));
+        let pairs = self.pairs.as_ref().map_or(String::new(), |pairs| {
+            let percent = |share: Option<&f64>| share.copied().unwrap_or(0.0) * 100.0;
+            format!(
+                "in turns of a second the server inserts {:.0}/s and its bare engine {:.0}/s: {:.0} % in \
+                 the median pair ({:.0} to {:.0} %)\n",
+                pairs.server,
+                pairs.engine,
+                pairs.median() * 100.0,
+                percent(pairs.shares.first()),
+                percent(pairs.shares.last()),
+            )
+        });
         format!(
             "stall: {documents} documents of {CHARACTERS} characters; a bare echo of the frames \
-             answers {echo:.0}/s{raw}\n"
+             answers {echo:.0}/s\n{pairs}"
         )
     }
 }
@@ -60,7 +70,6 @@ fn cells(number: usize, run: &Run, bare: &Bare) -> Vec<String> {
         format!("{:.1}", run.seconds),
         format!("{rate:.0}"),
         format!("{:.0} %", rate / bare.echo * 100.0),
-        bare.raw.map_or("-".to_owned(), |raw| format!("{:.0} %", rate / raw * 100.0)),
         run.cpu_us.map_or("-".to_owned(), per),
         us(0.5),
         us(0.99),
@@ -132,9 +141,9 @@ pub(super) fn page(runs: &[Run], bare: &Bare, documents: u64) -> Page {
 
 pub(super) fn json(runs: &[Run], bare: &Bare) -> String {
     let mut out = format!(
-        "{{\"echo_per_second\": {:.1}, \"raw_engine_per_second\": {}, \"runs\": [\n",
+        "{{\"echo_per_second\": {:.1}, \"share_of_raw_engine\": {}, \"runs\": [\n",
         bare.echo,
-        bare.raw.map_or("null".to_owned(), |raw| format!("{raw:.1}")),
+        bare.pairs.as_ref().map_or("null".to_owned(), |pairs| format!("{:.3}", pairs.median())),
     );
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(

@@ -1,0 +1,85 @@
+//! The server against its engine behind a bare socket, in turns of a second.
+//!
+//! A machine whose speed changes from minute to minute says nothing by two runs one after the other. So the
+//! same client inserts into both in turn, and the pairs are compared: their median, and how far they lie
+//! apart.
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{COLLECTION, DATABASE, VARIANTS, id_at, insert};
+use crate::args::{Outcome, failed};
+use crate::client::{Connection, frame};
+use crate::process::{Scratch, Server};
+use nagi_bson::doc;
+
+const PAIRS: usize = 20;
+const TURN: Duration = Duration::from_secs(1);
+
+/// Inserts a second, and the server's share of the engine's in each pair, in rising order.
+pub(super) struct Pairs {
+    pub(super) server: f64,
+    pub(super) engine: f64,
+    pub(super) shares: Vec<f64>,
+}
+
+impl Pairs {
+    pub(super) fn median(&self) -> f64 {
+        self.shares.get(self.shares.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// One side of the comparison.
+struct Side {
+    connection: Connection,
+    frames: Vec<Vec<u8>>,
+    id_at: usize,
+    next: u64,
+    seconds: f64,
+}
+
+impl Side {
+    fn new(address: &str) -> Outcome<Side> {
+        let frames: Vec<_> = (0..VARIANTS).map(|n| frame(insert(n).as_doc())).collect();
+        let id_at = id_at(&frames[0])?;
+        let connection = Connection::open(address)?;
+        Ok(Side { connection, frames, id_at, next: 1, seconds: 0.0 })
+    }
+
+    /// Inserts for one turn; the rate.
+    fn turn(&mut self) -> Outcome<f64> {
+        let (begin, first) = (Instant::now(), self.next);
+        while begin.elapsed() < TURN {
+            let frame = &mut self.frames[(self.next % VARIANTS) as usize];
+            frame[self.id_at..self.id_at + 8].copy_from_slice(&self.next.to_le_bytes());
+            self.connection.call(frame).map_err(failed("inserting"))?;
+            self.next += 1;
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        self.seconds += seconds;
+        Ok((self.next - first) as f64 / seconds)
+    }
+
+    fn rate(&self) -> f64 {
+        (self.next - 1) as f64 / self.seconds.max(1e-9)
+    }
+}
+
+pub(super) fn measure(program: &Path, scratch: &Scratch, target: &str) -> Outcome<Pairs> {
+    let dir = scratch.path.join("raw");
+    let raw = Server::raw_engine(program, &dir)?;
+    let (mut server, mut engine) = (Side::new(target)?, Side::new(&raw.address)?);
+    // Both have their first files, and the server its collection.
+    (server.turn()?, engine.turn()?);
+    let mut shares = Vec::with_capacity(PAIRS);
+    for _ in 0..PAIRS {
+        shares.push(server.turn()? / engine.turn()?.max(1.0));
+    }
+    shares.sort_by(f64::total_cmp);
+    let drop_it = doc! { "drop": COLLECTION, "$db": DATABASE };
+    server.connection.expect(drop_it.as_doc())?;
+    let pairs = Pairs { server: server.rate(), engine: engine.rate(), shares };
+    drop((engine, raw));
+    fs::remove_dir_all(&dir).map_err(failed("removing the raw engine's data"))?;
+    Ok(pairs)
+}
