@@ -148,10 +148,20 @@ pub(crate) fn assemble(
         return Ok(Assembled { plan: plan::nothing(), planned: 0, collection: None });
     }
     let filter = match (extra, &*head.filter) {
-        (None, _) => head.filter,
+        (None, _) => head.filter.clone(),
         (Some(extra), Filter::AlwaysTrue) => Arc::new(extra),
         (Some(extra), own) => Arc::new(Filter::And(vec![extra, own.clone()]).normalize()),
     };
+    if let Some(stage) = head.near {
+        let Some(collection) = collection else {
+            bail!(
+                Code::NAMESPACE_NOT_FOUND,
+                "$geoNear requires a geo index to run, but the collection does not exist"
+            );
+        };
+        let plan = plan::nearest(&collection, &stage.spec, &filter, hint)?;
+        return Ok(Assembled { plan, planned: 1, collection: Some(collection) });
+    }
     let spec = FindSpec {
         sort: head.sort,
         skip: head.skip,

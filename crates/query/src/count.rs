@@ -52,6 +52,10 @@ pub(crate) fn plan_count(
         ..FindRequest::new(request.namespace)
     };
     let parsed = find::parse(&find, cx.env.now_ms())?;
+    if parsed.filter.near().is_some() {
+        // Says that nearness is not for counting.
+        Filter::parse(request.filter, &mut nagi_lang::expr::ParseCx::new())?;
+    }
     let collection = store.collection(request.namespace);
     // No path is needed: exact bounds alone can count.
     let spec = FindSpec { needed: Some(Vec::new()), ..find::spec(&find, &parsed, collection) };

@@ -24,10 +24,7 @@ use crate::{
     engine_error::engine,
     gate::Pass,
     ident::CatalogKey,
-    index::{
-        IndexKind,
-        keygen::{self, KeySink},
-    },
+    index::keygen::{self, KeySink},
     insert, keystring, record,
 };
 
@@ -675,7 +672,6 @@ impl WriteTxn<'_> {
 /// The keys of a document in an index; none if a partial index leaves it out. The `_id` index, which
 /// every write keeps, is as fast as any plain path.
 pub(crate) fn fill_sink(index: &Index, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
-    debug_assert!(matches!(index.spec.kind, IndexKind::Btree | IndexKind::Hashed));
     if !index.covers(doc)? {
         sink.reset(0);
         return Ok(());

@@ -67,6 +67,7 @@ pub struct Metadata<'a> {
     pub text_score: Option<f64>,
     pub rand_val: Option<f64>,
     pub geo_distance: Option<f64>,
+    pub geo_point: Option<Value<'a>>,
     pub index_key: Option<Doc<'a>>,
     pub record_id: Option<i64>,
     pub sort_key: Option<Array<'a>>,

@@ -224,7 +224,7 @@ impl Parser<'_, '_, '_> {
                     return self.put(path, Action::Compute(Box::new(Expr::sort_key())));
                 }
                 let expr = Expr::parse(Value::Doc(doc), self.cx)?;
-                check_meta(first.value())?;
+                check_meta(first.value(), self.filter)?;
                 self.put(path, Action::Compute(Box::new(expr)))
             }
             name if name.starts_with('$') => self.compute(path, Value::Doc(doc)),
@@ -321,10 +321,12 @@ fn parse_slice(doc: Doc<'_>) -> Result<Option<Slice>> {
 }
 
 /// Metadata that only a search leaves.
-fn check_meta(name: Value<'_>) -> Result<()> {
+fn check_meta(name: Value<'_>, filter: Option<&Filter>) -> Result<()> {
+    let near = filter.is_some_and(|filter| filter.near().is_some());
     let what = match name {
         Value::String("randVal") => "rand val",
         Value::String("textScore") => "text score",
+        Value::String("geoNearDistance" | "geoNearPoint") if near => return Ok(()),
         Value::String("geoNearDistance") => "$geoNear distance",
         Value::String("geoNearPoint") => "$geoNear point",
         _ => return Ok(()),

@@ -122,6 +122,12 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
             out.put("direction", direction(*forward));
         }
         Node::IndexScan(access) => write_access(access, out),
+        Node::GeoNear(access) => {
+            write_filter(access.filter.as_deref(), out);
+            out.put("keyPattern", &access.index.spec.key_pattern);
+            out.put("indexName", access.index.name());
+            out.put("indexVersion", 2);
+        }
         Node::Fetch { filter, .. } => write_filter(filter.as_deref(), out),
         Node::SortMerge { sort, .. } => write_sort("sortPattern", sort, out),
         Node::Sort(sort) => {

@@ -18,6 +18,7 @@ use nagi_store::{Index, IndexKind};
 use super::{
     Intervals,
     bounds::{self, Bounds},
+    geo,
 };
 
 /// A predicate that an index could serve.
@@ -163,6 +164,11 @@ impl<'f> Item<'f> {
 
     /// The bounds on a field whose arrays are at `multikey` (bit 0: the first component).
     pub(crate) fn bounds(&self, multikey: u64) -> Option<Bounds> {
+        // Geometries have keys in geometry indexes only: see `geo`.
+        if let Source::Is(Pred::Geo(_) | Pred::Near(_)) | Source::IsNot(Pred::Geo(_)) = self.source
+        {
+            return None;
+        }
         let components = self.path.split('.').count();
         let above = (1u64 << (components - 1).min(63)) - 1;
         let simple = multikey & above == 0;
@@ -231,22 +237,39 @@ fn rank(set: &Intervals) -> u8 {
 }
 
 /// What `index` does for the items; none if it has nothing for its first field.
+///
+/// A geometry index is of use only for a condition on a geometry, since it leaves out documents
+/// without one.
 pub(crate) fn assign(index: &Index, items: &[Item<'_>]) -> Option<Assignment> {
+    assign_beside(index, items, None)
+}
+
+/// As [`assign`]; the field `near` is bound otherwise, so the others may be anything.
+pub(crate) fn assign_beside(
+    index: &Index,
+    items: &[Item<'_>],
+    near: Option<usize>,
+) -> Option<Assignment> {
     let key = &index.spec.key;
+    let mut on_geometry = near.is_some() || index.spec.geometry.is_none();
     let mut out = Assignment { bounds: Vec::new(), exact: Vec::new(), bound_fields: 0 };
     let mut chosen: Vec<&Item<'_>> = Vec::new();
     for (field, part) in key.iter().enumerate() {
         let multikey = index.multikey_components(field);
         let mut candidates: Vec<(&Item<'_>, Bounds)> = items
             .iter()
-            .filter(|item| *item.path == *part.path)
-            .filter_map(|item| Some((item, item.bounds_in(index, multikey)?)))
+            .filter(|item| *item.path == *part.path && near != Some(field))
+            .filter_map(|item| match part.geo {
+                true => Some((item, geo::bounds(index, item.pred()?)?)),
+                false => Some((item, item.bounds_in(index, multikey)?)),
+            })
             .collect();
+        on_geometry |= part.geo && !candidates.is_empty();
         if part.hashed {
             candidates.retain(|(_, bounds)| bounds.set.is_points() || bounds.set.is_empty());
         }
         if candidates.is_empty() {
-            if field == 0 {
+            if field == 0 && near.is_none() {
                 return None;
             }
             out.bounds.push(Intervals::all());
@@ -258,7 +281,7 @@ pub(crate) fn assign(index: &Index, items: &[Item<'_>]) -> Option<Assignment> {
         out.bounds.push(set.unwrap_or_else(Intervals::all));
     }
     debug_assert_eq!(index.spec.kind == IndexKind::Hashed, key.iter().any(|part| part.hashed));
-    Some(out)
+    on_geometry.then_some(out)
 }
 
 /// Combines the candidates of one field as far as arrays allow.

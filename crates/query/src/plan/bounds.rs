@@ -27,7 +27,7 @@ impl Bounds {
         Bounds { set, exact: true }
     }
 
-    fn inexact(set: Intervals) -> Bounds {
+    pub(super) fn inexact(set: Intervals) -> Bounds {
         Bounds { set, exact: false }
     }
 

@@ -12,6 +12,7 @@ use super::{
     access::{self, Assignment},
     choose,
     explode::explode,
+    geo::{self, GeoNearSpec},
     hint::{self, Chosen, Hint},
     node::{IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
     order, usable,
@@ -79,13 +80,10 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     if let Filter::AlwaysFalse = &*spec.filter {
         return Ok(single(above(spec, Node::Eof, true)));
     }
-    if spec.filter.near().is_some() {
-        bail!(
-            Code::NO_QUERY_EXECUTION_PLANS,
-            "error processing query: ns={} planner returned error :: caused by :: unable to find \
-             index for $geoNear query",
-            collection.namespace
-        );
+    if let Some((path, near)) = spec.filter.near() {
+        let chosen = spec.hint.map(|hint| hint.choose(collection)).transpose()?;
+        let node = geo::near(collection, &spec.filter, (path, near), chosen.as_ref(), None)?;
+        return Ok(single(above(spec, node, spec.sort.is_none())));
     }
     if !spec.min.is_empty()
         && !spec.max.is_empty()
@@ -113,6 +111,20 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     }
     let candidates = candidates(spec, collection);
     choose::choose(candidates, spec, cx)
+}
+
+/// The plan of a `$geoNear` stage: the nearest first.
+pub(crate) fn nearest(
+    collection: &Arc<Collection>,
+    spec: &GeoNearSpec,
+    filter: &Arc<Filter>,
+    hint: Option<Hint<'_>>,
+) -> Result<Plan> {
+    let chosen = hint.map(|hint| hint.choose(collection)).transpose()?;
+    let path = geo::indexed_path(collection, spec)?;
+    let near = (&path, &spec.near);
+    let node = geo::near(collection, filter, near, chosen.as_ref(), Some(&spec.shown))?;
+    Ok(single(node))
 }
 
 /// The plan that reads nothing.
@@ -196,6 +208,7 @@ fn candidates(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Vec<Node> {
                 }
                 out.push(index_candidate(spec, collection, index, Some(assignment)));
             }
+            None if index.spec.geometry.is_some() => {}
             None => {
                 let bounds = vec![Intervals::all(); index.spec.key.len()];
                 let sorts = spec
@@ -311,6 +324,7 @@ fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
         index.spec.key.iter().enumerate().any(|(field, part)| {
             *part.path == *path
                 && !part.hashed
+                && !part.geo
                 && !access::has_position(path)
                 && index.multikey_components(field) == 0
         })
@@ -436,7 +450,11 @@ fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Nod
         ProjectionKind::Default
     };
     let meta = match projection.needs_meta() {
-        true => MetaSource { sort: spec.sort.clone(), index: index_below(&node) },
+        true => MetaSource {
+            sort: spec.sort.clone(),
+            index: index_below(&node),
+            near: spec.filter.near().map(|(path, near)| (path.clone(), near.clone())),
+        },
         false => MetaSource::default(),
     };
     Node::Projection {
@@ -468,6 +486,7 @@ pub(crate) fn distinct_scan(collection: &Arc<Collection>, path: &str) -> Option<
         !spec.hidden
             && spec.partial.is_none()
             && !spec.key[0].hashed
+            && spec.geometry.is_none()
             && *spec.key[0].path == *path
             && !index.is_multikey()
     })?;

@@ -22,7 +22,8 @@ pub(super) fn explode(
         return None;
     }
     let fields = bounds.iter().zip(index.spec.key.iter());
-    let prefix = fields.take_while(|(values, part)| values.is_points() && !part.hashed).count();
+    let prefix =
+        fields.take_while(|(values, part)| values.is_points() && !part.hashed && !part.geo).count();
     let count = bounds[..prefix].iter().try_fold(1_usize, |count, values| {
         count.checked_mul(values.0.len()).filter(|count| *count <= SCANS_MAX)
     })?;

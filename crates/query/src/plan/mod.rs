@@ -17,6 +17,7 @@ mod bounds;
 mod build;
 mod choose;
 mod explode;
+mod geo;
 mod hint;
 mod interval;
 mod node;
@@ -24,7 +25,8 @@ mod open;
 mod order;
 mod usable;
 
-pub(crate) use build::{FindSpec, distinct_scan, nothing, plan};
+pub(crate) use build::{FindSpec, distinct_scan, nearest, nothing, plan};
+pub(crate) use geo::{GeoNearAccess, GeoNearSpec, Shown};
 pub use hint::Hint;
 pub(crate) use interval::{Interval, Intervals};
 pub(crate) use node::{IndexAccess, MetaSource, Node, Plan};

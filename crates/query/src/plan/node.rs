@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
-use nagi_lang::{filter::Filter, sort::SortSpec};
+use nagi_lang::{filter::Filter, geo::GeoNear, path::FieldPath, sort::SortSpec};
 use nagi_store::{Collection, Index};
 
 use super::{
     Intervals,
+    geo::GeoNearAccess,
     open::{Opener, open},
 };
 use crate::{
@@ -51,6 +52,8 @@ pub(crate) enum Node {
         id: ValueBuf,
     },
     IndexScan(Arc<IndexAccess>),
+    /// The nearest documents first, by a geometry index.
+    GeoNear(Arc<GeoNearAccess>),
     /// Reads the documents that its input's entries point to.
     Fetch {
         collection: Arc<Collection>,
@@ -134,6 +137,8 @@ pub(crate) struct SortNode {
 pub(crate) struct MetaSource {
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) index: Option<Arc<Index>>,
+    /// The condition of nearness and its path.
+    pub(crate) near: Option<(FieldPath, GeoNear)>,
 }
 
 /// How explain calls a projection.
@@ -158,9 +163,11 @@ impl Node {
     /// The inputs, in the order in which `Source::inputs` of the opened node gives theirs.
     pub(crate) fn inputs(&self) -> Vec<&Node> {
         match self {
-            Node::Eof | Node::CollScan { .. } | Node::IdLookup { .. } | Node::IndexScan(_) => {
-                Vec::new()
-            }
+            Node::Eof
+            | Node::CollScan { .. }
+            | Node::IdLookup { .. }
+            | Node::IndexScan(_)
+            | Node::GeoNear(_) => Vec::new(),
             Node::Or { inputs } | Node::SortMerge { inputs, .. } => inputs.iter().collect(),
             Node::Sort(sort) => vec![&sort.input],
             Node::Fetch { input, .. }
@@ -181,6 +188,7 @@ impl Node {
             Node::CollScan { .. } => "COLLSCAN",
             Node::IdLookup { .. } => "IDHACK",
             Node::IndexScan(_) => "IXSCAN",
+            Node::GeoNear(access) => access.stage_name(),
             Node::Fetch { .. } => "FETCH",
             Node::Or { .. } => "OR",
             Node::SortMerge { .. } => "SORT_MERGE",
@@ -205,6 +213,10 @@ impl Node {
                 let key = access.index.spec.key_pattern.as_doc();
                 format!("IXSCAN {}", nagi_bson::text::doc_text(key))
             }
+            Node::GeoNear(access) => {
+                let key = access.index.spec.key_pattern.as_doc();
+                format!("{} {}", access.stage_name(), nagi_bson::text::doc_text(key))
+            }
             _ => String::new(),
         };
         if !leaf.is_empty() {
@@ -222,6 +234,7 @@ impl Node {
     fn note_uses(&self) {
         match self {
             Node::IndexScan(access) => access.index.note_use(),
+            Node::GeoNear(access) => access.index.note_use(),
             Node::IdLookup { collection, .. } => {
                 if let Some(index) = collection.id_index() {
                     index.note_use();

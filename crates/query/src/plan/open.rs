@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::node::Node;
 use crate::source::{
-    self, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, NoKey, Project,
-    RecordIds, Skip, Sort, SortMerge, Source, Union,
+    self, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, Nearest, NoKey,
+    Project, RecordIds, Skip, Sort, SortMerge, Source, Union,
 };
 
 /// How to open.
@@ -27,6 +27,7 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             Box::new(IdLookup::new(collection.clone(), id.clone()))
         }
         Node::IndexScan(access) => Box::new(IndexScan::new(access)),
+        Node::GeoNear(access) => Box::new(Nearest::new(access)),
         Node::Fetch { collection, filter, input: below } => {
             Box::new(Fetch::new(input(below), collection.clone(), filter.clone()))
         }

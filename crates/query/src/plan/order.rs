@@ -22,7 +22,10 @@ fn provides(index: &Index, bounds: &[Intervals], sort: &SortSpec, forward: bool)
     let arrays_whole =
         (0..key.len()).all(|field| index.multikey_components(field) == 0 || bounds[field].is_all());
     let fixed = |field: usize| {
-        bounds[field].is_one_point() && index.multikey_components(field) == 0 && !key[field].hashed
+        bounds[field].is_one_point()
+            && index.multikey_components(field) == 0
+            && !key[field].hashed
+            && !key[field].geo
     };
     let mut field = 0;
     for part in sort.parts() {
@@ -34,6 +37,7 @@ fn provides(index: &Index, bounds: &[Intervals], sort: &SortSpec, forward: bool)
             let Some(k) = key.get(field) else { return false };
             if *k.path == *path {
                 let sorted = !k.hashed
+                    && !k.geo
                     && !has_position(path)
                     && (k.descending == forward) == part.descending
                     && (index.multikey_components(field) == 0 || arrays_whole);

@@ -62,7 +62,7 @@ fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter) -> bool {
 impl Item<'_> {
     /// Whether a document without the field fails the condition.
     fn excludes_missing(&self) -> bool {
-        if let Some(Pred::Exists) = self.pred() {
+        if let Some(Pred::Exists | Pred::Geo(_) | Pred::Near(_)) = self.pred() {
             return true;
         }
         self.bounds(u64::MAX).is_some_and(|bounds| !bounds.set.contains(Value::Null))

@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::{expr::Metadata, filter::Filter};
 use nagi_store::{Index, RecordId, keystring};
 
-use super::{Cx, Source};
+use super::{Cx, Source, geo_metadata};
 use crate::{plan::MetaSource, projection::Projection};
 
 /// Applies the projection of a `find`.
@@ -47,6 +47,9 @@ fn metadata<'a>(
             Doc::trusted(&key).iter().for_each(|element| out.push(element.value()));
         });
         meta.sort_key = Some(Array::trusted(arena.alloc_slice_copy(values.as_array().as_bytes())));
+    }
+    if let Some((path, near)) = &source.near {
+        geo_metadata(input.doc(), path, near, arena, &mut meta);
     }
     if let (Some(index), Some((key, type_bits))) = (&source.index, input.key()) {
         let mut bytes = Vec::new();

@@ -10,6 +10,7 @@ mod coll_stats;
 mod count;
 mod documents;
 mod facet;
+mod geo_near;
 mod granularity;
 mod graph_lookup;
 mod group;
@@ -46,6 +47,7 @@ use nagi_store::Namespace;
 use crate::source::Source;
 
 pub use coll_stats::write_coll_stats;
+pub(crate) use geo_near::GeoNear;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;
@@ -109,6 +111,8 @@ pub(crate) enum Step<'s> {
     Sort(&'s Sort),
     Limit(u64),
     Skip(u64),
+    /// Reads the collection by distance.
+    GeoNear(&'s GeoNear),
     /// Yields documents of its own instead of reading its input ($indexStats, $documents).
     Begins,
     Other,
@@ -144,7 +148,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &refused::CURRENT_OP,
     &documents::DOCUMENTS,
     &facet::FACET,
-    &refused::GEO_NEAR,
+    &geo_near::GEO_NEAR,
     &graph_lookup::GRAPH_LOOKUP,
     &group::GROUP,
     &index_stats::INDEX_STATS,

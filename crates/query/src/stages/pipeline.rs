@@ -8,7 +8,8 @@ use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_store::Namespace;
 
 use super::{
-    PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within, reorder::reorder, stage_spec,
+    GeoNear, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within, reorder::reorder,
+    stage_spec,
 };
 use crate::{
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
@@ -22,11 +23,13 @@ pub(crate) struct Pipeline {
 }
 
 /// What a plan can do for the beginning of a pipeline.
-pub(crate) struct Head {
+pub(crate) struct Head<'p> {
     pub(crate) filter: Arc<Filter>,
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) skip: u64,
     pub(crate) limit: Option<u64>,
+    /// The stage that orders the collection by distance; then it is the whole head.
+    pub(crate) near: Option<&'p GeoNear>,
     /// How many stages this stands for.
     pub(crate) stages: usize,
 }
@@ -91,15 +94,19 @@ impl Pipeline {
     }
 
     /// What the first stages come to as filter, sort, skip and limit.
-    pub(crate) fn head(&self) -> Head {
+    pub(crate) fn head(&self) -> Head<'_> {
         let mut filters: Vec<Filter> = Vec::new();
         let mut head = Head {
             filter: Arc::new(Filter::AlwaysTrue),
             sort: None,
             skip: 0,
             limit: None,
+            near: None,
             stages: 0,
         };
+        if let Some(Step::GeoNear(near)) = self.stages.first().map(|stage| stage.step()) {
+            return Head { near: Some(near), filter: near.spec.query.clone(), stages: 1, ..head };
+        }
         for stage in &self.stages {
             let untouched = head.skip == 0 && head.limit.is_none();
             match stage.step() {

@@ -6,8 +6,6 @@ pub(super) static CHANGE_STREAM: StageSpec =
     StageSpec { name: "$changeStream", place: Place::First, parse: change_stream };
 pub(super) static CURRENT_OP: StageSpec =
     StageSpec { name: "$currentOp", place: Place::First, parse: current_op };
-pub(super) static GEO_NEAR: StageSpec =
-    StageSpec { name: "$geoNear", place: Place::First, parse: geo_near };
 pub(super) static LIST_LOCAL_SESSIONS: StageSpec =
     StageSpec { name: "$listLocalSessions", place: Place::First, parse: list_local_sessions };
 pub(super) static LIST_SESSIONS: StageSpec =
@@ -53,41 +51,4 @@ fn list_local_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn S
 
 fn list_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     bail!(Code::INVALID_NAMESPACE, "$listSessions may only be run against config.system.sessions");
-}
-
-/// There are no geospatial indexes yet, so the stage can never find one.
-fn geo_near(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    if spec.as_doc().is_none() {
-        bail!(Code::Location(10065), "invalid parameter: expected an object ($geoNear)");
-    }
-    Ok(Box::new(GeoNear))
-}
-
-struct GeoNear;
-
-impl Stage for GeoNear {
-    fn open(&self, _: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(GeoNear)
-    }
-
-    fn explain(&self, out: &mut DocWriter<'_>) {
-        out.put("$geoNear", Doc::EMPTY);
-    }
-}
-
-impl Source for GeoNear {
-    fn advance(&mut self, _: &mut Cx<'_>) -> Result<bool> {
-        bail!(
-            Code::INDEX_NOT_FOUND,
-            "$geoNear requires a 2d or 2dsphere index, but none were found"
-        );
-    }
-
-    fn doc(&self) -> Doc<'_> {
-        Doc::EMPTY
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        &mut []
-    }
 }

@@ -5,6 +5,7 @@
 mod any_plan;
 mod finds;
 mod fixture;
+mod geo;
 mod golden;
 mod recorded;
 mod spill;

@@ -13,7 +13,7 @@
 use nagi_bson::{Array, Doc, Value};
 use nagi_error::{Code, Result, bail};
 
-use super::{IndexSpec, hashed};
+use super::{IndexSpec, geo, hashed};
 use crate::keystring::{self, TypeBits};
 
 /// Most keys one document may have in one index.
@@ -62,7 +62,7 @@ impl KeySink {
         self.multikey.resize(field_count, 0);
     }
 
-    fn push(&mut self, spec: &IndexSpec, values: &[Value<'_>]) -> Result<()> {
+    pub(super) fn push(&mut self, spec: &IndexSpec, values: &[Value<'_>]) -> Result<()> {
         if self.keys.len() == KEY_COUNT_MAX {
             bail!(
                 Code::CANNOT_BUILD_INDEX_KEYS,
@@ -81,7 +81,7 @@ impl KeySink {
         Ok(())
     }
 
-    fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         let bytes = &self.bytes;
         let key = |at: &(u32, u32, u32)| &bytes[at.0 as usize..at.1 as usize];
         self.keys.sort_by(|a, b| key(a).cmp(key(b)));
@@ -92,6 +92,9 @@ impl KeySink {
 /// Fills `sink` with the keys of `doc`. A document that a sparse index leaves out has none; partial
 /// filters are the caller's.
 pub(crate) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
+    if let Some(geometry) = &spec.geometry {
+        return geo::keys(spec, geometry, doc, sink);
+    }
     sink.reset(spec.key.len());
     let mut values = [Value::Missing; 32];
     let values = &mut values[..spec.key.len()];
@@ -228,7 +231,7 @@ struct Expansion<'f, 'd, 's> {
 fn elements(spec: &IndexSpec, at: &Expansion<'_, '_, '_>, sink: &mut KeySink) -> Result<()> {
     let mut positions = vec![None; at.fields.len()];
     for (index, field) in at.fields.iter().enumerate().filter(|(i, _)| at.through[*i]) {
-        positions[index] = position(field, at.array)?;
+        positions[index] = position(field.rest, at.array)?;
         if positions[index].is_none() {
             sink.multikey[index] |= 1u64.checked_shl(field.depth - 1).unwrap_or(1 << 63);
         }
@@ -272,11 +275,11 @@ fn element<'d, 's>(
 
 /// If the next component is a number that the array has an element for: the element, and the path
 /// behind it. An element that also has a field of that name makes the path ambiguous.
-fn position<'d, 's>(
-    field: &Field<'d, 's>,
+pub(super) fn position<'d, 's>(
+    rest: &'s str,
     array: Array<'d>,
 ) -> Result<Option<(Value<'d>, &'s str)>> {
-    let (head, tail) = field.rest.split_once('.').unwrap_or((field.rest, ""));
+    let (head, tail) = rest.split_once('.').unwrap_or((rest, ""));
     let canonical = head == "0" || !head.starts_with('0');
     let digits = !head.is_empty() && head.bytes().all(|byte| byte.is_ascii_digit());
     let Some(index) = head.parse::<usize>().ok().filter(|_| canonical && digits) else {

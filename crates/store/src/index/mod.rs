@@ -1,5 +1,7 @@
 //! Indexes: what they are (spec), which keys a document has in them (kinds), what is known of them.
 
+mod geo;
+mod grid;
 mod hashed;
 pub(crate) mod keygen;
 mod spec;
@@ -12,6 +14,8 @@ use std::sync::{
 use nagi_error::Result;
 use parking_lot::Mutex;
 
+pub use geo::Geometry;
+pub use grid::Grid;
 pub use hashed::hash_value;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
 

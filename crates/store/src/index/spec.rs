@@ -6,6 +6,7 @@
 use nagi_bson::{Doc, DocBuf, Type, Value, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 
+use super::{Geometry, Grid, geo};
 use crate::Namespace;
 
 /// Most fields of a key pattern.
@@ -20,6 +21,10 @@ pub enum IndexKind {
     Btree,
     /// One field by its hash, others as they are.
     Hashed,
+    /// Pairs in the plane by their square of a grid, others as they are.
+    TwoD,
+    /// Geometries on the sphere by cells, others as they are.
+    TwoDSphere,
 }
 
 /// One field of a key pattern.
@@ -29,6 +34,8 @@ pub struct KeyPart {
     pub path: Box<str>,
     pub descending: bool,
     pub hashed: bool,
+    /// The field holds geometries.
+    pub geo: bool,
 }
 
 /// A checked specification.
@@ -45,6 +52,8 @@ pub struct IndexSpec {
     pub prepare_unique: bool,
     pub partial: Option<DocBuf>,
     pub expire_after_seconds: Option<i64>,
+    /// Of a geometry index: how geometries become keys.
+    pub geometry: Option<Geometry>,
     /// The row of `listIndexes`: `{v, key, name, options...}`.
     pub doc: DocBuf,
 }
@@ -96,7 +105,7 @@ impl IndexSpec {
 
     /// The same, listed with the version that old clients ask for: 1 or 2. The keys are the same.
     pub(crate) fn id_of_version(version: i32) -> IndexSpec {
-        let key = KeyPart { path: "_id".into(), descending: false, hashed: false };
+        let key = KeyPart { path: "_id".into(), descending: false, hashed: false, geo: false };
         let doc = nagi_bson::doc! { "v": version, "key": { "_id": 1 }, "name": "_id_" };
         IndexSpec {
             name: "_id_".into(),
@@ -109,6 +118,7 @@ impl IndexSpec {
             prepare_unique: false,
             partial: None,
             expire_after_seconds: None,
+            geometry: None,
             doc,
         }
     }
@@ -145,9 +155,16 @@ impl IndexSpec {
         if is_id_pattern(&key) {
             return parse_id(spec, pattern);
         }
+        let kind = kind_of(&key, pattern)?;
+        let geometry = match kind {
+            IndexKind::TwoD => Some(Geometry::Plane(Grid::parse(spec)?)),
+            IndexKind::TwoDSphere => Some(geo::sphere(spec)?),
+            _ => None,
+        };
         let parsed = IndexSpec {
             name: name.into(),
-            kind: kind_of(&key, pattern)?,
+            kind,
+            geometry,
             key,
             key_pattern: pattern.to_buf(),
             unique: spec.get("unique").is_truthy(),
@@ -156,7 +173,7 @@ impl IndexSpec {
             prepare_unique: spec.get("prepareUnique").is_truthy(),
             partial: spec.get("partialFilterExpression").as_doc().map(|doc| doc.to_buf()),
             expire_after_seconds: expire_after(spec, pattern)?,
-            doc: spec.to_buf(),
+            doc: listed(spec, kind),
         };
         parsed.check_combination(spec)?;
         Ok(parsed)
@@ -213,7 +230,7 @@ impl IndexSpec {
 
     /// Same options besides the name and the signature.
     pub(crate) fn same_options(&self, other: &IndexSpec) -> bool {
-        self.expire_after_seconds == other.expire_after_seconds
+        self.expire_after_seconds == other.expire_after_seconds && self.geometry == other.geometry
     }
 
     /// The specification with a changed option; `None` removes it.
@@ -337,6 +354,7 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
     for element in pattern {
         let path = element.name();
         let (descending, hashed) = direction(element.value(), pattern)?;
+        let geo = matches!(element.value(), Value::String("2d" | "2dsphere"));
         check_path(path)?;
         if parts.iter().any(|part| &*part.path == path) {
             bail!(
@@ -345,7 +363,7 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
                 doc_text(pattern)
             );
         }
-        parts.push(KeyPart { path: path.into(), descending, hashed });
+        parts.push(KeyPart { path: path.into(), descending, hashed, geo });
     }
     if parts.iter().filter(|part| part.hashed).count() > 1 {
         bail!(
@@ -361,7 +379,8 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
 fn direction(value: Value<'_>, pattern: Doc<'_>) -> Result<(bool, bool)> {
     match value {
         Value::String("hashed") => Ok((false, true)),
-        Value::String(plugin @ ("text" | "2d" | "2dsphere" | "wildcard")) => bail!(
+        Value::String("2d" | "2dsphere") => Ok((false, false)),
+        Value::String(plugin @ ("text" | "wildcard")) => bail!(
             Code::CANNOT_CREATE_INDEX,
             "Index type '{plugin}' is not supported yet: {}",
             doc_text(pattern)
@@ -408,10 +427,36 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
-fn kind_of(key: &[KeyPart], _pattern: Doc<'_>) -> Result<IndexKind> {
-    Ok(match key.iter().any(|part| part.hashed) {
-        true => IndexKind::Hashed,
-        false => IndexKind::Btree,
+fn kind_of(key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
+    let plugins = || pattern.iter().filter_map(|field| field.value().as_str());
+    let Some(first) = plugins().next() else { return Ok(IndexKind::Btree) };
+    if let Some(other) = plugins().find(|other| *other != first) {
+        bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "Can't have more than one index plugin in the key pattern: {first}, {other}: {}",
+            doc_text(pattern)
+        );
+    }
+    Ok(match first {
+        "2d" if plugins().count() > 1 => {
+            bail!(Code::Location(16800), "can't have 2 geo fields")
+        }
+        "2d" if !key[0].geo => bail!(Code::Location(16801), "2d has to be first in index"),
+        "2d" => IndexKind::TwoD,
+        "2dsphere" => IndexKind::TwoDSphere,
+        _ => IndexKind::Hashed,
+    })
+}
+
+/// The row of `listIndexes`: a 2dsphere index always tells its version.
+fn listed(spec: Doc<'_>, kind: IndexKind) -> DocBuf {
+    const VERSION: &str = "2dsphereIndexVersion";
+    if kind != IndexKind::TwoDSphere || !spec.get(VERSION).is_missing() {
+        return spec.to_buf();
+    }
+    DocBuf::build(|out| {
+        out.extend(spec);
+        out.put(VERSION, 3);
     })
 }
 

@@ -10,6 +10,7 @@ pub enum Meta {
     TextScore,
     RandVal,
     GeoDistance,
+    GeoPoint,
     IndexKey,
     RecordId,
     /// The values a `find` sorts by.
@@ -38,6 +39,7 @@ pub(super) fn parse(argument: Value<'_>, _: &mut ParseCx<'_>) -> Result<Expr> {
         | "vectorSearchScore" => Meta::Search,
         "randVal" => Meta::RandVal,
         "geoNearDistance" => Meta::GeoDistance,
+        "geoNearPoint" => Meta::GeoPoint,
         "indexKey" => Meta::IndexKey,
         "recordId" => Meta::RecordId,
         _ => bail!(Code::Location(17308), "Unsupported argument to $meta: {name}"),
@@ -53,6 +55,7 @@ impl Meta {
             Meta::TextScore => meta.text_score.map_or(Value::Missing, Value::Double),
             Meta::RandVal => meta.rand_val.map_or(Value::Missing, Value::Double),
             Meta::GeoDistance => meta.geo_distance.map_or(Value::Missing, Value::Double),
+            Meta::GeoPoint => meta.geo_point.unwrap_or(Value::Missing),
             Meta::IndexKey => meta.index_key.map_or(Value::Missing, Value::Doc),
             Meta::Search => Value::Missing,
             Meta::SortKey => meta.sort_key.map_or(Value::Missing, Value::Array),

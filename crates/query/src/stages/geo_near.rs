@@ -1,0 +1,172 @@
+//! `$geoNear`: the documents of the collection by distance, with the distance in a field.
+//!
+//! The stage is planned like a find by nearness; nothing runs here.
+
+use std::sync::Arc;
+
+use nagi_bson::number;
+use nagi_lang::{
+    filter::Filter,
+    geo::{self, GeoNear as Condition, Measure},
+    path::FieldPath,
+    project::AddFields,
+};
+
+use super::prelude::*;
+use crate::plan::{GeoNearSpec, Shown};
+
+pub(super) static GEO_NEAR: StageSpec = StageSpec { name: "$geoNear", place: Place::First, parse };
+
+/// A parsed `$geoNear`.
+pub(crate) struct GeoNear {
+    pub(crate) spec: GeoNearSpec,
+    text: DocBuf,
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Value::Doc(doc) = spec else {
+        bail!(Code::Location(10065), "invalid parameter: expected an object ($geoNear)");
+    };
+    let (center, geo_json) = center(doc.get("near"))?;
+    for (name, code) in [("limit", 50858), ("num", 50857), ("start", 50856)] {
+        if !doc.get(name).is_missing() {
+            bail!(
+                Code::Location(code),
+                "$geoNear no longer supports the '{name}' parameter. Use a $limit stage instead."
+            );
+        }
+    }
+    let shown = shown(doc, cx)?;
+    let key = match doc.get("key") {
+        Value::Missing => None,
+        Value::String("") => {
+            bail!(Code::BAD_VALUE, "$geoNear parameter 'key' cannot be the empty string")
+        }
+        Value::String(key) => Some(FieldPath::new(key)),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "$geoNear parameter 'key' must be of type string but found type: {}",
+            other.kind().name()
+        ),
+    };
+    let query = match doc.get("query") {
+        Value::Doc(query) => Filter::parse(query, &mut cx.lang())?.normalize(),
+        _ => Filter::AlwaysTrue,
+    };
+    let measure = match (geo_json, doc.get("spherical").is_truthy()) {
+        (true, _) => Measure::Metres,
+        (false, true) => Measure::Radians,
+        (false, false) => Measure::Plane,
+    };
+    if measure == Measure::Radians && !geo::is_lng_lat(center.0, center.1) {
+        bail!(Code::BAD_VALUE, "Legacy point is out of bounds for spherical query");
+    }
+    // A negative limit is none, as it always was.
+    let min = distance(doc, "minDistance")?.filter(|min| *min > 0.0).unwrap_or(0.0);
+    let max = distance(doc, "maxDistance")?.filter(|max| *max >= 0.0).unwrap_or(f64::MAX);
+    let near = Condition::new(center, measure, (min, max), source(doc, measure));
+    let spec = GeoNearSpec { near, query: Arc::new(query), key, shown: Arc::new(shown) };
+    Ok(Box::new(GeoNear { spec, text: doc.to_buf() }))
+}
+
+/// The condition as a filter would write it, for explain.
+fn source(doc: Doc<'_>, measure: Measure) -> DocBuf {
+    let name = if measure == Measure::Plane { "$near" } else { "$nearSphere" };
+    DocBuf::build(|out| out.put(name, doc.get("near")))
+}
+
+/// The centre, and whether it is GeoJSON.
+fn center(near: Value<'_>) -> Result<((f64, f64), bool)> {
+    if !matches!(near, Value::Doc(_) | Value::Array(_)) {
+        bail!(Code::Location(16605), "$geoNear requires a 'near' option as an Array");
+    }
+    let found = match near {
+        Value::Doc(doc) if !doc.get("type").is_missing() => match geo::stored(near) {
+            Ok(geo::Stored::Point { x, y, legacy: false }) => Some(((x, y), true)),
+            _ => None,
+        },
+        pair => geo::pair(pair, true).ok().map(|center| (center, false)),
+    };
+    match found {
+        Some(found) => Ok(found),
+        None => bail!(Code::Location(17304), "'near' field must be point"),
+    }
+}
+
+fn distance(doc: Doc<'_>, name: &str) -> Result<Option<f64>> {
+    match doc.get(name) {
+        Value::Missing => Ok(None),
+        value if value.is_number() => Ok(number::as_f64(value)),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "$geoNear parameter '{name}' must be of type number but found type: {}",
+            other.kind().name()
+        ),
+    }
+}
+
+/// The fields `distanceField` and `includeLocs`, as computed fields.
+fn shown(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<Shown> {
+    let multiplier = match doc.get("distanceMultiplier") {
+        Value::Missing => None,
+        value if value.is_number() && number::as_f64(value).is_some_and(|m| m >= 0.0) => {
+            number::as_f64(value)
+        }
+        value if value.is_number() => {
+            bail!(Code::BAD_VALUE, "$geoNear distanceMultiplier must be nonnegative")
+        }
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "$geoNear parameter 'distanceMultiplier' must be of type number but found type: {}",
+            other.kind().name()
+        ),
+    };
+    let distance = match doc.get("distanceField") {
+        Value::String(path) => Some(path),
+        Value::Missing => None,
+        _ => bail!(Code::Location(16606), "$geoNear requires a 'distanceField' option as a String"),
+    };
+    let place = match doc.get("includeLocs") {
+        Value::String(path) => Some(path),
+        Value::Missing => None,
+        _ => {
+            bail!(Code::Location(16607), "$geoNear requires that 'includeLocs' option is a String")
+        }
+    };
+    let fields = DocBuf::build(|out| {
+        let meta = |out: &mut DocWriter<'_>| out.put("$meta", "geoNearDistance");
+        match (distance, multiplier) {
+            (None, _) => {}
+            (Some(path), None) => out.doc(path, meta),
+            (Some(path), Some(multiplier)) => out.doc(path, |out| {
+                out.array("$multiply", |out| {
+                    out.doc(meta);
+                    out.push(multiplier);
+                });
+            }),
+        }
+        if let Some(path) = place {
+            out.doc(path, |out| out.put("$meta", "geoNearPoint"));
+        }
+    });
+    if fields.as_doc().is_empty() {
+        return Ok(Shown(None));
+    }
+    let fields = AddFields::parse(Value::Doc(fields.as_doc()), "$geoNear", &mut cx.lang())?;
+    Ok(Shown(Some(fields)))
+}
+
+impl Stage for GeoNear {
+    /// Only a pipeline that is not planned comes here, which has no collection to search.
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        input
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$geoNear", &self.text);
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step::GeoNear(self)
+    }
+}

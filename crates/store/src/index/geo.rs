@@ -1,0 +1,299 @@
+//! Keys of geometry indexes: 2dsphere and 2d.
+//!
+//! A geometry has the numbers of cells as keys: a point on the sphere its smallest cell, any other
+//! geometry the cells of a covering, a pair in the plane its square of the grid. The other fields of a
+//! compound index are indexed by value, arrays expanded; a document has every combination.
+//!
+//! A document without a geometry is not in the index, whatever the other fields hold.
+
+use nagi_bson::{Array, Doc, Type, Value, number, text};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::geo;
+
+use super::{
+    IndexSpec,
+    grid::Grid,
+    keygen::{KeySink, position},
+};
+
+/// Most cells of one geometry.
+const CELL_COUNT_MAX: usize = 50;
+/// The only layout of keys there is; older ones are made alike.
+const VERSION: i64 = 3;
+
+/// How geometries become numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Geometry {
+    /// Cells of the sphere, no coarser and no finer than these levels.
+    Sphere {
+        coarsest: u8,
+        finest: u8,
+    },
+    Plane(Grid),
+}
+
+impl Geometry {
+    /// The cells that a geometry on the sphere is indexed by, or looked up with.
+    pub fn cells(&self, zone: &geo::Zone, count_max: usize) -> Vec<u64> {
+        let Geometry::Sphere { coarsest, finest } = *self else { return Vec::new() };
+        zone.covering(geo::Fineness { coarsest, finest, cell_count_max: count_max })
+    }
+}
+
+/// Checks version and levels.
+pub(super) fn sphere(spec: Doc<'_>) -> Result<Geometry> {
+    let version = spec.get("2dsphereIndexVersion");
+    if !version.is_missing() && !matches!(number::as_i64_exact(version), Some(1..=VERSION)) {
+        bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "unsupported geo index version {{ 2dsphereIndexVersion : {version} }}, only versions: \
+             [1,2,3] are supported"
+        );
+    }
+    let level = |name: &str, default: i64| match spec.get(name) {
+        Value::Missing => default,
+        value => number::truncate_to_i64(value).unwrap_or(-1),
+    };
+    let (coarsest, finest) = (level("coarsestIndexedLevel", 0), level("finestIndexedLevel", 23));
+    if coarsest < 0 {
+        bail!(Code::Location(16747), "coarsestIndexedLevel must be >= 0");
+    }
+    if finest > i64::from(geo::LEVEL_MAX) {
+        bail!(Code::Location(16748), "finestIndexedLevel must be <= 30");
+    }
+    if finest < coarsest {
+        bail!(Code::Location(16749), "finestIndexedLevel must be >= coarsestIndexedLevel");
+    }
+    Ok(Geometry::Sphere { coarsest: coarsest as u8, finest: finest as u8 })
+}
+
+/// The values found at a path.
+#[derive(Default)]
+struct Found<'d> {
+    values: Vec<Value<'d>>,
+    /// The components that are arrays.
+    arrays: u64,
+}
+
+pub(super) fn keys(
+    spec: &IndexSpec,
+    geometry: &Geometry,
+    doc: Doc<'_>,
+    sink: &mut KeySink,
+) -> Result<()> {
+    sink.reset(spec.key.len());
+    let mut columns: Vec<Vec<Value<'_>>> = Vec::with_capacity(spec.key.len());
+    let mut has_geometry = false;
+    for (field, part) in spec.key.iter().enumerate() {
+        let mut found = Found::default();
+        collect(Value::Doc(doc), &part.path, 0, !part.geo, &mut found)?;
+        if part.geo {
+            let mut cells = Vec::new();
+            for value in &found.values {
+                let fault = match geometry {
+                    Geometry::Sphere { .. } => on_sphere(geometry, *value, &mut cells),
+                    Geometry::Plane(grid) => in_plane(grid, *value, &mut cells)?,
+                };
+                if let Some(reason) = fault {
+                    bail!(
+                        Code::Location(16755),
+                        "Can't extract geo keys: {}  {reason}{}",
+                        text::doc_text(doc),
+                        shown(&part.path, *value)
+                    );
+                }
+            }
+            cells.sort_unstable();
+            cells.dedup();
+            has_geometry |= !cells.is_empty();
+            if cells.len() > 1 && found.arrays == 0 {
+                found.arrays = bit(part.path.split('.').count() as u32 - 1);
+            }
+            found.values = cells.into_iter().map(Value::Int64).collect();
+        }
+        if found.values.is_empty() {
+            found.values.push(if part.geo { Value::Null } else { Value::Missing });
+        }
+        sink.multikey[field] = found.arrays;
+        columns.push(found.values);
+    }
+    if !has_geometry {
+        return Ok(());
+    }
+    combine(spec, &columns, sink)?;
+    sink.sort();
+    Ok(())
+}
+
+/// A scalar is named; an array or document stands in the document that was shown.
+fn shown(path: &str, value: Value<'_>) -> String {
+    let name = path.rsplit('.').next().unwrap_or(path);
+    match value {
+        Value::Array(_) | Value::Doc(_) => String::new(),
+        value => format!(": {name}: {}", text::value_text(value)),
+    }
+}
+
+/// One key for each combination of the columns' values.
+fn combine(spec: &IndexSpec, columns: &[Vec<Value<'_>>], sink: &mut KeySink) -> Result<()> {
+    let mut at = vec![0; columns.len()];
+    loop {
+        let values: Vec<Value<'_>> = at.iter().zip(columns).map(|(i, c)| c[*i]).collect();
+        sink.push(spec, &values)?;
+        let Some(field) = (0..at.len()).rev().find(|field| at[*field] + 1 < columns[*field].len())
+        else {
+            return Ok(());
+        };
+        at[field] += 1;
+        at[field + 1..].fill(0);
+    }
+}
+
+fn bit(component: u32) -> u64 {
+    1u64.checked_shl(component).unwrap_or(1 << 63)
+}
+
+/// Walks a path as filters do. With `expand`, an array at its end yields its elements.
+fn collect<'d>(
+    value: Value<'d>,
+    rest: &str,
+    depth: u32,
+    expand: bool,
+    out: &mut Found<'d>,
+) -> Result<()> {
+    let (Value::Doc(doc), false) = (value, rest.is_empty()) else {
+        out.values.push(if rest.is_empty() { value } else { Value::Missing });
+        return Ok(());
+    };
+    let (head, tail) = rest.split_once('.').unwrap_or((rest, ""));
+    match doc.get(head) {
+        Value::Array(array) if !tail.is_empty() => enter(array, tail, depth + 1, expand, out),
+        Value::Array(array) if expand => {
+            out.arrays |= bit(depth);
+            if array.is_empty() {
+                out.values.push(Value::Undefined);
+            }
+            out.values.extend(array.iter());
+            Ok(())
+        }
+        value => collect(value, tail, depth + 1, expand, out),
+    }
+}
+
+/// The path goes on below an array: into the element at its position, or into every document.
+fn enter<'d>(
+    array: Array<'d>,
+    rest: &str,
+    depth: u32,
+    expand: bool,
+    out: &mut Found<'d>,
+) -> Result<()> {
+    if let Some((value, tail)) = position(rest, array)? {
+        return match value {
+            Value::Array(inner) if !tail.is_empty() => enter(inner, tail, depth + 1, expand, out),
+            Value::Array(inner) if expand => {
+                out.arrays |= bit(depth);
+                out.values.extend(inner.iter());
+                Ok(())
+            }
+            value => collect(value, tail, depth + 1, expand, out),
+        };
+    }
+    out.arrays |= bit(depth - 1);
+    for value in array.iter() {
+        match value {
+            Value::Doc(_) => collect(value, rest, depth, expand, out)?,
+            _ => out.values.push(Value::Missing),
+        }
+    }
+    Ok(())
+}
+
+/// Null, missing, undefined and `[]` are no geometries, and no faults.
+fn is_nothing(value: Value<'_>) -> bool {
+    match value {
+        Value::Array(array) => array.is_empty(),
+        value => matches!(value.kind(), Type::Null | Type::Undefined | Type::Missing),
+    }
+}
+
+/// Geometries that a filter would find inside an array of numbers: `[1, 2, [3, 4]]`.
+fn inner(value: Value<'_>) -> impl Iterator<Item = Value<'_>> {
+    let Value::Array(array) = value else { return None.into_iter().flatten() };
+    let nested = array.iter().filter(|v| matches!(v, Value::Array(_) | Value::Doc(_)));
+    Some(nested).into_iter().flatten()
+}
+
+/// Adds the cells of a stored geometry, or says what is wrong with it.
+fn on_sphere(geometry: &Geometry, value: Value<'_>, out: &mut Vec<i64>) -> Option<String> {
+    if is_nothing(value) {
+        return None;
+    }
+    let stored = match geo::stored(value) {
+        Ok(stored) => stored,
+        Err(reason) => return Some(reason),
+    };
+    let shape = match stored {
+        geo::Stored::StrictPolygon(_) => {
+            return Some("can't index geometry with strict winding order".to_owned());
+        }
+        stored => stored.on_sphere(),
+    };
+    let Some(shape) = shape else {
+        return Some("longitude/latitude is out of bounds".to_owned());
+    };
+    add_cells(geometry, &shape, out);
+    let more = inner(value).filter_map(|v| geo::stored(v).ok()?.on_sphere());
+    more.for_each(|shape| add_cells(geometry, &shape, out));
+    None
+}
+
+fn add_cells(geometry: &Geometry, shape: &geo::Shape, out: &mut Vec<i64>) {
+    match shape {
+        geo::Shape::Point(point) => out.push(geo::leaf(point) as i64),
+        shape => {
+            let zone = geo::Zone::Shape(shape.clone());
+            out.extend(geometry.cells(&zone, CELL_COUNT_MAX).into_iter().map(|cell| cell as i64));
+        }
+    }
+}
+
+/// Adds the squares of a pair or of an array of pairs; scalars are passed over.
+fn in_plane(grid: &Grid, value: Value<'_>, out: &mut Vec<i64>) -> Result<Option<String>> {
+    let first = match value {
+        Value::Array(array) => array.iter().next(),
+        Value::Doc(doc) => doc.first().map(|field| field.value()),
+        _ => return Ok(None),
+    };
+    match (first, value) {
+        (None, _) => {}
+        (Some(Value::Array(_) | Value::Doc(_)), Value::Array(list)) => {
+            for item in list.iter().filter(|v| matches!(v, Value::Array(_) | Value::Doc(_))) {
+                out.push(square(grid, item)?);
+            }
+        }
+        _ => {
+            out.push(square(grid, value)?);
+            for item in inner(value).filter(|v| geo::pair(*v, true).is_ok()) {
+                out.push(square(grid, item)?);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn square(grid: &Grid, value: Value<'_>) -> Result<i64> {
+    let Ok((x, y)) = geo::pair(value, true) else {
+        bail!(Code::Location(13026), "geo values must be 'legacy coordinate pairs' for 2d indexes");
+    };
+    match grid.key(x, y) {
+        Some(key) => Ok(key),
+        None => bail!(
+            Code::Location(13027),
+            "point not in interval of [ {}, {} ] :: caused by :: {}",
+            grid.min,
+            grid.max,
+            text::value_text(value)
+        ),
+    }
+}
