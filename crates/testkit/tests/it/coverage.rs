@@ -165,6 +165,8 @@ const SHOWN: &[(&str, &str, &[(&str, &str)])] = &[
             ("q.geo.formats", "geoWithin"),
             ("q.rand", "../expr/rand"),
             ("q.nearsphere", "near"),
+            ("q.geowithin", "geoWithin"),
+            ("q.geo.formats", "geoIntersects"),
         ],
     ),
     (
