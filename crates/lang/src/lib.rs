@@ -14,3 +14,4 @@ pub mod regex;
 pub mod sort;
 pub mod time;
 pub mod update;
+pub mod window;

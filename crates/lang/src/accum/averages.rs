@@ -6,16 +6,17 @@ use nagi_error::Result;
 use super::spec::single;
 use super::{Accumulator, NumberSum, Parsed};
 use crate::expr::ParseCx;
+use crate::window::{Fold, Folded};
 
 /// Sum and count of the numbers.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Average {
     sum: NumberSum,
     count: i64,
 }
 
 pub(super) fn parse(name: &'static str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
-    single(name, value, cx, Average::default)
+    Ok(single(name, value, cx, Average::default)?.sliding(Folded::<Average>::default))
 }
 
 impl Accumulator for Average {
@@ -42,12 +43,33 @@ impl Accumulator for Average {
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {
-        out.put(if self.count == 0 {
+        out.put(self.value());
+    }
+}
+
+impl Average {
+    fn value(&self) -> Value<'static> {
+        if self.count == 0 {
             Value::Null
         } else if self.sum.is_decimal() {
             Value::Decimal128(self.sum.decimal().div(Decimal128::from_i64(self.count)))
         } else {
             Value::Double(self.sum.double() / self.count as f64)
-        });
+        }
+    }
+}
+
+impl Fold for Average {
+    fn take(&mut self, value: Value<'_>) {
+        self.count += i64::from(self.sum.add(value));
+    }
+
+    fn absorb(&mut self, later: &Average) {
+        self.sum.merge(&later.sum);
+        self.count += later.count;
+    }
+
+    fn result(&self) -> Value<'static> {
+        self.value()
     }
 }

@@ -9,6 +9,7 @@ use nagi_error::{Code, Result, bail};
 use super::spec::single;
 use super::{Accumulator, Parsed};
 use crate::expr::ParseCx;
+use crate::window::{Counted, Pick, Ring};
 
 /// What one group may collect.
 const COLLECT_BYTES_MAX: usize = 100 * 1024 * 1024;
@@ -18,7 +19,7 @@ pub(super) fn parse_push(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, Push::default)
+    Ok(single(name, value, cx, || Push::new("$push"))?.sliding(|| Ring::new(Pick::All)))
 }
 
 pub(super) fn parse_add_to_set(
@@ -26,7 +27,7 @@ pub(super) fn parse_add_to_set(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, AddToSet::default)
+    Ok(single(name, value, cx, || AddToSet::new("$addToSet"))?.sliding(Counted::of_values))
 }
 
 fn check_memory(name: &str, bytes: usize) -> Result<()> {
@@ -40,10 +41,18 @@ fn check_memory(name: &str, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-#[derive(Default)]
-struct Push {
+/// All values.
+pub(super) struct Push {
+    name: &'static str,
     values: Vec<ValueBuf>,
     bytes: usize,
+}
+
+impl Push {
+    /// `name` is for the error when memory is full.
+    pub(super) fn new(name: &'static str) -> Push {
+        Push { name, values: Vec::new(), bytes: 0 }
+    }
 }
 
 impl Accumulator for Push {
@@ -51,7 +60,7 @@ impl Accumulator for Push {
         if !value.is_missing() {
             let value = ValueBuf::new(value);
             self.bytes += value.heap_bytes() + size_of::<ValueBuf>();
-            check_memory("$push", self.bytes)?;
+            check_memory(self.name, self.bytes)?;
             self.values.push(value);
         }
         Ok(())
@@ -94,10 +103,18 @@ impl Hash for SetItem {
     }
 }
 
-#[derive(Default)]
-struct AddToSet {
+/// All different values.
+pub(super) struct AddToSet {
+    name: &'static str,
     seen: HashSet<SetItem, foldhash::fast::FixedState>,
     bytes: usize,
+}
+
+impl AddToSet {
+    /// `name` is for the error when memory is full.
+    pub(super) fn new(name: &'static str) -> AddToSet {
+        AddToSet { name, seen: HashSet::default(), bytes: 0 }
+    }
 }
 
 impl Accumulator for AddToSet {
@@ -107,7 +124,7 @@ impl Accumulator for AddToSet {
             let bytes = item.0.heap_bytes() + size_of::<SetItem>() + 16;
             if self.seen.insert(item) {
                 self.bytes += bytes;
-                check_memory("$addToSet", self.bytes)?;
+                check_memory(self.name, self.bytes)?;
             }
         }
         Ok(())

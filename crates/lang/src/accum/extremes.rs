@@ -8,7 +8,8 @@ use nagi_error::Result;
 use super::positions::parse_n;
 use super::spec::{parsed, single};
 use super::{Accumulator, Parsed, held_bytes};
-use crate::expr::ParseCx;
+use crate::expr::{Expr, ParseCx};
+use crate::window::{Extremum, Least};
 
 /// The smallest or largest value so far.
 pub(crate) struct Extreme {
@@ -21,7 +22,8 @@ pub(super) fn parse_min(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, || Extreme::new(Ordering::Less))
+    let parsed = single(name, value, cx, || Extreme::new(Ordering::Less))?;
+    Ok(parsed.sliding(|| Extremum::new(Ordering::Less)))
 }
 
 pub(super) fn parse_max(
@@ -29,7 +31,8 @@ pub(super) fn parse_max(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, || Extreme::new(Ordering::Greater))
+    let parsed = single(name, value, cx, || Extreme::new(Ordering::Greater))?;
+    Ok(parsed.sliding(|| Extremum::new(Ordering::Greater)))
 }
 
 impl Extreme {
@@ -85,7 +88,7 @@ pub(super) fn parse_min_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Extremes { wanted: Ordering::Less, n, values: Vec::new(), bytes: 0 }))
+    Ok(parsed_extremes(input, n, Ordering::Less))
 }
 
 pub(super) fn parse_max_n(
@@ -94,12 +97,12 @@ pub(super) fn parse_max_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Extremes {
-        wanted: Ordering::Greater,
-        n,
-        values: Vec::new(),
-        bytes: 0,
-    }))
+    Ok(parsed_extremes(input, n, Ordering::Greater))
+}
+
+fn parsed_extremes(input: Expr, n: usize, wanted: Ordering) -> Parsed {
+    parsed(input, move || Extremes { wanted, n, values: Vec::new(), bytes: 0 })
+        .sliding(move || Least::values(wanted, n))
 }
 
 impl Accumulator for Extremes {

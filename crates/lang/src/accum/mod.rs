@@ -8,6 +8,7 @@
 
 mod averages;
 mod collect;
+mod concat;
 mod extremes;
 mod merge_objects;
 mod number_sum;
@@ -25,6 +26,7 @@ use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
 
 use crate::expr::{Expr, ParseCx};
+use crate::window::NewWindowState;
 
 /// The state of one accumulator in one group.
 pub trait Accumulator: Send {
@@ -47,17 +49,19 @@ pub trait Accumulator: Send {
 }
 
 /// Memory of a value that a state keeps.
-fn held_bytes(value: &nagi_bson::ValueBuf) -> usize {
+pub(crate) fn held_bytes(value: &nagi_bson::ValueBuf) -> usize {
     value.heap_bytes() + size_of::<nagi_bson::ValueBuf>()
 }
 
 /// Makes a state.
-type NewState = Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>;
+pub(crate) type NewState = Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>;
 
 /// A parsed argument and how states are made.
 struct Parsed {
     argument: Expr,
     new_state: NewState,
+    /// States over a window that moves; none if it is no window function.
+    new_sliding: Option<NewWindowState>,
 }
 
 /// One accumulator.
@@ -72,6 +76,7 @@ static ROWS: &[Row] = &[
     Row { name: "$avg", parse: averages::parse },
     Row { name: "$bottom", parse: ranked::parse_bottom },
     Row { name: "$bottomN", parse: ranked::parse_bottom_n },
+    Row { name: "$concatArrays", parse: concat::parse_concat },
     Row { name: "$count", parse: sums::parse_count },
     Row { name: "$first", parse: positions::parse_first },
     Row { name: "$firstN", parse: positions::parse_first_n },
@@ -85,6 +90,7 @@ static ROWS: &[Row] = &[
     Row { name: "$minN", parse: extremes::parse_min_n },
     Row { name: "$percentile", parse: percentile::parse },
     Row { name: "$push", parse: collect::parse_push },
+    Row { name: "$setUnion", parse: concat::parse_union },
     Row { name: "$stdDevPop", parse: spread::parse_pop },
     Row { name: "$stdDevSamp", parse: spread::parse_samp },
     Row { name: "$sum", parse: sums::parse_sum },
@@ -98,8 +104,11 @@ pub fn accumulator_names() -> impl Iterator<Item = &'static str> {
 }
 
 pub(crate) use averages::Average;
+pub(crate) use collect::SetItem;
+pub(crate) use concat::elements;
 pub(crate) use extremes::Extreme;
 pub(crate) use merge_objects::MergeObjects;
 pub(crate) use percentile::Shares;
+pub(crate) use ranked::order_of_rows;
 pub(crate) use spread::Spread;
 pub(crate) use sums::Sum;

@@ -9,6 +9,7 @@ use nagi_error::{Code, Result, bail};
 use super::spec::parsed;
 use super::{Accumulator, Parsed};
 use crate::expr::{Expr, ParseCx};
+use crate::window::SortedNumbers;
 
 /// What one state may keep.
 const PERCENTILE_BYTES_MAX: usize = 100 * 1024 * 1024;
@@ -27,10 +28,8 @@ impl Shares {
     /// Parses `{input, p, method}`; `$median` has no `p`.
     pub(crate) fn parse(name: &str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Shares> {
         let Value::Doc(doc) = value else {
-            bail!(
-                Code::Location(7429703),
-                "specification must be an object; found {name}: {value}"
-            );
+            let code = if name == "$median" { 7_436_100 } else { 7_429_703 };
+            bail!(Code::Location(code), "specification must be an object; found {name}: {value}");
         };
         let single = name == "$median";
         let (mut input, mut shares, mut method) = (None, None, false);
@@ -38,7 +37,7 @@ impl Shares {
             match element.name() {
                 "input" => input = Some(Expr::parse(element.value(), cx)?),
                 "p" if !single => shares = Some(self::shares(element.value(), cx)?),
-                "method" => method = check_method(element.value())?,
+                "method" => method = check_method(name, element.value())?,
                 other => {
                     bail!(Code::Location(40415), "BSON field '{name}.{other}' is an unknown field.")
                 }
@@ -62,9 +61,19 @@ impl Shares {
     /// Writes the result for `numbers`, which get sorted.
     pub(crate) fn write(&self, numbers: &mut [f64], out: ValueSlot<'_>) {
         numbers.sort_by(|a, b| number::compare_f64(*a, *b));
+        self.write_by(numbers.len(), &|at| numbers.get(at).copied(), out);
+    }
+
+    /// Writes the result for `count` numbers, of which `nth` gives one by its position in order.
+    pub(crate) fn write_by(
+        &self,
+        count: usize,
+        nth: &dyn Fn(usize) -> Option<f64>,
+        out: ValueSlot<'_>,
+    ) {
         let at = |share: f64| {
-            let rank = (share * numbers.len() as f64).ceil() as usize;
-            numbers.get(rank.saturating_sub(1)).map_or(Value::Null, |n| Value::Double(*n))
+            let rank = (share * count as f64).ceil() as usize;
+            nth(rank.saturating_sub(1)).map_or(Value::Null, Value::Double)
         };
         if self.single {
             out.put(at(0.5));
@@ -94,12 +103,17 @@ fn shares(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[f64]>> {
     items.iter().map(share).collect()
 }
 
-fn check_method(value: Value<'_>) -> Result<bool> {
+fn check_method(name: &str, value: Value<'_>) -> Result<bool> {
     match value {
         Value::String("approximate") => Ok(true),
-        _ => bail!(
+        Value::String(_) => bail!(
             Code::BAD_VALUE,
             "Currently only 'approximate' can be used as percentile 'method'."
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{name}.method' is the wrong type '{}', expected type 'string'",
+            other.kind().name()
         ),
     }
 }
@@ -107,7 +121,9 @@ fn check_method(value: Value<'_>) -> Result<bool> {
 pub(super) fn parse(name: &'static str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     let shares = Shares::parse(name, value, cx)?;
     let input = shares.input.clone();
-    Ok(parsed(input, move || Percentile { shares: shares.clone(), numbers: Vec::new() }))
+    let over_window = shares.clone();
+    Ok(parsed(input, move || Percentile { shares: shares.clone(), numbers: Vec::new() })
+        .sliding(move || SortedNumbers::new(over_window.clone())))
 }
 
 struct Percentile {

@@ -8,13 +8,15 @@ use nagi_error::{Code, Result, bail};
 use super::spec::{parsed, single};
 use super::{Accumulator, Parsed, held_bytes};
 use crate::expr::{Expr, ParseCx};
+use crate::window::{Pick, Ring};
 
 pub(super) fn parse_first(
     name: &'static str,
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, || One { last: false, value: None })
+    let parsed = single(name, value, cx, || One { last: false, value: None })?;
+    Ok(parsed.sliding(|| Ring::new(Pick::First)))
 }
 
 pub(super) fn parse_last(
@@ -22,7 +24,8 @@ pub(super) fn parse_last(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, || One { last: true, value: None })
+    let parsed = single(name, value, cx, || One { last: true, value: None })?;
+    Ok(parsed.sliding(|| Ring::new(Pick::Last)))
 }
 
 pub(super) fn parse_first_n(
@@ -31,7 +34,8 @@ pub(super) fn parse_first_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Several { last: false, n, values: VecDeque::new(), bytes: 0 }))
+    Ok(parsed(input, move || Several { last: false, n, values: VecDeque::new(), bytes: 0 })
+        .sliding(move || Ring::new(Pick::FirstN(n))))
 }
 
 pub(super) fn parse_last_n(
@@ -40,7 +44,8 @@ pub(super) fn parse_last_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Several { last: true, n, values: VecDeque::new(), bytes: 0 }))
+    Ok(parsed(input, move || Several { last: true, n, values: VecDeque::new(), bytes: 0 })
+        .sliding(move || Ring::new(Pick::LastN(n))))
 }
 
 /// Parses `{input, n}`; `n` must be constant.

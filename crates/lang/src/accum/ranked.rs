@@ -3,6 +3,7 @@
 //! The argument is evaluated to `[output, sort value, ...]`, so that a state needs no document.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use nagi_bson::{Array, Value, ValueBuf, ValueSlot, compare, number};
 use nagi_error::{Code, Result, bail};
@@ -11,6 +12,7 @@ use super::positions::count;
 use super::spec::parsed;
 use super::{Accumulator, Parsed, held_bytes};
 use crate::expr::{Expr, ParseCx, parse_field_path};
+use crate::window::Least;
 
 pub(super) fn parse_top(
     name: &'static str,
@@ -90,13 +92,15 @@ fn parse(
         descending.push(direction(element.value())?);
     }
     let descending: Box<[bool]> = descending.into();
+    let sliding = Arc::<[bool]>::from(&*descending);
     Ok(parsed(Expr::Array(operands.into()), move || Ranked {
         shape,
         n,
         descending: descending.clone(),
         rows: Vec::new(),
         bytes: 0,
-    }))
+    })
+    .sliding(move || Least::rows(sliding.clone(), n, shape.bottom, shape.single)))
 }
 
 fn direction(value: Value<'_>) -> Result<bool> {
@@ -126,15 +130,20 @@ fn items(row: Value<'_>) -> Array<'_> {
 
 impl Ranked {
     fn order(&self, a: Array<'_>, b: Array<'_>) -> Ordering {
-        let pairs = a.iter().skip(1).zip(b.iter().skip(1)).zip(&self.descending);
-        for ((a, b), descending) in pairs {
-            let order = compare::values(sort_value(a, *descending), sort_value(b, *descending));
-            if order.is_ne() {
-                return if *descending { order.reverse() } else { order };
-            }
-        }
-        Ordering::Equal
+        order_of_rows(a, b, &self.descending)
     }
+}
+
+/// Order of two rows `[output, sort value, ...]`.
+pub(crate) fn order_of_rows(a: Array<'_>, b: Array<'_>, descending: &[bool]) -> Ordering {
+    let pairs = a.iter().skip(1).zip(b.iter().skip(1)).zip(descending);
+    for ((a, b), descending) in pairs {
+        let order = compare::values(sort_value(a, *descending), sort_value(b, *descending));
+        if order.is_ne() {
+            return if *descending { order.reverse() } else { order };
+        }
+    }
+    Ordering::Equal
 }
 
 /// An array sorts by its smallest or largest element.

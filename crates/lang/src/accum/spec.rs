@@ -5,12 +5,14 @@ use nagi_error::{Code, Result, bail};
 
 use super::{Accumulator, NewState, Parsed, ROWS};
 use crate::expr::{Args, Deps, Expr, Nulls, Operator, ParseCx};
+use crate::window::{NewWindowState, WindowState};
 
 /// An accumulator with its argument.
 pub struct AccumSpec {
     name: &'static str,
     argument: Expr,
     new_state: NewState,
+    new_sliding: Option<NewWindowState>,
 }
 
 impl std::fmt::Debug for AccumSpec {
@@ -25,8 +27,26 @@ impl AccumSpec {
         let Some(row) = ROWS.iter().find(|row| row.name == name) else {
             bail!(Code::Location(15952), "unknown group operator '{name}'");
         };
-        let Parsed { argument, new_state } = (row.parse)(row.name, value, cx)?;
-        Ok(AccumSpec { name: row.name, argument, new_state })
+        let Parsed { argument, new_state, new_sliding } = (row.parse)(row.name, value, cx)?;
+        Ok(AccumSpec { name: row.name, argument, new_state, new_sliding })
+    }
+
+    /// Parses it as a window function, for which an array is an expression like any other.
+    pub(crate) fn parse_over_window(
+        name: &str,
+        value: Value<'_>,
+        cx: &mut ParseCx<'_>,
+    ) -> Result<AccumSpec> {
+        if !matches!(value, Value::Array(_)) {
+            return AccumSpec::parse(name, value, cx);
+        }
+        let whole = AccumSpec::parse(name, Value::Null, cx)?;
+        Ok(AccumSpec { argument: Expr::parse(value, cx)?, ..whole })
+    }
+
+    /// How states are made that forget their oldest value; none if it is no window function.
+    pub(crate) fn into_parts(self) -> (Expr, NewState, Option<NewWindowState>) {
+        (self.argument, self.new_state, self.new_sliding)
     }
 
     /// Parses a whole field of `$group`; checks its name and that it is one accumulator.
@@ -122,5 +142,16 @@ pub(super) fn parsed<A: Accumulator + 'static>(
     argument: Expr,
     new: impl Fn() -> A + Send + Sync + 'static,
 ) -> Parsed {
-    Parsed { argument, new_state: Box::new(move || Box::new(new())) }
+    Parsed { argument, new_state: Box::new(move || Box::new(new())), new_sliding: None }
+}
+
+impl Parsed {
+    /// Adds how states over a moving window are made.
+    pub(super) fn sliding<S: WindowState + 'static>(
+        mut self,
+        new: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Parsed {
+        self.new_sliding = Some(Box::new(move || Box::new(new())));
+        self
+    }
 }

@@ -6,9 +6,10 @@ use nagi_error::Result;
 use super::spec::single;
 use super::{Accumulator, Parsed};
 use crate::expr::ParseCx;
+use crate::window::{Fold, Folded};
 
 /// Count, mean and sum of squared distances from it.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Spread {
     sample: bool,
     count: i64,
@@ -21,7 +22,8 @@ pub(super) fn parse_pop(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, || Spread::new(false))
+    let parsed = single(name, value, cx, || Spread::new(false))?;
+    Ok(parsed.sliding(|| Folded::new(Spread::new(false))))
 }
 
 pub(super) fn parse_samp(
@@ -29,7 +31,8 @@ pub(super) fn parse_samp(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, || Spread::new(true))
+    let parsed = single(name, value, cx, || Spread::new(true))?;
+    Ok(parsed.sliding(|| Folded::new(Spread::new(true))))
 }
 
 impl Spread {
@@ -40,14 +43,7 @@ impl Spread {
 
 impl Accumulator for Spread {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        if let Some(n) = number::as_f64(value) {
-            self.count += 1;
-            let delta = n - self.mean;
-            if delta != 0.0 {
-                self.mean += delta / self.count as f64;
-                self.squares += delta * (n - self.mean);
-            }
-        }
+        self.take(value);
         Ok(())
     }
 
@@ -60,16 +56,7 @@ impl Accumulator for Spread {
         else {
             return Ok(());
         };
-        if self.count == 0 {
-            (self.count, self.mean, self.squares) = (count, mean, squares);
-        } else if count > 0 {
-            let (ours, theirs) = (self.count as f64, count as f64);
-            let delta = mean - self.mean;
-            let total = ours + theirs;
-            self.mean = (ours * self.mean + theirs * mean) / total;
-            self.squares += squares + delta * delta * (ours * theirs / total);
-            self.count += count;
-        }
+        self.absorb(&Spread { sample: self.sample, count, mean, squares });
         Ok(())
     }
 
@@ -82,11 +69,40 @@ impl Accumulator for Spread {
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {
+        out.put(self.result());
+    }
+}
+
+impl Fold for Spread {
+    fn take(&mut self, value: Value<'_>) {
+        if let Some(n) = number::as_f64(value) {
+            self.count += 1;
+            let delta = n - self.mean;
+            if delta != 0.0 {
+                self.mean += delta / self.count as f64;
+                self.squares += delta * (n - self.mean);
+            }
+        }
+    }
+
+    fn absorb(&mut self, later: &Spread) {
+        if self.count == 0 {
+            (self.count, self.mean, self.squares) = (later.count, later.mean, later.squares);
+        } else if later.count > 0 {
+            let (ours, theirs) = (self.count as f64, later.count as f64);
+            let delta = later.mean - self.mean;
+            let total = ours + theirs;
+            self.mean = (ours * self.mean + theirs * later.mean) / total;
+            self.squares += later.squares + delta * delta * (ours * theirs / total);
+            self.count += later.count;
+        }
+    }
+
+    fn result(&self) -> Value<'static> {
         let count = if self.sample { self.count - 1 } else { self.count };
-        out.put(if count <= 0 {
-            Value::Null
-        } else {
-            Value::Double((self.squares / count as f64).sqrt())
-        });
+        if count <= 0 {
+            return Value::Null;
+        }
+        Value::Double((self.squares / count as f64).sqrt())
     }
 }

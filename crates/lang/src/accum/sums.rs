@@ -6,9 +6,10 @@ use nagi_error::{Code, Result, bail};
 use super::spec::{parsed, single};
 use super::{Accumulator, NumberSum, Parsed};
 use crate::expr::{Expr, ParseCx};
+use crate::window::{Counter, Fold, Folded};
 
 /// Adds numbers and leaves out everything else.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Sum(NumberSum);
 
 pub(super) fn parse_sum(
@@ -16,7 +17,7 @@ pub(super) fn parse_sum(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    single(name, value, cx, Sum::default)
+    Ok(single(name, value, cx, Sum::default)?.sliding(Folded::<Sum>::default))
 }
 
 pub(super) fn parse_count(
@@ -26,7 +27,7 @@ pub(super) fn parse_count(
 ) -> Result<Parsed> {
     match value {
         Value::Doc(doc) if doc.is_empty() => {
-            Ok(parsed(Expr::constant(Value::Int32(1)), Sum::default))
+            Ok(parsed(Expr::constant(Value::Int32(1)), Sum::default).sliding(Counter::default))
         }
         _ => bail!(Code::TYPE_MISMATCH, "{name} takes no arguments, i.e. {name}:{{}}"),
     }
@@ -49,5 +50,19 @@ impl Accumulator for Sum {
 
     fn finish(&mut self, out: ValueSlot<'_>) {
         out.put(self.0.value());
+    }
+}
+
+impl Fold for Sum {
+    fn take(&mut self, value: Value<'_>) {
+        self.0.add(value);
+    }
+
+    fn absorb(&mut self, later: &Sum) {
+        self.0.merge(&later.0);
+    }
+
+    fn result(&self) -> Value<'static> {
+        self.0.value()
     }
 }

@@ -30,6 +30,11 @@ impl AddFields {
         Ok(AddFields { root })
     }
 
+    /// Adds nothing.
+    pub fn empty() -> AddFields {
+        AddFields { root: Node::new(Mode::Add) }
+    }
+
     /// Writes `cx.root` with the computed fields.
     pub fn apply<'a>(&'a self, cx: &Eval<'a>, out: &mut DocWriter<'_>) -> Result<()> {
         self.root.apply(cx.root, cx, out)

@@ -31,7 +31,11 @@ fn parse_set(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>>
     parse("$set", spec, cx)
 }
 
-fn parse(name: &'static str, spec: Value<'_>, cx: &PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+pub(super) fn parse(
+    name: &'static str,
+    spec: Value<'_>,
+    cx: &PipelineCx<'_>,
+) -> Result<Box<dyn Stage>> {
     let fields = project::AddFields::parse(spec, name, &mut cx.lang())?;
     Ok(Box::new(AddFields { fields: Arc::new(Fields(fields)), name, text: ValueBuf::new(spec) }))
 }

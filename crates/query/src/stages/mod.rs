@@ -32,12 +32,17 @@ mod refused;
 mod reorder;
 mod replace_root;
 mod sample;
+mod set_window_fields;
+mod several;
 mod skip;
 mod sort;
 mod sort_by_count;
 mod union_with;
 mod unset;
 mod unwind;
+mod windows;
+
+use std::sync::Arc;
 
 use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::Result;
@@ -68,6 +73,11 @@ pub(crate) trait Stage: Send + Sync {
     /// The paths it may change, if all it does is to change them, document by document (or to repeat
     /// documents): then a `$match` on other paths may come before it.
     fn changes(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The stages it stands for, if it is short for several.
+    fn parts(&self) -> Option<Vec<Arc<dyn Stage>>> {
         None
     }
 
@@ -167,6 +177,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &refused::SEARCH,
     &refused::SEARCH_META,
     &add_fields::SET,
+    &set_window_fields::SET_WINDOW_FIELDS,
     &skip::SKIP,
     &sort::SORT,
     &sort_by_count::SORT_BY_COUNT,

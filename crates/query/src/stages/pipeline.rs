@@ -69,7 +69,11 @@ impl Pipeline {
                     field.name()
                 );
             };
-            stages.push((row.parse)(field.value(), cx)?.into());
+            let stage: Arc<dyn Stage> = (row.parse)(field.value(), cx)?.into();
+            match stage.parts() {
+                Some(parts) => stages.extend(parts),
+                None => stages.push(stage),
+            }
             rows.push(row);
             if stages.len() > PIPELINE_STAGES_MAX {
                 bail!(

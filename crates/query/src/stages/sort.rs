@@ -21,13 +21,19 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Value::Doc(doc) = spec else {
         bail!(Code::Location(15973), "the $sort key specification must be an object");
     };
-    check(doc)?;
-    let spec = SortSpec::parse(whole(doc).as_doc())?;
-    crate::find::check_meta(&spec)?;
+    let spec = parse_keys(doc)?;
     if spec.is_empty() {
         bail!(Code::Location(15976), "$sort stage must have at least one sort key");
     }
     Ok(Box::new(Sort::new(Arc::new(spec), doc.to_buf(), cx)))
+}
+
+/// Parses the keys of a sort with the errors of `$sort`.
+pub(super) fn parse_keys(doc: Doc<'_>) -> Result<SortSpec> {
+    check(doc)?;
+    let spec = SortSpec::parse(whole(doc).as_doc())?;
+    crate::find::check_meta(&spec)?;
+    Ok(spec)
 }
 
 /// The specification with its directions as whole numbers.

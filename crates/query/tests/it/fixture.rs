@@ -68,6 +68,22 @@ impl Fixture {
         drain(aggregate(&self.store, &request, &env)?, usize::MAX)
     }
 
+    pub(crate) fn aggregate_without_disk(
+        &self,
+        pipeline: &str,
+        memory: usize,
+    ) -> Result<Vec<DocBuf>> {
+        let wrapped = doc(&format!("{{p: {pipeline}}}"));
+        let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
+        let request = AggregateRequest {
+            memory_bytes_max: memory,
+            allow_disk_use: false,
+            ..AggregateRequest::new(&self.ns, stages)
+        };
+        let env = Env::new(&(), NOW_MS);
+        drain(aggregate(&self.store, &request, &env)?, usize::MAX)
+    }
+
     /// The winning plan of a find: names of stages and indexes from the top.
     pub(crate) fn plan(&self, request: &FindRequest<'_>) -> String {
         let out = self.try_explain(&Explained::Find(*request), Verbosity::QueryPlanner).unwrap();

@@ -1,4 +1,4 @@
-//! Text cases under `tests/golden/stages` and `tests/golden/explain`.
+//! Text cases under `tests/golden/stages`, `tests/golden/window` and `tests/golden/explain`.
 //!
 //!   docs [name] [...]      inserts documents (into the collection "c")
 //!   index {...}            creates an index
@@ -154,6 +154,18 @@ fn run_catalogue(name: &str) {
 #[test]
 fn stages_answer_as_written() {
     run_catalogue("stages");
+}
+
+#[test]
+fn window_functions_answer_as_written() {
+    run_catalogue("window");
+}
+
+#[test]
+fn every_window_function_has_a_case_file() {
+    let names: Vec<&str> = nagi_lang::window::window_function_names().collect();
+    assert!(names.is_sorted(), "the table of window functions is sorted by name");
+    nagi_testkit::rows::check("window", names, &nagi_testkit::rows::Files::default());
 }
 
 #[test]

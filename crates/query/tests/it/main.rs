@@ -9,4 +9,5 @@ mod geo;
 mod golden;
 mod recorded;
 mod spill;
+mod windows;
 mod writes;

@@ -1,0 +1,213 @@
+//! `$min` and `$max` by a monotone deque; the n least or first rows by an ordered set.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use nagi_bson::{Array, Value, ValueBuf, ValueSlot, compare};
+use nagi_error::Result;
+
+use super::WindowState;
+use crate::accum::{held_bytes, order_of_rows};
+
+/// The smallest or largest value of a moving window; the oldest of equal ones.
+pub(crate) struct Extremum {
+    wanted: Ordering,
+    /// Values that may still become the result, with the numbers at which they came.
+    candidates: VecDeque<(u64, ValueBuf)>,
+    added: u64,
+    removed: u64,
+    bytes: usize,
+}
+
+impl Extremum {
+    /// `Less` looks for the smallest, `Greater` for the largest value.
+    pub(crate) fn new(wanted: Ordering) -> Extremum {
+        Extremum { wanted, candidates: VecDeque::new(), added: 0, removed: 0, bytes: 0 }
+    }
+
+    /// The result; none over a window without values.
+    pub(super) fn value(&self) -> Option<Value<'_>> {
+        self.candidates.front().map(|(_, value)| value.value())
+    }
+}
+
+impl WindowState for Extremum {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        self.added += 1;
+        if value.is_nullish() {
+            return Ok(());
+        }
+        while let Some((_, last)) = self.candidates.back()
+            && compare::values(value, last.value()) == self.wanted
+        {
+            self.bytes -= self.candidates.pop_back().map_or(0, |(_, last)| held_bytes(&last) + 8);
+        }
+        let value = ValueBuf::new(value);
+        self.bytes += held_bytes(&value) + 8;
+        self.candidates.push_back((self.added, value));
+        Ok(())
+    }
+
+    fn remove(&mut self) {
+        self.removed += 1;
+        if let Some((number, _)) = self.candidates.front()
+            && *number == self.removed
+        {
+            self.bytes -=
+                self.candidates.pop_front().map_or(0, |(_, first)| held_bytes(&first) + 8);
+        }
+    }
+
+    fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
+        out.put(self.value().unwrap_or(Value::Null));
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// How values of a window are ranked.
+#[derive(Clone)]
+enum Order {
+    /// By value; `Greater` puts the largest first.
+    Values(Ordering),
+    /// Rows `[output, sort value, ...]` by the directions of a sort.
+    Rows(Arc<[bool]>),
+}
+
+/// A value with its rank; equal ones in the order in which they came.
+#[derive(Clone)]
+struct Ranked {
+    order: Order,
+    number: u64,
+    value: Arc<ValueBuf>,
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Ranked) -> Ordering {
+        let (a, b) = (self.value.value(), other.value.value());
+        let order = match &self.order {
+            Order::Values(Ordering::Greater) => compare::values(b, a),
+            Order::Values(_) => compare::values(a, b),
+            Order::Rows(descending) => {
+                let (a, b) = (a.as_array(), b.as_array());
+                order_of_rows(a.unwrap_or(Array::EMPTY), b.unwrap_or(Array::EMPTY), descending)
+            }
+        };
+        order.then_with(|| self.number.cmp(&other.number))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Ranked) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Ranked) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ranked {}
+
+/// The first (or last) n of a moving window by rank: `$minN`, `$maxN`, `$topN`, `$bottom`, ...
+pub(crate) struct Least {
+    order: Order,
+    n: usize,
+    last: bool,
+    single: bool,
+    ranked: BTreeSet<Ranked>,
+    /// In the order in which they came; none for what does not count.
+    queue: VecDeque<Option<Ranked>>,
+    added: u64,
+    bytes: usize,
+}
+
+impl Least {
+    /// The n smallest (`Less`) or largest values.
+    pub(crate) fn values(wanted: Ordering, n: usize) -> Least {
+        Least::new(Order::Values(wanted), n)
+    }
+
+    /// The outputs of the first n rows, or the last n.
+    pub(crate) fn rows(descending: Arc<[bool]>, n: usize, last: bool, single: bool) -> Least {
+        Least { last, single, ..Least::new(Order::Rows(descending), n) }
+    }
+
+    fn new(order: Order, n: usize) -> Least {
+        Least {
+            order,
+            n,
+            last: false,
+            single: false,
+            ranked: BTreeSet::new(),
+            queue: VecDeque::new(),
+            added: 0,
+            bytes: 0,
+        }
+    }
+
+    fn output<'v>(&self, value: Value<'v>) -> Value<'v> {
+        match (&self.order, value) {
+            (Order::Rows(_), Value::Array(row)) => row.get(0),
+            (_, value) => value,
+        }
+    }
+}
+
+/// What one entry holds in set and queue.
+fn entry_bytes(entry: &Ranked) -> usize {
+    held_bytes(&entry.value) + 3 * size_of::<Ranked>()
+}
+
+impl WindowState for Least {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        if value.is_nullish() {
+            self.queue.push_back(None);
+            return Ok(());
+        }
+        self.added += 1;
+        let value = Arc::new(ValueBuf::new(value));
+        let entry = Ranked { order: self.order.clone(), number: self.added, value };
+        self.bytes += entry_bytes(&entry);
+        self.ranked.insert(entry.clone());
+        self.queue.push_back(Some(entry));
+        Ok(())
+    }
+
+    fn remove(&mut self) {
+        if let Some(Some(entry)) = self.queue.pop_front() {
+            self.bytes -= entry_bytes(&entry);
+            self.ranked.remove(&entry);
+        }
+    }
+
+    fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
+        let skipped = if self.last { self.ranked.len().saturating_sub(self.n) } else { 0 };
+        // From the nearer end, so that the cost is in n, not in the window.
+        let mut chosen: Vec<&Ranked> = if self.last {
+            self.ranked.iter().rev().take(self.ranked.len() - skipped).collect()
+        } else {
+            self.ranked.iter().take(self.n).collect()
+        };
+        if self.last {
+            chosen.reverse();
+        }
+        let mut values = chosen.iter().map(|entry| self.output(entry.value.value()));
+        if self.single {
+            out.put(values.next().unwrap_or(Value::Null));
+        } else {
+            out.array(|out| values.for_each(|value| out.push(value)));
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes + self.queue.len() * size_of::<usize>()
+    }
+}

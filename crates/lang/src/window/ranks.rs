@@ -1,0 +1,64 @@
+//! `$rank`, `$denseRank`, `$documentNumber`: the place of a document in its partition.
+//!
+//! Values are the documents' sort keys, in order; documents with equal keys share a rank. Null and
+//! missing are equal keys, as they are to `$sort`.
+
+use nagi_bson::{Value, ValueBuf, ValueSlot, compare};
+use nagi_error::Result;
+
+use super::WindowState;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counting {
+    /// Documents before the first of the equal ones.
+    Rank,
+    /// Different keys.
+    Dense,
+    /// Documents.
+    Documents,
+}
+
+/// The place of the document added last.
+pub(super) struct Ranks {
+    counting: Counting,
+    last: Option<ValueBuf>,
+    documents: i64,
+    rank: i64,
+}
+
+impl Ranks {
+    pub(super) fn new(counting: Counting) -> Ranks {
+        Ranks { counting, last: None, documents: 0, rank: 0 }
+    }
+}
+
+impl WindowState for Ranks {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        self.documents += 1;
+        if self.counting == Counting::Documents {
+            self.rank = self.documents;
+            return Ok(());
+        }
+        let same = self.last.as_ref().is_some_and(|last| compare::equal(last.value(), value));
+        if !same {
+            self.last = Some(ValueBuf::new(value));
+            self.rank = match self.counting {
+                Counting::Dense => self.rank + 1,
+                _ => self.documents,
+            };
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self) {}
+
+    fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
+        out.put(i32::try_from(self.rank).map_or(Value::Int64(self.rank), Value::Int32));
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.last.as_ref().map_or(0, ValueBuf::heap_bytes)
+    }
+}

@@ -1,0 +1,90 @@
+//! `$minMaxScaler`: where the document's number lies between the least and the largest of its window.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use nagi_bson::{Value, ValueBuf, ValueSlot, number};
+use nagi_error::{Code, Result, bail};
+
+use super::calculus::quotient;
+use super::{Extremum, WindowState};
+
+/// The window has the current document, so its value is among those that were added.
+pub(super) struct Scaler {
+    /// The range of results.
+    low: ValueBuf,
+    high: ValueBuf,
+    least: Extremum,
+    largest: Extremum,
+    /// Numbers from the current document on; the first one's position is `first`.
+    values: VecDeque<ValueBuf>,
+    first: u64,
+    bytes: usize,
+}
+
+impl Scaler {
+    /// Results go from `low` to `high`, which are numbers.
+    pub(super) fn new(low: ValueBuf, high: ValueBuf) -> Scaler {
+        Scaler {
+            low,
+            high,
+            least: Extremum::new(Ordering::Less),
+            largest: Extremum::new(Ordering::Greater),
+            values: VecDeque::new(),
+            first: 0,
+            bytes: 0,
+        }
+    }
+
+    fn value(&self) -> Value<'static> {
+        let low = self.low.value();
+        let zero = Value::Int32(0);
+        let (Some(value), Some(min), Some(max)) =
+            (self.values.front(), self.least.value(), self.largest.value())
+        else {
+            return Value::Null;
+        };
+        if number::compare(min, max).is_eq() {
+            return number::add(low, zero);
+        }
+        let share = quotient(number::subtract(value.value(), min), number::subtract(max, min));
+        let span = number::subtract(self.high.value(), low);
+        number::add(number::multiply(share, span), low)
+    }
+}
+
+impl WindowState for Scaler {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        if !value.is_number() {
+            bail!(
+                Code::Location(10_487_001),
+                "'input' argument to $minMaxScaler must evaluate to a numeric type, got: {}",
+                value.kind().name()
+            );
+        }
+        self.least.add(value)?;
+        self.largest.add(value)?;
+        let value = ValueBuf::new(value);
+        self.bytes += value.heap_bytes();
+        self.values.push_back(value);
+        Ok(())
+    }
+
+    fn remove(&mut self) {
+        self.least.remove();
+        self.largest.remove();
+    }
+
+    fn write(&mut self, current: u64, out: ValueSlot<'_>) -> Result<()> {
+        while self.first < current && self.values.len() > 1 {
+            self.bytes -= self.values.pop_front().map_or(0, |value| value.heap_bytes());
+            self.first += 1;
+        }
+        out.put(self.value());
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes + self.least.bytes() + self.largest.bytes()
+    }
+}
