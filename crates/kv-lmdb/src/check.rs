@@ -4,7 +4,7 @@
 //! noticed here; then LMDB finds a tree that makes no sense, and an error says so.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +14,7 @@ use crate::{
     Options,
     core::Core,
     db::{Db, TreeCursor},
-    engine::{ENGINE, open_files},
+    engine::{ENGINE, JOURNAL, open_files},
 };
 
 /// Entries between two looks at the watcher.
@@ -74,13 +74,15 @@ pub(crate) fn verify(core: &Core, watch: &mut Watch<'_>) -> Result<Option<Vec<St
     Ok(Some(lost.into_iter().map(|(_, _, what)| what).take(FINDINGS_MAX).collect()))
 }
 
-/// Repairs the data folder `dir`, which nobody may have open: a damaged log is read as far as it is whole,
-/// damaged entries are removed. The data file as it was found is kept beside.
+/// Repairs the data folder `dir`, which nobody may have open: a damaged log is read past the damage,
+/// damaged entries are removed. What was damaged is kept beside as it was found.
 ///
 /// # Errors
 /// As `open`; `Corrupt` if the file's tree itself is broken.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     let files = dir.join(ENGINE);
+    let aside = dir.join(format!("damaged-{}", seconds()));
+    keep(&dir.join(JOURNAL), &aside.join(JOURNAL))?;
     let (engine, given_up) = open_files(dir, &Options { salvage: true, ..options.clone() })?;
     let core = &engine.core;
     let Some((lost, entries)) = damaged(core, &mut |_| true)? else {
@@ -88,20 +90,40 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     };
     let mut findings: Vec<String> = given_up.into_iter().collect();
     findings.extend(lost.iter().take(FINDINGS_MAX).map(|(_, _, what)| what.clone()));
-    let mut kept = None;
+    if findings.is_empty() {
+        fs::remove_dir_all(&aside)?;
+        return Ok(Repair { entries, ..Repair::default() });
+    }
     if !lost.is_empty() {
-        let seconds = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
-        let aside = dir.join(format!("damaged-{seconds}"));
-        fs::create_dir(&aside)?;
         fs::copy(files.join("data.mdb"), aside.join("data.mdb"))?;
         fs::File::open(aside.join("data.mdb"))?.sync_all()?;
-        kept = Some(aside);
         let _files = core.files.lock();
         for part in lost.chunks(LOOK_EACH as usize) {
             core.delete_all(&mut part.iter().map(|(space, key, _)| (*space, key.as_slice())))?;
         }
     }
-    Ok(Repair { findings, kept, lost, entries })
+    Ok(Repair { findings, kept: Some(aside), lost, entries })
+}
+
+fn seconds() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
+}
+
+/// Copies the log's segments. Durable on return.
+fn keep(journal: &Path, aside: &Path) -> Result<()> {
+    fs::create_dir_all(aside)?;
+    let entries = match fs::read_dir(journal) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if let Some(name) = name.filter(|name| name.starts_with("j._")) {
+            fs::copy(&path, aside.join(&name))?;
+            fs::File::open(aside.join(&name))?.sync_all()?;
+        }
+    }
+    Ok(fs::File::open(aside)?.sync_all()?)
 }

@@ -271,4 +271,19 @@ impl journal::Log for Core {
     fn sync_log(&self) -> Result<()> {
         self.sync()
     }
+
+    /// A record without changes: it says what is on disk. If it cannot be written, the next one says so.
+    fn idle(&self) {
+        let mut writer = self.commit.lock();
+        let Writer { log, record, sync_failed, .. } = &mut *writer;
+        if *sync_failed {
+            return;
+        }
+        let newest = self.newest();
+        record.begin(newest);
+        if let Err(error) = log.append(record, newest) {
+            log::warn!(target: "STORAGE", id = 7_703_010, error:% = error;
+                "The journal could not note what is on disk");
+        }
+    }
 }

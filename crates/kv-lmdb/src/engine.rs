@@ -25,7 +25,7 @@ use crate::{
 
 /// In the data folder's marker, and the name of the engine's own folder.
 pub(crate) const ENGINE: &str = "lmdb";
-const JOURNAL: &str = "journal";
+pub(crate) const JOURNAL: &str = "journal";
 
 /// The engine on LMDB. Dropping it writes everything to the data file.
 pub struct Lmdb {

@@ -15,9 +15,10 @@
 
 use std::{fs, io, path::Path};
 
+use crc32c::crc32c;
 use nagi_kv::{Error, Result};
 
-use crate::{crc::crc32c, db::Db};
+use crate::db::Db;
 
 const FILE: &str = "nagi.closed";
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -8,7 +8,10 @@ use nagi_kv::{
     overlay::{Op, Overlay, Write, add_counters},
 };
 
-use crate::db::{Batch, Db};
+use crate::{
+    db::{Batch, Db},
+    wal::Mark,
+};
 
 const COUNTERS_MAX: usize = 100_000;
 
@@ -22,6 +25,10 @@ pub(crate) struct Committer {
     /// The log could not be written. RocksDB flushes everything to a new log once there is room,
     /// and takes writes again; to sync the old log meanwhile would make the error final.
     log_failed: bool,
+    /// What is on the disk and not yet noted in the log.
+    mark: Option<Mark>,
+    /// The newest log when the last note was made.
+    marked_log: u64,
 }
 
 impl Committer {
@@ -31,6 +38,23 @@ impl Committer {
         if self.counters.len() >= COUNTERS_MAX {
             self.forget_all();
         }
+    }
+
+    /// The log was synced so far.
+    pub(crate) fn set_mark(&mut self, mark: Mark) {
+        self.mark = Some(mark);
+    }
+
+    /// What a note in the next batch has to say; none if nothing changed since the last one. `newest`:
+    /// the newest log; `now`: what has been appended.
+    pub(crate) fn take_mark(&mut self, newest: u64, now: impl FnOnce() -> Mark) -> Option<Mark> {
+        let synced = self.mark.take();
+        if std::mem::replace(&mut self.marked_log, newest) != newest {
+            // Before the first byte of a log the one before was synced.
+            let offset = synced.filter(|mark| mark.log == newest).map_or(0, |mark| mark.offset);
+            return Some(Mark { log: newest, offset, ..now() });
+        }
+        synced
     }
 
     /// Puts a transaction's writes into the batch. On an error the batch is not to be written.

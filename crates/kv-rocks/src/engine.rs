@@ -33,7 +33,7 @@ use crate::{
     reclaim::{self, Reclaim},
     repair, rewrite, room,
     spool::{self, Spool},
-    stats,
+    stats, wal,
 };
 
 /// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
@@ -102,14 +102,16 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     }
     let direct_reads = direct_io && options.direct_reads;
     let system = System { direct_io, direct_reads, ..System::plain() };
-    let (spool, db) = match open_files(&files, options, &system) {
+    let check = || check_log(dir, &files, &closed, options);
+    let (spool, db) = match open_files(&files, options, &system, &check) {
         Err(Error::Full) => {
             room::make(&files, options, &system)?;
-            open_files(&files, options, &system)?
+            open_files(&files, options, &system, &check)?
         }
         opened => opened?,
     };
     check_sequence(&files, &closed, db.sequence())?;
+    wal::forget(&files)?;
     if marked.fresh {
         marker::update(dir, ENGINE, marker::Marker { fresh: false, ..marked })?;
     }
@@ -157,8 +159,10 @@ fn open_files(
     files: &Path,
     options: &Options,
     system: &System,
+    check_log: &dyn Fn() -> Result<()>,
 ) -> Result<(Option<Arc<Spool>>, Arc<Db>)> {
     let spool = spool::open(files, options.spool_bytes())?.map(Arc::new);
+    check_log()?;
     let system = System { spool: spool.clone(), ..system.clone() };
     Ok((spool, Arc::new(Db::open(files, options, &system)?)))
 }
@@ -174,6 +178,17 @@ fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
     }
     closed::forget(dir)?;
     Ok(closed)
+}
+
+/// After a crash, what is known to have been synced has to be in the log.
+fn check_log(dir: &Path, files: &Path, closed: &Closed, options: &Options) -> Result<()> {
+    if matches!(closed, Closed::Whole(_)) {
+        return Ok(());
+    }
+    match repair::damaged_logs(dir, files, options)? {
+        damaged if damaged.is_empty() => Ok(()),
+        damaged => Err(Error::Corrupt(damaged.join("; "))),
+    }
 }
 
 /// After an end in order nothing may be missing; after a crash the journal's end may be torn.
@@ -287,6 +302,7 @@ impl Core {
         let first = self.ledger.active.newest() + 1;
         let overlays = own.into_iter().chain(followers.iter().map(|w| &w.overlay));
         committer.begin();
+        self.note_synced(&mut committer, &mut batch);
         let mut last = first;
         for (stamp, overlay) in (first..).zip(overlays) {
             committer.stage(&self.db, &mut batch, &overlay.lock(), stamp)?;
@@ -298,6 +314,17 @@ impl Core {
         drop(committer);
         self.give_back(batch);
         Ok(first)
+    }
+
+    /// Notes at the beginning of a batch what is on the disk, if more is than the last note says; see
+    /// `wal`. Whether there was something to note.
+    fn note_synced(&self, committer: &mut Committer, batch: &mut Batch) -> bool {
+        let Some(spool) = &self.spool else { return false };
+        let mark = committer.take_mark(spool.newest(), || spool.mark());
+        if let Some(mark) = &mark {
+            self.db.note_batch(batch, &mark.bytes());
+        }
+        mark.is_some()
     }
 
     fn batch(&self) -> Batch {
@@ -417,12 +444,33 @@ impl Log for Core {
     }
 
     fn sync_log(&self) -> Result<()> {
-        self.commit.lock().check_log(&self.db)?;
+        let mark = {
+            // Nobody writes a batch meanwhile, so the log ends with a whole one.
+            let mut committer = self.commit.lock();
+            committer.check_log(&self.db)?;
+            self.spool.as_ref().map(|spool| spool.mark())
+        };
         let result = self.db.sync_log();
-        if result.is_err() {
-            self.commit.lock().set_log_failed();
+        match (&result, &self.spool, mark) {
+            (Err(_), ..) => self.commit.lock().set_log_failed(),
+            (Ok(()), Some(spool), Some(mark)) => {
+                spool.set_synced(&mark);
+                self.commit.lock().set_mark(mark);
+            }
+            _ => {}
         }
         result
+    }
+
+    fn idle(&self) {
+        let mut batch = self.batch();
+        let mut committer = self.commit.lock();
+        if self.note_synced(&mut committer, &mut batch) {
+            // Without room there is no note; what is fatal ends the process there.
+            let _ = committer.write(&self.db, &mut batch);
+        }
+        drop(committer);
+        self.give_back(batch);
     }
 }
 

@@ -16,7 +16,9 @@
 //!   governor.rs: background work keeps out of the way; commits slow down before they would stop
 //!   spool/: the log's way to the disk, so that no commit waits for the file system
 //!   closed.rs: what the folder held at an end in order; damage.rs: where RocksDB found damage
+//!   quarantine.rs: what compactions met, and which spaces rest therefore
 //!   repair/: what can be read of a damaged folder, as a new one
+//!   wal/: whether the log that a crash left has everything that was synced
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types
 //!
 //! The stamp of a commit never exceeds RocksDB's sequence number after it (each commit writes at
@@ -26,7 +28,6 @@
 
 mod closed;
 mod commit;
-mod crc;
 mod damage;
 mod db;
 mod engine;
@@ -34,6 +35,7 @@ mod governor;
 mod layout;
 mod load;
 mod options;
+mod quarantine;
 mod reclaim;
 mod repair;
 mod rewrite;
@@ -41,6 +43,7 @@ mod room;
 mod spool;
 mod stats;
 mod tier;
+mod wal;
 
 pub use engine::{Rocks, open};
 pub use options::Options;

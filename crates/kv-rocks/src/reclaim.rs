@@ -6,7 +6,8 @@
 //!
 //! The same thread looks every few seconds whether the data still fits into the cache: while it
 //! does, compaction puts what it writes into the cache, so that reads never find it cold; when it no
-//! longer does, part of the cache is given to compressed blocks.
+//! longer does, part of the cache is given to compressed blocks. And it lets spaces rest whose
+//! compactions have met damage.
 
 use std::{
     fs,
@@ -146,6 +147,7 @@ impl Reclaim {
             let range = state.ranges.first().cloned();
             drop(state);
             let Some(db) = db.upgrade() else { return };
+            db.damaged().settle(&db);
             match range {
                 Some(range) => self.rewrite(&db, &range),
                 None => {

@@ -20,10 +20,14 @@ use crate::{db::Db, layout};
 const LOOK_EACH: Duration = Duration::from_millis(50);
 
 /// Rewrites the range piece by piece; false if the watcher ended it.
+///
+/// # Errors
+/// `Corrupt` if a compaction met damage meanwhile.
 pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
     let pieces = layout::pieces(&db.live_files(), range);
     let total = pieces.iter().map(|piece| piece.byte_count).sum();
     let mut done = 0;
+    let failures = db.damaged().failures();
     for piece in pieces {
         if !watch(done, total) {
             return Ok(false);
@@ -53,6 +57,9 @@ pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>)
         })?;
         if !finished {
             return Ok(false);
+        }
+        if db.damaged().failures() != failures {
+            return Err(Error::Corrupt(db.damaged().last()));
         }
         done += piece.byte_count;
     }

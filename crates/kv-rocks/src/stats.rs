@@ -50,6 +50,8 @@ pub(crate) fn visit(
         ("compaction_bytes_written", db.ticker(Ticker::CompactionBytesWritten)),
         ("compactions_pending_bytes", sum(c"rocksdb.estimate-pending-compaction-bytes")),
         ("compactions_running", one(c"rocksdb.num-running-compactions")),
+        ("damaged_compactions", db.damaged().failures()),
+        ("damaged_spaces_resting", db.damaged().resting_count()),
         ("disk_bytes", sum(c"rocksdb.total-sst-files-size")),
         ("disk_free_bytes", disk_free_bytes),
         ("disk_live_bytes", sum(c"rocksdb.live-sst-files-size")),

@@ -25,6 +25,9 @@ pub trait Log: Send + Sync + 'static {
     fn newest(&self) -> u64;
     /// Syncs the log.
     fn sync_log(&self) -> Result<()>;
+    /// Everything is synced and an interval went by without a commit: a log that notes what was synced
+    /// in its next record has no other one to do it in. Called once, until there are commits again.
+    fn idle(&self) {}
 }
 
 #[derive(Default)]
@@ -101,6 +104,7 @@ impl Journal {
 
     fn run(&self, log: &Weak<impl Log>, interval: Duration) {
         let mut state = self.state.lock();
+        let mut told = state.synced;
         loop {
             let urgent = state.wanted > state.synced && state.failure.is_none();
             if !urgent && !state.stopped {
@@ -112,6 +116,12 @@ impl Journal {
             let Some(log) = log.upgrade() else { return };
             let newest = log.newest();
             if newest == state.synced && state.wanted <= state.synced {
+                if std::mem::replace(&mut told, newest) != newest {
+                    drop(state);
+                    log.idle();
+                    drop(log);
+                    state = self.state.lock();
+                }
                 continue;
             }
             drop(state);

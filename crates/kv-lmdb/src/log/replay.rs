@@ -3,7 +3,8 @@
 //! Records are read in order of segments and stamps until one is not whole, or a stamp is missing: what
 //! follows was never on disk as a whole (a power cut lost a part of the log's tail), unless a later record
 //! knows that the missing one had been synced. Then the log is damaged, and that is said instead of
-//! losing acknowledged writes quietly.
+//! losing acknowledged writes quietly. A repair goes on with the records behind the damage: each is whole,
+//! and what it sets is absolute.
 
 use std::path::{Path, PathBuf};
 
@@ -11,59 +12,120 @@ use nagi_kv::{Error, Result, Space};
 
 use super::{
     Change, PREFIX, numbered,
-    segment::{Found, Reader},
+    segment::{Found, Opened, Reader},
 };
 
+/// The stamps and the changes of a record.
+pub(crate) type Take<'t> =
+    &'t mut dyn FnMut((u64, u64), &mut dyn Iterator<Item = (Space, Change<'_>)>) -> Result<()>;
+
 /// Calls `take` with the first and last stamp and the changes of each record beyond `applied`. The
-/// stamp up to which the store is complete then. `salvage`: a damaged record ends the log, and what is
-/// behind it is given up; what that was is the second result.
+/// stamp up to which the store is complete then. `salvage`: damage is passed over, and what was lost is
+/// the second result.
 pub(crate) fn replay(
     dir: &Path,
     applied: u64,
     salvage: bool,
-    take: &mut dyn FnMut((u64, u64), &mut dyn Iterator<Item = (Space, Change<'_>)>) -> Result<()>,
+    take: Take<'_>,
 ) -> Result<(u64, Option<String>)> {
-    let mut last = applied;
-    let mut gap: Option<(PathBuf, u64)> = None;
-    let mut synced = 0;
+    let mut state = State {
+        applied,
+        last: applied,
+        whole: applied,
+        synced: 0,
+        end: None,
+        gap: None,
+        salvage,
+        take,
+    };
     for (number, path) in numbered(dir, PREFIX)? {
-        let Some(mut reader) = Reader::open(&path, number)? else {
-            gap.get_or_insert((path, 0));
-            continue;
-        };
-        if reader.head().first_stamp > last + 1 {
-            gap.get_or_insert((path, 0));
-        }
-        loop {
-            let position = reader.position();
-            let Found::Record(head) = reader.next()? else { break };
-            if head.last <= applied {
-                continue;
+        match Reader::open(&path, number)? {
+            Opened::Segment(reader) => state.read(reader)?,
+            Opened::Unused => state.found_gap(&path, 0),
+            Opened::Damaged => {
+                state.found_gap(&path, 0);
+                // Nobody writes a head without a record that follows at once.
+                state.synced = state.synced.max(state.last + 1);
             }
-            synced = synced.max(head.synced);
-            if gap.is_some() || head.first > last + 1 {
-                gap.get_or_insert((reader.path().to_owned(), position));
-                continue;
-            }
-            take((head.first, head.last), &mut reader.changes())?;
-            last = last.max(head.last);
-        }
-        synced = synced.max(reader.synced_behind()?);
-        if gap.is_none() && synced > last {
-            gap = Some((reader.path().to_owned(), reader.position()));
         }
     }
-    let Some((path, offset)) = gap.filter(|_| synced > last) else { return Ok((last, None)) };
+    let State { last, whole, synced, gap, end, .. } = state;
+    let Some((path, offset)) = gap.or(end).filter(|_| synced > whole) else {
+        return Ok((last, None));
+    };
     let what = format!(
-        "{} is damaged at offset {offset}: commits {} to {synced} had been written to disk and cannot \
-         be read",
+        "{} is damaged at offset {offset}: commits {} to {synced} had been written to disk and not all \
+         can be read",
         path.display(),
-        last + 1
+        whole + 1
     );
     if !salvage {
         return Err(Error::Corrupt(what));
     }
     log::warn!(target: "STORAGE", id = 7_703_001, error = what;
-        "The journal is damaged, later commits are given up");
+        "The journal is damaged; what can be read behind the damage is used");
     Ok((last, Some(what)))
+}
+
+struct State<'t> {
+    applied: u64,
+    /// The newest commit taken.
+    last: u64,
+    /// Every commit up to here was taken.
+    whole: u64,
+    /// The newest stamp that a record knows to be on disk.
+    synced: u64,
+    /// Where the segment before ends.
+    end: Option<(PathBuf, u64)>,
+    /// The first place where something is missing.
+    gap: Option<(PathBuf, u64)>,
+    salvage: bool,
+    take: Take<'t>,
+}
+
+impl State<'_> {
+    fn found_gap(&mut self, path: &Path, offset: u64) {
+        self.gap.get_or_insert_with(|| (path.to_owned(), offset));
+    }
+
+    fn read(&mut self, mut reader: Reader) -> Result<()> {
+        if reader.head().first_stamp > self.last + 1 {
+            let (path, offset) = self.end.take().unwrap_or((reader.path().to_owned(), 0));
+            self.found_gap(&path, offset);
+        }
+        // Where the segment's records end, or where one is damaged: a later segment may know which.
+        let mut end = None;
+        loop {
+            let position = reader.position();
+            let Found::Record(head) = reader.next()? else {
+                end.get_or_insert(position);
+                match reader.skip()? {
+                    true => {
+                        self.found_gap(reader.path(), position);
+                        continue;
+                    }
+                    false => break,
+                }
+            };
+            self.synced = self.synced.max(head.synced);
+            if head.last <= self.last {
+                continue;
+            }
+            if head.first > self.last + 1 {
+                self.found_gap(reader.path(), position);
+            }
+            if self.gap.is_some() && !self.salvage {
+                continue;
+            }
+            if head.last > self.applied {
+                (self.take)((head.first, head.last), &mut reader.changes())?;
+                self.last = head.last;
+            }
+            if self.gap.is_none() {
+                self.whole = self.last;
+            }
+        }
+        self.end = end.map(|end| (reader.path().to_owned(), end));
+        Ok(())
+    }
 }

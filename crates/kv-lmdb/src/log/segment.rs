@@ -9,6 +9,7 @@ use std::{
     fs,
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, BufReader, Read, Seek, SeekFrom},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
@@ -19,6 +20,8 @@ use super::record::{Changes, RECORD_HEAD_BYTES, RecordHead};
 pub(super) const HEAD_BYTES: u64 = 64;
 const MAGIC: &[u8; 8] = b"NAGIJRNL";
 const VERSION: u32 = 1;
+/// Fields and checksum.
+const HEAD_FIELDS: usize = 44;
 /// More than what one transaction may stage, twice.
 const BODY_BYTES_MAX: u64 = 1 << 30;
 
@@ -63,6 +66,30 @@ impl Head {
             salt: u64_at(32),
         })
     }
+
+    /// The head of which one bit has changed; none if more has.
+    fn mend(bytes: &[u8; HEAD_BYTES as usize]) -> Option<Head> {
+        (0..HEAD_FIELDS * 8).find_map(|bit| {
+            let mut bytes = *bytes;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            Head::parse(&bytes)
+        })
+    }
+
+    /// Whether these bytes were a head of the segment `number` once: what a crash leaves is the head, zeroes,
+    /// or what the file held before.
+    fn was_one(bytes: &[u8; HEAD_BYTES as usize], number: u64) -> bool {
+        bytes.starts_with(MAGIC) || bytes[16..24] == number.to_le_bytes()
+    }
+}
+
+/// What a segment's file begins with.
+pub(super) enum Opened {
+    Segment(Reader),
+    /// Not (yet) a segment of this number: nothing was written to it.
+    Unused,
+    /// It was one, and the head cannot be read any more.
+    Damaged,
 }
 
 /// Reads the records of a segment, as far as they are whole.
@@ -83,21 +110,34 @@ pub(super) enum Found {
 }
 
 impl Reader {
-    /// Opens a segment; none if the file does not begin as the segment of this number.
-    pub(super) fn open(path: &Path, number: u64) -> Result<Option<Reader>> {
+    /// Opens a segment's file.
+    pub(super) fn open(path: &Path, number: u64) -> Result<Opened> {
         let file = fs::File::open(path)?;
         let file_bytes = file.metadata()?.len();
         let mut file = BufReader::with_capacity(1 << 20, file);
         let mut bytes = [0; HEAD_BYTES as usize];
         match file.read_exact(&mut bytes) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Ok(Opened::Unused);
+            }
             result => result?,
         }
-        let Some(head) = Head::parse(&bytes).filter(|head| head.number == number) else {
-            return Ok(None);
+        let head = match Head::parse(&bytes) {
+            Some(head) if head.number != number => return Ok(Opened::Unused),
+            Some(head) => head,
+            None if !Head::was_one(&bytes, number) => return Ok(Opened::Unused),
+            None => match Head::mend(&bytes).filter(|head| head.number == number) {
+                Some(head) => {
+                    log::error!(target: "STORAGE", id = 7_703_009, file = path.display().to_string(),
+                        offset = 0; "Data corruption detected: a bit of the journal's head has changed; \
+                        it was put right, since the checksum says which");
+                    head
+                }
+                None => return Ok(Opened::Damaged),
+            },
         };
         let (path, position) = (path.to_owned(), HEAD_BYTES);
-        Ok(Some(Reader { path, file, file_bytes, head, position, record: Vec::new() }))
+        Ok(Opened::Segment(Reader { path, file, file_bytes, head, position, record: Vec::new() }))
     }
 
     pub(super) fn head(&self) -> &Head {
@@ -142,43 +182,51 @@ impl Reader {
         Changes { rest: &self.record[RECORD_HEAD_BYTES..] }
     }
 
-    /// The newest stamp that any whole record behind the damaged one at the current position says to
-    /// be on disk; 0 if there is none. Records are looked for where the damaged one says that it ends,
-    /// then at every byte of the next ones' possible places.
-    pub(super) fn synced_behind(&mut self) -> Result<u64> {
-        let mut rest = Vec::new();
-        self.file.seek(SeekFrom::Start(self.position))?;
-        let most = self.file_bytes.saturating_sub(self.position).min(SCAN_BYTES_MAX);
-        (&mut self.file).take(most).read_to_end(&mut rest)?;
-        let mut synced = 0;
-        let mut at = 1;
-        while let Some(bytes) = rest.get(at..).and_then(<[u8]>::first_chunk::<RECORD_HEAD_BYTES>) {
-            // Nearly every place fails here: zeroes, older stamps, or bytes that are none.
-            let first = u64::from_le_bytes([8, 9, 10, 11, 12, 13, 14, 15].map(|n| bytes[n]));
-            if first < self.head.first_stamp || first - self.head.first_stamp > 1 << 40 {
-                at += 1;
-                continue;
-            }
-            let head = RecordHead::parse(bytes);
-            let whole = rest.get(at..at + RECORD_HEAD_BYTES + head.body_bytes);
-            let plausible = head.first <= head.last
-                && head.first >= self.head.first_stamp
-                && head.last - head.first < 1 << 20
-                && head.synced < head.first;
-            match whole.filter(|_| plausible) {
-                Some(record) if head.matches(self.head.salt, record) => {
-                    synced = synced.max(head.synced);
-                    at += record.len();
+    /// Goes to the next whole record behind the place where there is none; false if none follows. Places
+    /// are tried byte by byte: nobody knows how long the damaged record is.
+    pub(super) fn skip(&mut self) -> Result<bool> {
+        let mut window = vec![0; WINDOW_BYTES + RECORD_HEAD_BYTES];
+        let mut at = self.position + 1;
+        while at + RECORD_HEAD_BYTES as u64 <= self.file_bytes {
+            let most = window.len().min((self.file_bytes - at) as usize);
+            self.file.get_ref().read_exact_at(&mut window[..most], at)?;
+            for (place, bytes) in window[..most].windows(RECORD_HEAD_BYTES).enumerate() {
+                let bytes = bytes.first_chunk().expect("as long as a head");
+                if self.is_record(at + place as u64, bytes)? {
+                    self.position = at + place as u64;
+                    self.file.seek(SeekFrom::Start(self.position))?;
+                    return Ok(true);
                 }
-                _ => at += 1,
             }
+            at += (most - RECORD_HEAD_BYTES + 1) as u64;
         }
-        Ok(synced)
+        Ok(false)
+    }
+
+    fn is_record(&mut self, at: u64, bytes: &[u8; RECORD_HEAD_BYTES]) -> Result<bool> {
+        // Nearly every place fails here: zeroes, older stamps, or bytes that are no head.
+        let first = u64::from_le_bytes([8, 9, 10, 11, 12, 13, 14, 15].map(|n| bytes[n]));
+        let behind = first.saturating_add(1).checked_sub(self.head.first_stamp);
+        if behind.is_none_or(|behind| behind > 1 << 40) {
+            return Ok(false);
+        }
+        let head = RecordHead::parse(bytes);
+        let left = self.file_bytes - at - RECORD_HEAD_BYTES as u64;
+        let plausible = head.first <= head.last
+            && head.last - head.first < 1 << 20
+            && head.synced <= head.last
+            && head.body_bytes as u64 <= left.min(BODY_BYTES_MAX);
+        if !plausible {
+            return Ok(false);
+        }
+        self.record.resize(RECORD_HEAD_BYTES + head.body_bytes, 0);
+        self.file.get_ref().read_exact_at(&mut self.record, at)?;
+        Ok(head.matches(self.head.salt, &self.record))
     }
 }
 
-/// How far behind a damaged record others are looked for.
-const SCAN_BYTES_MAX: u64 = 16 << 20;
+/// Read at once while a record is looked for.
+const WINDOW_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -194,6 +242,10 @@ mod tests {
             let mut bytes = bytes;
             bytes[at] ^= 1;
             assert_eq!(Head::parse(&bytes), None, "byte {at}");
+            assert_eq!(Head::mend(&bytes), Some(head), "byte {at}");
+            assert!(Head::was_one(&bytes, 5));
+            bytes[(at + 7) % 44] ^= 0x81;
+            assert_eq!(Head::mend(&bytes), None, "byte {at}");
         }
     }
 }

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 
 use super::native::nagi_cache_set_share;
 use super::setup::{Setup, System, names, pointers};
-use crate::{damage, options::Options, tier::Sizes};
+use crate::{damage, options::Options, quarantine::Damaged, tier::Sizes};
 
 /// Calls `run` with a place for an error string.
 pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
@@ -320,6 +320,12 @@ impl Db {
     }
 
     /// Hides a range with one tombstone.
+    /// Bytes that go to the log with the batch and mean nothing to the database.
+    pub(crate) fn note_batch(&self, batch: &mut Batch, note: &[u8]) {
+        // SAFETY: the bytes are copied.
+        unsafe { ffi::rocksdb_writebatch_put_log_data(batch.raw, bytes(note), note.len()) }
+    }
+
     pub(crate) fn delete_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         // SAFETY: the keys are copied.
         checked(|error| unsafe {
@@ -540,8 +546,16 @@ impl Db {
         self.setup.set_removal_rate(bytes);
     }
 
-    /// Files at level 0 of a space.
+    /// What compactions met.
+    pub(crate) fn damaged(&self) -> &Damaged {
+        &self.setup.damaged
+    }
+
+    /// Files at level 0 of a space that wait for a compaction; those of a space that rests do not.
     pub(crate) fn level_0_files(&self, space: Space) -> u64 {
+        if self.damaged().rests(space) {
+            return 0;
+        }
         let name = c"rocksdb.num-files-at-level0";
         // SAFETY: RocksDB returns a zero-terminated string that is ours to free, or null.
         unsafe {

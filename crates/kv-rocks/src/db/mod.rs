@@ -3,12 +3,16 @@
 //! `setup/ffi.rs` turns `Options` into RocksDB's; `ffi.rs` is the database and write batches;
 //! `files/ffi.rs` lists and rewrites table files;
 //! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database;
+//! `listen/ffi.rs` hears of compactions that failed;
+//! `log/ffi.rs` asks which logs a recovery would read;
 //! `native/ffi.rs` is what the C++ files of this crate add.
 
 mod cache;
 mod cursor;
 mod ffi;
 mod files;
+mod listen;
+mod log;
 mod native;
 mod setup;
 mod table;
@@ -16,5 +20,6 @@ mod table;
 pub(crate) use cursor::RocksCursor;
 pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker, Warm, repair_file_list};
 pub(crate) use files::LiveFile;
+pub(crate) use log::first_needed_log;
 pub(crate) use setup::System;
 pub(crate) use table::TableFile;

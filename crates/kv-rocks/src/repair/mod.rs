@@ -26,9 +26,9 @@ use nagi_kv::{Error, Result, Space, marker};
 use crate::{
     Options,
     closed::{self, Closed},
-    db::{Db, System, repair_file_list},
+    db::{Db, System, first_needed_log, repair_file_list},
     engine::{self, ENGINE},
-    room, spool,
+    room, spool, wal,
 };
 use copy::Salvage;
 
@@ -79,10 +79,12 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     files::remove(&dir.join(NEW))?;
     let kept = dir.join(format!("damaged-{}", seconds()));
     files::twin(&files, &kept.join(ENGINE))?;
-    let mut repair = Repair { findings: findings(dir, &files)?, ..Repair::default() };
+    let mut repair = Repair { findings: findings(dir, &files, options)?, ..Repair::default() };
     if repair.findings.is_empty() {
         closed::forget(dir)?;
-        match read_all(&files, options) {
+        let read = read_all(&files, options);
+        wal::forget(&files)?;
+        match read {
             Ok(()) => repair.findings = dropped_from_journal(&files),
             Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
                 repair.findings.push(error.to_string());
@@ -109,14 +111,30 @@ fn seconds() -> u64 {
     now.map_or(0, |time| time.as_secs())
 }
 
+/// What the logs have lost that was synced, in words.
+pub(crate) fn damaged_logs(dir: &Path, files: &Path, options: &Options) -> Result<Vec<String>> {
+    // The data folder itself has no logs of RocksDB.
+    let mut needed = || match first_needed_log(files, dir, options, &system(files, true)) {
+        Ok(number) => Some(number),
+        Err(error) => {
+            log::warn!(target: "STORAGE", id = 7_702_060, error:% = error;
+                "It cannot be said which logs are needed; all are taken for needed");
+            None
+        }
+    };
+    let damaged = wal::damaged(files, &mut needed)?;
+    Ok(damaged.iter().map(ToString::to_string).collect())
+}
+
 /// What can be said without opening anything.
-fn findings(dir: &Path, files: &Path) -> Result<Vec<String>> {
+fn findings(dir: &Path, files: &Path, options: &Options) -> Result<Vec<String>> {
     if !files.join("CURRENT").exists() {
         return Ok(vec![format!("{} is missing", files.join("CURRENT").display())]);
     }
     Ok(match closed::check(dir, files)? {
         Closed::Damaged(damaged) => damaged,
-        Closed::Unknown | Closed::Whole(_) => Vec::new(),
+        Closed::Unknown => damaged_logs(dir, files, options)?,
+        Closed::Whole(_) => Vec::new(),
     })
 }
 
@@ -150,6 +168,7 @@ fn stored() -> impl Iterator<Item = Space> {
 fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair) -> Result<u64> {
     let (work, new) = (dir.join(WORK), dir.join(NEW));
     files::twin(originals, &work)?;
+    wal::rewrite(&work)?;
     let db = match open_tolerant(&work, options) {
         Ok(db) => db,
         Err(why) => {
@@ -159,6 +178,7 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
             ));
             files::remove(&work)?;
             files::twin(originals, &work)?;
+            wal::rewrite(&work)?;
             repair_file_list(&work, options, &system(&work, true))?;
             repair.findings.extend(set_aside(&work));
             Arc::new(Db::open(&work, options, &system(&work, true))?)

@@ -17,6 +17,7 @@ use super::{
     ring::{self, HEADER_BYTES, Owner, Ring},
     thread::Spool,
 };
+use crate::wal;
 
 const FILE: &str = "SPOOL";
 /// Of a ring's file name.
@@ -149,6 +150,10 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
             io::ErrorKind::ResourceBusy,
             format!("another process holds the lock of {}", dir.display()),
         ));
+    }
+    // Outlives the ring until the log was recovered, however often that is tried.
+    if let Some(mark) = ring.mark() {
+        wal::keep(dir, &mark)?;
     }
     match replay(dir, &ring) {
         Ok(bytes) => {

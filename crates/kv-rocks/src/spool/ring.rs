@@ -1,7 +1,9 @@
 //! Records in shared memory: one producer appends, one consumer takes them off in order.
 //!
 //!   header (4096 bytes)     magic (8) | id (16) | device (8) | inode (8) | capacity (8)
-//!                           at 64: head (8), at 128: tail (8), at 256: length (8) and path of the folder
+//!                           at 64: head (8), at 128: tail (8), at 144 and 184: a mark of what was
+//!                           synced (36) and its CRC-32C (4), written in turn
+//!                           at 256: length (8) and path of the folder
 //!   records (capacity)      kind (4) | length (4) | number (8) | argument (8) | bytes, padded to 8
 //!
 //! Head and tail count bytes since the beginning and only grow; a position's place is its remainder
@@ -17,6 +19,7 @@ use std::{
 };
 
 use super::raw::Mapping;
+use crate::wal::{MARK_BYTES, Mark};
 
 const MAGIC: &[u8; 8] = b"NAGISPL1";
 pub(super) const HEADER_BYTES: usize = 4096;
@@ -26,6 +29,7 @@ const INODE_AT: usize = 32;
 const CAPACITY_AT: usize = 40;
 const HEAD_AT: usize = 64;
 const TAIL_AT: usize = 128;
+const MARKS_AT: [usize; 2] = [144, 184];
 const FOLDER_AT: usize = 256;
 const FOLDER_BYTES_MAX: usize = HEADER_BYTES - FOLDER_AT - 8;
 const RECORD_HEADER: usize = 24;
@@ -221,6 +225,25 @@ impl Ring {
                 next: position + whole,
             }));
         }
+    }
+
+    /// Notes what is on the disk, in the place whose turn it is: a process that is killed meanwhile leaves the
+    /// other one. Only one thread at a time.
+    pub(super) fn set_mark(&self, mark: &Mark, turn: usize) {
+        let at = MARKS_AT[turn % MARKS_AT.len()];
+        let bytes = mark.bytes();
+        self.memory.write(at, &bytes);
+        self.memory.write(at + MARK_BYTES, &crc32c::crc32c(&bytes).to_le_bytes());
+    }
+
+    /// The newest mark that is whole.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        let marks = MARKS_AT.iter().filter_map(|at| {
+            let bytes = self.memory.read(*at, MARK_BYTES).first_chunk::<MARK_BYTES>()?;
+            let sum = self.memory.read(at + MARK_BYTES, 4);
+            (*sum == crc32c::crc32c(bytes).to_le_bytes()).then(|| Mark::parse(bytes)).flatten()
+        });
+        marks.max_by_key(|mark| (mark.log, mark.offset))
     }
 
     /// Everything before this position was done.

@@ -19,6 +19,7 @@ use super::{
     files::{self, LogFile},
     ring::{Kind, Record, Ring},
 };
+use crate::wal::Mark;
 
 /// The thread lets records gather for so long: one write for many commits.
 const GATHER: Duration = Duration::from_millis(1);
@@ -62,6 +63,17 @@ struct Open {
     error: Option<i32>,
 }
 
+/// What was appended.
+#[derive(Default)]
+struct Producer {
+    /// To each open log, in bytes.
+    open: Vec<(u64, u64)>,
+    /// The log before the newest, and its size.
+    previous: (u64, u64),
+    /// Marks left in the ring.
+    marks: usize,
+}
+
 #[derive(Default)]
 struct State {
     stopped: bool,
@@ -70,8 +82,10 @@ struct State {
 pub(super) struct Inner {
     dir: PathBuf,
     ring: Ring,
-    /// Bytes appended to each open log; whoever holds it may push.
-    producer: Mutex<Vec<(u64, u64)>>,
+    /// Whoever holds it may push.
+    producer: Mutex<Producer>,
+    /// The newest log.
+    newest: AtomicU64,
     open: Mutex<HashMap<u64, Open>>,
     any_failed: AtomicBool,
     state: Mutex<State>,
@@ -97,6 +111,7 @@ impl Spool {
             dir: dir.to_owned(),
             ring,
             producer: Mutex::default(),
+            newest: AtomicU64::new(0),
             open: Mutex::default(),
             any_failed: AtomicBool::new(false),
             state: Mutex::default(),
@@ -111,6 +126,28 @@ impl Spool {
         let own = Arc::clone(&inner);
         let thread = thread::Builder::new().name("spool".to_owned()).spawn(move || own.run())?;
         Ok(Spool { inner, thread: Some(thread), litter, _ring_file: ring_file })
+    }
+
+    /// The newest log; 0 before the first.
+    pub(crate) fn newest(&self) -> u64 {
+        self.inner.newest.load(Ordering::Acquire)
+    }
+
+    /// What a sync that begins now will have on the disk. No batch may be on its way into the log.
+    pub(crate) fn mark(&self) -> Mark {
+        let producer = self.inner.producer.lock();
+        let (log, offset) = producer.open.iter().max().copied().unwrap_or_default();
+        // A log that could not be written was given up, and the tables have what it lacks.
+        let failed = self.inner.any_failed.load(Ordering::Relaxed);
+        let (previous, previous_bytes) = if failed { (0, 0) } else { producer.previous };
+        Mark { log, offset, previous, previous_bytes }
+    }
+
+    /// Notes in the ring what is on the disk, for whoever opens the folder after a kill.
+    pub(crate) fn set_synced(&self, mark: &Mark) {
+        let mut producer = self.inner.producer.lock();
+        self.inner.ring.set_mark(mark, producer.marks);
+        producer.marks += 1;
     }
 
     pub(crate) fn gauges(&self) -> Gauges {
@@ -158,8 +195,12 @@ impl Inner {
     fn open_log(&self, kind: Kind, number: u64, argument: u64) -> i32 {
         let mut producer = self.producer.lock();
         self.open.lock().insert(number, Open::default());
-        producer.retain(|(other, _)| *other != number);
-        producer.push((number, 0));
+        producer.open.retain(|(other, _)| *other != number);
+        if let Some(last) = producer.open.iter().max() {
+            producer.previous = *last;
+        }
+        producer.open.push((number, 0));
+        self.newest.store(number, Ordering::Release);
         self.push(kind, number, argument, &[]);
         0
     }
@@ -172,13 +213,13 @@ impl Inner {
             return code;
         }
         let mut producer = self.producer.lock();
-        let Some(at) = producer.iter().position(|(open, _)| *open == number) else {
+        let Some(at) = producer.open.iter().position(|(open, _)| *open == number) else {
             return libc::EBADF;
         };
         for piece in bytes.chunks(self.ring.bytes_max()) {
-            let offset = producer[at].1;
+            let offset = producer.open[at].1;
             self.push(Kind::Data, number, offset, piece);
-            producer[at].1 += piece.len() as u64;
+            producer.open[at].1 += piece.len() as u64;
         }
         drop(producer);
         self.slow_down();
@@ -206,8 +247,8 @@ impl Inner {
     /// The log is complete.
     pub(super) fn close(&self, number: u64) -> i32 {
         let mut producer = self.producer.lock();
-        let Some(at) = producer.iter().position(|(open, _)| *open == number) else { return 0 };
-        let (_, size) = producer.swap_remove(at);
+        let Some(at) = producer.open.iter().position(|(open, _)| *open == number) else { return 0 };
+        let (_, size) = producer.open.swap_remove(at);
         self.push(Kind::Close, number, size, &[]);
         drop(producer);
         self.error(number).unwrap_or(0)

@@ -73,7 +73,7 @@ fn recovered(engine: &Arc<dyn Engine>, writer: u8) -> u32 {
     number
 }
 
-fn run_and_kill(scratch: &Scratch, after_lines: u32) -> [u32; WRITERS as usize] {
+pub(crate) fn run_and_kill(scratch: &Scratch, after_lines: u32) -> [u32; WRITERS as usize] {
     let mut child = Command::new(std::env::current_exe().expect("a path"))
         .args(["crash::child", "--exact", "--nocapture", "--test-threads=1"])
         .env(DIR, scratch.path())

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use nagi_kv::{Durability, Engine, Error, Result, Space, TxnOptions};
+use nagi_kv::{Durability, Engine, Error, KeyRange, Result, Space, TxnOptions};
 use nagi_kv_rocks::{open, repair};
 
 use crate::{Scratch, open_at, small};
@@ -231,4 +231,59 @@ fn only_the_damaged_range_is_lost() {
     let missing = truth.len() - left.len();
     assert!(missing > 0 && missing < truth.len() / 8, "{missing} of {}", truth.len());
     assert!(left.iter().all(|(key, value)| truth.get(key) == Some(value)));
+}
+
+fn gauge(engine: &Arc<dyn Engine>, wanted: &str) -> i64 {
+    let mut found = 0;
+    engine.stats(&mut |name, value| found = if name == wanted { value } else { found });
+    found
+}
+
+#[test]
+fn writes_go_on_beside_a_block_that_no_compaction_can_read() {
+    let scratch = Scratch::new();
+    fill(scratch.path());
+    let tables =
+        files(scratch.path()).into_iter().filter(|p| p.extension().is_some_and(|e| e == "sst"));
+    let largest = tables.max_by_key(|p| fs::metadata(p).expect("there").len()).expect("a table");
+    let mut bytes = fs::read(&largest).expect("reads");
+    bytes[100] ^= 0x10;
+    fs::write(&largest, bytes).expect("writes");
+    let engine = open_at(scratch.path());
+    let write = |n: u32| {
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        let key = [&7_u32.to_be_bytes()[..], &u64::from(n).to_be_bytes()].concat();
+        txn.put(Space::Records, &key, &[n as u8; 500]).expect("free");
+        txn.commit(Durability::Synced).expect("commits");
+    };
+    write(10_000);
+    let range = KeyRange { space: Space::Records, start: &[], end: &[], live_count: None };
+    let error = engine.compact_watched(range, &mut |_, _| true).expect_err("damaged");
+    let name = largest.file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(
+        matches!(&error, Error::Corrupt(text) if text.contains(&name) && text.contains("offset 0")),
+        "{error}"
+    );
+    assert!(gauge(&engine, "damaged_compactions") > 0);
+    for n in 10_001..10_100 {
+        write(n);
+    }
+    // The thread that looks for it comes by every few seconds.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while gauge(&engine, "damaged_spaces_resting") == 0 {
+        assert!(std::time::Instant::now() < until, "the space never rests");
+        std::thread::yield_now();
+    }
+    for n in 10_100..10_200 {
+        write(n);
+    }
+    engine.close().expect("closes in order");
+    drop(engine);
+    let report = repair(scratch.path(), &small()).expect("repairs");
+    assert_eq!(report.lost.len(), 1, "{report:?}");
+    let engine = open_at(scratch.path());
+    let left = content(&engine).expect("reads");
+    let written = left.values().filter(|value| value.len() == 500).count();
+    assert_eq!(written, 200);
+    assert_eq!(gauge(&engine, "damaged_compactions"), 0);
 }

@@ -8,6 +8,7 @@ mod damage;
 mod folder;
 mod full;
 mod governor;
+mod journal;
 mod reading;
 mod reopen;
 mod scale;

@@ -112,7 +112,7 @@ impl Db {
     /// Whether compactions begin without being asked for.
     pub(crate) fn set_compacts_by_itself(&self, on: bool) -> Result<()> {
         let value = if on { c"false" } else { c"true" };
-        for space in self.spaces() {
+        for space in self.spaces().filter(|space| !self.damaged().rests(*space)) {
             // SAFETY: one name and one value, both copied.
             checked(|error| unsafe {
                 ffi::rocksdb_set_options_cf(

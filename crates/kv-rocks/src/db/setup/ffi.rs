@@ -15,9 +15,10 @@ use std::{
 use librocksdb_sys as ffi;
 use nagi_kv::{Compressor, Result, Space};
 
-use super::super::{ffi::checked, native};
+use super::super::{ffi::checked, listen::listen, native};
 use crate::{
     options::Options,
+    quarantine::Damaged,
     room,
     spool::{Environment, Spool},
 };
@@ -81,6 +82,8 @@ pub(crate) struct Setup {
     /// Of what flushes and compactions write.
     limiter: *mut ffi::rocksdb_ratelimiter_t,
     remover: *mut native::Remover,
+    /// What compactions of the database met; the database points to it.
+    pub(crate) damaged: Box<Damaged>,
     /// Freed after the database is closed, as all of this.
     _environment: Option<Environment>,
 }
@@ -119,13 +122,15 @@ impl Setup {
             let limiter = ffi::rocksdb_ratelimiter_create(RATE_AT_START, REFILL_US, FAIRNESS);
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
             lower_priority_of_compaction();
+            let damaged = Box::<Damaged>::default();
+            listen(database, &damaged);
             let spaces: Vec<_> = spaces.collect();
             if system.salvage {
                 for space in &spaces {
                     ffi::rocksdb_options_set_disable_auto_compactions(*space, 1);
                 }
             }
-            Setup { database, spaces, cache, limiter, remover, _environment: environment }
+            Setup { database, spaces, cache, limiter, damaged, remover, _environment: environment }
         }
     }
 

@@ -1,0 +1,53 @@
+// A compaction that meets a damaged block must not stop all writes.
+//
+// RocksDB takes such an error for the end of the database and refuses writes until it is opened anew. But
+// nothing was changed: a compaction that fails leaves its inputs as they are, and a read of that
+// block fails with or without it. So the error is told to the engine and taken back.
+
+#include <rocksdb/listener.h>
+#include <rocksdb/options.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+// As RocksDB's own c.cc has it.
+struct rocksdb_options_t {
+  rocksdb::Options rep;
+};
+
+// src/db/listen/ffi.rs
+extern "C" void nagi_compaction_failed(const void* damaged, const char* space, size_t space_length, const char* text,
+                                       size_t text_length);
+
+namespace {
+
+using namespace rocksdb;
+
+// What was written is no longer there, or no longer what it was.
+bool IsDamage(const Status& status) { return status.IsCorruption() || status.IsPathNotFound(); }
+
+class DamageListener : public EventListener {
+ public:
+  explicit DamageListener(const void* damaged) : damaged_(damaged) {}
+
+  void OnCompactionCompleted(DB*, const CompactionJobInfo& job) override {
+    if (!IsDamage(job.status)) return;
+    const std::string text = job.status.ToString();
+    nagi_compaction_failed(damaged_, job.cf_name.data(), job.cf_name.size(), text.data(), text.size());
+  }
+
+  void OnBackgroundError(BackgroundErrorReason reason, Status* error) override {
+    if (reason == BackgroundErrorReason::kCompaction && IsDamage(*error)) *error = Status::OK();
+  }
+
+ private:
+  const void* damaged_;
+};
+
+}  // namespace
+
+// `damaged` outlives the database that is opened with the options.
+extern "C" void nagi_damage_listen(rocksdb_options_t* options, const void* damaged) noexcept {
+  options->rep.listeners.push_back(std::make_shared<DamageListener>(damaged));
+}

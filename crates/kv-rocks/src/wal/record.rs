@@ -1,0 +1,120 @@
+//! The records of RocksDB's log, as bytes.
+//!
+//!   file     blocks of 32 KiB; no record crosses their borders, so a large batch is several parts
+//!   record   CRC-32C, masked (4) | payload length (2) | type (1) | log number (4) | payload
+//!
+//! The checksum covers type, log number and payload. The number is there because files are used again:
+//! what an older log left behind the end carries the older number. Types without a number (below 5,
+//! and 9: the compressor) are those of logs whose files are not used again.
+
+pub(super) const BLOCK: usize = 32 << 10;
+pub(super) const HEADER: usize = 7;
+pub(super) const NUMBERED_HEADER: usize = 11;
+/// Less than this at a block's end is filled with zeroes.
+pub(super) const TRAILER_MAX: usize = NUMBERED_HEADER;
+
+const FULL: u8 = 1;
+const LAST: u8 = 4;
+const NUMBERED_FULL: u8 = 5;
+const NUMBERED_LAST: u8 = 8;
+pub(super) const COMPRESSOR: u8 = 9;
+const NUMBERED_TIMESTAMPS: u8 = 11;
+const NUMBERED_PREDECESSOR: u8 = 131;
+
+/// Which part of a batch a record holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Full,
+    First,
+    Middle,
+    Last,
+    /// Nothing of a batch: what the log says about itself.
+    Other,
+}
+
+/// A record that is whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    pub(super) kind: u8,
+    pub(super) payload: &'a [u8],
+    /// With the header.
+    pub(super) byte_count: usize,
+    /// Its log number is checked.
+    pub(super) is_numbered: bool,
+}
+
+impl Record<'_> {
+    pub(super) fn part(&self) -> Part {
+        match self.kind {
+            1 | 5 => Part::Full,
+            2 | 6 => Part::First,
+            3 | 7 => Part::Middle,
+            4 | 8 => Part::Last,
+            _ => Part::Other,
+        }
+    }
+}
+
+/// The record of the log `number` that begins where `bytes` do, which end with their block.
+pub(super) fn parse(bytes: &[u8], number: u64) -> Option<Record<'_>> {
+    let header = bytes.first_chunk::<HEADER>()?;
+    let kind = header[6];
+    let is_numbered =
+        matches!(kind, NUMBERED_FULL..=NUMBERED_LAST | NUMBERED_TIMESTAMPS | NUMBERED_PREDECESSOR);
+    if !is_numbered && !matches!(kind, FULL..=LAST | COMPRESSOR) {
+        return None;
+    }
+    let begin = if is_numbered { NUMBERED_HEADER } else { HEADER };
+    let byte_count = begin + usize::from(u16::from_le_bytes([header[4], header[5]]));
+    let whole = bytes.get(..byte_count)?;
+    // Only the low half is there.
+    if is_numbered && whole[HEADER..begin] != (number as u32).to_le_bytes() {
+        return None;
+    }
+    let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+    let payload = &whole[begin..];
+    (mask(crc32c::crc32c(&whole[6..])) == stored).then_some(Record {
+        kind,
+        payload,
+        byte_count,
+        is_numbered,
+    })
+}
+
+/// Appends a record without a number, with the payload and type given.
+pub(super) fn append(out: &mut Vec<u8>, kind: u8, payload: &[u8]) {
+    let length = u16::try_from(payload.len()).expect("a record fits into a block");
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.push(kind);
+    out.extend_from_slice(payload);
+    let sum = mask(crc32c::crc32c(&out[at + 6..]));
+    out[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// As RocksDB stores checksums: one of bytes that hold checksums themselves would be weak.
+fn mask(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xA282_EAD8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_as_it_was_written_and_no_other_bytes_do() {
+        let mut bytes = Vec::new();
+        append(&mut bytes, FULL, b"payload");
+        let record = parse(&bytes, 3).expect("whole");
+        assert_eq!((record.payload, record.byte_count), (&b"payload"[..], bytes.len()));
+        assert_eq!(record.part(), Part::Full);
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert!(parse(&other, 3).is_none(), "byte {at}");
+        }
+        assert!(parse(&bytes[..bytes.len() - 1], 3).is_none());
+        assert!(parse(&[], 3).is_none());
+    }
+}

@@ -1,0 +1,91 @@
+//! A damaged log made whole: every batch of which all parts can be read, without gaps.
+//!
+//! RocksDB gives up the rest of a block of 32 KiB where it meets damage. In the copy that a repair
+//! reads nothing is left to be met: only the batch that holds the damage is missing.
+
+use std::{fs, io, path::Path};
+
+use nagi_kv::Result;
+
+use super::{
+    record::{self, BLOCK, COMPRESSOR, HEADER, Part, Record},
+    scan::scan,
+};
+
+/// What a compressed batch begins with.
+const ZSTD_FRAME: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+/// The record that names the compressor, which may be the one that is damaged.
+const ZSTD: &[u8] = &[7, 0, 0, 0];
+
+/// Rewrites each log in `files` that has records behind a place that is none.
+pub(crate) fn rewrite(files: &Path) -> Result<()> {
+    for (number, path) in super::logs(files)? {
+        let extent = scan(&path, number, &mut |_, _| {})?;
+        if extent.behind > 0 {
+            let bytes = whole_batches(&path, number)?;
+            fs::write(&path, bytes)?;
+            fs::File::open(&path)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// The log with its whole batches only, for a reader that expects no numbers.
+fn whole_batches(path: &Path, number: u64) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut has_compressor = false;
+    // The parts so far of a batch that is in several records.
+    let mut batch: Option<Vec<u8>> = None;
+    scan(path, number, &mut |record: &Record<'_>, gap| {
+        if gap {
+            batch = None;
+        }
+        match record.part() {
+            Part::Other => {
+                if record.kind == COMPRESSOR {
+                    has_compressor = true;
+                    record::append(&mut out, COMPRESSOR, record.payload);
+                }
+                return;
+            }
+            Part::Full | Part::First => batch = Some(record.payload.to_vec()),
+            Part::Middle | Part::Last => {
+                let Some(batch) = &mut batch else { return };
+                batch.extend_from_slice(record.payload);
+            }
+        }
+        if matches!(record.part(), Part::Full | Part::Last)
+            && let Some(batch) = batch.take()
+        {
+            if out.is_empty() && !has_compressor && batch.starts_with(ZSTD_FRAME) {
+                record::append(&mut out, COMPRESSOR, ZSTD);
+            }
+            push(&mut out, &batch);
+        }
+    })?;
+    Ok(out)
+}
+
+/// Appends a batch as RocksDB would: in as many records as the blocks ask for.
+fn push(out: &mut Vec<u8>, mut batch: &[u8]) {
+    let mut begin = true;
+    loop {
+        let left = BLOCK - out.len() % BLOCK;
+        if left < HEADER {
+            out.resize(out.len() + left, 0);
+            continue;
+        }
+        let (part, rest) = batch.split_at(batch.len().min(left - HEADER));
+        let kind = match (begin, rest.is_empty()) {
+            (true, true) => 1,
+            (true, false) => 2,
+            (false, false) => 3,
+            (false, true) => 4,
+        };
+        record::append(out, kind, part);
+        if rest.is_empty() {
+            return;
+        }
+        (begin, batch) = (false, rest);
+    }
+}

@@ -1,0 +1,177 @@
+//! A journal that changed on the disk after a crash: told, not taken for one that the crash tore.
+//!
+//! A copy of the folder's files while the engine is open is what a power cut leaves when everything had
+//! reached the disk; the ring belongs to the folder it was made for. A killed process leaves its ring.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
+use nagi_kv_rocks::{open, repair};
+
+use crate::{Scratch, crash, small};
+
+const COMMITS: u32 = 240;
+const SYNCED: u32 = 200;
+
+fn key(n: u32) -> Vec<u8> {
+    [&7_u32.to_be_bytes()[..], &u64::from(n).to_be_bytes()].concat()
+}
+
+/// Now and then a commit that is longer than a block of the log.
+fn value(n: u32) -> Vec<u8> {
+    let length = if n % 41 == 40 { 50_000 } else { 20 + n * 53 % 700 };
+    (0..length).map(|at| (n * 7 + at * 13) as u8).collect()
+}
+
+fn commit(engine: &Arc<dyn Engine>, n: u32, durability: Durability) {
+    let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+    txn.put(Space::Records, &key(n), &value(n)).expect("free");
+    txn.add(Space::Counters, b"count", &[1]).expect("adds");
+    txn.commit(durability).expect("commits");
+}
+
+fn has(engine: &Arc<dyn Engine>, n: u32) -> bool {
+    let mut buf = Vec::new();
+    match engine.latest().get(Space::Records, &key(n), &mut buf).expect("reads") {
+        Some(found) => {
+            assert_eq!(found, value(n), "commit {n} is there whole or not at all");
+            true
+        }
+        None => false,
+    }
+}
+
+fn logs(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir.join("rocksdb")).expect("lists");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut logs: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    logs.sort();
+    logs
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("creates");
+    for entry in fs::read_dir(from).expect("lists") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        match path.is_dir() {
+            true => copy(&path, &target),
+            false => drop(fs::copy(&path, &target).expect("copies")),
+        }
+    }
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).expect("reads");
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).expect("writes");
+}
+
+/// The folder refuses to open, each time, and says where; then it is repaired.
+fn refused_and_repaired(dir: &Path) -> Arc<dyn Engine> {
+    for _ in 0..2 {
+        match open(dir, &small()) {
+            Err(Error::Corrupt(what)) => {
+                assert!(what.contains(".log is damaged at offset"), "{what}");
+            }
+            other => panic!("{:?}", other.map(|engine| engine.last_stamp())),
+        }
+    }
+    let report = repair(dir, &small()).expect("repairs");
+    assert!(report.findings[0].contains(".log is damaged at offset"), "{report:?}");
+    assert!(report.kept.is_some());
+    open(dir, &small()).expect("opens")
+}
+
+#[test]
+fn a_flip_anywhere_in_the_journal_loses_nothing_that_was_synced_without_a_word() {
+    let original = Scratch::new();
+    let engine = open(original.path(), &small()).expect("opens");
+    for n in 0..COMMITS {
+        let synced = n % 10 == 9 && n < SYNCED;
+        commit(&engine, n, if synced { Durability::Synced } else { Durability::Buffered });
+    }
+    engine.flush().expect("flushes");
+    let log = logs(original.path()).pop().expect("a log");
+    let length = fs::metadata(&log).expect("there").len() as usize;
+    let (mut refused, mut accepted) = (0, 0);
+    for at in (0..length).step_by(length / 60) {
+        let scratch = Scratch::new();
+        copy(original.path(), scratch.path());
+        flip(&scratch.path().join("rocksdb").join(log.file_name().expect("a name")), at);
+        match open(scratch.path(), &small()) {
+            Ok(engine) => {
+                accepted += 1;
+                let count = (0..COMMITS).take_while(|n| has(&engine, *n)).count() as u32;
+                assert!((count..COMMITS).all(|n| !has(&engine, n)), "{at}: a hole");
+                assert!(count >= SYNCED - 10, "{at}: {count}");
+            }
+            Err(_) => {
+                refused += 1;
+                let engine = refused_and_repaired(scratch.path());
+                let count = (0..COMMITS).filter(|n| has(&engine, *n)).count() as u32;
+                assert!(count >= COMMITS - 1, "{at}: {count} of {COMMITS} saved");
+            }
+        }
+    }
+    assert!(refused > 30, "{refused} refused, {accepted} accepted");
+}
+
+#[test]
+fn a_killed_process_left_word_of_what_it_had_synced() {
+    let scratch = Scratch::new();
+    let acknowledged = crash::run_and_kill(&scratch, 60);
+    let log = logs(scratch.path()).pop().expect("a log");
+    // In the first commits.
+    flip(&log, 500);
+    let engine = refused_and_repaired(scratch.path());
+    let mut left = 0;
+    let mut cursor = engine.latest().cursor(Space::Records, &[], &[]).expect("one");
+    let mut found = cursor.seek(&[]).expect("seeks");
+    while found {
+        left += 1;
+        found = cursor.next().expect("moves");
+    }
+    let known: u32 = acknowledged.iter().sum();
+    assert!(left + 8 >= known, "{left} of {known}");
+}
+
+#[test]
+fn what_follows_the_last_sync_may_be_torn() {
+    let original = Scratch::new();
+    let lazy = nagi_kv_rocks::Options { commit_interval_ms: 3_600_000, ..small() };
+    let engine = open(original.path(), &lazy).expect("opens");
+    for n in 0..50 {
+        commit(&engine, n, Durability::Synced);
+    }
+    let log = logs(original.path()).pop().expect("a log");
+    let synced = fs::metadata(&log).expect("there").len() as usize;
+    for n in 50..90 {
+        commit(&engine, n, Durability::Buffered);
+    }
+    // Makes the spool write without a sync that is noted in this log.
+    engine.flush().expect("flushes");
+    let whole = fs::read(&log).expect("reads");
+    for at in (synced..whole.len()).step_by((whole.len() - synced) / 9) {
+        for torn in [whole[..at].to_vec(), {
+            let mut torn = whole.clone();
+            let end = (at + 512).min(torn.len());
+            torn[at..end].fill(0);
+            torn
+        }] {
+            let scratch = Scratch::new();
+            copy(original.path(), scratch.path());
+            let target = scratch.path().join("rocksdb").join(log.file_name().expect("a name"));
+            fs::write(target, torn).expect("writes");
+            let engine = open(scratch.path(), &lazy).expect("opens");
+            let count = (0..90).take_while(|n| has(&engine, *n)).count() as u32;
+            assert!((count..90).all(|n| !has(&engine, n)), "{at}: a hole");
+            assert!(count >= 50, "{at}: {count}");
+        }
+    }
+}
