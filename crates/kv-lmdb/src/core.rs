@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use nagi_kv::{
     Error, Result, Space,
-    group::{Group, Part, Waiter},
+    group::{Group, Waiter},
     journal::{self, Journal},
     overlay::{Base as Seam, Ledger, Op, Overlay, SharedOverlay, Write, add_counters},
     room::{Kind, Room},
@@ -244,18 +244,7 @@ impl Seam for Core {
             overlay.staged_bytes()
         };
         self.slow_down(bytes)?;
-        match self.group.join(overlay, bytes) {
-            Part::Done(result) => result,
-            Part::Lead(mut leader) => {
-                let result = self.write_group(Some(overlay), leader.followers());
-                leader.tell(&result);
-                while leader.next_group() {
-                    let others = self.write_group(None, leader.followers());
-                    leader.tell(&others);
-                }
-                result
-            }
-        }
+        self.group.commit(overlay, bytes, &mut |own, others| self.write_group(own, others))
     }
 
     fn sync(&self, stamp: u64) -> Result<()> {

@@ -3,8 +3,8 @@
 use std::{fs, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
 use nagi_kv::{
-    CommitStamp, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space, Txn,
-    TxnOptions, Watch, journal,
+    CommitStamp, Cursor, Engine, Error, Next, Read, Result, Snapshot, Space, Txn, TxnOptions,
+    Watch, journal,
     marker::{self, Marker},
     overlay::Staged,
     room::Room,
@@ -174,10 +174,6 @@ impl Read for Lmdb {
 impl Engine for Lmdb {
     fn name(&self) -> &'static str {
         ENGINE
-    }
-
-    fn limits(&self) -> Limits {
-        Limits::default()
     }
 
     fn latest(&self) -> &(dyn Read + Sync) {

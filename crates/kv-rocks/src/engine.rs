@@ -12,9 +12,9 @@ use std::{
 };
 
 use nagi_kv::{
-    CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Limits, Next, RangeSize, Read,
-    Result, Snapshot, Space, Txn, TxnOptions, Watch,
-    group::{Group, Part, Waiter},
+    CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Next, RangeSize, Read, Result,
+    Snapshot, Space, Txn, TxnOptions, Watch,
+    group::{Group, Waiter},
     journal::{self, Journal, Log},
     marker,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
@@ -419,18 +419,7 @@ impl Base for Core {
         if bytes >= LARGE_COMMIT_BYTES {
             self.wait_for_flushes();
         }
-        match self.group.join(overlay, bytes) {
-            Part::Done(result) => result,
-            Part::Lead(mut leader) => {
-                let result = self.write_group(Some(overlay), leader.followers());
-                leader.tell(&result);
-                while leader.next_group() {
-                    let others = self.write_group(None, leader.followers());
-                    leader.tell(&others);
-                }
-                result
-            }
-        }
+        self.group.commit(overlay, bytes, &mut |own, others| self.write_group(own, others))
     }
 
     fn sync(&self, stamp: u64) -> Result<()> {
@@ -550,10 +539,6 @@ impl Read for Rocks {
 impl Engine for Rocks {
     fn name(&self) -> &'static str {
         ENGINE
-    }
-
-    fn limits(&self) -> Limits {
-        Limits::default()
     }
 
     fn latest(&self) -> &(dyn Read + Sync) {

@@ -22,7 +22,9 @@ pub trait Engine: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// What fits.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
 
     /// The newest committed state: each call sees all commits that returned before it. Costs
     /// nothing to obtain; the cheapest way to read one or two keys.

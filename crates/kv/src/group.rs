@@ -91,6 +91,29 @@ impl Group {
         }
     }
 
+    /// Commits a transaction: leaves it to another, or writes it here with `write` and then groups of
+    /// others. `write` gets the own transaction, if it is the group's, and the others; it returns the
+    /// group's first stamp. Returns the own transaction's stamp.
+    pub fn commit(
+        &self,
+        overlay: &SharedOverlay,
+        bytes: usize,
+        write: &mut dyn FnMut(Option<&SharedOverlay>, &[Arc<Waiter>]) -> Result<u64>,
+    ) -> Result<u64> {
+        match self.join(overlay, bytes) {
+            Part::Done(result) => result,
+            Part::Lead(mut leader) => {
+                let result = write(Some(overlay), leader.followers());
+                leader.tell(&result);
+                while leader.next_group() {
+                    let others = write(None, leader.followers());
+                    leader.tell(&others);
+                }
+                result
+            }
+        }
+    }
+
     fn leader(&self, line: &mut Line, bytes: usize) -> Leader<'_> {
         let followers = line.take(bytes);
         Leader { group: self, followers, own: 1, more: MORE_GROUPS_MAX, results: Vec::new() }

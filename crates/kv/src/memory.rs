@@ -10,8 +10,8 @@ use std::{collections::VecDeque, io, path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    CommitStamp, Compressor, Cursor, Engine, Error, Limits, Next, Read, Result, Snapshot, Space,
-    Txn, TxnOptions,
+    CommitStamp, Compressor, Cursor, Engine, Error, Next, Read, Result, Snapshot, Space, Txn,
+    TxnOptions,
     active::Ticket,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
     table::{Bytes, Left, Scan, Table},
@@ -289,10 +289,6 @@ impl Snapshot for State {
 impl Engine for Memory {
     fn name(&self) -> &'static str {
         "memory"
-    }
-
-    fn limits(&self) -> Limits {
-        Limits::default()
     }
 
     fn latest(&self) -> &(dyn Read + Sync) {
