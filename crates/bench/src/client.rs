@@ -9,7 +9,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const HEADER_BYTES: usize = 16;
-const BODY_AT: usize = 21;
+/// Where the body of a message begins.
+pub(crate) const BODY_AT: usize = 21;
 const OP_MSG: i32 = 2013;
 /// Nothing this program asks for is longer.
 const REPLY_BYTES_MAX: usize = 48_000_000;

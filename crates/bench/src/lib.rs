@@ -16,6 +16,7 @@ mod disk;
 mod echo;
 mod histogram;
 mod html;
+mod inserts;
 mod limit;
 mod load;
 mod memory;

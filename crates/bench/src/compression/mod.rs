@@ -11,6 +11,7 @@ mod results;
 use crate::args::{Args, Outcome, Problem, failed};
 use crate::client::{Connection, address, complaint, frame, integer};
 use crate::histogram::Histogram;
+use crate::inserts::insert_timed;
 use crate::process::{Scratch, Server, disk_bytes};
 use crate::progress::Progress;
 use crate::random::Random;
@@ -231,15 +232,7 @@ fn insert(
     let mut progress = Progress::new(&format!("insert {compressor}"), load.documents);
     for id in 0..load.documents {
         frame[at..at + 8].copy_from_slice(&id.to_le_bytes());
-        let sent = Instant::now();
-        let reply = connection.call(&frame).map_err(failed("inserting"))?;
-        let took = sent.elapsed();
-        latencies.record(took.as_nanos() as u64);
-        timeline.record(sent, took);
-        let reply = DocBuf::from_bytes(reply.get(21..).unwrap_or(&[]).to_vec());
-        if let Some(text) = reply.map_or_else(|e| Some(e.to_string()), |r| complaint(r.as_doc())) {
-            return Err(Problem::Failed(format!("inserting: {text}")));
-        }
+        insert_timed(connection, &frame, &mut latencies, &mut timeline)?;
         progress.at(id);
     }
     Ok((latencies, timeline))

@@ -13,8 +13,9 @@ mod pairs;
 mod report;
 
 use crate::args::{Args, Outcome, Problem, failed, self_program};
-use crate::client::{Connection, address, complaint, frame, integer};
+use crate::client::{Connection, address, frame, integer};
 use crate::histogram::Histogram;
+use crate::inserts::insert_timed;
 use crate::pauses::{Pause, Watch};
 use crate::process::{Scratch, Server, settled_disk_bytes};
 use crate::progress::Progress;
@@ -155,15 +156,7 @@ fn write(
     for id in 0..documents {
         let frame = &mut frames[(id % VARIANTS) as usize];
         frame[at..at + 8].copy_from_slice(&(id + 1).to_le_bytes());
-        let sent = Instant::now();
-        let reply = connection.call(frame).map_err(failed("inserting"))?;
-        let took = sent.elapsed();
-        latencies.record(took.as_nanos() as u64);
-        timeline.record(sent, took);
-        let reply = DocBuf::from_bytes(reply.get(21..).unwrap_or(&[]).to_vec());
-        if let Some(text) = reply.map_or_else(|e| Some(e.to_string()), |r| complaint(r.as_doc())) {
-            return Err(Problem::Failed(format!("inserting: {text}")));
-        }
+        insert_timed(connection, frame, &mut latencies, &mut timeline)?;
         progress.at(id);
     }
     Ok((latencies, timeline))
