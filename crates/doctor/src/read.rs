@@ -69,9 +69,15 @@ pub fn memory_bytes() -> Option<u64> {
 
 /// The least memory limit of the control groups around this process.
 fn group_memory_bytes() -> Option<u64> {
-    let groups = cgroup::groups_in(&text(cgroup::MEMBERSHIP)?, &text(mount::TABLE)?, "memory")?;
+    group_memory_bytes_in(&text)
+}
+
+/// The same, from files as `read` gives them. A folder without a limit says `max` (v2) or a number
+/// beyond all memory (v1).
+fn group_memory_bytes_in(read: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
+    let groups = cgroup::groups_in(&read(cgroup::MEMBERSHIP)?, &read(mount::TABLE)?, "memory")?;
     let file = if groups.version == 2 { "memory.max" } else { "memory.limit_in_bytes" };
-    let limit = |folder: &String| text(&format!("{folder}/{file}"))?.trim().parse::<u64>().ok();
+    let limit = |folder: &String| read(&format!("{folder}/{file}"))?.trim().parse::<u64>().ok();
     groups.folders.iter().filter_map(limit).min()
 }
 
@@ -114,4 +120,49 @@ fn server_pid(folder: &Path) -> Option<u32> {
     let pid = text(folder.join("mongod.lock").to_str()?)?.trim().parse().ok()?;
     let name = text(&format!("/proc/{pid}/comm"))?;
     (name.trim() == "nagi").then_some(pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limit that a tree of files, path and text in turn, says.
+    fn limit(files: &[(&str, &str)]) -> Option<u64> {
+        group_memory_bytes_in(&|path| {
+            files.iter().find(|file| file.0 == path).map(|file| file.1.to_owned())
+        })
+    }
+
+    #[test]
+    fn memory_limits_of_control_groups() {
+        let v2 = "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+        let at = |folder: &str| format!("/sys/fs/cgroup{folder}/memory.max");
+        let (own, parent) = (at("/system.slice/nagi.service"), at("/system.slice"));
+        let tree = |own_limit, parent_limit| {
+            limit(&[
+                (cgroup::MEMBERSHIP, "0::/system.slice/nagi.service\n"),
+                (mount::TABLE, v2),
+                (&own, own_limit),
+                (&parent, parent_limit),
+            ])
+        };
+        assert_eq!(tree("1073741824\n", "max\n"), Some(1 << 30));
+        assert_eq!(tree("max\n", "2147483648\n"), Some(2 << 30), "a parent's limit holds too");
+        assert_eq!(tree("4294967296\n", "2147483648\n"), Some(2 << 30));
+        assert_eq!(tree("max\n", "max\n"), None);
+        assert_eq!(tree("nonsense\n", ""), None);
+        let container = at("");
+        let inside =
+            [(cgroup::MEMBERSHIP, "0::/\n"), (mount::TABLE, v2), (&container, "536870912\n")];
+        assert_eq!(limit(&inside), Some(512 << 20));
+        let v1 = "31 23 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let old = [
+            (cgroup::MEMBERSHIP, "4:memory:/docker/a\n"),
+            (mount::TABLE, v1),
+            ("/sys/fs/cgroup/memory/docker/a/memory.limit_in_bytes", "268435456\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+        ];
+        assert_eq!(limit(&old), Some(256 << 20));
+        assert_eq!(limit(&[]), None);
+    }
 }
