@@ -193,8 +193,8 @@ mod tests {
             (&["--cacheSizeGB", "1", "--wiredTigerCacheSizeGB", "2"][..], "have two values"),
             (&["--cacheSizeGB", "1", "--wiredTigerCacheSizePct", "5"], "cannot both be specified"),
             (&["--wiredTigerCacheSizePct", "81"], "bad value '81'"),
-            (&["--cacheSizeGB", "0"], "from 0.1 to 10000"),
-            (&["--wiredTigerCacheSizeGB", "10001"], "from 0.1 to 10000"),
+            (&["--cacheSizeGB", "0.24"], "from 0.25 to 10000"),
+            (&["--wiredTigerCacheSizeGB", "10001"], "from 0.25 to 10000"),
             (&["--cacheSizeGB", "much"], "bad value 'much'"),
         ] {
             let error = bytes(args).unwrap_err();

@@ -246,7 +246,7 @@ pub(super) static TABLE: &[Row] = &[
     no("snmp.master", "snmp-master"),
     no("snmp.subagent", "snmp-subagent"),
     yes("storage.cacheCompressor", "cacheCompressor", OneOf(&["lz4", "none", "zstd"])),
-    yes("storage.cacheSizeGB", "cacheSizeGB", Float(0.1, 10_000.0)),
+    yes("storage.cacheSizeGB", "cacheSizeGB", Float(0.25, 10_000.0)),
     yes("storage.dbPath", "dbpath", Text),
     yes("storage.directIO", "directIO", Bool),
     only_switch("storage.directoryPerDB", "directoryperdb", "true", Bool, FALSE),
@@ -270,7 +270,7 @@ pub(super) static TABLE: &[Row] = &[
     yes("storage.wiredTiger.collectionConfig.configString", "wiredTigerCollectionConfigString", Text),
     yes(
         "storage.wiredTiger.engineConfig.cacheSizeGB", "wiredTigerCacheSizeGB",
-        Float(0.1, 10_000.0),
+        Float(0.25, 10_000.0),
     ),
     yes(
         "storage.wiredTiger.engineConfig.cacheSizePct", "wiredTigerCacheSizePct",

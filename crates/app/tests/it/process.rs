@@ -56,7 +56,7 @@ impl Server {
     /// With further options.
     pub(crate) fn start_with(data: &Path, more: &[&str]) -> Server {
         let mut child = nagi()
-            .args(["serve", "--port", "0", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.1"])
+            .args(["serve", "--port", "0", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"])
             .args(more)
             .arg("--dbpath")
             .arg(data)

@@ -28,6 +28,8 @@ const MONGODB_CACHE_PERMILLE: u64 = 346;
 const DOCUMENT_BYTES: u64 = 1215;
 /// Share of its memory that a server with its own cache and direct I/O may use, in percent.
 const BUDGET_PERCENT: u64 = 75;
+/// The share of it is then what a server accepts as its cache.
+const MEGABYTES_MIN: u64 = 342;
 const SIZES: &str = "92,138,182,230";
 const DISKS: &str = "fast,5000,600,150";
 /// The rate has settled when a window of this length is no more than 3 % above the one before.
@@ -50,7 +52,7 @@ impl Plan {
         let seconds: f64 = args.number("seconds", 20.0)?;
         let warm: u64 = args.number("warm-seconds", 120)?;
         let threads: usize = args.number("threads", 16)?;
-        if !(128..=1 << 20).contains(&megabytes)
+        if !(MEGABYTES_MIN..=1 << 20).contains(&megabytes)
             || !(0.1..=3600.0).contains(&seconds)
             || !(1..=1024).contains(&threads)
             || warm > 36_000
