@@ -8,4 +8,5 @@ import (
 	_ "github.com/mongodb/mongo-tools/mongodump/main"
 	_ "github.com/mongodb/mongo-tools/mongorestore/main"
 	_ "github.com/mongodb/mongo-tools/mongostat/main"
+	_ "github.com/mongodb/mongo-tools/mongotop/main"
 )

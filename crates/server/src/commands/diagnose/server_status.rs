@@ -53,7 +53,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("process", "nagi");
     out.put("service", Array::EMPTY);
     out.put("pid", i64::from(std::process::id()));
-    out.put("uptime", uptime_ms as f64 / 1000.0);
+    // A double of whole seconds: tools read it into an integer.
+    out.put("uptime", (uptime_ms / 1000) as f64);
     out.put("uptimeMillis", uptime_ms);
     out.put("uptimeEstimate", uptime_ms / 1000);
     out.put("localTime", Value::DateTime(clock::wall_ms()));
