@@ -17,3 +17,6 @@ pub const DISTINCT_BYTES_MAX: usize = 16 << 20;
 
 /// Results a candidate plan shows in its trial.
 pub const TRIAL_RESULTS: u64 = 101;
+
+/// Documents that one `$densify` makes at most.
+pub const DENSIFY_DOCS_MAX: u64 = 500_000;

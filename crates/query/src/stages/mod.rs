@@ -8,8 +8,11 @@ mod bucket;
 mod bucket_auto;
 mod coll_stats;
 mod count;
+mod densify;
+mod densify_spec;
 mod documents;
 mod facet;
+mod fill;
 mod geo_near;
 mod granularity;
 mod graph_lookup;
@@ -156,8 +159,10 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &coll_stats::COLL_STATS,
     &count::COUNT,
     &refused::CURRENT_OP,
+    &densify::DENSIFY,
     &documents::DOCUMENTS,
     &facet::FACET,
+    &fill::FILL,
     &geo_near::GEO_NEAR,
     &graph_lookup::GRAPH_LOOKUP,
     &group::GROUP,

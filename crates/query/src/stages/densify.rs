@@ -1,0 +1,397 @@
+//! `$densify`: documents for the values of a field that are not there.
+//!
+//! ```text
+//!   values   0 ......... 5 .... 8        step 2, bounds "full"
+//!   output   0 [2] [4]   5 [6]  8        [..] is made
+//! ```
+//!
+//! It is short for a sort by the field (behind the partition's fields, unless bounds are "full") and a
+//! stage that walks along the steps. Steps are counted from the bound or the least value; a document on a
+//! step replaces it and gives its type to the steps after it.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use nagi_bson::{ArrayBuf, ValueBuf, compare, number};
+use nagi_lang::{
+    expr::{Eval, ExprPath},
+    time::{self, Unit, Zone},
+};
+
+use super::{densify_spec, prelude::*, several::Several, sort};
+use crate::limits::DENSIFY_DOCS_MAX;
+
+pub(super) static DENSIFY: StageSpec =
+    StageSpec { name: "$densify", place: Place::Anywhere, parse };
+
+/// A parsed `$densify`.
+pub(super) struct Plan {
+    pub(super) field: ExprPath,
+    pub(super) partition: Vec<ExprPath>,
+    pub(super) step: ValueBuf,
+    pub(super) unit: Option<Unit>,
+    pub(super) range: Range,
+}
+
+/// From where to where steps go.
+pub(super) enum Range {
+    /// From the least to the largest value of all documents.
+    Full,
+    /// The same for each partition.
+    Partition,
+    /// From the first, with it, to the second, without it.
+    Between(ValueBuf, ValueBuf),
+}
+
+struct Densify {
+    plan: Arc<Plan>,
+    memory_bytes_max: usize,
+    text: DocBuf,
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let plan = densify_spec::parse(spec)?;
+    let order = DocBuf::build(|out| {
+        if !matches!(plan.range, Range::Full) {
+            plan.partition.iter().for_each(|path| out.put(&path.dotted(), 1));
+        }
+        out.put(&plan.field.dotted(), 1);
+    });
+    let keys = Arc::new(sort::parse_keys(order.as_doc())?);
+    let text = spec.as_doc().unwrap_or(Doc::EMPTY).to_buf();
+    Ok(Several::boxed(vec![
+        Arc::new(sort::Sort::new(keys, order, cx)),
+        Arc::new(Densify { plan: Arc::new(plan), memory_bytes_max: cx.memory_bytes_max, text }),
+    ]))
+}
+
+impl Stage for Densify {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Running {
+            input,
+            plan: self.plan.clone(),
+            memory_bytes_max: self.memory_bytes_max,
+            partitions: BTreeMap::new(),
+            partitions_bytes: 0,
+            newest: None,
+            least: None,
+            largest: None,
+            walks: VecDeque::new(),
+            pending: None,
+            ended: false,
+            generated: 0,
+            out: Vec::new(),
+            arena: Bump::new(),
+        })
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$_internalDensify", &self.text);
+    }
+}
+
+/// The partition's values, in the order of its fields; null for missing.
+struct Key(ArrayBuf);
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        compare::arrays(self.0.as_array(), other.0.as_array())
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Key {}
+
+/// What is known of a partition.
+#[derive(Clone)]
+struct Steps {
+    /// The fields of its documents, missing ones left out.
+    values: Arc<[ValueBuf]>,
+    /// The next step.
+    next: ValueBuf,
+}
+
+/// Documents to make.
+struct Walk {
+    steps: Steps,
+    end: ValueBuf,
+    /// Whether a document at `end` is made too.
+    inclusive: bool,
+    /// The partition to which what is left of the steps goes back.
+    back_to: Option<Key>,
+}
+
+struct Running {
+    input: Box<dyn Source>,
+    plan: Arc<Plan>,
+    memory_bytes_max: usize,
+    partitions: BTreeMap<Key, Steps>,
+    partitions_bytes: usize,
+    /// The partition of the document read last, if its documents stand together.
+    newest: Option<Key>,
+    least: Option<ValueBuf>,
+    largest: Option<ValueBuf>,
+    walks: VecDeque<Walk>,
+    /// A document to pass on when the walks are done, with its value and partition.
+    pending: Option<(Box<[u8]>, Option<(ValueBuf, Key)>)>,
+    /// Whether the input is at its end.
+    ended: bool,
+    generated: u64,
+    out: Vec<u8>,
+    arena: Bump,
+}
+
+impl Plan {
+    /// The value one step further.
+    fn after(&self, value: Value<'_>) -> Result<ValueBuf> {
+        let Value::DateTime(ms) = value else {
+            return Ok(ValueBuf::new(number::add(value, self.step.value())));
+        };
+        let unit = self.unit.unwrap_or(Unit::Millisecond);
+        let amount = number::as_i64_exact(self.step.value()).unwrap_or(1);
+        match time::add(ms, unit, amount, &Zone::Utc) {
+            Some(ms) => Ok(ValueBuf::new(Value::DateTime(ms))),
+            None => bail!(Code::OVERFLOW, "a step of $densify is beyond the range of dates"),
+        }
+    }
+
+    /// Whether documents are to be made up to this value; false for null and missing.
+    fn check(&self, value: Value<'_>) -> Result<bool> {
+        match value {
+            value if value.is_nullish() => Ok(false),
+            Value::DateTime(_) if self.unit.is_none() => bail!(
+                Code::Location(6_053_600),
+                "Encountered date densify value in collection when step does not have a date unit."
+            ),
+            Value::DateTime(_) => Ok(true),
+            value if !value.is_number() => bail!(
+                Code::Location(5_733_201),
+                "Densify field type must be numeric or a date, but found {}",
+                value.kind().name()
+            ),
+            _ if self.unit.is_some() => bail!(
+                Code::Location(6_053_600),
+                "Encountered numeric densify value in collection when step has a date unit."
+            ),
+            _ => Ok(true),
+        }
+    }
+
+    fn key<'a>(&'a self, eval: &Eval<'a>) -> (Key, Arc<[ValueBuf]>) {
+        let values: Vec<ValueBuf> =
+            self.partition.iter().map(|path| ValueBuf::new(path.of_doc(eval.root, eval))).collect();
+        let key = ArrayBuf::build(|out| values.iter().for_each(|v| out.push(v.value())));
+        (Key(key), values.into())
+    }
+
+    /// Writes the document of a step.
+    fn write(&self, steps: &Steps, out: &mut Vec<u8>) {
+        let paths = self.partition.iter().chain([&self.field]).map(ExprPath::parts);
+        let values = steps.values.iter().chain([&steps.next]).map(ValueBuf::value);
+        let fields: Vec<(&[Box<str>], Value<'_>)> =
+            paths.zip(values).filter(|(_, value)| !value.is_missing()).collect();
+        out.clear();
+        nest(&fields, &mut DocWriter::new(out));
+    }
+}
+
+/// Writes values at their paths, in the order in which the paths come.
+fn nest(fields: &[(&[Box<str>], Value<'_>)], out: &mut DocWriter<'_>) {
+    for (at, (path, value)) in fields.iter().enumerate() {
+        let Some((name, rest)) = path.split_first() else { continue };
+        if rest.is_empty() {
+            out.put(name, *value);
+        } else if !fields[..at].iter().any(|(other, _)| other.first() == Some(name)) {
+            let inner: Vec<(&[Box<str>], Value<'_>)> = fields
+                .iter()
+                .filter(|(other, _)| other.first() == Some(name))
+                .map(|(other, value)| (&other[1..], *value))
+                .collect();
+            out.doc(name, |out| nest(&inner, out));
+        }
+    }
+}
+
+fn before(a: &ValueBuf, b: &ValueBuf) -> bool {
+    compare::values(a.value(), b.value()).is_lt()
+}
+
+impl Running {
+    /// Reads the next document of the input and finds out what comes before it.
+    fn read(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        if !self.input.advance(cx)? {
+            self.ended = true;
+            return self.finish();
+        }
+        let plan = self.plan.clone();
+        let doc = self.input.doc();
+        let eval = cx.eval(doc, &self.arena);
+        let value = plan.field.of_doc(doc, &eval);
+        let here = match plan.check(value)? {
+            false => None,
+            true => {
+                let (key, values) = plan.key(&eval);
+                Some((ValueBuf::new(value), key, values))
+            }
+        };
+        let bytes = doc.as_bytes().into();
+        self.arena.reset();
+        let Some((value, key, values)) = here else {
+            self.pending = Some((bytes, None));
+            return Ok(());
+        };
+        self.leave_others(&key)?;
+        let start = match &plan.range {
+            Range::Between(lower, _) => lower,
+            Range::Partition => &value,
+            Range::Full => self.least.get_or_insert_with(|| value.clone()),
+        };
+        let steps = match self.partitions.remove(&key) {
+            Some(steps) => steps,
+            None => {
+                self.partitions_bytes += key.0.as_array().as_bytes().len() * 2 + 128;
+                Steps { values, next: start.clone() }
+            }
+        };
+        if self.partitions_bytes > self.memory_bytes_max {
+            bail!(
+                Code::Location(6_007_200),
+                "$densify exceeded memory limit of {}",
+                self.memory_bytes_max
+            );
+        }
+        let end = match &plan.range {
+            Range::Between(_, upper) if before(upper, &value) => upper.clone(),
+            _ => value.clone(),
+        };
+        let back_to = Some(Key(key.0.clone()));
+        self.walks.push_back(Walk { steps, end, inclusive: false, back_to });
+        self.largest = Some(value.clone());
+        self.pending = Some((bytes, Some((value, key))));
+        Ok(())
+    }
+
+    /// Ends the partition before `key`'s, when documents come partition by partition.
+    fn leave_others(&mut self, key: &Key) -> Result<()> {
+        if matches!(self.plan.range, Range::Full) || self.newest.as_ref() == Some(key) {
+            return Ok(());
+        }
+        // Arrays sort by one of their elements, so that their partitions may be interleaved.
+        let apart = !key.0.as_array().iter().any(|value| matches!(value, Value::Array(_)));
+        let newest = if apart { Some(Key(key.0.clone())) } else { None };
+        if let Some(old) = std::mem::replace(&mut self.newest, newest)
+            && let Some(steps) = self.partitions.remove(&old)
+        {
+            self.partitions_bytes -= old.0.as_array().as_bytes().len() * 2 + 128;
+            self.end_partition(steps);
+        }
+        Ok(())
+    }
+
+    /// What is made behind the last document of a partition.
+    fn end_partition(&mut self, steps: Steps) {
+        let (end, inclusive) = match &self.plan.range {
+            Range::Partition => return,
+            Range::Between(_, upper) => (upper.clone(), false),
+            Range::Full => match &self.largest {
+                Some(largest) => (largest.clone(), true),
+                None => return,
+            },
+        };
+        self.walks.push_back(Walk { steps, end, inclusive, back_to: None });
+    }
+
+    /// What is made behind the last document.
+    fn finish(&mut self) -> Result<()> {
+        for (_, steps) in std::mem::take(&mut self.partitions) {
+            self.end_partition(steps);
+        }
+        // Without documents there is one partition, if none was asked for.
+        if let Range::Between(lower, _) = &self.plan.range
+            && self.largest.is_none()
+            && self.plan.partition.is_empty()
+        {
+            let steps = Steps { values: Arc::new([]), next: lower.clone() };
+            self.end_partition(steps);
+        }
+        Ok(())
+    }
+
+    /// Makes the next document; false if none is due.
+    fn walk(&mut self, cx: &Cx<'_>) -> Result<bool> {
+        while let Some(mut walk) = self.walks.pop_front() {
+            let order = compare::values(walk.steps.next.value(), walk.end.value());
+            if order.is_lt() || (walk.inclusive && order.is_eq()) {
+                cx.tick()?;
+                self.generated += 1;
+                if self.generated > DENSIFY_DOCS_MAX {
+                    bail!(
+                        Code::Location(5_897_900),
+                        "Generated {} documents in $densify, which is over the limit of \
+                         {DENSIFY_DOCS_MAX}. Increase the 'internalQueryMaxAllowedDensifyDocs' \
+                         parameter to allow more generated documents",
+                        self.generated
+                    );
+                }
+                self.plan.write(&walk.steps, &mut self.out);
+                walk.steps.next = self.plan.after(walk.steps.next.value())?;
+                self.walks.push_front(walk);
+                return Ok(true);
+            }
+            if let Some(key) = walk.back_to {
+                self.partitions.insert(key, walk.steps);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Passes on the document that was read.
+    fn pass(&mut self) -> Result<bool> {
+        let Some((doc, here)) = self.pending.take() else { return Ok(false) };
+        if let Some((value, key)) = here
+            && let Some(steps) = self.partitions.get_mut(&key)
+            && compare::equal(steps.next.value(), value.value())
+        {
+            steps.next = self.plan.after(value.value())?;
+        }
+        self.out.clear();
+        self.out.extend_from_slice(&doc);
+        Ok(true)
+    }
+}
+
+impl Source for Running {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        loop {
+            if self.walk(cx)? || self.pass()? {
+                return Ok(true);
+            }
+            if self.ended {
+                return Ok(false);
+            }
+            self.read(cx)?;
+        }
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.out)
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+}
