@@ -27,11 +27,10 @@ OPEN = os.path.join(HERE, "open.txt")
 PENDING = os.path.join(HERE, "pending.txt")
 AREAS = ["command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
 LATER_COMMANDS = {
-    "mapReduce": "js", "mapreduce": "js", "group": "js", "eval": "js", "$eval": "js", "geoNear": "geo", "geoSearch": "geo",
+    "geoNear": "geo", "geoSearch": "geo",
     "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
 }
 REASONS = {
-    "js": "server-side JavaScript ($where, mapReduce, group, eval): no engine is built in",
     "geo": "geometry: operators, $geoNear and the index kinds 2d, 2dsphere and geoHaystack are not built",
     "text": "text search: $text, textScore and text indexes are not built",
     "collation": "collation: no locale but simple is built; others are refused (115)",
@@ -77,8 +76,6 @@ def reason(line):
         for key, value in walk(top.get(part, [])):
             keys[key].append(value)
     features = top.get("feature", "")
-    if top.get("needs") == "js" or keys.keys() & {"$where", "$function", "$accumulator"}:
-        return "js"
     specs = [v for name in ("key", "keys") for v in keys.get(name, []) if isinstance(v, list) and v and isinstance(v[0], Pair)]
     kinds = {p.value for spec in specs for p in spec if isinstance(p.value, str)}
     kinds |= {v for values in keys.values() for v in values if isinstance(v, str) and v in ("2d", "2dsphere", "text", "hashed",

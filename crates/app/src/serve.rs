@@ -304,6 +304,7 @@ fn server_config(
         replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
         connection_count_max: options.connection_count_max,
         authorization: options.authorization,
+        javascript: options.javascript,
         parameters: options.parameters.clone(),
         nagi_version: build::VERSION,
         git_version: build::GIT_VERSION,

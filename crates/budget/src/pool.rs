@@ -15,6 +15,8 @@ pub enum Pool {
     IndexBuilds,
     /// Messages larger than a connection's own buffer, and their replies.
     Requests,
+    /// What scripts hold.
+    Scripts,
     /// Writes that are staged and not committed.
     Transactions,
 }
@@ -27,13 +29,14 @@ pub(crate) struct Row {
 
 impl Pool {
     /// All, in the order of their names.
-    pub const ALL: [Pool; 7] = [
+    pub const ALL: [Pool; 8] = [
         Pool::Conflicts,
         Pool::Connections,
         Pool::Cursors,
         Pool::Execution,
         Pool::IndexBuilds,
         Pool::Requests,
+        Pool::Scripts,
         Pool::Transactions,
     ];
 
@@ -50,6 +53,7 @@ impl Pool {
             Pool::Execution => ("execution", 40),
             Pool::IndexBuilds => ("indexBuilds", 20),
             Pool::Requests => ("requests", 30),
+            Pool::Scripts => ("scripts", 25),
             Pool::Transactions => ("transactions", 20),
         };
         Row { name, percent }

@@ -11,6 +11,7 @@ pub mod hash;
 pub mod path;
 pub mod project;
 pub mod regex;
+pub mod script;
 pub mod sort;
 pub mod time;
 pub mod update;

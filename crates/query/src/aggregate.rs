@@ -237,7 +237,7 @@ pub fn aggregate(
     let pipeline = parse(request, stages.as_array(), &lets)?;
     let snapshot = store.snapshot()?;
     let values = lets.values();
-    let vars = Vars::with_system(&values, env.system());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut assembled =
         assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use nagi_bson::{ArrayBuf, Doc, Value};
 use nagi_error::Result;
-use nagi_lang::{expr::Vars, filter::Filter};
+use nagi_lang::{
+    expr::{ParseCx, Vars},
+    filter::Filter,
+};
 use nagi_store::{Namespace, Store};
 
 use crate::{
@@ -51,10 +54,10 @@ pub(crate) fn plan_count(
         limit: request.limit,
         ..FindRequest::new(request.namespace)
     };
-    let parsed = find::parse(&find, cx.env.now_ms())?;
+    let parsed = find::parse(&find, cx.env)?;
     if parsed.filter.near().is_some() {
         // Says that nearness is not for counting.
-        Filter::parse(request.filter, &mut nagi_lang::expr::ParseCx::new())?;
+        Filter::parse(request.filter, &mut ParseCx::new())?;
     }
     let collection = store.collection(request.namespace);
     // No path is needed: exact bounds alone can count.
@@ -65,7 +68,8 @@ pub(crate) fn plan_count(
 /// Counts.
 pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
     let Some(collection) = store.collection(request.namespace) else {
-        Filter::parse(request.filter, &mut nagi_lang::expr::ParseCx::new())?;
+        let there = env.scripts().is_some();
+        Filter::parse(request.filter, &mut ParseCx::new().with_scripts(there))?;
         return Ok(Counted { plan_summary: "EOF".to_owned(), ..Counted::default() });
     };
     if collection.is_view() {
@@ -81,7 +85,7 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
         });
     }
     let snapshot = store.snapshot()?;
-    let vars = Vars::EMPTY;
+    let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts());
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut plan = plan_count(store, request, &mut cx)?;
     let mut source = plan.start();

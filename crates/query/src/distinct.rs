@@ -74,7 +74,7 @@ pub(crate) fn plan_distinct(
         hint: request.hint,
         ..FindRequest::new(request.namespace)
     };
-    let parsed = find::parse(&find, cx.env.now_ms())?;
+    let parsed = find::parse(&find, cx.env)?;
     let collection = store.collection(request.namespace);
     if let (Some(collection), Filter::AlwaysTrue, None) =
         (&collection, &*parsed.filter, request.hint)
@@ -120,7 +120,7 @@ pub fn distinct(
         stats.stats = execution.stats();
     } else {
         let snapshot = store.snapshot()?;
-        let vars = Vars::EMPTY;
+        let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts());
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         let mut plan = plan_distinct(store, request, &mut cx)?;
         let mut source = plan.start();

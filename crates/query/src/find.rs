@@ -123,9 +123,9 @@ pub(crate) struct Parsed {
     pub(crate) natural: Option<bool>,
 }
 
-pub(crate) fn parse(request: &FindRequest<'_>, now_ms: i64) -> Result<Parsed> {
-    let lets = LetVars::parse(request.let_vars, now_ms)?;
-    let mut cx = ParseCx::with_let(lets.names());
+pub(crate) fn parse(request: &FindRequest<'_>, env: &Env<'_>) -> Result<Parsed> {
+    let lets = LetVars::parse(request.let_vars, env.now_ms())?;
+    let mut cx = ParseCx::with_let(lets.names()).with_scripts(env.scripts().is_some());
     let filter = Filter::parse_with(request.filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
     let natural = natural(request.sort)?;
     let sort = if natural.is_some() { None } else { parse_sort(request.sort)? };
@@ -207,12 +207,12 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         on_view.hint = hint;
         return aggregate::aggregate(store, &on_view, env);
     }
-    let parsed = parse(request, env.now_ms())?;
+    let parsed = parse(request, env)?;
     let snapshot = store.snapshot()?;
     let spec = spec(request, &parsed, collection.clone());
     let mut plan = {
         let values = parsed.lets.values();
-        let vars = Vars::with_system(&values, env.system());
+        let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         plan::plan(&spec, &mut cx)?
     };

@@ -19,6 +19,7 @@ mod execution;
 mod explain;
 mod find;
 pub mod limits;
+mod map_reduce;
 mod plan;
 mod projection;
 mod source;
@@ -34,9 +35,10 @@ pub use distinct::{DistinctRequest, DistinctStats, distinct};
 pub use execution::{Execution, ExecutionStats, Take};
 pub use explain::{Explained, Verbosity, explain};
 pub use find::{FindRequest, find, point_read};
+pub use map_reduce::{MapReduceOut, MapReduceRequest, map_reduce};
 pub use plan::Hint;
 pub use source::{Cx, Env, Interrupt};
-pub use stages::{Touch, Use, stage_names, write_coll_stats};
+pub use stages::{MapReduceCounts, Touch, Use, stage_names, write_coll_stats};
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use write::{
     DeleteStatement, FindAndModifyRequest, FoundAndModified, UpdateOutcome, UpdateStatement,

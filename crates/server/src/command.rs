@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
+use nagi_js::Engines;
 use nagi_lang::expr::System;
+use nagi_lang::script::Scripts;
 use nagi_query::Interrupt as _;
 use nagi_store::Store;
 
@@ -149,7 +151,7 @@ impl<'c> Context<'c> {
     pub(crate) fn take_ticket(&mut self) -> Result<()> {
         if let Some(pool) = self.pool {
             let (op, deadline) = (self.op, self.deadline);
-            let watch = Watch { op, deadline };
+            let watch = Watch { op, deadline, engines: None };
             let ticket = pool.take(&|| watch.check(), &|since| op.set_queued(since))?;
             self.ticket = Some(ticket);
         }
@@ -199,7 +201,8 @@ impl<'c> Context<'c> {
 
     /// What long work asks whether it shall go on.
     pub(crate) fn watch(&self) -> Watch<'c> {
-        Watch { op: self.op, deadline: self.deadline }
+        let engines = self.server.engines.as_ref();
+        Watch { op: self.op, deadline: self.deadline, engines }
     }
 
     /// What expressions see of the server: times, ids, the caller's roles.
@@ -222,26 +225,41 @@ impl<'c> Context<'c> {
 
 /// Whether an operation shall go on: not killed, time left.
 pub(crate) struct Watch<'c> {
-    op: &'c Op,
-    deadline: Option<Instant>,
+    pub(crate) op: &'c Arc<Op>,
+    pub(crate) deadline: Option<Instant>,
+    /// None where JavaScript is switched off, and for work without a request.
+    pub(crate) engines: Option<&'c Arc<Engines>>,
 }
 
 impl<'c> Watch<'c> {
     /// Of work without a request.
-    pub(crate) fn new(op: &'c Op, deadline: Option<Instant>) -> Watch<'c> {
-        Watch { op, deadline }
+    pub(crate) fn new(op: &'c Arc<Op>, deadline: Option<Instant>) -> Watch<'c> {
+        Watch { op, deadline, engines: None }
+    }
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "operation {}", self.op.id())
     }
 }
 
 impl nagi_query::Interrupt for Watch<'_> {
     fn check(&self) -> Result<()> {
-        self.op.check()?;
-        match self.deadline {
-            Some(deadline) if clock::now() >= deadline => {
-                Err(interruption(Code::MAX_TIME_MS_EXPIRED))
-            }
-            _ => self.op.check_peer(),
-        }
+        check(self.op, self.deadline)
+    }
+
+    fn scripts(&self) -> Option<&dyn Scripts> {
+        self.engines.is_some().then_some(self as &dyn Scripts)
+    }
+}
+
+/// Whether an operation shall go on.
+pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
+    op.check()?;
+    match deadline {
+        Some(deadline) if clock::now() >= deadline => Err(interruption(Code::MAX_TIME_MS_EXPIRED)),
+        _ => op.check_peer(),
     }
 }
 

@@ -187,7 +187,7 @@ pub(crate) fn pass(server: &Arc<Server>) -> Duration {
     Duration::from_secs(1)
 }
 
-fn compact_all(server: &Arc<Server>, op: &Op, background: Background, generation: u64) -> i64 {
+fn compact_all(server: &Arc<Server>, op: &Arc<Op>, background: Background, generation: u64) -> i64 {
     let mut freed = 0;
     let check = || {
         if server.compactions.generation() != generation {

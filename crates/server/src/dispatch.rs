@@ -110,6 +110,9 @@ pub(crate) fn run(
     if command.write && command.on_collection && is_on_users(&request) {
         server.auth.changed();
     }
+    if server.engines.is_some() {
+        nagi_js::release();
+    }
     op.end();
     done
 }

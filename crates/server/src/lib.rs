@@ -45,6 +45,7 @@ mod profile;
 mod replica;
 mod request;
 mod room;
+mod scripting;
 mod server;
 mod session;
 mod slow;

@@ -89,7 +89,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("internalQueryForceClassicEngine", Both, Bool(true), Kept),
     row("internalQueryFrameworkControl", Both, Text("forceClassicEngine"), Kept),
     row("internalQueryMaxBlockingSortMemoryUsageBytes", Both, Int(104_857_600, 0, MAX), Live),
-    row("jsHeapLimitMB", Both, Int(1100, 0, MAX), Kept),
+    row("jsHeapLimitMB", Both, Int(1100, 0, 1 << 40), Applied),
     row("localLogicalSessionTimeoutMinutes", Startup, Int(30, 1, 1440), Live),
     row("logComponentVerbosity", Both, Special, Applied),
     row("logLevel", Both, Int(0, 0, 5), Applied),
@@ -286,6 +286,11 @@ impl Parameters {
     fn apply(&self, server: &Server, index: usize) {
         let name = PARAMETERS[index].name;
         match name {
+            "jsHeapLimitMB" => {
+                if let Some(engines) = &server.engines {
+                    engines.set_heap_limit((self.int(name) as usize) << 20);
+                }
+            }
             "logLevel" => server.log.set_verbosity(self.int(name) as i32),
             "storageEngineConcurrentReadTransactions" | "wiredTigerConcurrentReadTransactions" => {
                 server.tickets.read.resize(self.int(name));

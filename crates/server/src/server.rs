@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nagi_bson::{DocBuf, DocWriter, oid};
 use nagi_budget::Budget;
 use nagi_error::{Code, Result};
+use nagi_js::Engines;
 use nagi_store::Store;
 use parking_lot::{Condvar, Mutex};
 
@@ -31,6 +32,7 @@ use crate::op::{Op, Ops};
 use crate::params::Parameters;
 use crate::replica::ReplicaSet;
 use crate::room::Room;
+use crate::scripting::ENGINES_MAX;
 use crate::session::Sessions;
 use crate::snapshots::Snapshots;
 use crate::tickets::Tickets;
@@ -54,6 +56,8 @@ pub struct ServerConfig {
     pub connection_count_max: i64,
     /// Requests need privileges (`--auth`).
     pub authorization: bool,
+    /// Requests may run JavaScript.
+    pub javascript: bool,
     /// `--setParameter name=value`, as typed.
     pub parameters: Vec<(String, String)>,
     /// The release, "0.1.0".
@@ -87,6 +91,8 @@ pub struct Server {
     pub(crate) profile: crate::profile::Profiles,
     pub(crate) top: crate::top::Top,
     pub(crate) tickets: Tickets,
+    /// Runs JavaScript; none where that is switched off.
+    pub(crate) engines: Option<Arc<Engines>>,
     pub(crate) started: Instant,
     pub(crate) signal: Arc<Signal>,
     /// When the last TTL pass began.
@@ -170,6 +176,8 @@ impl Server {
         let seed = u64::from_le_bytes(random[8..].try_into().expect("eight of sixteen bytes"));
         let process_id = oids.next(clock::wall_seconds());
         let params = Parameters::new(&config.parameters)?;
+        let engines =
+            config.javascript.then(|| Engines::new(config.store.budget().clone(), ENGINES_MAX, 0));
         let replica = config
             .replica_set
             .map(|(name, own_host)| ReplicaSet::open(config.store.clone(), name, own_host));
@@ -206,6 +214,7 @@ impl Server {
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),
             tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
+            engines,
             started: clock::now(),
             signal: Arc::new(Signal::default()),
             ttl_last_ms: AtomicI64::new(clock::wall_ms()),

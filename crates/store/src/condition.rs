@@ -31,6 +31,9 @@ impl Condition {
                 bail!(Code::BAD_VALUE, "{operator} is not allowed in this context");
             }
         }
+        if mentions(Value::Doc(doc), "$function") {
+            bail!(Code::Location(4660800), "$function cannot be used inside a validator.");
+        }
         Ok(Condition { filter: Filter::parse(doc, &mut ParseCx::new())?.normalize() })
     }
 

@@ -227,7 +227,7 @@ pub(super) static TABLE: &[Row] = &[
     only("security.enableEncryption", "enableEncryption", Bool, FALSE),
     no("security.encryptionCipherMode", "encryptionCipherMode"),
     no("security.encryptionKeyFile", "encryptionKeyFile"),
-    only_switch("security.javascriptEnabled", "noscripting", "false", Bool, FALSE),
+    switch("security.javascriptEnabled", "noscripting", "false"),
     yes("security.keyFile", "keyFile", Text),
     no("security.kmip.serverName", "kmipServerName"),
     no("security.ldap.servers", "ldapServers"),

@@ -106,6 +106,8 @@ pub(crate) struct Options {
     pub(crate) replica_set: Option<String>,
     /// Clients need to log in, and privileges.
     pub(crate) authorization: bool,
+    /// Requests may run JavaScript.
+    pub(crate) javascript: bool,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) log: LogDestination,
     /// Mend the data, then end.
@@ -162,6 +164,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
         replica_set: replica_set(settings)?,
         authorization: authorization(settings)?,
+        javascript: settings.get("security.javascriptEnabled") != Some("false"),
         key_file: settings.get("security.keyFile").map(PathBuf::from),
         log,
         repair: settings.is_on("repair"),

@@ -15,6 +15,7 @@ mod number_sum;
 mod percentile;
 mod positions;
 mod ranked;
+mod script;
 mod spec;
 mod spread;
 mod sums;
@@ -25,13 +26,36 @@ pub use spec::{AccumSpec, parse_group_key};
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
 
-use crate::expr::{Expr, ParseCx};
+use crate::expr::{Expr, ParseCx, Vars};
 use crate::window::NewWindowState;
 
 /// The state of one accumulator in one group.
 pub trait Accumulator: Send {
     /// Takes the argument's value for one document.
     fn add(&mut self, value: Value<'_>) -> Result<()>;
+
+    /// Comes first, with the group's key. Only scripts need to know it.
+    ///
+    /// # Errors
+    /// Those of the script.
+    fn start(&mut self, _key: Value<'_>, _vars: &Vars<'_>, _now_ms: i64) -> Result<()> {
+        Ok(())
+    }
+
+    /// As `add`, where scripts can be called.
+    fn add_in(&mut self, value: Value<'_>, _vars: &Vars<'_>) -> Result<()> {
+        self.add(value)
+    }
+
+    /// As `merge`, where scripts can be called.
+    fn merge_in(&mut self, part: Value<'_>, _vars: &Vars<'_>) -> Result<()> {
+        self.merge(part)
+    }
+
+    /// Comes before `finish`, for results that a script makes.
+    fn settle(&mut self, _vars: &Vars<'_>) -> Result<()> {
+        Ok(())
+    }
 
     /// Takes what another state of the same accumulator gave out by `partial`.
     fn merge(&mut self, part: Value<'_>) -> Result<()>;
@@ -72,6 +96,7 @@ struct Row {
 
 /// Every accumulator, sorted by name.
 static ROWS: &[Row] = &[
+    Row { name: "$accumulator", parse: script::parse },
     Row { name: "$addToSet", parse: collect::parse_add_to_set },
     Row { name: "$avg", parse: averages::parse },
     Row { name: "$bottom", parse: ranked::parse_bottom },

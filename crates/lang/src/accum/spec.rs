@@ -27,8 +27,12 @@ impl AccumSpec {
         let Some(row) = ROWS.iter().find(|row| row.name == name) else {
             bail!(Code::Location(15952), "unknown group operator '{name}'");
         };
-        let Parsed { argument, new_state, new_sliding } = (row.parse)(row.name, value, cx)?;
-        Ok(AccumSpec { name: row.name, argument, new_state, new_sliding })
+        Ok(AccumSpec::made(row.name, (row.parse)(row.name, value, cx)?))
+    }
+
+    pub(super) fn made(name: &'static str, parsed: Parsed) -> AccumSpec {
+        let Parsed { argument, new_state, new_sliding } = parsed;
+        AccumSpec { name, argument, new_state, new_sliding }
     }
 
     /// Parses it as a window function, for which an array is an expression like any other.

@@ -18,17 +18,19 @@ pub struct ParseCx<'p> {
     depth: u32,
     /// Whether `$$DESCEND`, `$$PRUNE` and `$$KEEP` are known.
     redacts: bool,
+    /// There is no engine for scripts.
+    scriptless: bool,
 }
 
 impl<'p> ParseCx<'p> {
     /// No variables but the system's.
     pub fn new() -> ParseCx<'static> {
-        ParseCx { lets: &[], locals: Vec::new(), depth: 0, redacts: false }
+        ParseCx::default()
     }
 
     /// With the variables of `let`, in the order in which [`Vars::lets`] will hold their values.
     pub fn with_let(lets: &'p [Box<str>]) -> ParseCx<'p> {
-        ParseCx { lets, locals: Vec::new(), depth: 0, redacts: false }
+        ParseCx { lets, ..ParseCx::default() }
     }
 
     /// The same with the variables that only `$redact` knows.
@@ -36,6 +38,18 @@ impl<'p> ParseCx<'p> {
     pub fn for_redact(mut self) -> ParseCx<'p> {
         self.redacts = true;
         self
+    }
+
+    /// Says whether there is an engine that could run scripts; without this call there is.
+    #[must_use]
+    pub fn with_scripts(mut self, there: bool) -> ParseCx<'p> {
+        self.scriptless = !there;
+        self
+    }
+
+    /// Whether there is an engine that could run scripts.
+    pub(crate) fn has_scripts(&self) -> bool {
+        !self.scriptless
     }
 
     /// The names of the `let` variables in scope, for a sub-pipeline that adds its own.

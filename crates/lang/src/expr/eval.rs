@@ -8,6 +8,7 @@ use nagi_bson::{Array, ArrayBuf, ArrayWriter, Doc, DocWriter, Value, oid::Genera
 use nagi_error::{Code, Result, bail};
 
 use super::{Expr, Nulls, Operator, Variable};
+use crate::script::{self, Scripts};
 
 /// Arguments that are evaluated on the stack; longer lists go to the arena.
 const ARGS_ON_STACK: usize = 4;
@@ -40,6 +41,8 @@ pub struct Vars<'a> {
     pub system: &'a System,
     /// Where `$rand` goes on from.
     pub seed: Cell<u64>,
+    /// Who calls functions in JavaScript; none where they are switched off.
+    pub scripts: Option<&'a dyn Scripts>,
 }
 
 impl<'a> Vars<'a> {
@@ -48,16 +51,30 @@ impl<'a> Vars<'a> {
         clippy::declare_interior_mutable_const,
         reason = "each use is a value of its own; the seed starts anew"
     )]
-    pub const EMPTY: Vars<'static> = Vars { lets: &[], system: &NO_SYSTEM, seed: Cell::new(0) };
+    pub const EMPTY: Vars<'static> =
+        Vars { lets: &[], system: &NO_SYSTEM, seed: Cell::new(0), scripts: None };
 
     /// Without a server's part.
     pub const fn new(lets: &'a [Value<'a>]) -> Vars<'a> {
-        Vars { lets, system: &NO_SYSTEM, seed: Cell::new(0) }
+        Vars { lets, system: &NO_SYSTEM, seed: Cell::new(0), scripts: None }
     }
 
     /// With a server's part; `$rand` begins at its seed.
     pub fn with_system(lets: &'a [Value<'a>], system: &'a System) -> Vars<'a> {
-        Vars { lets, system, seed: Cell::new(system.seed) }
+        Vars { lets, system, seed: Cell::new(system.seed), scripts: None }
+    }
+
+    /// The same with somebody who calls functions in JavaScript.
+    #[must_use]
+    pub const fn with_scripts(mut self, scripts: Option<&'a dyn Scripts>) -> Vars<'a> {
+        self.scripts = scripts;
+        self
+    }
+
+    /// # Errors
+    /// 31264 if JavaScript is switched off.
+    pub(crate) fn scripts(&self) -> Result<&'a dyn Scripts> {
+        self.scripts.ok_or_else(script::disabled)
     }
 }
 

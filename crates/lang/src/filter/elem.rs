@@ -1,10 +1,11 @@
-//! `$expr` inside a filter.
+//! `$expr` and `$where` inside a filter.
 
 use nagi_bson::ValueBuf;
-use nagi_error::Result;
+use nagi_error::{Code, Result, err};
 
 use super::MatchCx;
 use crate::expr::{Eval, Expr};
+use crate::script::Function;
 
 /// A parsed expression with the text it came from (for explain).
 #[derive(Clone)]
@@ -27,5 +28,22 @@ impl ExprFilter {
 impl std::fmt::Debug for ExprFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "$expr {:?}", self.source)
+    }
+}
+
+/// A function with the text it came from (for explain).
+#[derive(Debug, Clone)]
+pub struct WhereFilter {
+    pub(super) function: std::sync::Arc<Function>,
+    pub(super) source: ValueBuf,
+}
+
+impl WhereFilter {
+    /// Whether the function is true of `doc`.
+    pub(super) fn matches(&self, doc: nagi_bson::Doc<'_>, cx: &MatchCx<'_>) -> Result<bool> {
+        match cx.vars.scripts {
+            Some(scripts) => scripts.test(&self.function, doc),
+            None => Err(err!(Code::BAD_VALUE, "no globalScriptEngine in $where parsing")),
+        }
     }
 }

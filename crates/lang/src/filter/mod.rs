@@ -34,7 +34,7 @@ use crate::path::FieldPath;
 use crate::regex::Pattern;
 
 pub use bits::{BitTest, Bits};
-pub use elem::ExprFilter;
+pub use elem::{ExprFilter, WhereFilter};
 pub use inlist::InList;
 pub use matches::{MatchCx, MatchInfo};
 pub use parse::Allowed;
@@ -61,6 +61,8 @@ pub enum Filter {
     Expr(Box<ExprFilter>),
     /// The document is valid under a `$jsonSchema`.
     Schema(Box<Schema>),
+    /// A function in JavaScript is true of the document.
+    Where(Box<WhereFilter>),
 }
 
 /// A condition on one value.

@@ -170,5 +170,6 @@ fn rank(filter: &Filter) -> u8 {
         Filter::AlwaysFalse => 22,
         Filter::AlwaysTrue => 23,
         Filter::Schema(_) => 24,
+        Filter::Where(_) => 25,
     }
 }

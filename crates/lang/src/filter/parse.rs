@@ -6,30 +6,35 @@
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf, number};
 use nagi_error::{Code, Result, bail};
 
-use super::elem::ExprFilter;
+use super::elem::{ExprFilter, WhereFilter};
 use super::{CompareOp, Filter, Pred, Schema, near, parse_field};
 use crate::expr::{Expr, ParseCx};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
+use crate::script::Function;
 
 /// What a filter may contain; statements differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowed {
     /// `$expr`; refused with 224 otherwise.
     pub expr: bool,
-    /// `$where`, `$text`: allowed here in MongoDB, so that they get their own errors.
+    /// `$text`: allowed here in MongoDB, so that they get their own errors.
     pub special: bool,
     /// `$near` and its like, which need a plan of their own; refused with 5626500 otherwise.
     pub near: bool,
+    /// `$where`.
+    pub script: bool,
 }
 
 impl Allowed {
-    /// Everything but nearness: `$match`, `count`, validators.
-    pub const ALL: Allowed = Allowed { expr: true, special: true, near: false };
+    /// Everything but nearness: `count`, validators.
+    pub const ALL: Allowed = Allowed { expr: true, special: true, near: false, script: true };
     /// Everything: `find`, `update`, `delete`.
-    pub const WITH_NEAR: Allowed = Allowed { expr: true, special: true, near: true };
+    pub const WITH_NEAR: Allowed = Allowed { near: true, ..Allowed::ALL };
+    /// `$match`: neither nearness nor scripts.
+    pub const MATCH: Allowed = Allowed { script: false, ..Allowed::ALL };
     /// Plain conditions only: `$pull`, array filters, `$elemMatch` projections, `$push` sorts.
-    pub const PLAIN: Allowed = Allowed { expr: false, special: false, near: false };
+    pub const PLAIN: Allowed = Allowed { expr: false, special: false, near: false, script: false };
 }
 
 /// Where the parser stands.
@@ -184,19 +189,23 @@ impl Parser<'_, '_> {
     }
 
     fn script(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
-        if !self.allowed.special {
+        if !self.allowed.script {
             bail!(Code::BAD_VALUE, "$where is not allowed in this context");
         }
         if self.nested {
             bail!(Code::BAD_VALUE, "$where can only be applied to the top-level document");
         }
-        match operand {
-            Value::String("") => bail!(Code::BAD_VALUE, "code for $where cannot be empty"),
-            Value::String(_) | Value::Code(_) | Value::CodeWithScope(_) => {
-                bail!(Code::BAD_VALUE, "no globalScriptEngine in $where parsing")
-            }
-            _ => bail!(Code::BAD_VALUE, "$where got bad type"),
+        let Some(function) = Function::from_value(operand) else {
+            bail!(Code::BAD_VALUE, "$where got bad type");
+        };
+        if function.text().is_empty() {
+            bail!(Code::BAD_VALUE, "code for $where cannot be empty");
         }
+        if !self.cx.has_scripts() {
+            bail!(Code::BAD_VALUE, "no globalScriptEngine in $where parsing");
+        }
+        let source = ValueBuf::new(operand);
+        Ok(Some(Filter::Where(Box::new(WhereFilter { function, source }))))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each case runs twice: with one state, and with two whose halves are merged; both must agree.
 
 use bumpalo::Bump;
-use nagi_bson::{DocBuf, json};
+use nagi_bson::{DocBuf, Value, json};
 use nagi_error::{Error, Result};
 use nagi_lang::accum::{AccumSpec, Accumulator, accumulator_names};
 use nagi_lang::expr::{Eval, ParseCx, Vars};
@@ -48,7 +48,7 @@ fn run(input: &str) -> String {
         Ok(spec) => spec,
         Err(error) => return error_text(&error),
     };
-    let whole = accumulate(&spec, &docs).map(|mut state| result(&mut *state));
+    let whole = accumulate(&spec, &docs).and_then(|mut state| result(&mut *state));
     let (first, second) = docs.split_at(docs.len() / 2);
     let merged = merged(&spec, first, second);
     match (whole, merged) {
@@ -63,24 +63,30 @@ fn merged(spec: &AccumSpec, first: &[DocBuf], second: &[DocBuf]) -> Result<Strin
     for part in [first, second] {
         let state = accumulate(spec, part)?;
         let partial = DocBuf::build(|out| state.partial(out.slot("")));
-        total.merge(partial.get(""))?;
+        let scripts = nagi_js::Session::new();
+        total.merge_in(partial.get(""), &Vars::EMPTY.with_scripts(Some(&scripts)))?;
     }
-    Ok(result(&mut *total))
+    result(&mut *total)
 }
 
 fn accumulate(spec: &AccumSpec, docs: &[DocBuf]) -> Result<Box<dyn Accumulator>> {
     let mut state = spec.new_state();
+    let scripts = nagi_js::Session::new();
+    let vars = Vars::EMPTY.with_scripts(Some(&scripts));
+    state.start(Value::Null, &vars, 0)?;
     for doc in docs {
-        let (arena, vars) = (Bump::new(), Vars::EMPTY);
+        let arena = Bump::new();
         let cx = Eval::new(doc.as_doc(), &vars, &arena, 0);
-        state.add(spec.argument().eval(&cx)?)?;
+        state.add_in(spec.argument().eval(&cx)?, &vars)?;
     }
     Ok(state)
 }
 
-fn result(state: &mut dyn Accumulator) -> String {
+fn result(state: &mut dyn Accumulator) -> Result<String> {
+    let scripts = nagi_js::Session::new();
+    state.settle(&Vars::EMPTY.with_scripts(Some(&scripts)))?;
     let doc = DocBuf::build(|out| state.finish(out.slot("r")));
-    json::to_canonical(doc.as_doc())
+    Ok(json::to_canonical(doc.as_doc()))
 }
 
 fn error_text(error: &Error) -> String {

@@ -69,7 +69,8 @@ fn docs_of(value: Value<'_>) -> Vec<DocBuf> {
 }
 
 fn info(filter: &Filter, doc: &DocBuf) -> Result<Option<MatchInfo>> {
-    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    let scripts = nagi_js::Session::new();
+    let (arena, vars) = (Bump::new(), Vars::EMPTY.with_scripts(Some(&scripts)));
     filter.matches_with_position(doc.as_doc(), &MatchCx::new(&vars, &arena, NOW_MS))
 }
 

@@ -34,7 +34,8 @@ fn eval(input: &str) -> String {
         Ok(expr) => expr,
         Err(error) => return error_text(&error),
     };
-    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    let scripts = nagi_js::Session::new();
+    let (arena, vars) = (Bump::new(), Vars::EMPTY.with_scripts(Some(&scripts)));
     let cx = Eval::new(doc.as_doc(), &vars, &arena, 1_700_000_000_000);
     match expr.eval(&cx) {
         Ok(value) => value_text(value),

@@ -30,6 +30,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         port: 0,
         replica_set: None,
         authorization: false,
+        javascript: true,
         connection_count_max: most,
         parameters: Vec::new(),
         nagi_version: "0.1.0",

@@ -136,7 +136,7 @@ impl Run<'_> {
     ) -> Result<T> {
         let snapshot = self.store.snapshot()?;
         let values = lets.values();
-        let vars = Vars::with_system(&values, self.env.system());
+        let vars = Vars::with_system(&values, self.env.system()).with_scripts(self.env.scripts());
         let reader = snapshot.reader();
         make(&mut Cx { store: self.store, reader, vars: &vars, env: self.env })
     }
@@ -160,7 +160,7 @@ impl Run<'_> {
     fn subject<'a>(&self, explained: &Explained<'a>) -> Result<Subject<'a>> {
         match explained {
             Explained::Find(request) => {
-                let parsed = find::parse(request, self.env.now_ms())?;
+                let parsed = find::parse(request, self.env)?;
                 let spec = find::spec(request, &parsed, self.store.collection(request.namespace));
                 let plan = self.plan_with(&parsed.lets, |cx| plan::plan(&spec, cx))?;
                 Ok(Subject {

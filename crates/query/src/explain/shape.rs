@@ -47,6 +47,7 @@ fn describe(filter: &Filter, out: &mut String) {
         Filter::AlwaysFalse => out.push_str("false"),
         Filter::Expr(_) => out.push_str("expr"),
         Filter::Schema(_) => out.push_str("schema"),
+        Filter::Where(_) => out.push_str("where"),
     }
 }
 

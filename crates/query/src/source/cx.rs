@@ -8,6 +8,7 @@ use nagi_error::{Error, Result};
 use nagi_lang::{
     expr::{Eval, System, Vars},
     filter::MatchCx,
+    script::Scripts,
 };
 use nagi_store::{Reader, Store};
 
@@ -18,6 +19,11 @@ const TICKS_PER_POLL: u64 = 64;
 pub trait Interrupt: Sync {
     /// An error (11601, 50, ...) when the operation shall stop.
     fn check(&self) -> Result<()>;
+
+    /// Who calls functions in JavaScript for the operation; none where that is switched off.
+    fn scripts(&self) -> Option<&dyn Scripts> {
+        None
+    }
 }
 
 /// Never stops: tests and internal work.
@@ -71,6 +77,11 @@ impl<'c> Env<'c> {
     /// Whether to go on.
     pub fn interrupt(&self) -> &'c dyn Interrupt {
         self.interrupt
+    }
+
+    /// Who calls functions in JavaScript.
+    pub fn scripts(&self) -> Option<&'c dyn Scripts> {
+        self.interrupt.scripts()
     }
 
     /// Entries looked at so far.

@@ -189,17 +189,18 @@ impl Running {
             self.rows.push(Row { key, arguments: arguments.into() });
         }
         self.rows.sort_by(|a, b| compare::values(a.key.value(), b.key.value()));
-        let buckets = distribute(&self.plan, &self.rows)?;
+        let buckets = distribute(&self.plan, &self.rows, cx)?;
         self.rows = Vec::new();
         self.held.keep(0);
-        self.done = buckets.into_iter().map(|bucket| finish(&self.plan, bucket)).collect();
+        let finished = buckets.into_iter().map(|bucket| finish(&self.plan, bucket, cx));
+        self.done = finished.collect::<Result<_>>()?;
         self.filled = true;
         Ok(())
     }
 }
 
 /// Cuts the sorted rows. Equal values stay together; the last bucket takes what is left.
-fn distribute(plan: &Plan, rows: &[Row]) -> Result<Vec<OneBucket>> {
+fn distribute(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<OneBucket>> {
     let size = (rows.len() as f64 / plan.buckets as f64).round().max(1.0) as usize;
     let mut buckets: Vec<OneBucket> = Vec::new();
     let mut at = 0;
@@ -228,24 +229,30 @@ fn distribute(plan: &Plan, rows: &[Row]) -> Result<Vec<OneBucket>> {
             }
             (None, None) => {}
         }
-        let states = accumulate(plan, &rows[start..at])?;
+        let states = accumulate(plan, &rows[start..at], cx)?;
         buckets.push(OneBucket { min, max, states });
     }
     Ok(buckets)
 }
 
-fn accumulate(plan: &Plan, rows: &[Row]) -> Result<Vec<Box<dyn Accumulator>>> {
+fn accumulate(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<Box<dyn Accumulator>>> {
     let mut states: Vec<_> = plan.output.iter().map(|(_, accum)| accum.new_state()).collect();
+    for state in &mut states {
+        state.start(Value::Null, cx.vars, cx.env.now_ms())?;
+    }
     for row in rows {
         for (state, argument) in states.iter_mut().zip(&row.arguments) {
-            state.add(argument.value())?;
+            state.add_in(argument.value(), cx.vars)?;
         }
     }
     Ok(states)
 }
 
-fn finish(plan: &Plan, mut bucket: OneBucket) -> DocBuf {
-    DocBuf::build(|out| {
+fn finish(plan: &Plan, mut bucket: OneBucket, cx: &Cx<'_>) -> Result<DocBuf> {
+    for state in &mut bucket.states {
+        state.settle(cx.vars)?;
+    }
+    Ok(DocBuf::build(|out| {
         out.doc("_id", |id| {
             id.put("min", bucket.min.value());
             id.put("max", bucket.max.value());
@@ -253,7 +260,7 @@ fn finish(plan: &Plan, mut bucket: OneBucket) -> DocBuf {
         for ((name, _), state) in plan.output.iter().zip(&mut bucket.states) {
             state.finish(out.slot(name));
         }
-    })
+    }))
 }
 
 impl Source for Running {

@@ -132,12 +132,18 @@ impl Running {
                 Value::Missing => Value::Null,
                 key => key,
             };
-            let at = find(&mut self.groups, &mut self.heads, &mut self.held_bytes, &grouping, key);
-            let states = &mut self.groups[at].states;
+            let (at, is_new) =
+                find(&mut self.groups, &mut self.heads, &mut self.held_bytes, &grouping, key);
+            let OneGroup { states, key, .. } = &mut self.groups[at];
+            if is_new {
+                for state in states.iter_mut() {
+                    state.start(key.value(), cx.vars, cx.env.now_ms())?;
+                }
+            }
             for ((_, accum), state) in grouping.fields.iter().zip(states) {
                 let before = state.bytes();
-                state.add(accum.argument().eval(&eval)?)?;
-                self.held_bytes += state.bytes().saturating_sub(before);
+                state.add_in(accum.argument().eval(&eval)?, cx.vars)?;
+                self.held_bytes = (self.held_bytes + state.bytes()).saturating_sub(before);
             }
             self.arena.reset();
             let most = self.grouping.memory_bytes_max;
@@ -194,7 +200,7 @@ impl Running {
     }
 
     /// Combines the partial groups of the next key and writes the result.
-    fn next_from_disk(&mut self) -> Result<bool> {
+    fn next_from_disk(&mut self, cx: &Cx<'_>) -> Result<bool> {
         let Output::Disk { runs, pending } = &mut self.output else { return Ok(false) };
         if !*pending && !runs.advance(&key_order)? {
             return Ok(false);
@@ -208,7 +214,7 @@ impl Running {
             for element in partials {
                 let at = element.name().parse::<usize>().ok();
                 if let Some(state) = at.and_then(|at| states.get_mut(at)) {
-                    state.merge(element.value())?;
+                    state.merge_in(element.value(), cx.vars)?;
                 }
             }
             *pending = runs.advance(&key_order)?;
@@ -216,7 +222,7 @@ impl Running {
                 break;
             }
         }
-        write_group(&self.grouping, key_value(&key), &mut states, &mut self.out);
+        write_group(&self.grouping, key_value(&key), &mut states, &mut self.out, cx)?;
         Ok(true)
     }
 }
@@ -234,29 +240,32 @@ fn write_group(
     key: Value<'_>,
     states: &mut [Box<dyn Accumulator>],
     out: &mut Vec<u8>,
-) {
+    cx: &Cx<'_>,
+) -> Result<()> {
     out.clear();
     let mut out = DocWriter::new(out);
     out.put("_id", key);
     for ((name, _), state) in grouping.fields.iter().zip(states) {
+        state.settle(cx.vars)?;
         state.finish(out.slot(name));
     }
+    Ok(())
 }
 
-/// The group of a key, made if need be.
+/// The group of a key, made if need be; whether it was.
 fn find(
     groups: &mut Vec<OneGroup>,
     heads: &mut HashMap<u64, u32, foldhash::fast::RandomState>,
     held_bytes: &mut usize,
     grouping: &Grouping,
     key: Value<'_>,
-) -> usize {
+) -> (usize, bool) {
     let hash = compare::hash_of(key);
     let head = heads.get(&hash).copied();
     let mut at = head;
     while let Some(group) = at {
         if compare::equal(groups[group as usize].key.value(), key) {
-            return group as usize;
+            return (group as usize, false);
         }
         at = groups[group as usize].chain;
     }
@@ -265,7 +274,7 @@ fn find(
     *held_bytes += key.heap_bytes() + 96 + grouping.fields.len() * 64;
     groups.push(OneGroup { key, chain: head, states });
     heads.insert(hash, (groups.len() - 1) as u32);
-    groups.len() - 1
+    (groups.len() - 1, true)
 }
 
 impl Source for Running {
@@ -273,10 +282,10 @@ impl Source for Running {
         if let Output::Unread = self.output {
             self.fill(cx)?;
         }
-        let Output::Memory(next) = &mut self.output else { return self.next_from_disk() };
+        let Output::Memory(next) = &mut self.output else { return self.next_from_disk(cx) };
         let Some(group) = self.groups.get_mut(*next) else { return Ok(false) };
         *next += 1;
-        write_group(&self.grouping, group.key.value(), &mut group.states, &mut self.out);
+        write_group(&self.grouping, group.key.value(), &mut group.states, &mut self.out, cx)?;
         group.states = Vec::new();
         Ok(true)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_lang::filter::Filter;
+use nagi_lang::filter::{Allowed, Filter};
 
 use super::prelude::*;
 use crate::source::Filtered;
@@ -19,7 +19,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Value::Doc(doc) = spec else {
         bail!(Code::Location(15959), "the match filter must be an expression in an object");
     };
-    let filter = Filter::parse(doc, &mut cx.lang())?.normalize();
+    let filter = Filter::parse_with(doc, &mut cx.lang(), Allowed::MATCH)?.normalize();
     Ok(Box::new(Match { filter: Arc::new(filter), text: doc.to_buf() }))
 }
 

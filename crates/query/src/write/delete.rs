@@ -27,7 +27,7 @@ impl<'a> DeleteStatement<'a> {
 }
 
 pub(crate) fn prepare<'a>(statement: &DeleteStatement<'a>, env: &Env<'_>) -> Result<Selection<'a>> {
-    Selection::parse(statement.filter, Doc::EMPTY, statement.hint, statement.let_vars, env.now_ms())
+    Selection::parse(statement.filter, Doc::EMPTY, statement.hint, statement.let_vars, env)
 }
 
 /// Runs one delete statement; gives back how many documents were deleted.
@@ -41,7 +41,7 @@ pub fn delete(
     let selection = prepare(statement, env)?;
     let Some(collection) = target(store, namespace)? else { return Ok(0) };
     let values = selection.lets.values();
-    let vars = Vars::with_system(&values, env.system());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
     let how = How { durability, bypass_validation: true, keep_empty_timestamps: true };
     if !statement.multi {
         let mut old = Vec::new();

@@ -121,7 +121,7 @@ pub fn find_and_modify(
     }
     let Some(collection) = collection else { return Ok(FoundAndModified::default()) };
     let values = prepared.selection.lets.values();
-    let vars = Vars::with_system(&values, env.system());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
     let run = Run { request, prepared: &prepared, projection, collection, vars: &vars, env };
     let how = How {
         durability,

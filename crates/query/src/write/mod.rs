@@ -70,10 +70,11 @@ impl<'a> Selection<'a> {
         sort: Doc<'_>,
         hint: Option<Hint<'a>>,
         let_vars: Doc<'_>,
-        now_ms: i64,
+        env: &Env<'_>,
     ) -> Result<Selection<'a>> {
-        let lets = LetVars::parse(let_vars, now_ms)?;
-        let mut cx = ParseCx::with_let(lets.names());
+        let lets = LetVars::parse(let_vars, env.now_ms())?;
+        let there = env.scripts().is_some();
+        let mut cx = ParseCx::with_let(lets.names()).with_scripts(there);
         let filter = Filter::parse_with(filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
         Ok(Selection { filter: Arc::new(filter), sort: find::parse_sort(sort)?, hint, lets })
     }

@@ -74,7 +74,7 @@ pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Res
         statement.sort,
         statement.hint,
         statement.let_vars,
-        env.now_ms(),
+        env,
     )?;
     if statement.upsert && selection.filter.contains_expr() {
         bail!(
@@ -112,7 +112,7 @@ pub fn update(
     }
     let Some(collection) = collection else { return Ok(UpdateOutcome::default()) };
     let values = prepared.selection.lets.values();
-    let vars = Vars::with_system(&values, env.system());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
     let how = How {
         durability,
         bypass_validation: statement.bypass_validation,

@@ -100,6 +100,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &diagnose::LOCK_INFO,
     &auth::LOGOUT,
     &admin::LOG_ROTATE,
+    &crud::MAP_REDUCE,
     &admin::NAGI_BACKUP,
     &diagnose::PING,
     &admin::PLAN_CACHE_CLEAR,

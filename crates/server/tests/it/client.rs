@@ -49,6 +49,7 @@ pub(crate) fn server_with(
         replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
         connection_count_max: 100,
         authorization,
+        javascript: true,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         nagi_version: "0.1.0",
         git_version: "unknown",

@@ -5,6 +5,7 @@
 mod cond;
 mod filter;
 mod fresh;
+mod function;
 mod if_null;
 mod let_vars;
 mod literal;
@@ -31,6 +32,7 @@ pub enum Form {
     Cond(Box<[Expr; 3]>),
     Filter(filter::Filter),
     Fresh(fresh::Fresh),
+    Function(function::Function),
     IfNull(Box<[Expr]>),
     Let(let_vars::Let),
     Map(map::Map),
@@ -56,6 +58,7 @@ pub(super) static FORMS: &[FormRow] = &[
     FormRow { name: "$createObjectId", parse: fresh::parse_object_id },
     FormRow { name: "$currentDate", parse: fresh::parse_date },
     FormRow { name: "$filter", parse: filter::parse },
+    FormRow { name: "$function", parse: function::parse },
     FormRow { name: "$ifNull", parse: if_null::parse },
     FormRow { name: "$let", parse: let_vars::parse },
     FormRow { name: "$literal", parse: literal::parse },
@@ -76,6 +79,7 @@ impl Form {
             Form::Cond(args) => cond::eval(args, cx),
             Form::Filter(form) => form.eval(cx),
             Form::Fresh(fresh) => Ok(fresh.eval(cx)),
+            Form::Function(form) => form.eval(cx),
             Form::IfNull(args) => if_null::eval(args, cx),
             Form::Let(form) => form.eval(cx),
             Form::Map(form) => form.eval(cx),
@@ -91,7 +95,7 @@ impl Form {
 
     /// Whether equal operands give equal results.
     pub(super) fn is_pure(&self) -> bool {
-        !matches!(self, Form::Meta(_) | Form::Fresh(_))
+        !matches!(self, Form::Function(_) | Form::Meta(_) | Form::Fresh(_))
     }
 
     /// Whether each evaluation gives another value.
@@ -104,6 +108,7 @@ impl Form {
             Form::And(args) | Form::Or(args) | Form::IfNull(args) => args.iter().for_each(visit),
             Form::Cond(args) => args.iter().for_each(visit),
             Form::Filter(form) => form.children().iter().for_each(visit),
+            Form::Function(form) => visit(&form.args),
             Form::Let(form) => form.children().for_each(visit),
             Form::Map(form) => form.children().into_iter().for_each(visit),
             Form::Meta(_) | Form::Fresh(_) => {}
@@ -125,6 +130,7 @@ impl Form {
             }
             Form::Cond(args) => args.iter_mut().try_for_each(visit),
             Form::Filter(form) => form.children_mut().iter_mut().try_for_each(visit),
+            Form::Function(form) => visit(&mut form.args),
             Form::Let(form) => form.children_mut().try_for_each(visit),
             Form::Map(form) => form.children_mut().into_iter().try_for_each(visit),
             Form::Meta(_) | Form::Fresh(_) => Ok(()),

@@ -23,7 +23,7 @@ fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result
     out.put("gitVersion", config.git_version);
     out.put("modules", Array::EMPTY);
     out.put("allocator", "jemalloc");
-    out.put("javascriptEngine", "none");
+    out.put("javascriptEngine", if cx.server.engines.is_some() { "quickjs" } else { "none" });
     out.put("sysInfo", "deprecated");
     out.array("versionArray", |a| COMPATIBLE_VERSION_PARTS.iter().for_each(|n| a.push(*n)));
     out.doc("openssl", |d| {

@@ -1,0 +1,238 @@
+//! One engine: a runtime with one context, on the thread that made it.
+//!
+//! It serves one request and is then dropped, so nothing that a script leaves behind, a changed
+//! `Array.prototype` for one, is seen by another. Functions are compiled once and kept by identity.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nagi_bson::{Doc, Value, ValueBuf};
+use nagi_error::{Code, Error, Result, err};
+use nagi_lang::script::{Emit, Function};
+use rquickjs::allocator::RustAllocator;
+use rquickjs::context::intrinsic;
+use rquickjs::convert::Coerced;
+use rquickjs::function::Args;
+use rquickjs::{Context, Ctx, Function as JsFunction, Object, Persistent, Runtime, Value as Js};
+
+use crate::failure;
+use crate::from_js::{Failure, FromScript};
+use crate::heap::Heap;
+use crate::host::{Host, SavedHost, Shared};
+use crate::into_js::IntoScript;
+use crate::natives::natives;
+use crate::raw::Counted;
+use crate::{Interrupt, source};
+
+const PRELUDE: &str = include_str!("prelude.js");
+/// Stack of a script; connections have a megabyte.
+const STACK_BYTES: usize = 256 << 10;
+/// Functions that stay compiled.
+const FUNCTIONS_MAX: usize = 256;
+/// Collections of garbage wait until this much was allocated.
+const GARBAGE_BYTES: usize = 4 << 20;
+
+/// The language without what looks at the machine (performance counters) or lives on (weak references).
+type Language = (
+    intrinsic::Date,
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+);
+
+/// An engine. Fields are dropped in their order: values before the context, that before the runtime.
+pub(crate) struct Engine {
+    functions: Vec<(Arc<Function>, Persistent<JsFunction<'static>>)>,
+    shared: Rc<Shared>,
+    context: Context,
+    _runtime: Runtime,
+    heap: Arc<Heap>,
+}
+
+impl Engine {
+    /// # Errors
+    /// 139 if there is no memory for it.
+    pub(crate) fn new(heap: Arc<Heap>, interrupt: Interrupt) -> Result<Engine> {
+        let make = || -> rquickjs::Result<Engine> {
+            let allocator = Counted { heap: heap.clone(), inner: RustAllocator };
+            let runtime = Runtime::new_with_alloc(allocator)?;
+            runtime.set_max_stack_size(STACK_BYTES);
+            runtime.set_gc_threshold(GARBAGE_BYTES);
+            let context = Context::custom::<Language>(&runtime)?;
+            let shared = Rc::new(Shared {
+                host: Default::default(),
+                originals: Default::default(),
+                emitted: Default::default(),
+                stop: Default::default(),
+                interrupt,
+            });
+            context.with(|ctx| prepare(&ctx, &shared))?;
+            let watched = shared.clone();
+            runtime.set_interrupt_handler(Some(Box::new(move || !watched.go_on())));
+            let heap = heap.clone();
+            Ok(Engine { functions: Vec::new(), shared, context, _runtime: runtime, heap })
+        };
+        make().map_err(|error| {
+            err!(Code::JS_INTERPRETER_FAILURE, "cannot start a JavaScript engine: {error}")
+        })
+    }
+
+    /// Bytes that the engine holds.
+    pub(crate) fn held(&self) -> usize {
+        self.heap.held()
+    }
+
+    /// Calls a function; what it returns, as BSON.
+    pub(crate) fn call(
+        &mut self,
+        function: &Arc<Function>,
+        this: Value<'_>,
+        args: &[Value<'_>],
+    ) -> Result<ValueBuf> {
+        self.enter(function, |call| {
+            let result = call.run(this, args)?;
+            call.from_script().value(&result)
+        })
+    }
+
+    /// Whether a function is true of a document.
+    pub(crate) fn test(&mut self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool> {
+        self.enter(function, |call| {
+            let this = call.into_script().value(Value::Doc(doc))?;
+            call.ctx.globals().set("obj", this.clone())?;
+            let mut args = Args::new(call.ctx.clone(), 0);
+            args.this(this)?;
+            Ok(call.function.call_arg::<Coerced<bool>>(args)?.0)
+        })
+    }
+
+    /// Calls a map function on a document and hands on what it emits.
+    pub(crate) fn map(
+        &mut self,
+        function: &Arc<Function>,
+        doc: Doc<'_>,
+        emit: Emit<'_>,
+    ) -> Result<()> {
+        let shared = self.shared.clone();
+        shared.emitted.borrow_mut().open = true;
+        let outcome = self.enter(function, |call| {
+            call.run(Value::Doc(doc), &[])?;
+            Ok(())
+        });
+        let emitted = std::mem::take(&mut *shared.emitted.borrow_mut());
+        outcome?;
+        emitted.pairs.iter().try_for_each(|(key, value)| emit(key.value(), value.value()))
+    }
+
+    fn enter<T>(
+        &mut self,
+        function: &Arc<Function>,
+        run: impl for<'js> FnOnce(&Call<'_, 'js>) -> std::result::Result<T, Failure>,
+    ) -> Result<T> {
+        let Engine { functions, shared, context, .. } = self;
+        context.with(|ctx| {
+            shared.originals.borrow_mut().clear();
+            let prepared = || -> std::result::Result<_, Failure> {
+                let saved = shared.host.borrow().clone();
+                let host = saved.ok_or(rquickjs::Error::Unknown)?.restore(&ctx)?;
+                let function = compiled(functions, function, &ctx, &host, shared)?;
+                run(&Call { ctx: &ctx, host: &host, shared, function })
+            };
+            let outcome = prepared();
+            let outcome = outcome.map_err(|failure| failure::error(&ctx, shared, failure));
+            // A script may have caught what a limit threw.
+            shared.stop.take();
+            outcome
+        })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The natives, which live in the runtime, share it: what it holds of the runtime goes first.
+        self.shared.host.borrow_mut().take();
+    }
+}
+
+/// A call being made.
+struct Call<'c, 'js> {
+    ctx: &'c Ctx<'js>,
+    host: &'c Host<'js>,
+    shared: &'c Shared,
+    function: JsFunction<'js>,
+}
+
+impl<'js> Call<'_, 'js> {
+    fn into_script(&self) -> IntoScript<'_, 'js> {
+        IntoScript { ctx: self.ctx, host: self.host, shared: self.shared }
+    }
+
+    fn from_script(&self) -> FromScript<'_, 'js> {
+        FromScript { host: self.host, shared: self.shared }
+    }
+
+    fn run(&self, this: Value<'_>, args: &[Value<'_>]) -> std::result::Result<Js<'js>, Failure> {
+        let into = self.into_script();
+        let mut given = Args::new_unsized(self.ctx.clone());
+        if !this.is_missing() {
+            given.this(into.value(this)?)?;
+        }
+        for arg in args {
+            given.push_arg(into.value(*arg)?)?;
+        }
+        Ok(self.function.call_arg(given)?)
+    }
+}
+
+/// The function, compiled now or before.
+fn compiled<'js>(
+    functions: &mut Vec<(Arc<Function>, Persistent<JsFunction<'static>>)>,
+    function: &Arc<Function>,
+    ctx: &Ctx<'js>,
+    host: &Host<'js>,
+    shared: &Shared,
+) -> std::result::Result<JsFunction<'js>, Failure> {
+    if let Some((_, known)) = functions.iter().find(|(known, _)| Arc::ptr_eq(known, function)) {
+        return Ok(known.clone().restore(ctx)?);
+    }
+    if let Some(scope) = function.scope() {
+        let into = IntoScript { ctx, host, shared };
+        for element in scope {
+            ctx.globals().set(element.name(), into.value(element.value())?)?;
+        }
+    }
+    let made = source::compile(ctx, function.text())?;
+    if functions.len() >= FUNCTIONS_MAX {
+        functions.clear();
+    }
+    functions.push((function.clone(), Persistent::save(ctx, made.clone())));
+    Ok(made)
+}
+
+/// Runs the prelude and keeps its results.
+fn prepare<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
+    let prelude: JsFunction<'js> = ctx.eval(PRELUDE)?;
+    let parts: Object<'js> = prelude.call((natives(ctx, shared)?,))?;
+    let origin = rquickjs::Symbol::new(ctx.clone())?;
+    let symbol = |name: &str| -> rquickjs::Result<_> {
+        Ok(Persistent::save(ctx, parts.get::<_, rquickjs::Symbol<'js>>(name)?))
+    };
+    let saved = SavedHost {
+        kind: symbol("kind")?,
+        content: symbol("content")?,
+        origin: Persistent::save(ctx, origin),
+        make: Persistent::save(ctx, parts.get::<_, JsFunction<'js>>("make")?),
+    };
+    *shared.host.borrow_mut() = Some(saved);
+    Ok(())
+}
+
+/// The error when no engine is free in time.
+pub(crate) fn none_free() -> Error {
+    err!(Code::EXCEEDED_MEMORY_LIMIT, "no JavaScript engine became free in time")
+}

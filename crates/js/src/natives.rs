@@ -1,0 +1,128 @@
+//! The functions of the prelude that are written in Rust. None of them reads a file or opens a socket.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nagi_bson::{Decimal128, Value, json, oid};
+use nagi_error::{Code, err};
+use rquickjs::{Ctx, Exception, Function, Object, Result, Value as Js};
+
+use crate::from_js::{Failure, FromScript};
+use crate::host::Shared;
+use crate::text;
+
+/// What one document may emit.
+const EMIT_BYTES_MAX: usize = 100 << 20;
+/// The version that scripts see, that of the commands which are understood.
+const VERSION: &str = "8.0.0";
+/// Between two looks at the interrupt.
+const NAP: Duration = Duration::from_millis(5);
+
+/// The argument of the prelude.
+pub(crate) fn natives<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>> {
+    let natives = Object::new(ctx.clone())?;
+    natives.set("md5", Function::new(ctx.clone(), |text: String| text::md5(&text))?)?;
+    natives.set("version", Function::new(ctx.clone(), || VERSION)?)?;
+    natives.set("toHex", Function::new(ctx.clone(), to_hex)?)?;
+    natives.set("toBase64", Function::new(ctx.clone(), to_base64)?)?;
+    natives.set("decimal", Function::new(ctx.clone(), decimal)?)?;
+    let seed = random();
+    let ids = oid::Generator::new([seed[0], seed[1], seed[2], seed[3], seed[4]], 0);
+    let new_id = move || text::hex(&ids.next(seconds()));
+    natives.set("objectId", Function::new(ctx.clone(), new_id)?)?;
+    natives.set("uuid", Function::new(ctx.clone(), uuid)?)?;
+    let own = shared.clone();
+    let emit = move |ctx: Ctx<'js>, key: Js<'js>, value: Js<'js>| emit(&ctx, &own, &key, &value);
+    natives.set("emit", Function::new(ctx.clone(), emit)?)?;
+    let own = shared.clone();
+    let sleep = move |ctx: Ctx<'js>, ms: f64| sleep(&ctx, &own, ms);
+    natives.set("sleep", Function::new(ctx.clone(), sleep)?)?;
+    Ok(natives)
+}
+
+fn seconds() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32)
+}
+
+fn to_hex(ctx: Ctx<'_>, base64: String) -> Result<String> {
+    match json::base64_decode(&base64) {
+        Some(bytes) => Ok(text::hex(&bytes)),
+        None => Err(Exception::throw_message(&ctx, "invalid base64")),
+    }
+}
+
+fn to_base64(ctx: Ctx<'_>, hex: String) -> Result<String> {
+    match text::from_hex(&hex) {
+        Some(bytes) => {
+            let mut out = String::new();
+            json::base64_encode(&mut out, &bytes);
+            Ok(out)
+        }
+        None => Err(Exception::throw_message(&ctx, "invalid hex string")),
+    }
+}
+
+fn decimal(ctx: Ctx<'_>, shown: String) -> Result<String> {
+    match Decimal128::parse(shown.trim()) {
+        Some(number) => Ok(number.to_string()),
+        None => Err(Exception::throw_message(&ctx, "Input is not a valid Decimal128 value.")),
+    }
+}
+
+/// Eight random bytes: the keys of a new hasher of the standard library.
+fn random() -> [u8; 8] {
+    std::hash::RandomState::new().build_hasher().finish().to_le_bytes()
+}
+
+/// A random UUID, with the bits of version 4.
+fn uuid() -> String {
+    let mut digits = format!("{}{}", text::hex(&random()), text::hex(&random()));
+    digits.replace_range(12..13, "4");
+    digits.replace_range(16..17, "a");
+    digits
+}
+
+fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) -> Result<()> {
+    if !shared.emitted.borrow().open {
+        return Err(Exception::throw_message(ctx, "emit may be called by map functions only"));
+    }
+    // Taken out before anything of the script's runs.
+    let saved = shared.host.borrow().clone();
+    let Some(saved) = saved else { return Err(rquickjs::Error::Unknown) };
+    let host = saved.restore(ctx)?;
+    let converter = FromScript { host: &host, shared };
+    let outcome = converter.value(key).and_then(|key| Ok((key, converter.value(value)?)));
+    let (key, value) = outcome.map_err(|failure| match failure {
+        Failure::Script(error) => error,
+        Failure::Limit(error) => {
+            let thrown = Exception::throw_message(ctx, error.message());
+            shared.stop.set(Some(error));
+            thrown
+        }
+    })?;
+    let mut emitted = shared.emitted.borrow_mut();
+    emitted.bytes += key.heap_bytes() + value.heap_bytes() + 64;
+    if emitted.bytes > EMIT_BYTES_MAX {
+        shared.stop.set(Some(err!(
+            Code::Location(31292),
+            "Size of emitted values exceeds the set size limit of {EMIT_BYTES_MAX} bytes"
+        )));
+        return Err(Exception::throw_message(ctx, "emitted too much"));
+    }
+    let is_missing = matches!(key.value(), Value::Undefined);
+    let key = if is_missing { nagi_bson::ValueBuf::new(Value::Null) } else { key };
+    emitted.pairs.push((key, value));
+    Ok(())
+}
+
+fn sleep(ctx: &Ctx<'_>, shared: &Shared, ms: f64) -> Result<()> {
+    let until = Instant::now() + Duration::from_millis(ms.clamp(0.0, 3_600_000.0) as u64);
+    while Instant::now() < until {
+        if !shared.go_on() {
+            return Err(Exception::throw_message(ctx, "interrupted"));
+        }
+        std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
+    }
+    Ok(())
+}
