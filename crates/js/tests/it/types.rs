@@ -23,7 +23,19 @@ fn made(expression: &str) -> String {
 
 #[test]
 fn a_document_that_is_given_back_is_the_same() {
-    let all = r#"{"i":{"$numberInt":"5"},"l":{"$numberLong":"9007199254740993"},"d":{"$numberDouble":"5.0"},"z":{"$numberDouble":"-0.0"},"s":"x","n":null,"b":true,"o":{"a":{"$numberInt":"1"},"__proto__":{"$numberInt":"2"}},"a":[{"$numberInt":"1"},[{"$numberInt":"2"}],{"k":{"$numberInt":"3"}}],"id":{"$oid":"0123456789abcdef01234567"},"t":{"$date":{"$numberLong":"-5"}},"ts":{"$timestamp":{"t":4294967295,"i":2}},"bin":{"$binary":{"base64":"/wA=","subType":"05"}},"u":{"$binary":{"base64":"AAECAwQFBgcICQoLDA0ODw==","subType":"04"}},"r":{"$regularExpression":{"pattern":"a+","options":"i"}},"x":{"$numberDecimal":"1.50"},"c":{"$code":"f"},"cs":{"$code":"f","$scope":{"v":{"$numberInt":"1"}}},"lo":{"$minKey":1},"hi":{"$maxKey":1},"p":{"$dbPointer":{"$ref":"a.b","$id":{"$oid":"0123456789abcdef01234567"}}},"un":{"$undefined":true}}"#;
+    let all = concat!(
+        r#"{"i":{"$numberInt":"5"},"l":{"$numberLong":"9007199254740993"}"#,
+        r#","d":{"$numberDouble":"5.0"},"z":{"$numberDouble":"-0.0"},"s":"x","n":null,"b":true"#,
+        r#","o":{"a":{"$numberInt":"1"},"__proto__":{"$numberInt":"2"}}"#,
+        r#","a":[{"$numberInt":"1"},[{"$numberInt":"2"}],{"k":{"$numberInt":"3"}}]"#,
+        r#","id":{"$oid":"0123456789abcdef01234567"},"t":{"$date":{"$numberLong":"-5"}}"#,
+        r#","ts":{"$timestamp":{"t":4294967295,"i":2}},"bin":{"$binary":{"base64":"/wA=""#,
+        r#","subType":"05"}},"u":{"$binary":{"base64":"AAECAwQFBgcICQoLDA0ODw==","subType":"04"}}"#,
+        r#","r":{"$regularExpression":{"pattern":"a+","options":"i"}},"x":{"$numberDecimal":"1.50"}"#,
+        r#","c":{"$code":"f"},"cs":{"$code":"f","$scope":{"v":{"$numberInt":"1"}}}"#,
+        r#","lo":{"$minKey":1},"hi":{"$maxKey":1},"p":{"$dbPointer":{"$ref":"a.b""#,
+        r#","$id":{"$oid":"0123456789abcdef01234567"}}},"un":{"$undefined":true}}"#,
+    );
     assert_eq!(of("function(d) { return d; }", all), format!("{{\"r\":{all}}}"));
     assert_eq!(of("d => ({x: d}).x", all), format!("{{\"r\":{all}}}"));
 }
