@@ -26,7 +26,8 @@ pub(in crate::commands) static MAP_REDUCE: Command = Command {
 };
 
 args! { "mapReduce" => Args {
-    collection: Name<'a>             = "mapReduce",
+    collection: Option<Name<'a>>     = "mapReduce",
+    old_name:   Option<Name<'a>>     = "mapreduce",
     map:        Value<'a>            = "map",
     reduce:     Value<'a>            = "reduce",
     out:        Value<'a>            = "out",
@@ -40,6 +41,13 @@ args! { "mapReduce" => Args {
     collation:  Option<Doc<'a>>      = "collation",
     bypass:     Option<bool>         = "bypassDocumentValidation",
 }}
+
+impl<'a> Args<'a> {
+    /// The collection, under either name of the command.
+    fn name(&self) -> &'a str {
+        self.collection.or(self.old_name).map_or("", |name| name.0)
+    }
+}
 
 /// What `out` says.
 enum Out {
@@ -113,7 +121,7 @@ impl Out {
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
-    let ns = namespace(req.db, args.collection.0)?;
+    let ns = namespace(req.db, args.name())?;
     let out = Out::parse(req.db, args.out)?;
     let needs: &[Action] = match out {
         Out::Inline => &[],
@@ -159,7 +167,7 @@ fn needed(name: &str, value: Value<'_>, scope: Doc<'_>) -> Result<Arc<Function>>
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     refuse_collation(args.collation)?;
-    let ns = namespace(req.db, args.collection.0)?;
+    let ns = namespace(req.db, args.name())?;
     let target = Out::parse(req.db, args.out)?;
     let scope = args.scope.unwrap_or(Doc::EMPTY);
     let request = MapReduceRequest {
@@ -189,8 +197,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.op.watch_peer(false, cx.started);
         cx.server.fsync.wait(&|| cx.check())?;
     }
-    execute(cx, &request, &target, &args, out)
-        .map_err(|error| error.context("MapReduce internal error :: caused by :: "))
+    execute(cx, &request, &target, &args, out).map_err(|error| match error.code() {
+        Code::COMMAND_NOT_SUPPORTED_ON_VIEW => error,
+        _ => error.context("MapReduce internal error :: caused by :: "),
+    })
 }
 
 /// Runs it and writes the reply.
