@@ -14,7 +14,8 @@ const SPLITS_MAX: usize = 64;
 /// # Errors
 /// The exception of the last form: a syntax error, mostly.
 pub(crate) fn compile<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Function<'js>> {
-    let text = text.trim().trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    let body = text.trim();
+    let text = body.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     if (text.starts_with("function") || text.starts_with("async function") || is_arrow(text))
         && let Some(function) = attempt(ctx, &format!("({text}\n)"))
     {
@@ -34,7 +35,7 @@ pub(crate) fn compile<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Function<'js>> 
             return Ok(function);
         }
     }
-    let value = eval(ctx, &format!("(function(){{{text}\n}})"))?;
+    let value = eval(ctx, &format!("(function(){{{body}\n}})"))?;
     value.get()
 }
 
