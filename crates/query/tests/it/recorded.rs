@@ -53,7 +53,7 @@ fn check(case: Doc<'_>) -> Option<std::result::Result<(), String>> {
         return None;
     };
     let plain = ["aggregate", "pipeline", "cursor"];
-    let refused = ["until", "needs", "create", "indexes", "ignore", "after", "freshdb"];
+    let refused = ["until", "needs", "create", "ignore", "after", "freshdb"];
     if request.iter().any(|e| !plain.contains(&e.name()))
         || refused.iter().any(|name| !case.get(name).is_missing())
         || request.get("aggregate").as_str() != Some("c")
@@ -65,6 +65,11 @@ fn check(case: Doc<'_>) -> Option<std::result::Result<(), String>> {
         return None;
     };
     let fixture = Fixture::new();
+    if let Value::Array(indexes) = case.get("indexes") {
+        for spec in indexes.iter().filter_map(|spec| spec.as_doc()) {
+            fixture.index(&json::to_relaxed(spec));
+        }
+    }
     fill(&fixture, "c", case.get("setup"))?;
     if let Value::Doc(extra) = case.get("extra") {
         for collection in extra {
