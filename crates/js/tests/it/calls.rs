@@ -20,7 +20,7 @@ fn functions_bodies_and_expressions() {
         ("{ let a = 1; }", "undefined"),
         ("", "undefined"),
         ("tojson({a: [1, 'x', null], b: NumberLong(5)})", "\n\t\"b\" : NumberLong(5)\n}"),
-        ("tojsononeline({a: 1})", "\"{ \\\"a\\\" : 1 }\""),
+        ("tojsononeline({a: 1})", "\"{ \"a\" : 1 }\""),
         ("hex_md5('abc')", "\"900150983cd24fb0d6963f7d28e17f72\""),
         ("Array.sum([1, 2, 3]) + Array.avg([1, 3])", "8.0"),
         ("Array.contains([1, 2], 2) && isNumber(1) && isString('') && isObject({})", "true"),
