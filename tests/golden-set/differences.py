@@ -98,6 +98,10 @@ RULES = [
     ("bounds of arguments", r"", r"^(2 .*negative|2 .*must be|None scale has to be)", r"^51024 BSON field", "4.4 to 5.0: below the minimum is 51024"),
     ("switches of find", r"^error/find.type", r"^9 Failed to parse: (\w+): .*'\1' field must be of BSON type bool", r"^14 Field '\w+' should be a boolean value",
      "4.4: the switches of find take booleans only, neither numbers nor null"),
+    ("enumerations of a collation", r"^(collation|error)/", r"^9 Field '(strength|caseFirst|alternate|maxVariable)' must be",
+     r"^2 Enumeration value '.*' for field 'collation\.\w+' is not a valid value", "5.0: a collation is parsed as arguments are, and a value outside an enumeration is BadValue"),
+    ("unknown fields of a collation", r"^(collation|error|index)/", r"^9 Collation spec contains unknown field", r"^40415 BSON field 'collation\.\w+' is an unknown field",
+     "5.0: a collation is parsed as arguments are"),
     ("null arguments", r"", r"^(2 (maxTimeMS must be a number|(limit|skip) value is not a valid number|collation value is not a document)"
      r"|50001 autoIndexId:false|9 (Failed to parse|hint must be|readConcern field should be an object)|13111 wrong type for field .* (null|undefined) != string|10065 invalid parameter: expected an object \(arrayFilters"
      r"|14 (\"\w+\" had the wrong type\. Expected [\w ]+, found (null|undefined)|\w+ must be an? \w+, not an? (null|undefined)|Field 'batchSize' must be a number))",

@@ -25,7 +25,7 @@ import differences  # noqa: E402
 EXPLAINED = os.path.join(HERE, "explained.txt")
 OPEN = os.path.join(HERE, "open.txt")
 PENDING = os.path.join(HERE, "pending.txt")
-AREAS = ["command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
+AREAS = ["collation", "command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
 LATER_COMMANDS = {
     "geoNear": "geo", "geoSearch": "geo",
     "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
@@ -33,7 +33,6 @@ LATER_COMMANDS = {
 REASONS = {
     "geo": "geometry: operators, $geoNear and the index kinds 2d, 2dsphere and geoHaystack are not built",
     "text": "text search: $text, textScore and text indexes are not built",
-    "collation": "collation: no locale but simple is built; others are refused (115)",
     "plan cache": "index filters: there is no plan cache that would hold them",
 }
 
@@ -86,9 +85,6 @@ def reason(line):
         return "geo"
     if keys.keys() & {"$text"} or "text" in kinds or "textScore" in kinds or "q.text" in features or "idx.text" in features:
         return "text"
-    collations = [v for v in keys.get("collation", []) if isinstance(v, list) and v and isinstance(v[0], Pair)]
-    if collations or "idx.opt.collation" in features:
-        return "collation"
     for request in requests(case):
         if not request or not isinstance(request[0], Pair):
             continue

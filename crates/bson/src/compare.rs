@@ -39,15 +39,40 @@ pub const fn class(value: Value<'_>) -> u8 {
     }
 }
 
+/// The order of strings and symbols. All else has one order.
+pub trait Texts {
+    fn order(&self, a: &str, b: &str) -> Ordering;
+}
+
+/// Strings ordered by their bytes. Compiles to the comparison itself.
+struct Bytes;
+
+impl Texts for Bytes {
+    #[inline(always)]
+    fn order(&self, a: &str, b: &str) -> Ordering {
+        a.cmp(b)
+    }
+}
+
 /// Order of values as sort, indexes and `$lt` see it: missing equals null.
 pub fn values(a: Value<'_>, b: Value<'_>) -> Ordering {
-    class(a).cmp(&class(b)).then_with(|| within_class(a, b))
+    values_by(a, b, &Bytes)
+}
+
+/// [`values`] with another order of strings, wherever they stand in the values.
+pub fn values_by(a: Value<'_>, b: Value<'_>, texts: &impl Texts) -> Ordering {
+    class(a).cmp(&class(b)).then_with(|| within_class(a, b, texts))
 }
 
 /// Order of values as expressions see it: missing (and undefined) below null.
 pub fn expr_values(a: Value<'_>, b: Value<'_>) -> Ordering {
+    expr_values_by(a, b, &Bytes)
+}
+
+/// [`expr_values`] with another order of strings.
+pub fn expr_values_by(a: Value<'_>, b: Value<'_>, texts: &impl Texts) -> Ordering {
     let class_of = |v: Value<'_>| if v.is_missing() { UNDEFINED } else { class(v) };
-    class_of(a).cmp(&class_of(b)).then_with(|| within_class(a, b))
+    class_of(a).cmp(&class_of(b)).then_with(|| within_class(a, b, texts))
 }
 
 /// Whether two values are equal in MongoDB's order: `1 == 1.0`, null equals missing.
@@ -56,11 +81,13 @@ pub fn equal(a: Value<'_>, b: Value<'_>) -> bool {
 }
 
 /// Order of two values of one class.
-fn within_class(a: Value<'_>, b: Value<'_>) -> Ordering {
+fn within_class(a: Value<'_>, b: Value<'_>, texts: &impl Texts) -> Ordering {
     match (a, b) {
-        (Value::String(a) | Value::Symbol(a), Value::String(b) | Value::Symbol(b)) => a.cmp(b),
-        (Value::Doc(a), Value::Doc(b)) => docs(a, b),
-        (Value::Array(a), Value::Array(b)) => arrays(a, b),
+        (Value::String(a) | Value::Symbol(a), Value::String(b) | Value::Symbol(b)) => {
+            texts.order(a, b)
+        }
+        (Value::Doc(a), Value::Doc(b)) => docs_by(a, b, texts),
+        (Value::Array(a), Value::Array(b)) => arrays_by(a, b, texts),
         (Value::Binary(a), Value::Binary(b)) => {
             let (x, y) = (a.bytes, b.bytes);
             let (s, t) = (a.subtype, b.subtype);
@@ -88,24 +115,33 @@ fn within_class(a: Value<'_>, b: Value<'_>) -> Ordering {
 
 /// Order of documents: field by field by class, name and value; a prefix comes first.
 pub fn docs(a: Doc<'_>, b: Doc<'_>) -> Ordering {
+    docs_by(a, b, &Bytes)
+}
+
+fn docs_by(a: Doc<'_>, b: Doc<'_>, texts: &impl Texts) -> Ordering {
     if a.as_bytes() == b.as_bytes() {
         return Ordering::Equal;
     }
-    pairwise(a.iter(), b.iter(), |x, y| x.name().cmp(y.name()))
+    pairwise(a.iter(), b.iter(), |x, y| x.name().cmp(y.name()), texts)
 }
 
 /// Order of arrays: element by element, names aside; a prefix comes first.
 pub fn arrays(a: Array<'_>, b: Array<'_>) -> Ordering {
+    arrays_by(a, b, &Bytes)
+}
+
+fn arrays_by(a: Array<'_>, b: Array<'_>, texts: &impl Texts) -> Ordering {
     if a.as_bytes() == b.as_bytes() {
         return Ordering::Equal;
     }
-    pairwise(a.elements(), b.elements(), |_, _| Ordering::Equal)
+    pairwise(a.elements(), b.elements(), |_, _| Ordering::Equal, texts)
 }
 
 fn pairwise<'a>(
     mut a: impl Iterator<Item = Element<'a>>,
     mut b: impl Iterator<Item = Element<'a>>,
     names: impl Fn(&Element<'a>, &Element<'a>) -> Ordering,
+    texts: &impl Texts,
 ) -> Ordering {
     loop {
         match (a.next(), b.next()) {
@@ -117,7 +153,7 @@ fn pairwise<'a>(
                 let order = class(v)
                     .cmp(&class(w))
                     .then_with(|| names(&x, &y))
-                    .then_with(|| within_class(v, w));
+                    .then_with(|| within_class(v, w, texts));
                 if order.is_ne() {
                     return order;
                 }

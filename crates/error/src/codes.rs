@@ -140,6 +140,7 @@ codes! {
     STALE_EPOCH = 150, "StaleEpoch";
     DURATION_OVERFLOW = 159, "DurationOverflow";
     MAX_STALENESS_OUT_OF_RANGE = 160, "MaxStalenessOutOfRange";
+    INCOMPATIBLE_COLLATION_VERSION = 161, "IncompatibleCollationVersion";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165, "ViewDepthLimitExceeded";
     COMMAND_NOT_SUPPORTED_ON_VIEW = 166, "CommandNotSupportedOnView";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167, "OptionNotSupportedOnView";

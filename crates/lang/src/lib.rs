@@ -4,6 +4,7 @@
 //! `nagi-query` and `nagi-server`; here is what `{$add: ["$a", 1]}` or `{a: {$gt: 5}}` mean.
 
 pub mod accum;
+pub mod collation;
 pub mod expr;
 pub mod filter;
 pub mod geo;

@@ -11,9 +11,10 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{Array, Doc, DocWriter, Type, Value, compare, number};
+use nagi_bson::{Array, Doc, DocWriter, Type, Value, number};
 use nagi_error::{Code, Result, bail};
 
+use crate::collation::{self, Collation};
 use crate::path::FieldPath;
 
 /// Most parts a specification may have, as in an index.
@@ -23,6 +24,7 @@ pub const SORT_PARTS_MAX: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortSpec {
     parts: Box<[SortPart]>,
+    collation: Option<&'static Collation>,
 }
 
 /// One part: a path or metadata, and a direction.
@@ -72,7 +74,18 @@ impl SortSpec {
                 value => SortPart { path, descending: is_descending(name, value)?, meta: None },
             });
         }
-        Ok(SortSpec { parts: parts.into() })
+        Ok(SortSpec { parts: parts.into(), collation: None })
+    }
+
+    /// The same order with strings compared by a collation.
+    #[must_use]
+    pub fn collated(self, collation: Option<&'static Collation>) -> SortSpec {
+        SortSpec { collation, ..self }
+    }
+
+    /// How strings compare; none by their bytes.
+    pub fn collation(&self) -> Option<&'static Collation> {
+        self.collation
     }
 
     pub fn parts(&self) -> &[SortPart] {
@@ -113,7 +126,7 @@ impl SortSpec {
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         let (a, b) = (Doc::trusted(a), Doc::trusted(b));
         for ((a, b), part) in a.iter().zip(b.iter()).zip(&self.parts) {
-            let order = compare::values(a.value(), b.value());
+            let order = collation::values(a.value(), b.value(), self.collation);
             if order.is_ne() {
                 return if part.descending { order.reverse() } else { order };
             }

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use nagi_bson::{Array, ArrayBuf, Doc, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
+    collation::{Asked, Collation},
     expr::{Deps, LetVars, Vars},
     filter::Filter,
 };
 use nagi_store::{Catalog, Collection, Namespace, Store};
 
 use crate::{
+    collating,
     execution::{Execution, Parts, Purpose},
     find::{FindRequest, reads, summary},
     limits::SORT_MEMORY_BYTES_MAX,
@@ -39,6 +41,7 @@ pub struct AggregateRequest<'a> {
     pub bypass_validation: bool,
     /// This server's name, as some stages print it.
     pub host: &'a str,
+    pub collation: Asked,
 }
 
 impl<'a> AggregateRequest<'a> {
@@ -52,6 +55,7 @@ impl<'a> AggregateRequest<'a> {
             memory_bytes_max: SORT_MEMORY_BYTES_MAX,
             bypass_validation: false,
             host: "",
+            collation: Asked::Inherited,
         }
     }
 }
@@ -192,6 +196,7 @@ pub(crate) fn parse(
     request: &AggregateRequest<'_>,
     pipeline: Array<'_>,
     lets: &LetVars,
+    collation: Option<&'static Collation>,
 ) -> Result<Pipeline> {
     let mut cx = PipelineCx {
         namespace: request.namespace,
@@ -202,6 +207,7 @@ pub(crate) fn parse(
         depth: 0,
         allow_disk_use: request.allow_disk_use,
         within: Within::Top,
+        collation,
     };
     Pipeline::parse(pipeline, &mut cx)
 }
@@ -219,8 +225,7 @@ pub fn check_view(namespace: &Namespace, pipeline: Array<'_>) -> Result<()> {
         }
     }
     let request = AggregateRequest::new(namespace, pipeline);
-    let lets = LetVars::parse(Doc::EMPTY, 0)?;
-    parse(&request, pipeline, &lets).map(drop)
+    parse(&request, pipeline, &LetVars::default(), None).map(drop)
 }
 
 /// Plans and opens an aggregation.
@@ -229,12 +234,13 @@ pub fn aggregate(
     request: &AggregateRequest<'_>,
     env: &Env<'_>,
 ) -> Result<Execution> {
-    let lets = LetVars::parse(request.let_vars, env.now_ms())?;
+    let collation = collating::by_name(store, request.namespace, request.collation)?;
+    let lets = LetVars::parse(request.let_vars, env.now_ms(), collation)?;
     // The caller's stages first: their errors do not depend on what a view adds.
-    parse(request, request.pipeline, &lets)?;
+    parse(request, request.pipeline, &lets, collation)?;
     let catalog = store.catalog();
     let (collection, stages) = resolve(&catalog, request.namespace, request.pipeline)?;
-    let pipeline = parse(request, stages.as_array(), &lets)?;
+    let pipeline = parse(request, stages.as_array(), &lets, collation)?;
     let snapshot = store.snapshot()?;
     let values = lets.values();
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
@@ -268,8 +274,8 @@ pub fn aggregate(
 
 /// What a pipeline does to which collections, for privileges. Its errors are those of parsing it.
 pub fn touches(request: &AggregateRequest<'_>) -> Result<Vec<Touch>> {
-    let lets = LetVars::parse(request.let_vars, 0)?;
-    let pipeline = parse(request, request.pipeline, &lets)?;
+    let lets = LetVars::parse(request.let_vars, 0, None)?;
+    let pipeline = parse(request, request.pipeline, &lets, None)?;
     let mut out = Vec::new();
     pipeline.touches(request.namespace, &mut out);
     Ok(out)

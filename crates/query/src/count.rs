@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_bson::{ArrayBuf, Doc, Value};
 use nagi_error::Result;
 use nagi_lang::{
+    collation::Asked,
     expr::{ParseCx, Vars},
     filter::Filter,
 };
@@ -12,6 +13,7 @@ use nagi_store::{Namespace, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
+    collating,
     execution::{ExecutionStats, Take, check_still_there, sum_stats},
     find::{self, FindRequest},
     plan::{self, FindSpec, Hint, Plan},
@@ -27,6 +29,7 @@ pub struct CountRequest<'a> {
     /// None: all. (A negative limit of the command is its absolute value, 0 is none.)
     pub limit: Option<u64>,
     pub hint: Option<Hint<'a>>,
+    pub collation: Asked,
 }
 
 /// A number with what it took, for the log.
@@ -54,12 +57,13 @@ pub(crate) fn plan_count(
         limit: request.limit,
         ..FindRequest::new(request.namespace)
     };
-    let parsed = find::parse(&find, cx.env)?;
+    let collection = store.collection(request.namespace);
+    let collation = collating::of(collection.as_deref(), request.collation)?;
+    let parsed = find::parse(&find, collation, cx.env)?;
     if parsed.filter.near().is_some() {
         // Says that nearness is not for counting.
         Filter::parse(request.filter, &mut ParseCx::new())?;
     }
-    let collection = store.collection(request.namespace);
     // No path is needed: exact bounds alone can count.
     let spec = FindSpec { needed: Some(Vec::new()), ..find::spec(&find, &parsed, collection) };
     plan::plan(&spec, cx)
@@ -111,6 +115,7 @@ fn count_view(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> 
     });
     let on_view = AggregateRequest {
         hint: request.hint,
+        collation: request.collation,
         ..AggregateRequest::new(request.namespace, pipeline.as_array())
     };
     let mut execution = aggregate::aggregate(store, &on_view, env)?;

@@ -3,13 +3,20 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use nagi_bson::{ArrayBuf, ArrayWriter, Doc, Value, ValueBuf, compare};
+use nagi_bson::{ArrayBuf, ArrayWriter, Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::{expr::Vars, filter::Filter, path, path::FieldPath};
+use nagi_lang::{
+    collation::{self, Asked, Collation},
+    expr::Vars,
+    filter::Filter,
+    path,
+    path::FieldPath,
+};
 use nagi_store::{Namespace, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
+    collating,
     execution::{ExecutionStats, Take, check_still_there, sum_stats},
     find::{self, FindRequest},
     limits::DISTINCT_BYTES_MAX,
@@ -24,6 +31,7 @@ pub struct DistinctRequest<'a> {
     pub key: &'a str,
     pub filter: Doc<'a>,
     pub hint: Option<Hint<'a>>,
+    pub collation: Asked,
 }
 
 /// What it took.
@@ -39,16 +47,17 @@ struct Seen {
     values: Vec<(ValueBuf, Option<u32>)>,
     heads: HashMap<u64, u32, foldhash::fast::RandomState>,
     bytes: usize,
+    collation: Option<&'static Collation>,
 }
 
 impl Seen {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        let hash = compare::hash_of(value);
+        let hash = collation::hash_of(value, self.collation);
         let head = self.heads.get(&hash).copied();
         let mut at = head;
         while let Some(index) = at {
             let (old, next) = &self.values[index as usize];
-            if compare::equal(old.value(), value) {
+            if collation::equal(old.value(), value, self.collation) {
                 return Ok(());
             }
             at = *next;
@@ -74,8 +83,9 @@ pub(crate) fn plan_distinct(
         hint: request.hint,
         ..FindRequest::new(request.namespace)
     };
-    let parsed = find::parse(&find, cx.env)?;
     let collection = store.collection(request.namespace);
+    let collation = collating::of(collection.as_deref(), request.collation)?;
+    let parsed = find::parse(&find, collation, cx.env)?;
     if let (Some(collection), Filter::AlwaysTrue, None) =
         (&collection, &*parsed.filter, request.hint)
         && let Some(plan) = plan::distinct_scan(collection, request.key)
@@ -101,7 +111,8 @@ pub fn distinct(
         bail!(Code::BAD_VALUE, "distinct key cannot contain an embedded null byte");
     }
     let path = FieldPath::new(request.key);
-    let mut seen = Seen::default();
+    let collation = collating::by_name(store, request.namespace, request.collation)?;
+    let mut seen = Seen { collation, ..Seen::default() };
     let mut stats = DistinctStats::default();
     if store.collection(request.namespace).is_some_and(|c| c.is_view()) {
         let pipeline = ArrayBuf::build(|out| {
@@ -109,6 +120,7 @@ pub fn distinct(
         });
         let on_view = AggregateRequest {
             hint: request.hint,
+            collation: request.collation,
             ..AggregateRequest::new(request.namespace, pipeline.as_array())
         };
         let mut execution = aggregate::aggregate(store, &on_view, env)?;

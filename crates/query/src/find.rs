@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
+    collation::{Asked, Collation},
     expr::{LetVars, ParseCx, Vars},
     filter::{Allowed, Filter},
     sort::{SortMeta, SortSpec},
@@ -13,6 +14,7 @@ use nagi_store::{Collection, Namespace, RecordId, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
+    collating,
     execution::{Execution, Parts, Purpose},
     limits::SORT_MEMORY_BYTES_MAX,
     plan::{self, FindSpec, Hint, Node, Plan},
@@ -46,6 +48,7 @@ pub struct FindRequest<'a> {
     pub resume_after: Option<i64>,
     /// Memory of a blocking sort.
     pub memory_bytes_max: usize,
+    pub collation: Asked,
 }
 
 impl<'a> FindRequest<'a> {
@@ -69,6 +72,7 @@ impl<'a> FindRequest<'a> {
             request_token: false,
             resume_after: None,
             memory_bytes_max: SORT_MEMORY_BYTES_MAX,
+            collation: Asked::Inherited,
         }
     }
 
@@ -85,7 +89,9 @@ impl<'a> FindRequest<'a> {
             && !self.request_token
             && self.min.is_empty()
             && self.max.is_empty()
-            && self.let_vars.is_empty();
+            && self.let_vars.is_empty()
+            // By its own collation, that of the collection, an id is found whatever it is.
+            && self.collation == Asked::Inherited;
         if !plain || first.name() != "_id" {
             return None;
         }
@@ -123,12 +129,17 @@ pub(crate) struct Parsed {
     pub(crate) natural: Option<bool>,
 }
 
-pub(crate) fn parse(request: &FindRequest<'_>, env: &Env<'_>) -> Result<Parsed> {
-    let lets = LetVars::parse(request.let_vars, env.now_ms())?;
-    let mut cx = ParseCx::with_let(lets.names()).with_scripts(env.scripts().is_some());
+pub(crate) fn parse(
+    request: &FindRequest<'_>,
+    collation: Option<&'static Collation>,
+    env: &Env<'_>,
+) -> Result<Parsed> {
+    let lets = LetVars::parse(request.let_vars, env.now_ms(), collation)?;
+    let mut cx =
+        ParseCx::with_let(lets.names()).collated(collation).with_scripts(env.scripts().is_some());
     let filter = Filter::parse_with(request.filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
     let natural = natural(request.sort)?;
-    let sort = if natural.is_some() { None } else { parse_sort(request.sort)? };
+    let sort = if natural.is_some() { None } else { parse_sort(request.sort, collation)? };
     let projection = Projection::parse(request.projection, &filter, &mut cx)?.map(Arc::new);
     if sort.is_none() && projection.as_ref().is_some_and(|shape| shape.needs_sort_key()) {
         bail!(Code::Location(40218), "query requires sort key metadata, but it is not available");
@@ -136,8 +147,11 @@ pub(crate) fn parse(request: &FindRequest<'_>, env: &Env<'_>) -> Result<Parsed> 
     Ok(Parsed { filter: Arc::new(filter), sort, projection, lets, natural })
 }
 
-pub(crate) fn parse_sort(sort: Doc<'_>) -> Result<Option<Arc<SortSpec>>> {
-    let spec = SortSpec::parse(sort)?;
+pub(crate) fn parse_sort(
+    sort: Doc<'_>,
+    collation: Option<&'static Collation>,
+) -> Result<Option<Arc<SortSpec>>> {
+    let spec = SortSpec::parse(sort)?.collated(collation);
     check_meta(&spec)?;
     Ok((!spec.is_empty()).then(|| Arc::new(spec)))
 }
@@ -205,9 +219,11 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         on_view.let_vars = request.let_vars;
         on_view.allow_disk_use = request.allow_disk_use;
         on_view.hint = hint;
+        on_view.collation = request.collation;
         return aggregate::aggregate(store, &on_view, env);
     }
-    let parsed = parse(request, env)?;
+    let collation = collating::of(collection.as_deref(), request.collation)?;
+    let parsed = parse(request, collation, env)?;
     let snapshot = store.snapshot()?;
     let spec = spec(request, &parsed, collection.clone());
     let mut plan = {

@@ -13,6 +13,7 @@
 //! Does not know about: commands, sessions, cursor ids, batches' reply shape, the wall clock.
 
 mod aggregate;
+mod collating;
 mod count;
 mod distinct;
 mod execution;

@@ -38,6 +38,7 @@ pub enum MapReduceOut<'a> {
 /// The arguments of `mapReduce`.
 #[derive(Debug, Clone)]
 pub struct MapReduceRequest<'a> {
+    pub collation: nagi_lang::collation::Asked,
     pub namespace: &'a Namespace,
     pub map: Arc<Function>,
     pub reduce: Arc<Function>,
@@ -69,7 +70,11 @@ pub fn map_reduce(
         );
     }
     let counts = Arc::new(MapReduceCounts::default());
-    let pipeline = pipeline(request, &counts)?;
+    let pipeline = pipeline(
+        request,
+        &counts,
+        crate::collating::by_name(store, request.namespace, request.collation)?,
+    )?;
     let snapshot = store.snapshot()?;
     let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts());
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
@@ -100,7 +105,11 @@ pub fn map_reduce(
     Ok((execution, counts))
 }
 
-fn pipeline(request: &MapReduceRequest<'_>, counts: &Arc<MapReduceCounts>) -> Result<Pipeline> {
+fn pipeline(
+    request: &MapReduceRequest<'_>,
+    counts: &Arc<MapReduceCounts>,
+    collation: Option<&'static nagi_lang::collation::Collation>,
+) -> Result<Pipeline> {
     let aggregate = AggregateRequest::new(request.namespace, nagi_bson::Array::EMPTY);
     let mut cx = PipelineCx {
         namespace: request.namespace,
@@ -111,6 +120,7 @@ fn pipeline(request: &MapReduceRequest<'_>, counts: &Arc<MapReduceCounts>) -> Re
         memory_bytes_max: request.memory_bytes_max,
         bypass_validation: request.bypass_validation,
         within: Within::Top,
+        collation,
     };
     let mut stages = |fill: &dyn Fn(&mut ArrayWriter<'_>)| {
         Pipeline::parse(ArrayBuf::build(|out| fill(out)).as_array(), &mut cx)

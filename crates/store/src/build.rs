@@ -60,8 +60,10 @@ impl Store {
         if specs.is_empty() {
             bail!(Code::BAD_VALUE, "Must specify at least one index to create");
         }
+        let default = self.collection(namespace).and_then(|c| c.options.collation);
         let parse = |spec: &Doc<'_>| {
-            IndexSpec::parse_with(*spec, namespace, options.ignore_unknown).and_then(checked)
+            IndexSpec::parse_with(*spec, namespace, options.ignore_unknown, default)
+                .and_then(checked)
         };
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
         specs.iter().try_for_each(|spec| self.check_compressor(spec))?;
@@ -327,7 +329,7 @@ fn plan(
 /// What a specification needs to be right besides its own syntax: a partial filter that parses.
 fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     if let Some(partial) = &spec.partial {
-        crate::condition::Condition::partial(partial.as_doc())?;
+        crate::condition::Condition::partial(partial.as_doc(), spec.collation)?;
     }
     Ok(spec)
 }

@@ -4,6 +4,7 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
+    collation::Collation,
     expr::{ParseCx, Vars},
     filter::{Filter, MatchCx, Pred, why_not},
 };
@@ -25,7 +26,10 @@ pub(crate) struct Condition {
 
 impl Condition {
     /// A validator: any filter, but for what needs an index or a script.
-    pub(crate) fn validator(doc: Doc<'_>) -> Result<Condition> {
+    pub(crate) fn validator(
+        doc: Doc<'_>,
+        collation: Option<&'static Collation>,
+    ) -> Result<Condition> {
         for operator in ["$text", "$where", "$near", "$nearSphere", "$geoNear"] {
             if mentions(Value::Doc(doc), operator) {
                 bail!(Code::BAD_VALUE, "{operator} is not allowed in this context");
@@ -34,13 +38,17 @@ impl Condition {
         if mentions(Value::Doc(doc), "$function") {
             bail!(Code::Location(4660800), "$function cannot be used inside a validator.");
         }
-        Ok(Condition { filter: Filter::parse(doc, &mut ParseCx::new())?.normalize() })
+        let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
+        Ok(Condition { filter: filter.normalize() })
     }
 
     /// The filter of a partial index: equality, ranges, `$exists: true`, `$type`, `$in`, `$and`,
     /// `$or`; 67 for anything else.
-    pub(crate) fn partial(doc: Doc<'_>) -> Result<Condition> {
-        let filter = Filter::parse(doc, &mut ParseCx::new())?;
+    pub(crate) fn partial(
+        doc: Doc<'_>,
+        collation: Option<&'static Collation>,
+    ) -> Result<Condition> {
+        let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
         if !fits_partial(&filter) {
             bail!(
                 Code::CANNOT_CREATE_INDEX,

@@ -14,7 +14,7 @@ use crate::{
     Collection, Index,
     engine_error::engine,
     ident::Ident,
-    keystring,
+    index,
     record::{self, RecordBuf, RecordId},
     transaction::Bound,
 };
@@ -78,7 +78,7 @@ impl<'r> Reader<'r> {
         let Some(index) = collection.id_index() else { return Ok(None) };
         record::with_scratch(|key, value| {
             key.extend_from_slice(&index.ident.bytes());
-            keystring::append(id, false, key);
+            index::append_id(index, id, key);
             let found = self.read.get(Space::Index, key, value).map_err(engine)?;
             found.map(unique_record_id).transpose()
         })

@@ -17,7 +17,7 @@ use crate::{
     contended::until_done,
     division::Division,
     engine_error::engine,
-    keystring,
+    index,
     reader::unique_record_id,
     reclaim::{self, Reclaimer},
     record::{self, Packing},
@@ -211,7 +211,7 @@ impl Store {
         let read = self.engine.latest();
         record::with_scratch(|key, value| {
             key.extend_from_slice(&index.ident.bytes());
-            keystring::append(id, false, key);
+            index::append_id(index, id, key);
             let id_key = &key[4..];
             let mut fill = None;
             if let Some(cache) = &self.cache {

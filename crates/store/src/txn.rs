@@ -16,6 +16,7 @@ use std::{
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::{CommitStamp, Durability, Space, Txn};
+use nagi_lang::collation;
 
 use crate::{
     Collection, Index, Namespace, Reader, RecordId, Store, WriteOptions,
@@ -24,7 +25,10 @@ use crate::{
     engine_error::engine,
     gate::Pass,
     ident::CatalogKey,
-    index::keygen::{self, KeySink},
+    index::{
+        self,
+        keygen::{self, KeySink},
+    },
     insert, keystring, record,
 };
 
@@ -389,9 +393,11 @@ impl<'s> WriteTxn<'s> {
 
     /// The cached copy of this document is stale once this commits.
     fn forget(&mut self, collection: &Collection, id: Value<'_>) {
-        if self.store.cache.is_some() {
+        if self.store.cache.is_some()
+            && let Some(index) = collection.id_index()
+        {
             self.scratch.key.clear();
-            keystring::append(id, false, &mut self.scratch.key);
+            index::append_id(index, id, &mut self.scratch.key);
             self.changed.push(Cache::hash(collection.ident, &self.scratch.key));
         }
     }
@@ -696,12 +702,21 @@ pub(crate) fn duplicate_key(
         for part in &index.spec.key {
             match values.get(&part.path) {
                 Value::Missing => w.put(&part.path, Value::Null),
+                // What a collation made of a string is no text.
+                Value::String(key) if index.spec.collation.is_some() => {
+                    let shown = format!("CollationKey(0x{})", collation::key_hex(key));
+                    w.put(&part.path, shown.as_str());
+                }
                 value => w.put(&part.path, value),
             }
         }
     });
+    let by = match index.spec.collation {
+        Some(by) => format!(" collation: {}", nagi_bson::text::doc_text(by.as_doc())),
+        None => String::new(),
+    };
     let message = format!(
-        "E11000 duplicate key error collection: {} index: {} dup key: {}",
+        "E11000 duplicate key error collection: {} index: {}{by} dup key: {}",
         collection.namespace,
         index.spec.name,
         nagi_bson::text::doc_text(values.as_doc())

@@ -35,6 +35,15 @@ check('db.stats', Number(db.stats().objects) === 2, db.stats());
 equal('distinct', c.distinct('x'), [1]);
 equal('findOneAndUpdate', c.findOneAndUpdate({ _id: 2 }, { $set: { x: 2 } }, { returnDocument: 'after' }).x, 2);
 equal('bulkWrite', c.bulkWrite([{ insertOne: { document: { _id: 9 } } }, { deleteOne: { filter: { _id: 9 } } }]).insertedCount, 1);
+const nocase = { locale: 'en', strength: 2 };
+equal('a collated index', db.names.createIndex({ name: 1 }, { unique: true, collation: nocase }), 'name_1');
+db.names.insertOne({ _id: 1, name: 'Ada' });
+try { db.names.insertOne({ name: 'ADA' }); check('unique but for case', false); } catch (e) { equal('unique but for case', e.code, 11000); }
+equal('without case', db.names.find({ name: 'ADA' }).collation(nocase).toArray(), [{ _id: 1, name: 'Ada' }]);
+db.createCollection('words', { collation: { locale: 'en', numericOrdering: true } });
+db.words.insertMany([{ s: 'a10' }, { s: 'a2' }]);
+equal('numbers in strings', db.words.find().sort({ s: 1 }).toArray().map((d) => d.s), ['a2', 'a10']);
+equal('the version of collations', db.getCollectionInfos({ name: 'words' })[0].options.collation.version, '57.1');
 const bulk = c.initializeOrderedBulkOp();
 bulk.insert({ _id: 10 });
 bulk.find({ _id: 10 }).updateOne({ $set: { b: 1 } });

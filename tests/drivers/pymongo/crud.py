@@ -14,6 +14,7 @@ from bson import (Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, Object
 from bson.raw_bson import RawBSONDocument
 from pymongo import (ASCENDING, DESCENDING, DeleteMany, DeleteOne, IndexModel, InsertOne, MongoClient, ReplaceOne,
                      ReturnDocument, UpdateMany, UpdateOne)
+from pymongo.collation import Collation
 from pymongo.errors import BulkWriteError, CollectionInvalid, CursorNotFound, DuplicateKeyError, OperationFailure
 from pymongo.write_concern import WriteConcern
 
@@ -278,6 +279,30 @@ def indexes(client, db):
     equal("min and max", [d["_id"] for d in c.find().min([("_id", 3)]).max([("_id", 6)]).hint("_id_")], [3, 4, 5])
 
 
+def collations(client, db):
+    nocase = Collation("en", strength=2)
+    c = db.mails
+    c.create_index("mail", unique=True, collation=nocase)
+    c.insert_one({"_id": 1, "mail": "Ann@example.org"})
+    error = fails("unique but for case", 11000, lambda: c.insert_one({"mail": "ann@EXAMPLE.org"}))
+    check("the key of a collation", "CollationKey(0x" in error.details["errmsg"], error.details)
+    equal("found in other case", c.find_one({"mail": "ANN@EXAMPLE.ORG"}, collation=nocase)["_id"], 1)
+    equal("bytes without a collation", c.find_one({"mail": "ANN@EXAMPLE.ORG"}), None)
+    plan = c.find({"mail": "ANN@example.org"}, collation=nocase).explain()["queryPlanner"]
+    check("by the index", "IXSCAN" in str(plan["winningPlan"]), plan)
+    equal("explained collation", plan["collation"]["strength"], 2)
+    plan = c.find({"mail": "ANN@example.org"}).explain()["queryPlanner"]
+    check("not by another collation's", "COLLSCAN" in str(plan["winningPlan"]), plan)
+    c = db.parts
+    c.insert_many([{"s": s} for s in ["a10", "a2", "a1"]])
+    found = c.find().sort("s").collation(Collation("en", numericOrdering=True))
+    equal("numbers in strings", [d["s"] for d in found], ["a1", "a2", "a10"])
+    c = db.create_collection("mots", collation=Collation("fr", backwards=True))
+    c.insert_many([{"s": s} for s in ["cote", "cot\u00e9", "c\u00f4te", "c\u00f4t\u00e9"]])
+    equal("accents from behind", [d["s"] for d in c.find().sort("s")], ["cote", "c\u00f4te", "cot\u00e9", "c\u00f4t\u00e9"])
+    equal("the default of a collection", c.options()["collation"]["backwards"], True)
+
+
 def aggregation(client, db):
     c = db.agg
     c.insert_many([{"_id": i, "k": "abc"[i % 3], "v": i, "l": list(range(i % 4))} for i in range(30)])
@@ -390,8 +415,8 @@ def main():
     client.drop_database("nagi_pymongo")
     db = client.nagi_pymongo
     only = os.environ.get("ONLY", "").split()
-    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, aggregation, admin, concurrency, compression,
-              files):
+    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, collations, aggregation, admin, concurrency,
+              compression, files):
         if only and f.__name__ not in only:
             continue
         section(f, client, db)

@@ -8,6 +8,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::spec::single;
 use super::{Accumulator, Parsed};
+use crate::collation::Collation;
 use crate::expr::ParseCx;
 use crate::window::{Counted, Pick, Ring};
 
@@ -27,7 +28,11 @@ pub(super) fn parse_add_to_set(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    Ok(single(name, value, cx, || AddToSet::new("$addToSet"))?.sliding(Counted::of_values))
+    Ok(match cx.collation() {
+        None => single(name, value, cx, || AddToSet::new("$addToSet"))?,
+        Some(collation) => single(name, value, cx, move || CollatedSet::new(collation))?,
+    }
+    .sliding(Counted::of_values))
 }
 
 fn check_memory(name: &str, bytes: usize) -> Result<()> {
@@ -139,6 +144,57 @@ impl Accumulator for AddToSet {
 
     fn partial(&self, out: ValueSlot<'_>) {
         out.array(|out| self.seen.iter().for_each(|item| out.push(item.0.value())));
+    }
+
+    fn finish(&mut self, out: ValueSlot<'_>) {
+        self.partial(out);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The different values under a collation; of equal ones the first stays.
+struct CollatedSet {
+    collation: &'static Collation,
+    values: Vec<ValueBuf>,
+    /// The values with strings replaced by their keys.
+    seen: HashSet<SetItem, foldhash::fast::FixedState>,
+    bytes: usize,
+}
+
+impl CollatedSet {
+    fn new(collation: &'static Collation) -> CollatedSet {
+        CollatedSet { collation, values: Vec::new(), seen: HashSet::default(), bytes: 0 }
+    }
+}
+
+impl Accumulator for CollatedSet {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        if value.is_missing() {
+            return Ok(());
+        }
+        let key = self.collation.keyed(value).unwrap_or_else(|| ValueBuf::new(value));
+        let key_bytes = key.heap_bytes() + size_of::<SetItem>() + 16;
+        if self.seen.insert(SetItem(key)) {
+            let value = ValueBuf::new(value);
+            self.bytes += key_bytes + value.heap_bytes() + size_of::<ValueBuf>();
+            check_memory("$addToSet", self.bytes)?;
+            self.values.push(value);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, part: Value<'_>) -> Result<()> {
+        match part {
+            Value::Array(items) => items.iter().try_for_each(|v| self.add(v)),
+            other => self.add(other),
+        }
+    }
+
+    fn partial(&self, out: ValueSlot<'_>) {
+        out.array(|out| self.values.iter().for_each(|v| out.push(v.value())));
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {

@@ -2,18 +2,20 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{Value, ValueBuf, ValueSlot, compare};
+use nagi_bson::{Value, ValueBuf, ValueSlot};
 use nagi_error::Result;
 
 use super::positions::parse_n;
 use super::spec::{parsed, single};
 use super::{Accumulator, Parsed, held_bytes};
+use crate::collation::{self, Collation};
 use crate::expr::{Expr, ParseCx};
 use crate::window::{Extremum, Least};
 
 /// The smallest or largest value so far.
 pub(crate) struct Extreme {
     wanted: Ordering,
+    collation: Option<&'static Collation>,
     value: Option<ValueBuf>,
 }
 
@@ -22,7 +24,8 @@ pub(super) fn parse_min(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    let parsed = single(name, value, cx, || Extreme::new(Ordering::Less))?;
+    let own = cx.collation();
+    let parsed = single(name, value, cx, move || Extreme::new(Ordering::Less, own))?;
     Ok(parsed.sliding(|| Extremum::new(Ordering::Less)))
 }
 
@@ -31,14 +34,15 @@ pub(super) fn parse_max(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    let parsed = single(name, value, cx, || Extreme::new(Ordering::Greater))?;
+    let own = cx.collation();
+    let parsed = single(name, value, cx, move || Extreme::new(Ordering::Greater, own))?;
     Ok(parsed.sliding(|| Extremum::new(Ordering::Greater)))
 }
 
 impl Extreme {
     /// `Less` looks for the smallest, `Greater` for the largest value.
-    pub(crate) fn new(wanted: Ordering) -> Extreme {
-        Extreme { wanted, value: None }
+    pub(crate) fn new(wanted: Ordering, collation: Option<&'static Collation>) -> Extreme {
+        Extreme { wanted, collation, value: None }
     }
 }
 
@@ -48,7 +52,7 @@ impl Accumulator for Extreme {
             return Ok(());
         }
         let better = match &self.value {
-            Some(best) => compare::values(value, best.value()) == self.wanted,
+            Some(best) => collation::values(value, best.value(), self.collation) == self.wanted,
             None => true,
         };
         if better {
@@ -77,6 +81,7 @@ impl Accumulator for Extreme {
 /// The n smallest or largest values, sorted.
 struct Extremes {
     wanted: Ordering,
+    collation: Option<&'static Collation>,
     n: usize,
     values: Vec<ValueBuf>,
     bytes: usize,
@@ -88,7 +93,7 @@ pub(super) fn parse_min_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed_extremes(input, n, Ordering::Less))
+    Ok(parsed_extremes(input, n, Ordering::Less, cx.collation()))
 }
 
 pub(super) fn parse_max_n(
@@ -97,11 +102,16 @@ pub(super) fn parse_max_n(
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed_extremes(input, n, Ordering::Greater))
+    Ok(parsed_extremes(input, n, Ordering::Greater, cx.collation()))
 }
 
-fn parsed_extremes(input: Expr, n: usize, wanted: Ordering) -> Parsed {
-    parsed(input, move || Extremes { wanted, n, values: Vec::new(), bytes: 0 })
+fn parsed_extremes(
+    input: Expr,
+    n: usize,
+    wanted: Ordering,
+    collation: Option<&'static Collation>,
+) -> Parsed {
+    parsed(input, move || Extremes { wanted, collation, n, values: Vec::new(), bytes: 0 })
         .sliding(move || Least::values(wanted, n))
 }
 
@@ -110,7 +120,9 @@ impl Accumulator for Extremes {
         if value.is_nullish() {
             return Ok(());
         }
-        let better = |other: &ValueBuf| compare::values(value, other.value()) == self.wanted;
+        let better = |other: &ValueBuf| {
+            collation::values(value, other.value(), self.collation) == self.wanted
+        };
         let at = self.values.partition_point(|other| !better(other));
         if at < self.n {
             let value = ValueBuf::new(value);

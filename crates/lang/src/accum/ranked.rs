@@ -5,12 +5,13 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use nagi_bson::{Array, Value, ValueBuf, ValueSlot, compare, number};
+use nagi_bson::{Array, Value, ValueBuf, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
 use super::positions::count;
 use super::spec::parsed;
 use super::{Accumulator, Parsed, held_bytes};
+use crate::collation::{self, Collation};
 use crate::expr::{Expr, ParseCx, parse_field_path};
 use crate::window::Least;
 
@@ -93,10 +94,12 @@ fn parse(
     }
     let descending: Box<[bool]> = descending.into();
     let sliding = Arc::<[bool]>::from(&*descending);
+    let collation = cx.collation();
     Ok(parsed(Expr::Array(operands.into()), move || Ranked {
         shape,
         n,
         descending: descending.clone(),
+        collation,
         rows: Vec::new(),
         bytes: 0,
     })
@@ -119,6 +122,7 @@ struct Ranked {
     shape: Shape,
     n: usize,
     descending: Box<[bool]>,
+    collation: Option<&'static Collation>,
     /// Sorted; at most n.
     rows: Vec<ValueBuf>,
     bytes: usize,
@@ -130,15 +134,21 @@ fn items(row: Value<'_>) -> Array<'_> {
 
 impl Ranked {
     fn order(&self, a: Array<'_>, b: Array<'_>) -> Ordering {
-        order_of_rows(a, b, &self.descending)
+        order_of_rows(a, b, &self.descending, self.collation)
     }
 }
 
 /// Order of two rows `[output, sort value, ...]`.
-pub(crate) fn order_of_rows(a: Array<'_>, b: Array<'_>, descending: &[bool]) -> Ordering {
+pub(crate) fn order_of_rows(
+    a: Array<'_>,
+    b: Array<'_>,
+    descending: &[bool],
+    own: Option<&Collation>,
+) -> Ordering {
     let pairs = a.iter().skip(1).zip(b.iter().skip(1)).zip(descending);
     for ((a, b), descending) in pairs {
-        let order = compare::values(sort_value(a, *descending), sort_value(b, *descending));
+        let value = |v| sort_value(v, *descending, own);
+        let order = collation::values(value(a), value(b), own);
         if order.is_ne() {
             return if *descending { order.reverse() } else { order };
         }
@@ -147,11 +157,11 @@ pub(crate) fn order_of_rows(a: Array<'_>, b: Array<'_>, descending: &[bool]) -> 
 }
 
 /// An array sorts by its smallest or largest element.
-fn sort_value(value: Value<'_>, descending: bool) -> Value<'_> {
+fn sort_value<'a>(value: Value<'a>, descending: bool, own: Option<&Collation>) -> Value<'a> {
     let Value::Array(items) = value else {
         return value;
     };
-    let pick = |a: &Value<'_>, b: &Value<'_>| compare::values(*a, *b);
+    let pick = |a: &Value<'_>, b: &Value<'_>| collation::values(*a, *b, own);
     let found = if descending { items.iter().max_by(pick) } else { items.iter().min_by(pick) };
     found.unwrap_or(Value::Undefined)
 }

@@ -4,6 +4,8 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
+use crate::collation::Collation;
+
 use super::names::{check_variable_read, check_variable_write};
 use super::{Eval, Expr, ExprPath, Variable, Vars};
 
@@ -20,6 +22,8 @@ pub struct ParseCx<'p> {
     redacts: bool,
     /// There is no engine for scripts.
     scriptless: bool,
+    /// How strings compare in what is parsed; none by their bytes.
+    collation: Option<&'static Collation>,
 }
 
 impl<'p> ParseCx<'p> {
@@ -50,6 +54,18 @@ impl<'p> ParseCx<'p> {
     /// Whether there is an engine that could run scripts.
     pub(crate) fn has_scripts(&self) -> bool {
         !self.scriptless
+    }
+
+    /// The same under a collation: strings in what is parsed compare by it.
+    #[must_use]
+    pub fn collated(mut self, collation: Option<&'static Collation>) -> ParseCx<'p> {
+        self.collation = collation;
+        self
+    }
+
+    /// How strings compare in what is parsed.
+    pub fn collation(&self) -> Option<&'static Collation> {
+        self.collation
     }
 
     /// The names of the `let` variables in scope, for a sub-pipeline that adds its own.
@@ -144,12 +160,19 @@ pub struct LetVars {
 
 impl LetVars {
     /// Parses and evaluates `{name: expression}`; the expressions see no document.
-    pub fn parse(spec: Doc<'_>, now_ms: i64) -> Result<LetVars> {
+    pub fn parse(
+        spec: Doc<'_>,
+        now_ms: i64,
+        collation: Option<&'static Collation>,
+    ) -> Result<LetVars> {
         let mut lets = LetVars::default();
         let arena = Bump::new();
         for element in spec {
             check_variable_write(element.name())?;
-            let expr = Expr::parse(element.value(), &mut ParseCx::with_let(&lets.names))?;
+            let expr = Expr::parse(
+                element.value(),
+                &mut ParseCx::with_let(&lets.names).collated(collation),
+            )?;
             let values = lets.values();
             let vars = Vars::new(&values);
             let cx = Eval::new(Doc::EMPTY, &vars, &arena, now_ms);

@@ -8,6 +8,7 @@ use nagi_bson::{Array, ArrayBuf, ArrayWriter, Doc, DocWriter, Value, oid::Genera
 use nagi_error::{Code, Result, bail};
 
 use super::{Expr, Nulls, Operator, Variable};
+use crate::collation::Collation;
 use crate::script::{self, Scripts};
 
 /// Arguments that are evaluated on the stack; longer lists go to the arena.
@@ -109,11 +110,13 @@ pub struct Eval<'a> {
     pub now_ms: i64,
     pub meta: Option<&'a Metadata<'a>>,
     pub(crate) locals: Option<&'a Local<'a>>,
+    /// How strings compare; set by the expression itself, which knows it from parsing.
+    pub(crate) collation: Option<&'static Collation>,
 }
 
 impl<'a> Eval<'a> {
     pub fn new(root: Doc<'a>, vars: &'a Vars<'a>, arena: &'a Bump, now_ms: i64) -> Eval<'a> {
-        Eval { root, vars, arena, now_ms, meta: None, locals: None }
+        Eval { root, vars, arena, now_ms, meta: None, locals: None, collation: None }
     }
 
     /// Binds a local variable; the value may be changed through the returned cell.

@@ -8,14 +8,15 @@ use nagi_bson::{Doc, ValueBuf};
 use nagi_error::Result;
 
 use super::{Eval, Expr, Vars};
+use crate::collation::Collation;
 
 /// Replaces subtrees that are constant by their values.
-pub(super) fn fold(expr: &mut Expr) -> Result<()> {
-    expr.for_each_child_mut(&mut fold)?;
+pub(super) fn fold(expr: &mut Expr, collation: Option<&'static Collation>) -> Result<()> {
+    expr.for_each_child_mut(&mut |child| fold(child, collation))?;
     if is_foldable(expr) {
         let arena = Bump::new();
         let vars = Vars::EMPTY;
-        let cx = Eval::new(Doc::EMPTY, &vars, &arena, 0);
+        let cx = Eval { collation, ..Eval::new(Doc::EMPTY, &vars, &arena, 0) };
         let value = ValueBuf::new(expr.eval(&cx)?);
         *expr = Expr::Const(value);
     }

@@ -89,8 +89,11 @@ impl Expr {
     /// Parses and folds an expression; errors are MongoDB's codes.
     pub fn parse(value: Value<'_>, cx: &mut ParseCx<'_>) -> nagi_error::Result<Expr> {
         let mut expr = parse::operand(value, cx)?;
-        fold::fold(&mut expr)?;
-        Ok(expr)
+        fold::fold(&mut expr, cx.collation())?;
+        Ok(match cx.collation() {
+            Some(collation) => forms::collated(expr, collation),
+            None => expr,
+        })
     }
 
     /// A constant.

@@ -57,7 +57,7 @@ fn list(out: &mut DocWriter<'_>, name: &str, parts: &[Filter]) {
 
 fn write_pred(pred: &Pred, out: &mut DocWriter<'_>) {
     match pred {
-        Pred::Compare { op, value } => out.put(op.name(), value.value()),
+        Pred::Compare { op, value, .. } => out.put(op.name(), value.value()),
         Pred::In(values) => out.array("$in", |out| {
             values.values().iter().for_each(|value| out.push(value.value()));
             for pattern in values.patterns() {

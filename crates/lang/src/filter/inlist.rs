@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use nagi_bson::{Value, ValueBuf, compare};
 use nagi_error::Result;
 
+use crate::collation::{self, Collation};
 use crate::regex::Pattern;
 
 /// Values and patterns of which one must match.
@@ -15,20 +16,35 @@ pub struct InList {
     values: Vec<ValueBuf>,
     patterns: Vec<Pattern>,
     has_null: bool,
+    collation: Option<&'static Collation>,
 }
 
 impl InList {
     /// Sorts the values and drops duplicates.
-    pub fn new(mut values: Vec<ValueBuf>, patterns: Vec<Pattern>) -> InList {
-        values.sort_by(|a, b| order(a.value(), b.value()));
-        values.dedup_by(|a, b| order(a.value(), b.value()).is_eq());
+    pub fn new(values: Vec<ValueBuf>, patterns: Vec<Pattern>) -> InList {
+        InList::collated(values, patterns, None)
+    }
+
+    /// [`InList::new`] where strings compare by a collation.
+    pub fn collated(
+        mut values: Vec<ValueBuf>,
+        patterns: Vec<Pattern>,
+        collation: Option<&'static Collation>,
+    ) -> InList {
+        values.sort_by(|a, b| order(a.value(), b.value(), collation));
+        values.dedup_by(|a, b| order(a.value(), b.value(), collation).is_eq());
         let has_null = values.iter().any(|v| matches!(v.value(), Value::Null));
-        InList { values, patterns, has_null }
+        InList { values, patterns, has_null, collation }
     }
 
     /// The values in BSON order.
     pub fn values(&self) -> &[ValueBuf] {
         &self.values
+    }
+
+    /// How strings compare; none by their bytes.
+    pub fn collation(&self) -> Option<&'static Collation> {
+        self.collation
     }
 
     pub fn patterns(&self) -> &[Pattern] {
@@ -52,7 +68,8 @@ impl InList {
         if value.is_missing() {
             return Ok(self.has_null);
         }
-        if self.values.binary_search_by(|probe| order(probe.value(), value)).is_ok() {
+        let probe = |probe: &ValueBuf| order(probe.value(), value, self.collation);
+        if self.values.binary_search_by(probe).is_ok() {
             return Ok(true);
         }
         for pattern in &self.patterns {
@@ -64,6 +81,6 @@ impl InList {
     }
 }
 
-fn order(a: Value<'_>, b: Value<'_>) -> Ordering {
-    compare::class(a).cmp(&compare::class(b)).then_with(|| compare::values(a, b))
+fn order(a: Value<'_>, b: Value<'_>, own: Option<&Collation>) -> Ordering {
+    compare::class(a).cmp(&compare::class(b)).then_with(|| collation::values(a, b, own))
 }

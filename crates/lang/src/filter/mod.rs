@@ -8,7 +8,7 @@
 //!
 //! Matching walks the bytes of the document; it allocates nothing unless `$expr` does.
 //!
-//! Does not know about: indexes, collections, collations.
+//! Does not know about: indexes, collections, where a collation comes from.
 
 mod bits;
 mod elem;
@@ -29,6 +29,7 @@ mod why_schema;
 
 use nagi_bson::ValueBuf;
 
+use crate::collation::{self, Collation};
 use crate::geo::{GeoNear, GeoTest};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
@@ -71,6 +72,8 @@ pub enum Pred {
     Compare {
         op: CompareOp,
         value: ValueBuf,
+        /// How strings compare; none by their bytes.
+        collation: Option<&'static Collation>,
     },
     In(InList),
     /// The value is not missing.
@@ -142,15 +145,17 @@ impl Filter {
         }
     }
 
-    /// The `_id` a filter fixes when it is nothing but `{_id: <value>}`.
-    pub fn exact_id(&self) -> Option<&ValueBuf> {
+    /// The `_id` a filter fixes when it is nothing but `{_id: <value>}`, where ids compare as `own`
+    /// says.
+    pub fn exact_id(&self, own: Option<&'static Collation>) -> Option<&ValueBuf> {
         match self {
-            Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value } }
-                if path.as_str() == "_id" =>
+            Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value, collation } }
+                if path.as_str() == "_id"
+                    && (*collation == own || !collation::has_text(value.value())) =>
             {
                 Some(value)
             }
-            Filter::And(all) if all.len() == 1 => all[0].exact_id(),
+            Filter::And(all) if all.len() == 1 => all[0].exact_id(own),
             _ => None,
         }
     }

@@ -99,7 +99,9 @@ fn normal_field(path: crate::path::FieldPath, pred: Pred) -> Filter {
 /// `$in` of one value is `$eq`, of one pattern is that pattern.
 fn single(list: InList) -> Pred {
     match (list.values(), list.patterns()) {
-        ([value], []) => Pred::Compare { op: CompareOp::Eq, value: value.clone() },
+        ([value], []) => {
+            Pred::Compare { op: CompareOp::Eq, value: value.clone(), collation: list.collation() }
+        }
         ([], [pattern]) => Pred::Regex(pattern.clone()),
         _ => Pred::In(list),
     }

@@ -53,13 +53,13 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$alwaysTrue", |_, v| constant("$alwaysTrue", v, Filter::AlwaysTrue)),
     ("$and", |p, v| Ok(Some(Filter::And(p.list(v)?)))),
     ("$comment", |_, _| Ok(None)),
-    ("$db", |_, v| Ok(Some(equality("$db", v)?))),
+    ("$db", |p, v| Ok(Some(equality(p, "$db", v)?))),
     ("$expr", |p, v| p.expr(v)),
-    ("$id", |_, v| Ok(Some(equality("$id", v)?))),
+    ("$id", |p, v| Ok(Some(equality(p, "$id", v)?))),
     ("$jsonSchema", |_, v| schema(v)),
     ("$nor", |p, v| Ok(Some(Filter::Nor(p.list(v)?)))),
     ("$or", |p, v| Ok(Some(Filter::Or(p.list(v)?)))),
-    ("$ref", |_, v| Ok(Some(equality("$ref", v)?))),
+    ("$ref", |p, v| Ok(Some(equality(p, "$ref", v)?))),
     ("$sampleRate", |p, v| p.sample_rate(v)),
     ("$text", |p, v| p.text(v)),
     ("$where", |p, v| p.script(v)),
@@ -124,7 +124,9 @@ impl Parser<'_, '_> {
                     let pattern = Pattern::new(regex.pattern(), regex.options())?;
                     all.push(Filter::Field { path, pred: Pred::Regex(pattern) });
                 }
-                value => all.push(parse_field::compare(path, CompareOp::Eq, value)?),
+                value => {
+                    all.push(parse_field::compare(path, CompareOp::Eq, value, self.cx.collation())?)
+                }
             }
         }
         Ok(conjunction(all))
@@ -246,13 +248,13 @@ fn constant(name: &str, operand: Value<'_>, filter: Filter) -> Result<Option<Fil
     bail!(Code::FAILED_TO_PARSE, "{name} must be an integer value of 1")
 }
 
-fn equality(name: &str, operand: Value<'_>) -> Result<Filter> {
+fn equality(p: &Parser<'_, '_>, name: &str, operand: Value<'_>) -> Result<Filter> {
     match operand {
         Value::Regex(regex) => {
             let pattern = Pattern::new(regex.pattern(), regex.options())?;
             Ok(Filter::Field { path: FieldPath::new(name), pred: Pred::Regex(pattern) })
         }
-        value => parse_field::compare(FieldPath::new(name), CompareOp::Eq, value),
+        value => parse_field::compare(FieldPath::new(name), CompareOp::Eq, value, p.cx.collation()),
     }
 }
 

@@ -6,6 +6,7 @@ use nagi_error::{Code, Result, bail};
 use super::parse::{Parser, conjunction, is_operators};
 use super::pred::dividend;
 use super::{BitTest, Bits, CompareOp, Filter, InList, Pred, TypeSet, near};
+use crate::collation::Collation;
 use crate::geo::{GeoNear, GeoTest};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
@@ -18,6 +19,13 @@ struct Operand<'o, 'v> {
     options: Value<'v>,
     /// The operator and all that stands beside it.
     beside: Doc<'v>,
+    collation: Option<&'static Collation>,
+}
+
+impl Operand<'_, '_> {
+    fn compare(&self, op: CompareOp) -> Result<Filter> {
+        compare(self.path.clone(), op, self.value, self.collation)
+    }
 }
 
 type ParseOperator =
@@ -31,7 +39,7 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$bitsAnyClear", |_, o| bits(&o, BitTest::AnyClear)),
     ("$bitsAnySet", |_, o| bits(&o, BitTest::AnySet)),
     ("$elemMatch", elem_match),
-    ("$eq", |_, o| compare(o.path.clone(), CompareOp::Eq, o.value).map(Some)),
+    ("$eq", |_, o| o.compare(CompareOp::Eq).map(Some)),
     ("$exists", |_, o| Ok(Some(exists(&o)))),
     ("$geoIntersects", |_, o| geo(&o, "$geoIntersects")),
     ("$geoNear", near),
@@ -72,18 +80,30 @@ pub(super) fn operators(
         let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
             bail!(Code::BAD_VALUE, "unknown operator: {name}");
         };
-        let operand = Operand { path, value: element.value(), regex, options, beside: doc };
+        let operand = Operand {
+            path,
+            value: element.value(),
+            regex,
+            options,
+            beside: doc,
+            collation: parser.cx.collation(),
+        };
         out.extend(OPERATORS[at].1(parser, operand)?);
     }
     Ok(())
 }
 
 /// A comparison with a value; the rules for regular expressions and undefined are here.
-pub(super) fn compare(path: FieldPath, op: CompareOp, value: Value<'_>) -> Result<Filter> {
+pub(super) fn compare(
+    path: FieldPath,
+    op: CompareOp,
+    value: Value<'_>,
+    collation: Option<&'static Collation>,
+) -> Result<Filter> {
     if value.kind() == Type::Undefined {
         bail!(Code::BAD_VALUE, "cannot compare to undefined");
     }
-    Ok(Filter::Field { path, pred: Pred::Compare { op, value: ValueBuf::new(value) } })
+    Ok(Filter::Field { path, pred: Pred::Compare { op, value: ValueBuf::new(value), collation } })
 }
 
 impl Filter {
@@ -105,14 +125,14 @@ fn ordered(o: &Operand<'_, '_>, op: CompareOp) -> Result<Option<Filter>> {
     if o.value.kind() == Type::Regex {
         bail!(Code::BAD_VALUE, "Can't have RegEx as arg to predicate over field '{}'.", o.path);
     }
-    compare(o.path.clone(), op, o.value).map(Some)
+    o.compare(op).map(Some)
 }
 
 fn not_equal(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
     if o.value.kind() == Type::Regex {
         bail!(Code::BAD_VALUE, "Can't have regex as arg to $ne.");
     }
-    Ok(Some(negated(compare(o.path.clone(), CompareOp::Eq, o.value)?)))
+    Ok(Some(negated(o.compare(CompareOp::Eq)?)))
 }
 
 fn exists(o: &Operand<'_, '_>) -> Filter {
@@ -135,7 +155,7 @@ fn one_of(o: &Operand<'_, '_>, name: &str) -> Result<Filter> {
             value => values.push(ValueBuf::new(value)),
         }
     }
-    Ok(field(o.path, Pred::In(InList::new(values, patterns))))
+    Ok(field(o.path, Pred::In(InList::collated(values, patterns, o.collation))))
 }
 
 fn not(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
@@ -184,7 +204,7 @@ fn all(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>
             Value::Doc(doc) if is_operators(doc, false) => {
                 bail!(Code::BAD_VALUE, "no $ expressions in $all")
             }
-            value => out.push(compare(o.path.clone(), CompareOp::Eq, value)?),
+            value => out.push(compare(o.path.clone(), CompareOp::Eq, value, o.collation)?),
         }
     }
     Ok(Some(conjunction(out)))

@@ -7,6 +7,7 @@ use nagi_error::Result;
 
 use super::matches::{MatchCx, Position};
 use super::{CompareOp, Pred};
+use crate::collation::{self, Collation};
 use crate::path::Leaf;
 use crate::regex::Pattern;
 
@@ -27,7 +28,9 @@ impl Pred {
         position: &mut Position,
     ) -> Result<bool> {
         Ok(match self {
-            Pred::Compare { op, value: operand } => compares(*op, value, operand.value()),
+            Pred::Compare { op, value: operand, collation } => {
+                compares(*op, value, operand.value(), *collation)
+            }
             Pred::In(list) => return list.matches(value),
             Pred::Exists => !value.is_missing(),
             Pred::Type(types) => types.contains(value.kind()),
@@ -71,10 +74,20 @@ impl Pred {
 }
 
 /// A comparison within one class of types; null, undefined and missing keep to their own rules.
-fn compares(op: CompareOp, value: Value<'_>, operand: Value<'_>) -> bool {
+fn compares(
+    op: CompareOp,
+    value: Value<'_>,
+    operand: Value<'_>,
+    collation: Option<&Collation>,
+) -> bool {
     match (value, operand) {
         (Value::Int32(a), Value::Int32(b)) => return op.accepts(a.cmp(&b)),
-        (Value::String(a), Value::String(b)) => return op.accepts(a.as_bytes().cmp(b.as_bytes())),
+        (Value::String(a), Value::String(b)) => {
+            return op.accepts(match collation {
+                None => a.as_bytes().cmp(b.as_bytes()),
+                Some(collation) => collation.compare(a, b),
+            });
+        }
         (Value::ObjectId(a), Value::ObjectId(b)) => return op.accepts(a.cmp(b)),
         (Value::DateTime(a), Value::DateTime(b)) => return op.accepts(a.cmp(&b)),
         _ => {}
@@ -91,7 +104,7 @@ fn compares(op: CompareOp, value: Value<'_>, operand: Value<'_>) -> bool {
         return false;
     }
     match (number::is_nan(value), number::is_nan(operand)) {
-        (false, false) => op.accepts(compare::values(value, operand)),
+        (false, false) => op.accepts(collation::values(value, operand, collation)),
         (a, b) => a && b && op.accepts(Ordering::Equal),
     }
 }

@@ -58,7 +58,7 @@ impl<'f> Seed<'f> {
         match filter {
             Filter::And(parts) => parts.iter().try_for_each(|part| self.collect(part)),
             Filter::Or(parts) if parts.len() == 1 => self.collect(&parts[0]),
-            Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value } } => {
+            Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value, .. } } => {
                 self.add(path.as_str(), value)
             }
             Filter::Field { path, pred: Pred::In(list) }

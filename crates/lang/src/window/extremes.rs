@@ -94,7 +94,8 @@ impl Ord for Ranked {
             Order::Values(_) => compare::values(a, b),
             Order::Rows(descending) => {
                 let (a, b) = (a.as_array(), b.as_array());
-                order_of_rows(a.unwrap_or(Array::EMPTY), b.unwrap_or(Array::EMPTY), descending)
+                let (a, b) = (a.unwrap_or(Array::EMPTY), b.unwrap_or(Array::EMPTY));
+                order_of_rows(a, b, descending, None)
             }
         };
         order.then_with(|| self.number.cmp(&other.number))

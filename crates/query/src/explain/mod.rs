@@ -12,13 +12,15 @@ use std::sync::Arc;
 use nagi_bson::{DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
-    expr::{LetVars, Vars},
+    collation::{self, Asked, Collation},
+    expr::{LetVars, ParseCx, Vars},
     filter::Filter,
 };
 use nagi_store::{Namespace, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
+    collating,
     count::{self, CountRequest},
     distinct::{self, DistinctRequest},
     execution::{ExecutionStats, sum_stats},
@@ -84,6 +86,7 @@ struct Subject<'a> {
     top: Top,
     plan: Plan,
     lets: LetVars,
+    collation: Option<&'static Collation>,
 }
 
 /// Writes `explainVersion`, `queryPlanner` (or `stages`) and, as `verbosity` says, `executionStats`.
@@ -109,6 +112,7 @@ pub fn explain(
             let on_view = AggregateRequest {
                 hint,
                 let_vars: request.let_vars,
+                collation: request.collation,
                 ..AggregateRequest::new(request.namespace, pipeline.as_array())
             };
             run.aggregate(&on_view, out)
@@ -141,6 +145,10 @@ impl Run<'_> {
         make(&mut Cx { store: self.store, reader, vars: &vars, env: self.env })
     }
 
+    fn collation(&self, namespace: &Namespace, asked: Asked) -> Result<Option<&'static Collation>> {
+        collating::by_name(self.store, namespace, asked)
+    }
+
     fn selected<'a>(
         &self,
         namespace: &'a Namespace,
@@ -154,13 +162,15 @@ impl Run<'_> {
         let plan = self.plan_with(&selection.lets, |cx| plan::plan(&spec, cx))?;
         let filter = selection.filter.clone();
         drop(spec);
-        Ok(Subject { namespace, filter, top, plan, lets: selection.lets })
+        let (lets, collation) = (selection.lets, selection.collation);
+        Ok(Subject { namespace, filter, top, plan, lets, collation })
     }
 
     fn subject<'a>(&self, explained: &Explained<'a>) -> Result<Subject<'a>> {
         match explained {
             Explained::Find(request) => {
-                let parsed = find::parse(request, self.env)?;
+                let collation = self.collation(request.namespace, request.collation)?;
+                let parsed = find::parse(request, collation, self.env)?;
                 let spec = find::spec(request, &parsed, self.store.collection(request.namespace));
                 let plan = self.plan_with(&parsed.lets, |cx| plan::plan(&spec, cx))?;
                 Ok(Subject {
@@ -169,9 +179,11 @@ impl Run<'_> {
                     top: Top::None,
                     plan,
                     lets: parsed.lets,
+                    collation,
                 })
             }
             Explained::Count(request) => {
+                let collation = self.collation(request.namespace, request.collation)?;
                 let plan = self.plan_with(&LetVars::default(), |cx| {
                     count::plan_count(self.store, request, cx)
                 })?;
@@ -179,34 +191,49 @@ impl Run<'_> {
                 let fast = exists && count::is_metadata(request);
                 Ok(Subject {
                     namespace: request.namespace,
-                    filter: filter_of(request.filter)?,
+                    filter: filter_of(request.filter, collation)?,
                     top: if fast { Top::FastCount } else { Top::Count },
                     plan,
                     lets: LetVars::default(),
+                    collation,
                 })
             }
-            Explained::Distinct(request) => Ok(Subject {
-                namespace: request.namespace,
-                filter: filter_of(request.filter)?,
-                top: Top::None,
-                plan: self.plan_with(&LetVars::default(), |cx| {
-                    distinct::plan_distinct(self.store, request, cx)
-                })?,
-                lets: LetVars::default(),
-            }),
+            Explained::Distinct(request) => {
+                let collation = self.collation(request.namespace, request.collation)?;
+                Ok(Subject {
+                    namespace: request.namespace,
+                    filter: filter_of(request.filter, collation)?,
+                    top: Top::None,
+                    plan: self.plan_with(&LetVars::default(), |cx| {
+                        distinct::plan_distinct(self.store, request, cx)
+                    })?,
+                    lets: LetVars::default(),
+                    collation,
+                })
+            }
             Explained::Update(namespace, statement) => {
-                let prepared = write::prepare_update(statement, self.env)?;
+                let prepared = write::prepare_update(
+                    statement,
+                    write::collation_of(self.store, namespace, statement.collation),
+                    self.env,
+                )?;
                 let top = Top::Update { multi: statement.multi, upsert: statement.upsert };
                 self.selected(namespace, prepared.selection, !statement.multi, top)
             }
             Explained::Delete(namespace, statement) => {
-                let selection = write::prepare_delete(statement, self.env)?;
+                let selection = write::prepare_delete(
+                    statement,
+                    write::collation_of(self.store, namespace, statement.collation),
+                    self.env,
+                )?;
                 let top = Top::Delete { multi: statement.multi };
                 self.selected(namespace, selection, !statement.multi, top)
             }
             Explained::FindAndModify(request) => {
                 request.check()?;
-                let prepared = write::prepare_update(&request.statement(), self.env)?;
+                let collation =
+                    write::collation_of(self.store, request.namespace, request.collation);
+                let prepared = write::prepare_update(&request.statement(), collation, self.env)?;
                 let top = match request.remove {
                     true => Top::Delete { multi: false },
                     false => Top::Update { multi: false, upsert: request.upsert },
@@ -220,7 +247,7 @@ impl Run<'_> {
     /// Writes `queryPlanner` and `executionStats` of one plan.
     fn write(&self, subject: &Subject<'_>, out: &mut DocWriter<'_>) {
         let filter = &subject.filter;
-        query_planner(subject.namespace, filter, &subject.plan, subject.top, out);
+        query_planner(subject, filter, out);
         if self.verbosity == Verbosity::QueryPlanner {
             return;
         }
@@ -237,12 +264,13 @@ impl Run<'_> {
     }
 
     fn aggregate(&self, request: &AggregateRequest<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-        let lets = LetVars::parse(request.let_vars, self.env.now_ms())?;
-        aggregate::parse(request, request.pipeline, &lets)?;
+        let collation = self.collation(request.namespace, request.collation)?;
+        let lets = LetVars::parse(request.let_vars, self.env.now_ms(), collation)?;
+        aggregate::parse(request, request.pipeline, &lets, collation)?;
         let catalog = self.store.catalog();
         let (collection, stages) =
             aggregate::resolve(&catalog, request.namespace, request.pipeline)?;
-        let pipeline = aggregate::parse(request, stages.as_array(), &lets)?;
+        let pipeline = aggregate::parse(request, stages.as_array(), &lets, collation)?;
         let filter = pipeline.head().filter;
         let assembled = self.plan_with(&lets, |cx| {
             let disk = aggregate::disk(request);
@@ -254,6 +282,7 @@ impl Run<'_> {
             top: Top::None,
             plan: assembled.plan,
             lets,
+            collation,
         };
         if assembled.planned == pipeline.stages.len() {
             self.write(&subject, out);
@@ -286,8 +315,11 @@ impl Run<'_> {
     }
 }
 
-fn filter_of(doc: nagi_bson::Doc<'_>) -> Result<Arc<Filter>> {
-    let mut cx = nagi_lang::expr::ParseCx::new();
+fn filter_of(
+    doc: nagi_bson::Doc<'_>,
+    collation: Option<&'static Collation>,
+) -> Result<Arc<Filter>> {
+    let mut cx = ParseCx::new().collated(collation);
     let filter = Filter::parse_with(doc, &mut cx, nagi_lang::filter::Allowed::WITH_NEAR)?;
     Ok(Arc::new(filter.normalize()))
 }
@@ -306,16 +338,13 @@ fn drain(source: &mut dyn Source, limit: u64, cx: &mut Cx<'_>) -> Result<u64> {
     Ok(returned)
 }
 
-fn query_planner(
-    namespace: &Namespace,
-    filter: &Filter,
-    plan: &Plan,
-    top: Top,
-    out: &mut DocWriter<'_>,
-) {
+fn query_planner(subject: &Subject<'_>, filter: &Filter, out: &mut DocWriter<'_>) {
+    let Subject { namespace, plan, top, .. } = subject;
+    let top = *top;
     out.doc("queryPlanner", |out| {
         out.put("namespace", namespace.as_str());
         out.put("parsedQuery", &filter.to_doc());
+        collation::put(subject.collation, "collation", out);
         out.put("indexFilterSet", false);
         let (shape, key) = shape::hashes(filter, &plan.root);
         out.put("queryHash", &shape);

@@ -1,7 +1,7 @@
 //! The nodes of a plan as explain prints them.
 
 use nagi_bson::DocWriter;
-use nagi_lang::{filter::Filter, sort::SortSpec};
+use nagi_lang::{collation, filter::Filter, sort::SortSpec};
 
 use crate::{
     plan::{IndexAccess, Intervals, Node},
@@ -158,6 +158,7 @@ fn write_access(access: &IndexAccess, out: &mut DocWriter<'_>) {
     let spec = &index.spec;
     out.put("keyPattern", spec.key_pattern.as_doc());
     out.put("indexName", &*spec.name);
+    collation::put(spec.collation, "collation", out);
     out.put("isMultiKey", index.is_multikey());
     out.doc("multiKeyPaths", |out| {
         for (field, part) in spec.key.iter().enumerate() {
@@ -178,11 +179,13 @@ fn write_access(access: &IndexAccess, out: &mut DocWriter<'_>) {
     out.put("isPartial", spec.partial.is_some());
     out.put("indexVersion", 2);
     out.put("direction", direction(access.forward));
+    let collated = spec.collation.is_some();
     out.doc("indexBounds", |out| {
         for (set, part) in access.bounds.iter().zip(spec.key.iter()) {
             let reversed = part.descending == access.forward;
             out.array(&part.path, |out| {
-                let mut texts: Vec<String> = set.0.iter().map(|i| i.text(reversed)).collect();
+                let mut texts: Vec<String> =
+                    set.0.iter().map(|i| i.text(reversed, collated)).collect();
                 if reversed {
                     texts.reverse();
                 }

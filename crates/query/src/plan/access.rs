@@ -17,7 +17,7 @@ use nagi_store::{Index, IndexKind};
 
 use super::{
     Intervals,
-    bounds::{self, Bounds},
+    bounds::{self, Bounds, Keys},
     geo,
 };
 
@@ -163,7 +163,7 @@ impl<'f> Item<'f> {
     }
 
     /// The bounds on a field whose arrays are at `multikey` (bit 0: the first component).
-    pub(crate) fn bounds(&self, multikey: u64) -> Option<Bounds> {
+    pub(crate) fn bounds(&self, multikey: u64, keys: Keys) -> Option<Bounds> {
         // Geometries have keys in geometry indexes only: see `geo`.
         if let Source::Is(Pred::Geo(_) | Pred::Near(_)) | Source::IsNot(Pred::Geo(_)) = self.source
         {
@@ -173,8 +173,8 @@ impl<'f> Item<'f> {
         let above = (1u64 << (components - 1).min(63)) - 1;
         let simple = multikey & above == 0;
         let mut bounds = match self.source {
-            Source::Is(pred) => bounds::of_pred(pred, simple),
-            Source::IsNot(pred) => bounds::of_negation(pred, simple)?,
+            Source::Is(pred) => bounds::of_pred(pred, simple, keys),
+            Source::IsNot(pred) => bounds::of_negation(pred, simple, keys)?,
         };
         // One condition of an `$elemMatch` alone does not decide it. A number in a path may be a
         // position or a name, which keys do not tell apart.
@@ -189,7 +189,12 @@ impl<'f> Item<'f> {
 
     /// The bounds in `index`. A sparse index on one field holds just the documents that have it.
     fn bounds_in(&self, index: &Index, multikey: u64) -> Option<Bounds> {
-        let mut bounds = self.bounds(multikey)?;
+        let keys = Keys::Index(index.spec.collation);
+        let (Source::Is(pred) | Source::IsNot(pred)) = self.source;
+        if bounds::is_foreign(pred, keys) {
+            return None;
+        }
+        let mut bounds = self.bounds(multikey, keys)?;
         if let Source::Is(Pred::Exists) = self.source {
             let own = index.spec.sparse && index.spec.key.len() == 1;
             bounds.exact = own && self.whole && !has_position(&self.path);

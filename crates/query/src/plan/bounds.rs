@@ -7,9 +7,10 @@
 //! every key inside belongs to a document that matches; then the predicate need not be tested again,
 //! and its negation is the complement.
 
-use nagi_bson::{Array, Binary, Doc, Regex, Type, Value};
+use nagi_bson::{Array, Binary, Doc, Regex, Type, Value, ValueBuf};
 use nagi_lang::{
-    filter::{CompareOp, Pred},
+    collation::{self, Collation},
+    filter::{CompareOp, Filter, Pred},
     regex::Pattern,
 };
 
@@ -36,25 +37,91 @@ impl Bounds {
     }
 }
 
+/// Whose keys bounds are for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Keys {
+    /// An index's: its collation's keys stand for strings.
+    Index(Option<&'static Collation>),
+    /// No index's: each predicate orders strings as it says. Only to look at one predicate's set.
+    Own,
+}
+
+/// An operand as keys hold it.
+enum Held {
+    Same,
+    Keyed(ValueBuf),
+    /// The predicate compares its strings in another order than the keys have.
+    Otherwise,
+}
+
+impl Keys {
+    fn hold(self, operand: Value<'_>, collation: Option<&'static Collation>) -> Held {
+        match self {
+            Keys::Index(own) if own != collation && collation::has_text(operand) => Held::Otherwise,
+            _ => match collation.and_then(|collation| collation.keyed(operand)) {
+                Some(keyed) => Held::Keyed(keyed),
+                None => Held::Same,
+            },
+        }
+    }
+
+    fn are_collated(self) -> bool {
+        matches!(self, Keys::Index(Some(_)))
+    }
+}
+
+/// Whether a predicate compares strings in another order than the keys have: they are of no use.
+pub(crate) fn is_foreign(pred: &Pred, keys: Keys) -> bool {
+    let foreign = |value: &ValueBuf, own| matches!(keys.hold(value.value(), own), Held::Otherwise);
+    match pred {
+        Pred::Compare { value, collation, .. } => foreign(value, *collation),
+        Pred::In(list) => list.values().iter().any(|value| foreign(value, list.collation())),
+        Pred::ElemMatchValue(filter) => holds_foreign(filter, keys),
+        _ => false,
+    }
+}
+
+fn holds_foreign(filter: &Filter, keys: Keys) -> bool {
+    match filter {
+        Filter::And(all) | Filter::Or(all) | Filter::Nor(all) => {
+            all.iter().any(|part| holds_foreign(part, keys))
+        }
+        Filter::Not(inner) => holds_foreign(inner, keys),
+        Filter::Field { pred, .. } => is_foreign(pred, keys),
+        _ => false,
+    }
+}
+
 const ID_MIN: [u8; 12] = [0; 12];
 const ID_MAX: [u8; 12] = [0xFF; 12];
 const BINARY_MIN: Value<'static> = Value::Binary(Binary { subtype: 0, bytes: &[] });
 
 /// The bounds of a predicate on a path; `simple` if no document holds an array above the path's last
 /// component (so a null key means that the value is null or missing).
-pub(crate) fn of_pred(pred: &Pred, simple: bool) -> Bounds {
+///
+/// Strings in bounds are as `keys` hold them; a predicate that orders them otherwise has no bounds.
+pub(crate) fn of_pred(pred: &Pred, simple: bool, keys: Keys) -> Bounds {
     match pred {
-        Pred::Compare { op, value } => of_compare(*op, value.value(), simple),
+        Pred::Compare { op, value, collation } => match keys.hold(value.value(), *collation) {
+            Held::Same => of_compare(*op, value.value(), simple),
+            Held::Keyed(value) => of_compare(*op, value.value(), simple),
+            Held::Otherwise => Bounds::all(),
+        },
         Pred::In(list) => {
             let mut out = Bounds::exact(Intervals::default());
             let mut intervals = Vec::new();
             for value in list.values() {
-                let bounds = of_compare(CompareOp::Eq, value.value(), simple);
+                let held = keys.hold(value.value(), list.collation());
+                let bounds = match &held {
+                    Held::Same => of_compare(CompareOp::Eq, value.value(), simple),
+                    Held::Keyed(value) => of_compare(CompareOp::Eq, value.value(), simple),
+                    Held::Otherwise => return Bounds::all(),
+                };
                 out.exact &= bounds.exact;
                 intervals.extend(bounds.set.0);
             }
             for pattern in list.patterns() {
-                let bounds = of_regex(pattern);
+                let bounds = of_regex(pattern, keys);
                 out.exact &= bounds.exact;
                 intervals.extend(bounds.set.0);
             }
@@ -78,40 +145,44 @@ pub(crate) fn of_pred(pred: &Pred, simple: bool) -> Bounds {
             out.set = Intervals::from_any(intervals);
             out
         }
-        Pred::Regex(pattern) => of_regex(pattern),
+        Pred::Regex(pattern) => of_regex(pattern, keys),
         Pred::Mod { .. } => Bounds::inexact(class_of(Type::Int)),
         Pred::Size(_) | Pred::Bits(_) | Pred::ElemMatchObject(_) | Pred::Geo(_) | Pred::Near(_) => {
             Bounds::all()
         }
-        Pred::ElemMatchValue(filter) => Bounds::inexact(of_element(filter)),
+        Pred::ElemMatchValue(filter) => Bounds::inexact(of_element(filter, keys)),
     }
 }
 
 /// The bounds of the negation of a predicate; none if an index is of no use.
-pub(crate) fn of_negation(pred: &Pred, simple: bool) -> Option<Bounds> {
+pub(crate) fn of_negation(pred: &Pred, simple: bool, keys: Keys) -> Option<Bounds> {
     if let Pred::Exists = pred {
         return Some(Bounds::inexact(Intervals::point(Value::Null)));
     }
     if let Pred::Regex(_) | Pred::Mod { .. } | Pred::Type(_) = pred {
         return None;
     }
-    let bounds = of_pred(pred, simple);
+    let bounds = of_pred(pred, simple, keys);
     // A document may have a key inside and others outside, so the test is made again.
     bounds.exact.then(|| Bounds::inexact(bounds.set.complement()))
 }
 
 /// The bounds of conditions on one array element.
-fn of_element(filter: &nagi_lang::filter::Filter) -> Intervals {
-    use nagi_lang::filter::Filter;
+fn of_element(filter: &Filter, keys: Keys) -> Intervals {
     match filter {
         Filter::And(all) => {
-            all.iter().map(of_element).reduce(|a, b| a.intersect(&b)).unwrap_or_else(Intervals::all)
+            let parts = all.iter().map(|part| of_element(part, keys));
+            parts.reduce(|a, b| a.intersect(&b)).unwrap_or_else(Intervals::all)
         }
-        Filter::Or(any) => any.iter().map(of_element).reduce(Intervals::union).unwrap_or_default(),
-        Filter::Field { path, pred } if path.is_empty() => of_pred(pred, false).set,
+        Filter::Or(any) => any
+            .iter()
+            .map(|part| of_element(part, keys))
+            .reduce(Intervals::union)
+            .unwrap_or_default(),
+        Filter::Field { path, pred } if path.is_empty() => of_pred(pred, false, keys).set,
         Filter::Not(inner) => match &**inner {
             Filter::Field { path, pred } if path.is_empty() => {
-                of_negation(pred, false).map_or_else(Intervals::all, |b| b.set)
+                of_negation(pred, false, keys).map_or_else(Intervals::all, |b| b.set)
             }
             _ => Intervals::all(),
         },
@@ -181,7 +252,7 @@ fn of_type(kind: Type, all_numbers: bool) -> Bounds {
     Bounds { set, exact }
 }
 
-fn of_regex(pattern: &Pattern) -> Bounds {
+fn of_regex(pattern: &Pattern, keys: Keys) -> Bounds {
     let mut bytes = Vec::new();
     bytes.extend_from_slice(pattern.pattern().as_bytes());
     bytes.push(0);
@@ -189,7 +260,10 @@ fn of_regex(pattern: &Pattern) -> Bounds {
     bytes.push(0);
     let itself = Regex::from_bytes(&bytes).map(|regex| Interval::point(Value::Regex(regex)));
     let (strings, exact) = match pattern.prefix() {
-        Some((prefix, exact)) if !prefix.is_empty() => (starting_with(prefix), exact),
+        // What a collation makes of strings does not begin as they do.
+        Some((prefix, exact)) if !prefix.is_empty() && !keys.are_collated() => {
+            (starting_with(prefix), exact)
+        }
         _ => (class_of(Type::String).0.pop(), false),
     };
     let all = strings.into_iter().chain(itself).collect();

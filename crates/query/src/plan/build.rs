@@ -100,7 +100,7 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
             "When using min()/max() a hint of which index to use must be provided"
         );
     }
-    if let Some(id) = spec.filter.exact_id()
+    if let Some(id) = spec.filter.exact_id(collection.options.collation)
         && !spec.return_key
     {
         let lookup = Node::IdLookup { collection: collection.clone(), id: id.clone() };
@@ -330,7 +330,9 @@ fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
         })
     };
     let sort = spec.sort.iter().flat_map(|sort| sort.parts());
+    // Of strings a collated index holds their keys only.
     !index.is_multikey()
+        && index.spec.collation.is_none()
         && needed.iter().all(|path| in_key(path))
         && sort.into_iter().all(|part| in_key(part.path.as_str()))
 }
@@ -487,6 +489,7 @@ pub(crate) fn distinct_scan(collection: &Arc<Collection>, path: &str) -> Option<
             && spec.partial.is_none()
             && !spec.key[0].hashed
             && spec.geometry.is_none()
+            && spec.collation.is_none()
             && *spec.key[0].path == *path
             && !index.is_multikey()
     })?;

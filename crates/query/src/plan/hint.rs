@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, Value};
+use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{Collection, Index, keystring};
 
@@ -94,7 +94,9 @@ pub(crate) fn key_range(index: &Index, min: Doc<'_>, max: Doc<'_>) -> Result<(Ve
             );
         }
         for (element, part) in limit.iter().zip(key.iter()) {
-            keystring::append(element.value(), part.descending, out);
+            let keyed = index.spec.collation.and_then(|by| by.keyed(element.value()));
+            let value = keyed.as_ref().map_or(element.value(), ValueBuf::value);
+            keystring::append(value, part.descending, out);
         }
     }
     if !range.0.is_empty() && !range.1.is_empty() && range.0 >= range.1 {

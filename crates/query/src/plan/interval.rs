@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use nagi_bson::{Value, ValueBuf, compare, text};
+use nagi_lang::collation;
 
 /// A non-empty range of values. `low <= high` in MongoDB's order.
 #[derive(Debug, Clone)]
@@ -73,6 +74,13 @@ impl Interval {
             && self.high_included
     }
 
+    /// Whether a string may be inside, or an array or a document that holds one.
+    fn may_hold_text(&self) -> bool {
+        let text = compare::class(Value::String(""));
+        let behind = compare::class(Value::Binary(nagi_bson::Binary { subtype: 0, bytes: &[] }));
+        compare::class(self.high.value()) >= text && compare::class(self.low.value()) < behind
+    }
+
     fn intersect(&self, other: &Interval) -> Option<Interval> {
         let (low, low_included) = match compare::values(self.low.value(), other.low.value()) {
             Ordering::Less => (&other.low, other.low_included),
@@ -97,7 +105,13 @@ impl Interval {
     }
 
     /// As explain prints it; `reversed` for a scan from high to low.
-    pub(crate) fn text(&self, reversed: bool) -> String {
+    pub(crate) fn text(&self, reversed: bool, collated: bool) -> String {
+        let shown = |bound: &ValueBuf| match bound.value() {
+            Value::String(key) if collated && !key.is_empty() => {
+                format!("\"CollationKey(0x{})\"", collation::key_hex(key))
+            }
+            value => text::value_text(bound_value(value)),
+        };
         let (first, first_in, last, last_in) = if reversed {
             (&self.high, self.high_included, &self.low, self.low_included)
         } else {
@@ -106,8 +120,8 @@ impl Interval {
         format!(
             "{}{}, {}{}",
             if first_in { '[' } else { '(' },
-            text::value_text(bound_value(first.value())),
-            text::value_text(bound_value(last.value())),
+            shown(first),
+            shown(last),
             if last_in { ']' } else { ')' },
         )
     }
@@ -123,6 +137,11 @@ fn bound_value(value: Value<'_>) -> Value<'_> {
 }
 
 impl Intervals {
+    /// Whether a string may be inside, or an array or a document that holds one.
+    pub(crate) fn may_hold_text(&self) -> bool {
+        self.0.iter().any(Interval::may_hold_text)
+    }
+
     pub(crate) fn all() -> Intervals {
         Intervals(vec![Interval::all()])
     }
@@ -234,7 +253,7 @@ mod tests {
     }
 
     fn texts(set: &Intervals) -> Vec<String> {
-        set.0.iter().map(|i| i.text(false)).collect()
+        set.0.iter().map(|i| i.text(false, false)).collect()
     }
 
     #[test]

@@ -11,10 +11,16 @@ use super::{Intervals, access::has_position};
 
 /// The direction (forward?) in which a scan with these bounds yields `sort`, if one does.
 pub(crate) fn direction_for(index: &Index, bounds: &[Intervals], sort: &SortSpec) -> Option<bool> {
-    if sort.needs_meta() {
+    if sort.needs_meta() || !same_order(index, bounds, sort) {
         return None;
     }
     [true, false].into_iter().find(|forward| provides(index, bounds, sort, *forward))
+}
+
+/// Whether the keys inside the bounds are in the sort's order of strings: it is the index's, or there
+/// are no strings.
+fn same_order(index: &Index, bounds: &[Intervals], sort: &SortSpec) -> bool {
+    sort.collation() == index.spec.collation || !bounds.iter().any(Intervals::may_hold_text)
 }
 
 fn provides(index: &Index, bounds: &[Intervals], sort: &SortSpec, forward: bool) -> bool {

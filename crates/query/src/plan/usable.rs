@@ -10,7 +10,7 @@ use nagi_store::{Collection, Index};
 
 use super::{
     access::{self, Item},
-    bounds,
+    bounds::{self, Keys},
 };
 
 /// The indexes that may serve the filter, by this and by being ready and not hidden.
@@ -37,16 +37,21 @@ fn in_sparse(index: &Index, items: &[Item<'_>]) -> bool {
 }
 
 fn in_partial(index: &Index, items: &[Item<'_>], filter: &Filter) -> bool {
-    index.partial_filter().is_none_or(|partial| implies(filter, items, partial))
+    let keys = Keys::Index(index.spec.collation);
+    index.partial_filter().is_none_or(|partial| implies(filter, items, partial, keys))
 }
 
 /// Whether every document that `filter` (with its `items`) matches is matched by `needed`.
-fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter) -> bool {
+fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter, keys: Keys) -> bool {
     match needed {
         Filter::AlwaysTrue => return true,
-        Filter::And(all) => return all.iter().all(|part| implies(filter, items, part)),
-        Filter::Or(any) if any.iter().any(|part| implies(filter, items, part)) => return true,
-        Filter::Field { path, pred } if items.iter().any(|i| i.implies(path.as_str(), pred)) => {
+        Filter::And(all) => return all.iter().all(|part| implies(filter, items, part, keys)),
+        Filter::Or(any) if any.iter().any(|part| implies(filter, items, part, keys)) => {
+            return true;
+        }
+        Filter::Field { path, pred }
+            if items.iter().any(|i| i.implies(path.as_str(), pred, keys)) =>
+        {
             return true;
         }
         _ => {}
@@ -54,7 +59,7 @@ fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter) -> bool {
     access::conjuncts(filter).iter().any(|conjunct| match conjunct {
         Filter::Or(branches) => branches
             .iter()
-            .all(|branch| implies(branch, &access::items(access::conjuncts(branch)), needed)),
+            .all(|branch| implies(branch, &access::items(access::conjuncts(branch)), needed, keys)),
         _ => false,
     })
 }
@@ -65,19 +70,19 @@ impl Item<'_> {
         if let Some(Pred::Exists | Pred::Geo(_) | Pred::Near(_)) = self.pred() {
             return true;
         }
-        self.bounds(u64::MAX).is_some_and(|bounds| !bounds.set.contains(Value::Null))
+        self.bounds(u64::MAX, Keys::Own).is_some_and(|bounds| !bounds.set.contains(Value::Null))
     }
 
     /// Whether the condition implies `pred` on `path`.
-    fn implies(&self, path: &str, pred: &Pred) -> bool {
+    fn implies(&self, path: &str, pred: &Pred, keys: Keys) -> bool {
         if self.path != path {
             return false;
         }
         if let Pred::Exists = pred {
             return self.excludes_missing();
         }
-        let needed = bounds::of_pred(pred, !path.contains('.'));
-        let Some(own) = self.bounds(u64::MAX) else { return false };
+        let needed = bounds::of_pred(pred, !path.contains('.'), keys);
+        let Some(own) = self.bounds(u64::MAX, keys) else { return false };
         needed.exact && own.set.intersect(&needed.set.complement()).is_empty()
     }
 }

@@ -7,7 +7,7 @@
 
 use std::{slice, sync::Arc};
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::sort::SortSpec;
 use nagi_store::{RecordId, Spill, keystring};
@@ -61,7 +61,9 @@ fn sort_key(sort: &SortSpec, doc: Doc<'_>, values: &mut Vec<u8>, out: &mut Vec<u
     values.clear();
     sort.key(doc, values)?;
     for (element, part) in Doc::trusted(values).iter().zip(sort.parts()) {
-        keystring::append(element.value(), part.descending, out);
+        let keyed = sort.collation().and_then(|collation| collation.keyed(element.value()));
+        let value = keyed.as_ref().map_or(element.value(), ValueBuf::value);
+        keystring::append(value, part.descending, out);
     }
     Ok(())
 }

@@ -3,7 +3,10 @@
 //! It is a `$group` whose key is a `$switch` over the ranges, followed by a `$sort` on that key.
 
 use nagi_bson::{DocWriter, ValueBuf, compare};
-use nagi_lang::expr::Expr;
+use nagi_lang::{
+    collation::{self, Collation},
+    expr::Expr,
+};
 
 use super::{group::GROUP, prelude::*, sort::SORT};
 
@@ -78,7 +81,7 @@ fn options<'v>(spec: Value<'v>, cx: &PipelineCx<'_>) -> Result<Options<'v>> {
         );
     };
     if let Some(default) = &default {
-        check_outside(default, &boundaries)?;
+        check_outside(default, &boundaries, cx.collation)?;
     }
     Ok(Options { group_by, boundaries, default, output })
 }
@@ -133,7 +136,7 @@ fn boundaries(value: Value<'_>, cx: &PipelineCx<'_>) -> Result<Vec<ValueBuf>> {
                 upper.kind().name()
             );
         }
-        if compare::values(lower, upper).is_ge() {
+        if collation::values(lower, upper, cx.collation).is_ge() {
             bail!(
                 Code::Location(40194),
                 "The 'boundaries' option to $bucket must be sorted, but elements {at} and {} are \
@@ -156,14 +159,18 @@ fn default(value: Value<'_>, cx: &PipelineCx<'_>) -> Result<ValueBuf> {
 }
 
 /// The key of the documents outside must not read as one inside.
-fn check_outside(default: &ValueBuf, boundaries: &[ValueBuf]) -> Result<()> {
+fn check_outside(
+    default: &ValueBuf,
+    boundaries: &[ValueBuf],
+    own: Option<&Collation>,
+) -> Result<()> {
     let (Some(lowest), Some(highest)) = (boundaries.first(), boundaries.last()) else {
         return Ok(());
     };
     let (value, lowest, highest) = (default.value(), lowest.value(), highest.value());
     let inside = compare::class(value) == compare::class(lowest)
-        && compare::values(value, lowest).is_ge()
-        && compare::values(value, highest).is_lt();
+        && collation::values(value, lowest, own).is_ge()
+        && collation::values(value, highest, own).is_lt();
     if inside {
         bail!(
             Code::Location(40199),

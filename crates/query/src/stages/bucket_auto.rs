@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_bson::{ValueBuf, compare};
 use nagi_lang::{
     accum::{AccumSpec, Accumulator},
+    collation::{self, Collation},
     expr::{Deps, Expr},
 };
 
@@ -25,6 +26,7 @@ struct Plan {
     buckets: usize,
     output: Vec<(Box<str>, AccumSpec)>,
     granularity: Option<Granularity>,
+    collation: Option<&'static Collation>,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -72,7 +74,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             vec![("count".into(), AccumSpec::parse("$sum", Value::Int32(1), &mut cx.lang())?)]
         }
     };
-    let plan = Arc::new(Plan { group_by, buckets, output, granularity });
+    let plan = Arc::new(Plan { group_by, buckets, output, granularity, collation: cx.collation });
     Ok(Box::new(BucketAuto { plan, text: ValueBuf::new(spec) }))
 }
 
@@ -188,7 +190,8 @@ impl Running {
             }
             self.rows.push(Row { key, arguments: arguments.into() });
         }
-        self.rows.sort_by(|a, b| compare::values(a.key.value(), b.key.value()));
+        let own = self.plan.collation;
+        self.rows.sort_by(|a, b| collation::values(a.key.value(), b.key.value(), own));
         let buckets = distribute(&self.plan, &self.rows, cx)?;
         self.rows = Vec::new();
         self.held.keep(0);
@@ -204,6 +207,7 @@ fn distribute(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<OneBucket>> 
     let size = (rows.len() as f64 / plan.buckets as f64).round().max(1.0) as usize;
     let mut buckets: Vec<OneBucket> = Vec::new();
     let mut at = 0;
+    let same = |a: &ValueBuf, b: &ValueBuf| collation::equal(a.value(), b.value(), plan.collation);
     while at < rows.len() {
         let start = at;
         let is_last = buckets.len() + 1 == plan.buckets;
@@ -216,7 +220,7 @@ fn distribute(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<OneBucket>> 
                 at += 1;
             }
         } else {
-            while rows.get(at).is_some_and(|r| compare::equal(r.key.value(), max.value())) {
+            while rows.get(at).is_some_and(|r| same(&r.key, &max)) {
                 at += 1;
             }
         }

@@ -291,7 +291,7 @@ impl Running {
         let mut depth = 0;
         while !search.frontier.is_empty() && graph.depth_max.is_none_or(|max| depth <= max) {
             let values = std::mem::take(&mut search.frontier);
-            let pred = Pred::In(InList::new(values, Vec::new()));
+            let pred = Pred::In(InList::collated(values, Vec::new(), graph.inner.collation));
             let filter = Filter::Field { path: graph.connect_to.clone(), pred };
             let mut source = graph.inner.open(Some(filter), cx)?;
             while source.advance(cx)? {

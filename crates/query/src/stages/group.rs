@@ -6,9 +6,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use nagi_bson::{ValueBuf, compare};
+use nagi_bson::ValueBuf;
 use nagi_lang::{
     accum::{AccumSpec, Accumulator, parse_group_key},
+    collation::{self, Collation},
     expr::{Deps, Expr},
 };
 use nagi_store::Spill;
@@ -24,6 +25,8 @@ pub(super) struct Grouping {
     pub(super) fields: Vec<(Box<str>, AccumSpec)>,
     pub(super) allow_disk_use: bool,
     pub(super) memory_bytes_max: usize,
+    /// By which keys that are strings are one group.
+    pub(super) collation: Option<&'static Collation>,
 }
 
 /// A `$group` and the text that explain prints.
@@ -61,6 +64,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         fields,
         allow_disk_use: cx.allow_disk_use,
         memory_bytes_max: cx.memory_bytes_max,
+        collation: cx.collation,
     };
     Ok(Box::new(Group { grouping: Arc::new(grouping), text: doc.to_buf() }))
 }
@@ -186,7 +190,8 @@ impl Running {
         let mut groups = std::mem::take(&mut self.groups);
         self.heads.clear();
         self.held_bytes = 0;
-        groups.sort_by(|a, b| compare::values(a.key.value(), b.key.value()));
+        let own = self.grouping.collation;
+        groups.sort_by(|a, b| collation::values(a.key.value(), b.key.value(), own));
         let mut groups = groups.into_iter();
         spill.write_run(&mut |key, value| {
             let Some(group) = groups.next() else { return Ok(false) };
@@ -201,6 +206,8 @@ impl Running {
 
     /// Combines the partial groups of the next key and writes the result.
     fn next_from_disk(&mut self, cx: &Cx<'_>) -> Result<bool> {
+        let own = self.grouping.collation;
+        let key_order = |a: &[u8], b: &[u8]| collation::values(key_value(a), key_value(b), own);
         let Output::Disk { runs, pending } = &mut self.output else { return Ok(false) };
         if !*pending && !runs.advance(&key_order)? {
             return Ok(false);
@@ -231,10 +238,6 @@ fn key_value(key: &[u8]) -> Value<'_> {
     Doc::trusted(key).first().map_or(Value::Null, |element| element.value())
 }
 
-fn key_order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
-    compare::values(key_value(a), key_value(b))
-}
-
 fn write_group(
     grouping: &Grouping,
     key: Value<'_>,
@@ -260,11 +263,11 @@ fn find(
     grouping: &Grouping,
     key: Value<'_>,
 ) -> (usize, bool) {
-    let hash = compare::hash_of(key);
+    let hash = collation::hash_of(key, grouping.collation);
     let head = heads.get(&hash).copied();
     let mut at = head;
     while let Some(group) = at {
-        if compare::equal(groups[group as usize].key.value(), key) {
+        if collation::equal(groups[group as usize].key.value(), key, grouping.collation) {
             return (group as usize, false);
         }
         at = groups[group as usize].chain;

@@ -1,7 +1,7 @@
 //! Pipelines inside stages: the other collection of `$lookup` and `$unionWith`, and their stages.
 
 use nagi_bson::{Array, ArrayBuf};
-use nagi_lang::filter::Filter;
+use nagi_lang::{collation::Collation, filter::Filter};
 use nagi_store::Namespace;
 
 use super::{Pipeline, Touch, Within, prelude::*};
@@ -16,6 +16,8 @@ pub(super) struct Inner {
     depth: u32,
     allow_disk_use: bool,
     memory_bytes_max: usize,
+    /// That of the whole operation.
+    pub(super) collation: Option<&'static Collation>,
 }
 
 impl Inner {
@@ -37,12 +39,14 @@ impl Inner {
             memory_bytes_max: cx.memory_bytes_max,
             bypass_validation: cx.bypass_validation,
             within,
+            collation: cx.collation,
         };
         let pipeline = Pipeline::parse(stages, &mut inner)?;
         let depth = cx.depth + 1;
         let allow_disk_use = cx.allow_disk_use;
         let memory_bytes_max = cx.memory_bytes_max;
-        Ok(Inner { namespace, lets, pipeline, depth, allow_disk_use, memory_bytes_max })
+        let collation = cx.collation;
+        Ok(Inner { namespace, lets, pipeline, depth, allow_disk_use, memory_bytes_max, collation })
     }
 
     /// Adds what it does to collections.
@@ -56,7 +60,14 @@ impl Inner {
         let catalog = cx.store.catalog();
         let collection = cx.store.collection(&self.namespace);
         let disk = (self.allow_disk_use, self.memory_bytes_max);
-        if collection.as_ref().is_some_and(|c| c.is_view()) {
+        if let Some(view) = collection.as_ref().filter(|c| c.is_view()) {
+            if view.options.collation != self.collation {
+                bail!(
+                    Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                    "Cannot override a view's default collation: {}",
+                    self.namespace
+                );
+            }
             let (collection, stages) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
             let view = self.parse_view(&stages)?;
             let mut below = aggregate::assemble(collection, &view, None, None, disk, cx)?;
@@ -81,6 +92,7 @@ impl Inner {
             // A pipeline within another one writes nothing.
             bypass_validation: false,
             within: Within::Top,
+            collation: self.collation,
         };
         Pipeline::parse(stages.as_array(), &mut cx)
     }

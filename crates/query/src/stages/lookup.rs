@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nagi_bson::{Array, ArrayBuf, ArrayWriter, ValueBuf};
 use nagi_lang::{
+    collation::Collation,
     expr::{Expr, Vars, check_variable_write},
     filter::{CompareOp, Filter, InList, Pred},
     path::{self, FieldPath, Leaf},
@@ -217,7 +218,12 @@ struct Running {
 }
 
 /// The condition that a local document puts on foreign ones: equal to one of its values.
-fn equality(doc: Doc<'_>, local: &FieldPath, foreign: &FieldPath) -> Result<Filter> {
+fn equality(
+    doc: Doc<'_>,
+    local: &FieldPath,
+    foreign: &FieldPath,
+    collation: Option<&'static Collation>,
+) -> Result<Filter> {
     let mut values = Vec::new();
     path::any(doc, local, Leaf::Whole, &mut |value, _| {
         match value {
@@ -237,8 +243,8 @@ fn equality(doc: Doc<'_>, local: &FieldPath, foreign: &FieldPath) -> Result<Filt
         }
     }
     let pred = match values.len() {
-        1 => Pred::Compare { op: CompareOp::Eq, value: values.remove(0) },
-        _ => Pred::In(InList::new(values, Vec::new())),
+        1 => Pred::Compare { op: CompareOp::Eq, value: values.remove(0), collation },
+        _ => Pred::In(InList::collated(values, Vec::new(), collation)),
     };
     Ok(Filter::Field { path: foreign.clone(), pred })
 }
@@ -248,7 +254,7 @@ impl Running {
         let lookup = &*self.lookup;
         let doc = self.input.doc();
         let extra = match &lookup.equality {
-            Some((local, foreign)) => Some(equality(doc, local, foreign)?),
+            Some((local, foreign)) => Some(equality(doc, local, foreign, lookup.inner.collation)?),
             None => None,
         };
         let mut values: Vec<Value<'_>> = cx.vars.lets.to_vec();

@@ -104,6 +104,7 @@ pub(crate) fn reducing(
         fields: vec![("value".into(), reduction)],
         allow_disk_use: cx.allow_disk_use,
         memory_bytes_max: cx.memory_bytes_max,
+        collation: cx.collation,
     };
     let text = DocBuf::build(|out| {
         out.put("_id", "$key");

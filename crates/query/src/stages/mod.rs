@@ -50,7 +50,10 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::Result;
-use nagi_lang::expr::{Deps, ParseCx};
+use nagi_lang::{
+    collation::Collation,
+    expr::{Deps, ParseCx},
+};
 use nagi_store::Namespace;
 
 use crate::source::Source;
@@ -224,6 +227,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) bypass_validation: bool,
     /// The kind of pipeline around it, for placement errors.
     pub(crate) within: Within,
+    /// How strings compare in all its stages.
+    pub(crate) collation: Option<&'static Collation>,
 }
 
 /// The kind of pipeline being parsed.
@@ -238,7 +243,7 @@ pub(crate) enum Within {
 impl<'p> PipelineCx<'p> {
     /// A context for the expressions and filters of a stage.
     pub(crate) fn lang(&self) -> ParseCx<'p> {
-        ParseCx::with_let(self.lets)
+        ParseCx::with_let(self.lets).collated(self.collation)
     }
 }
 

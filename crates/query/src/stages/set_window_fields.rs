@@ -93,6 +93,12 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 
 /// The stages of a specification: the hidden field, the sort, the windows, as far as they are needed.
 pub(super) fn assemble(parts: &Parts<'_>, cx: &mut PipelineCx<'_>) -> Result<Vec<Arc<dyn Stage>>> {
+    if cx.collation.is_some() {
+        bail!(
+            Code::COMMAND_NOT_SUPPORTED,
+            "window functions under a collation are not supported yet"
+        );
+    }
     let sort_by = parts.sort_by.filter(|keys| !keys.is_empty());
     let sort = sort_by.map(sort::parse_keys).transpose()?.map(Arc::new);
     let functions = functions(parts.output, sort.as_deref(), cx)?;

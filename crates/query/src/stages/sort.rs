@@ -21,7 +21,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Value::Doc(doc) = spec else {
         bail!(Code::Location(15973), "the $sort key specification must be an object");
     };
-    let spec = parse_keys(doc)?;
+    let spec = parse_keys(doc)?.collated(cx.collation);
     if spec.is_empty() {
         bail!(Code::Location(15976), "$sort stage must have at least one sort key");
     }

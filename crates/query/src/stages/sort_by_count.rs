@@ -46,6 +46,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         fields,
         allow_disk_use: cx.allow_disk_use,
         memory_bytes_max: cx.memory_bytes_max,
+        collation: cx.collation,
     };
     let order = doc! { "count": -1 };
     let sort = SortSpec::parse(order.as_doc())?;

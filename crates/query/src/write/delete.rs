@@ -3,10 +3,13 @@
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_lang::expr::Vars;
+use nagi_lang::{
+    collation::{Asked, Collation},
+    expr::Vars,
+};
 use nagi_store::{Durability, Namespace, Store};
 
-use super::{How, Selection, Tally, in_chunks, target, with_txn};
+use super::{How, Selection, Tally, collation_of, in_chunks, target, with_txn};
 use crate::{plan::Hint, source::Env};
 
 /// One element of `deletes`.
@@ -18,16 +21,28 @@ pub struct DeleteStatement<'a> {
     pub hint: Option<Hint<'a>>,
     /// The command's `let`.
     pub let_vars: Doc<'a>,
+    pub collation: Asked,
 }
 
 impl<'a> DeleteStatement<'a> {
     pub fn new(filter: Doc<'a>, multi: bool) -> DeleteStatement<'a> {
-        DeleteStatement { filter, multi, hint: None, let_vars: Doc::EMPTY }
+        DeleteStatement {
+            filter,
+            multi,
+            hint: None,
+            let_vars: Doc::EMPTY,
+            collation: Asked::Inherited,
+        }
     }
 }
 
-pub(crate) fn prepare<'a>(statement: &DeleteStatement<'a>, env: &Env<'_>) -> Result<Selection<'a>> {
-    Selection::parse(statement.filter, Doc::EMPTY, statement.hint, statement.let_vars, env)
+pub(crate) fn prepare<'a>(
+    statement: &DeleteStatement<'a>,
+    collation: Option<&'static Collation>,
+    env: &Env<'_>,
+) -> Result<Selection<'a>> {
+    let (hint, lets) = (statement.hint, statement.let_vars);
+    Selection::parse(statement.filter, Doc::EMPTY, hint, lets, collation, env)
 }
 
 /// Runs one delete statement; gives back how many documents were deleted.
@@ -38,7 +53,8 @@ pub fn delete(
     durability: Durability,
     env: &Env<'_>,
 ) -> Result<u64> {
-    let selection = prepare(statement, env)?;
+    let collation = collation_of(store, namespace, statement.collation);
+    let selection = prepare(statement, collation, env)?;
     let Some(collection) = target(store, namespace)? else { return Ok(0) };
     let values = selection.lets.values();
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());

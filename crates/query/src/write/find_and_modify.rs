@@ -6,13 +6,14 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
+    collation::Asked,
     expr::{Eval, ParseCx, Vars},
     update::Applied,
 };
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 
 use super::{
-    How, UPSERT_RETRIES, target,
+    How, UPSERT_RETRIES, collation_of, target,
     update::{Prepared, UpdateStatement, prepare},
     update_cx, with_txn,
 };
@@ -38,6 +39,7 @@ pub struct FindAndModifyRequest<'a> {
     /// Do not check the collection's validator.
     pub bypass_validation: bool,
     pub keep_empty_timestamps: bool,
+    pub collation: Asked,
 }
 
 impl<'a> FindAndModifyRequest<'a> {
@@ -56,6 +58,7 @@ impl<'a> FindAndModifyRequest<'a> {
             let_vars: Doc::EMPTY,
             bypass_validation: false,
             keep_empty_timestamps: false,
+            collation: Asked::Inherited,
         }
     }
 
@@ -69,6 +72,7 @@ impl<'a> FindAndModifyRequest<'a> {
             sort: self.sort,
             let_vars: self.let_vars,
             keep_empty_timestamps: self.keep_empty_timestamps,
+            collation: self.collation,
             ..UpdateStatement::new(self.filter, if self.remove { nothing } else { self.update })
         }
     }
@@ -112,8 +116,9 @@ pub fn find_and_modify(
     env: &Env<'_>,
 ) -> Result<FoundAndModified> {
     request.check()?;
-    let prepared = prepare(&request.statement(), env)?;
-    let mut cx = ParseCx::with_let(prepared.selection.lets.names());
+    let collation = collation_of(store, request.namespace, request.collation);
+    let prepared = prepare(&request.statement(), collation, env)?;
+    let mut cx = ParseCx::with_let(prepared.selection.lets.names()).collated(collation);
     let projection = Projection::parse(request.fields, &prepared.selection.filter, &mut cx)?;
     let mut collection = target(store, request.namespace)?;
     if collection.is_none() && request.upsert {

@@ -16,6 +16,7 @@ use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
+    collation::{Asked, Collation},
     expr::{LetVars, ParseCx, Vars},
     filter::{Allowed, Filter, MatchInfo},
     sort::SortSpec,
@@ -62,6 +63,19 @@ pub(crate) struct Selection<'a> {
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) hint: Option<Hint<'a>>,
     pub(crate) lets: LetVars,
+    pub(crate) collation: Option<&'static Collation>,
+}
+
+/// The collation of a statement: the one it names, or else the collection's. A view has other errors.
+pub(crate) fn collation_of(
+    store: &Store,
+    namespace: &Namespace,
+    asked: Asked,
+) -> Option<&'static Collation> {
+    match asked {
+        Asked::Given(collation) => collation,
+        Asked::Inherited => store.collection(namespace).and_then(|c| c.options.collation),
+    }
 }
 
 impl<'a> Selection<'a> {
@@ -70,13 +84,16 @@ impl<'a> Selection<'a> {
         sort: Doc<'_>,
         hint: Option<Hint<'a>>,
         let_vars: Doc<'_>,
+        collation: Option<&'static Collation>,
         env: &Env<'_>,
     ) -> Result<Selection<'a>> {
-        let lets = LetVars::parse(let_vars, env.now_ms())?;
-        let there = env.scripts().is_some();
-        let mut cx = ParseCx::with_let(lets.names()).with_scripts(there);
-        let filter = Filter::parse_with(filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
-        Ok(Selection { filter: Arc::new(filter), sort: find::parse_sort(sort)?, hint, lets })
+        let lets = LetVars::parse(let_vars, env.now_ms(), collation)?;
+        let mut cx = ParseCx::with_let(lets.names())
+            .collated(collation)
+            .with_scripts(env.scripts().is_some());
+        let filter = Filter::parse_with(filter, &mut cx, Allowed::WITH_NEAR)?;
+        let filter = Arc::new(filter.normalize());
+        Ok(Selection { filter, sort: find::parse_sort(sort, collation)?, hint, lets, collation })
     }
 
     pub(crate) fn spec(&self, collection: Option<Arc<Collection>>, one: bool) -> FindSpec<'a> {

@@ -6,13 +6,16 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
+    collation::{Asked, Collation},
     expr::{ParseCx, Vars},
     filter::MatchInfo,
     update::{Applied, Update},
 };
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 
-use super::{How, Selection, Tally, UPSERT_RETRIES, in_chunks, target, update_cx, with_txn};
+use super::{
+    How, Selection, Tally, UPSERT_RETRIES, collation_of, in_chunks, target, update_cx, with_txn,
+};
 use crate::{plan::Hint, source::Env};
 
 /// One element of `updates`.
@@ -33,6 +36,7 @@ pub struct UpdateStatement<'a> {
     pub bypass_validation: bool,
     /// Empty timestamps at the top of what is stored stay empty.
     pub keep_empty_timestamps: bool,
+    pub collation: Asked,
 }
 
 impl<'a> UpdateStatement<'a> {
@@ -48,6 +52,7 @@ impl<'a> UpdateStatement<'a> {
             let_vars: Doc::EMPTY,
             bypass_validation: false,
             keep_empty_timestamps: false,
+            collation: Asked::Inherited,
         }
     }
 }
@@ -68,12 +73,17 @@ pub(crate) struct Prepared<'a> {
     pub(super) keep_empty_timestamps: bool,
 }
 
-pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Result<Prepared<'a>> {
+pub(crate) fn prepare<'a>(
+    statement: &UpdateStatement<'a>,
+    collation: Option<&'static Collation>,
+    env: &Env<'_>,
+) -> Result<Prepared<'a>> {
     let selection = Selection::parse(
         statement.filter,
         statement.sort,
         statement.hint,
         statement.let_vars,
+        collation,
         env,
     )?;
     if statement.upsert && selection.filter.contains_expr() {
@@ -82,7 +92,7 @@ pub(crate) fn prepare<'a>(statement: &UpdateStatement<'a>, env: &Env<'_>) -> Res
             "$expr is not allowed in the query predicate for an upsert"
         );
     }
-    let mut cx = ParseCx::with_let(selection.lets.names());
+    let mut cx = ParseCx::with_let(selection.lets.names()).collated(collation);
     let update = Update::parse(statement.update, statement.array_filters, &mut cx)?;
     if statement.multi && update.is_replacement() {
         bail!(Code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
@@ -105,7 +115,8 @@ pub fn update(
     durability: Durability,
     env: &Env<'_>,
 ) -> Result<UpdateOutcome> {
-    let prepared = prepare(statement, env)?;
+    let collation = collation_of(store, namespace, statement.collation);
+    let prepared = prepare(statement, collation, env)?;
     let mut collection = target(store, namespace)?;
     if collection.is_none() && statement.upsert {
         collection = Some(store.collection_or_create(namespace)?);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nagi_bson::{Doc, DocBuf};
-use nagi_lang::sort::SortSpec;
+use nagi_lang::{collation::Asked, sort::SortSpec};
 use nagi_query::{CountRequest, Env, FindRequest, Hint, count, find};
 use nagi_store::Namespace;
 
@@ -293,7 +293,9 @@ fn one_query(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64
 
 fn counts(ns: &Namespace, case: &Case<'_>, expected: usize) {
     let filter: Doc<'_> = case.filter.as_doc();
-    let request = CountRequest { namespace: ns, filter, skip: 0, limit: None, hint: None };
+    let collation = Asked::Inherited;
+    let request =
+        CountRequest { namespace: ns, filter, skip: 0, limit: None, hint: None, collation };
     let counted = count(&case.fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
     assert_eq!(counted.count as usize, expected, "count {:?}: {}", filter, counted.plan_summary);
 }

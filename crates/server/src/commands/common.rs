@@ -129,15 +129,6 @@ impl CursorOption {
     }
 }
 
-/// Refuses a collation other than the simple one, which is how strings compare anyway.
-pub(crate) fn refuse_collation(collation: Option<Doc<'_>>) -> Result<()> {
-    match collation {
-        None => Ok(()),
-        Some(doc) if doc.is_empty() || doc.get("locale").as_str() == Some("simple") => Ok(()),
-        Some(_) => bail!(Code::COMMAND_NOT_SUPPORTED, "collation is not supported yet"),
-    }
-}
-
 /// Refuses writes to what belongs to the server (73).
 pub(crate) fn check_writable(ns: &Namespace) -> Result<()> {
     const SYSTEM: &[&str] = &[

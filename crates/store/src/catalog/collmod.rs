@@ -24,7 +24,7 @@ impl Store {
         };
         let options = change_options(&collection, &changes)?;
         if let Some(view) = &options.view {
-            view_graph::check(&ddl, namespace, view)?;
+            view_graph::check(&ddl, namespace, view, options.collation)?;
         }
         let mut reply = Vec::new();
         let mut out = DocWriter::new(&mut reply);

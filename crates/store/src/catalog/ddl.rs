@@ -292,7 +292,7 @@ fn made(
 ) -> Result<Collection> {
     check_case(&ddl.catalog, namespace.database())?;
     if let Some(view) = &options.view {
-        view_graph::check(ddl, namespace, view)?;
+        view_graph::check(ddl, namespace, view, options.collation)?;
     }
     let space = match space {
         Some(space) => space,
@@ -301,7 +301,8 @@ fn made(
     let ident = ddl.ident()?;
     let mut indexes = Vec::new();
     if options.view.is_none() {
-        let spec = IndexSpec::id_of_version(options.id_index_version.unwrap_or(2));
+        let spec =
+            IndexSpec::id_of_version(options.id_index_version.unwrap_or(2), options.collation);
         let index = Index::new(spec, true, ddl.ident()?, Multikey::new(1).into())?;
         indexes.push(Arc::new(index));
     }

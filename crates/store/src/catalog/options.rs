@@ -3,6 +3,7 @@
 use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, Value, compare, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{Compressor, Space};
+use nagi_lang::collation::{self, Collation};
 
 use crate::{
     Namespace,
@@ -54,6 +55,9 @@ pub struct CollectionOptions {
     pub validator: Option<DocBuf>,
     pub validation_level: ValidationLevel,
     pub validation_action: ValidationAction,
+    /// How strings compare in operations that do not say, in the validator, and in indexes that were
+    /// made without; of a view, in all operations on it.
+    pub collation: Option<&'static Collation>,
     /// The version that `idIndex` asks for; none is 2.
     pub(crate) id_index_version: Option<i32>,
 }
@@ -82,6 +86,8 @@ impl CollectionOptions {
                             Err(_) => w.put("size", size),
                         }
                     }
+                    // In full; the simple one is none.
+                    "collation" => collation::put(parsed.collation, "collation", w),
                     name => w.put(name, element.value()),
                 }
             }
@@ -119,7 +125,10 @@ impl CollectionOptions {
 
     /// The validator, parsed.
     pub(crate) fn condition(&self) -> Result<Option<Condition>> {
-        self.validator.as_ref().map(|doc| Condition::validator(doc.as_doc())).transpose()
+        self.validator
+            .as_ref()
+            .map(|doc| Condition::validator(doc.as_doc(), self.collation))
+            .transpose()
     }
 
     /// Whether `create` with these options may meet a collection that has `self`.
@@ -163,7 +172,7 @@ impl CollectionOptions {
                 Code::Location(50001),
                 "autoIndexId:false is not allowed for collections outside the local database"
             ),
-            "collation" => check_collation(value)?,
+            "collation" => self.collation = parse_collation(value)?,
             "autoIndexId"
             | "viewOn"
             | "pipeline"
@@ -331,21 +340,14 @@ fn id_index_version(value: Value<'_>) -> Result<i32> {
     }
 }
 
-fn check_collation(value: Value<'_>) -> Result<()> {
+fn parse_collation(value: Value<'_>) -> Result<Option<&'static Collation>> {
     let Value::Doc(collation) = value else {
         bail!(Code::BAD_VALUE, "'collation' has to be a document.");
     };
     if collation.is_empty() {
         bail!(Code::BAD_VALUE, "'collation' cannot be an empty document.");
     }
-    match collation.get("locale") {
-        Value::String("simple") => Ok(()),
-        Value::Missing => bail!(
-            Code::IDL_FAILED_TO_PARSE,
-            "BSON field 'collation.locale' is missing but a required field"
-        ),
-        _ => bail!(Code::COMMAND_NOT_SUPPORTED, "collation of a collection is not supported yet"),
-    }
+    Collation::parse(collation)
 }
 
 fn view(options: Doc<'_>, namespace: &Namespace) -> Result<Option<ViewOptions>> {

@@ -112,6 +112,16 @@ pub(crate) fn is_readable(doc: Doc<'_>) -> bool {
     load_collection(nothing.latest(), Ident(0), doc, &mut into).is_ok()
 }
 
+/// An index as it is stored: one that has a collation says so, `_id` has the collection's.
+fn load_spec(
+    spec: Doc<'_>,
+    namespace: &Namespace,
+    options: &CollectionOptions,
+) -> Result<IndexSpec> {
+    let is_id = spec.get("name").as_str() == Some("_id_");
+    IndexSpec::parse_with(spec, namespace, true, options.collation.filter(|_| is_id))
+}
+
 fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loaded) -> Result<()> {
     let namespace = Namespace::parse(doc.get("ns").as_str().ok_or_else(corrupt)?)?;
     let Value::Binary(uuid) = doc.get("uuid") else { return Err(corrupt()) };
@@ -123,7 +133,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         let spec = index.get("spec").as_doc().ok_or_else(corrupt)?;
         let number = number::truncate_to_i64(index.get("ident"));
         let ident = Ident(number.and_then(|n| u32::try_from(n).ok()).ok_or_else(corrupt)?);
-        let spec = IndexSpec::parse_with(spec, &namespace, true)?;
+        let spec = load_spec(spec, &namespace, &options)?;
         let multikey = load_multikey(read, ident, spec.key.len())?;
         let ready = index.get("ready").is_truthy();
         if !ready {

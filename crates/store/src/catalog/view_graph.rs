@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use nagi_bson::{Array, Doc, Value};
 use nagi_error::{Code, Result, bail};
+use nagi_lang::collation::Collation;
 
 use super::{Ddl, ViewOptions};
 use crate::Namespace;
@@ -17,9 +18,15 @@ const DEPTH_MAX: usize = 20;
 /// Whether `namespace` may become this view.
 ///
 /// # Errors
-/// 5 when it would read itself, 165 when it stood on more than 20 views.
-pub(super) fn check(ddl: &Ddl<'_>, namespace: &Namespace, view: &ViewOptions) -> Result<()> {
-    visit(ddl, view, &mut vec![namespace.clone()], &mut HashSet::new())
+/// 5 when it would read itself, 165 when it stood on more than 20 views, 167 when a view that it reads
+/// has another collation: one operation has one.
+pub(super) fn check(
+    ddl: &Ddl<'_>,
+    namespace: &Namespace,
+    view: &ViewOptions,
+    collation: Option<&'static Collation>,
+) -> Result<()> {
+    visit(ddl, view, collation, &mut vec![namespace.clone()], &mut HashSet::new())
 }
 
 /// `way` leads from the new view to this one; what is in `seen` was looked through before, so that
@@ -27,6 +34,7 @@ pub(super) fn check(ddl: &Ddl<'_>, namespace: &Namespace, view: &ViewOptions) ->
 fn visit(
     ddl: &Ddl<'_>,
     view: &ViewOptions,
+    collation: Option<&'static Collation>,
     way: &mut Vec<Namespace>,
     seen: &mut HashSet<Namespace>,
 ) -> Result<()> {
@@ -38,14 +46,24 @@ fn visit(
             bail!(Code::GRAPH_CONTAINS_CYCLE, "View cycle detected: {}", names.join(" => "));
         }
         let below = ddl.collection(&next).filter(|_| seen.insert(next));
-        if let Some(view) = below.as_ref().and_then(|found| found.options.view.as_ref()) {
+        if let Some((found, view)) =
+            below.as_ref().and_then(|c| Some((c, c.options.view.as_ref()?)))
+        {
+            if found.options.collation != collation {
+                bail!(
+                    Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                    "View {} has conflicting collation with view {}",
+                    way[0],
+                    found.namespace
+                );
+            }
             if way.len() > DEPTH_MAX {
                 bail!(
                     Code::VIEW_DEPTH_LIMIT_EXCEEDED,
                     "View depth limit exceeded; maximum depth is {DEPTH_MAX}"
                 );
             }
-            visit(ddl, view, way, seen)?;
+            visit(ddl, view, collation, way, seen)?;
         }
         way.pop();
     }

@@ -10,7 +10,7 @@
 //! Keys are made whole in one buffer, then sorted and made unique; no allocation once the sink is
 //! warm, but for arrays.
 
-use nagi_bson::{Array, Doc, Value};
+use nagi_bson::{Array, Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
 use super::{IndexSpec, geo, hashed};
@@ -72,7 +72,9 @@ impl KeySink {
         let start = self.bytes.len() as u32;
         self.bits.clear();
         for (part, value) in spec.key.iter().zip(values) {
-            let value = if part.hashed { hashed::value(*value) } else { *value };
+            let keyed = spec.collation.and_then(|collation| collation.keyed(*value));
+            let value = keyed.as_ref().map_or(*value, ValueBuf::value);
+            let value = if part.hashed { hashed::value(value) } else { value };
             keystring::append_typed(value, part.descending, &mut self.bytes, &mut self.bits);
         }
         let middle = self.bytes.len() as u32;

@@ -11,6 +11,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use nagi_bson::{Value, ValueBuf};
 use nagi_error::Result;
 use parking_lot::Mutex;
 
@@ -19,7 +20,7 @@ pub use grid::Grid;
 pub use hashed::hash_value;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
 
-use crate::{clock, condition::Condition, ident::Ident};
+use crate::{clock, condition::Condition, ident::Ident, keystring};
 
 /// One index of a collection. Never changes, but for the multikey paths, which only grow.
 #[derive(Debug)]
@@ -61,6 +62,12 @@ pub(crate) struct Multikey {
     pub(crate) durable: Box<[AtomicU64]>,
 }
 
+/// Appends the key of a document's `_id`.
+pub(crate) fn append_id(index: &Index, id: Value<'_>, key: &mut Vec<u8>) {
+    let keyed = index.spec.collation.and_then(|collation| collation.keyed(id));
+    keystring::append(keyed.as_ref().map_or(id, ValueBuf::value), false, key);
+}
+
 impl Index {
     /// An index as the catalog holds it.
     pub(crate) fn new(
@@ -69,7 +76,8 @@ impl Index {
         ident: Ident,
         multikey: Arc<Multikey>,
     ) -> Result<Index> {
-        let partial = spec.partial.as_ref().map(|doc| Condition::partial(doc.as_doc()));
+        let partial =
+            spec.partial.as_ref().map(|doc| Condition::partial(doc.as_doc(), spec.collation));
         let keyed_alone = spec.unique;
         let doubts = (keyed_alone && !ready).then(Arc::default);
         let partial = partial.transpose()?;

@@ -5,6 +5,7 @@
 
 use nagi_bson::{Doc, DocBuf, Type, Value, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
+use nagi_lang::collation::{self, Collation};
 
 use super::{Geometry, Grid, geo};
 use crate::Namespace;
@@ -54,6 +55,8 @@ pub struct IndexSpec {
     pub expire_after_seconds: Option<i64>,
     /// Of a geometry index: how geometries become keys.
     pub geometry: Option<Geometry>,
+    /// How strings order; none by their bytes. Keys hold what orders so in their place.
+    pub collation: Option<&'static Collation>,
     /// The row of `listIndexes`: `{v, key, name, options...}`.
     pub doc: DocBuf,
 }
@@ -100,13 +103,18 @@ static OPTIONS: &[(&str, Shape)] = &[
 impl IndexSpec {
     /// The index every collection has.
     pub fn id() -> IndexSpec {
-        IndexSpec::id_of_version(2)
+        IndexSpec::id_of_version(2, None)
     }
 
     /// The same, listed with the version that old clients ask for: 1 or 2. The keys are the same.
-    pub(crate) fn id_of_version(version: i32) -> IndexSpec {
+    pub(crate) fn id_of_version(version: i32, collation: Option<&'static Collation>) -> IndexSpec {
         let key = KeyPart { path: "_id".into(), descending: false, hashed: false, geo: false };
-        let doc = nagi_bson::doc! { "v": version, "key": { "_id": 1 }, "name": "_id_" };
+        let doc = DocBuf::build(|w| {
+            w.put("v", version);
+            w.doc("key", |w| w.put("_id", 1));
+            w.put("name", "_id_");
+            collation::put(collation, "collation", w);
+        });
         IndexSpec {
             name: "_id_".into(),
             kind: IndexKind::Btree,
@@ -119,22 +127,29 @@ impl IndexSpec {
             partial: None,
             expire_after_seconds: None,
             geometry: None,
+            collation,
             doc,
         }
     }
 
     /// Checks one element of `createIndexes.indexes`. Codes 2, 9, 14, 67, 115, 197, 16764.
     pub fn parse(spec: Doc<'_>, namespace: &Namespace) -> Result<IndexSpec> {
-        IndexSpec::parse_with(spec, namespace, false)
+        IndexSpec::parse_with(spec, namespace, false, None)
     }
 
     /// As [`IndexSpec::parse`]; with `ignoreUnknownIndexOptions`, unknown options are dropped.
+    /// `default` is the collation of an index that does not say; `_id` has no other.
     pub fn parse_with(
         spec: Doc<'_>,
         namespace: &Namespace,
         ignore_unknown: bool,
+        default: Option<&'static Collation>,
     ) -> Result<IndexSpec> {
-        let spec = check_options(spec, namespace, ignore_unknown)?;
+        let collation = match spec.get("collation") {
+            Value::Doc(given) => Collation::parse(given)?,
+            _ => default,
+        };
+        let spec = check_options(spec, namespace, ignore_unknown, collation)?;
         let spec = spec.as_doc();
         let pattern = match spec.get("key") {
             Value::Doc(key) => key,
@@ -153,7 +168,7 @@ impl IndexSpec {
         check_name(name, pattern)?;
         check_version(spec)?;
         if is_id_pattern(&key) {
-            return parse_id(spec, pattern);
+            return parse_id(spec, pattern, collation, default);
         }
         let kind = kind_of(&key, pattern)?;
         let geometry = match kind {
@@ -173,6 +188,7 @@ impl IndexSpec {
             prepare_unique: spec.get("prepareUnique").is_truthy(),
             partial: spec.get("partialFilterExpression").as_doc().map(|doc| doc.to_buf()),
             expire_after_seconds: expire_after(spec, pattern)?,
+            collation,
             doc: listed(spec, kind),
         };
         parsed.check_combination(spec)?;
@@ -184,6 +200,13 @@ impl IndexSpec {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
                 "cannot mix \"partialFilterExpression\" and \"sparse\" options"
+            );
+        }
+        if self.kind == IndexKind::TwoD && self.collation.is_some() {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "Index type '2d' does not support collation: {}",
+                doc_text(spec)
             );
         }
         if self.kind == IndexKind::Hashed && self.unique {
@@ -199,13 +222,6 @@ impl IndexSpec {
                 Code::CANNOT_CREATE_INDEX,
                 "Empty \"storageEngine\" options are invalid. Please remove the field or include \
                  valid options."
-            );
-        }
-        if !spec.get("collation").is_missing() && !is_simple_collation(spec.get("collation")) {
-            bail!(
-                Code::COMMAND_NOT_SUPPORTED,
-                "collation of an index is not supported yet: {}",
-                spec.get("collation")
             );
         }
         Ok(())
@@ -226,6 +242,7 @@ impl IndexSpec {
             && self.unique == other.unique
             && self.sparse == other.sparse
             && self.partial == other.partial
+            && self.collation == other.collation
     }
 
     /// Same options besides the name and the signature.
@@ -259,12 +276,13 @@ fn is_id_pattern(key: &[KeyPart]) -> bool {
     matches!(key, [part] if &*part.path == "_id" && !part.hashed && !part.descending)
 }
 
-fn is_simple_collation(collation: Value<'_>) -> bool {
-    collation.as_doc().is_some_and(|doc| doc.get("locale").as_str() == Some("simple"))
-}
-
 /// Checks every option's name and type; gives back `{v, key, name, options...}`.
-fn check_options(spec: Doc<'_>, namespace: &Namespace, ignore_unknown: bool) -> Result<DocBuf> {
+fn check_options(
+    spec: Doc<'_>,
+    namespace: &Namespace,
+    ignore_unknown: bool,
+    collation: Option<&'static Collation>,
+) -> Result<DocBuf> {
     for element in spec {
         let (name, value) = (element.name(), element.value());
         match name {
@@ -295,8 +313,8 @@ fn check_options(spec: Doc<'_>, namespace: &Namespace, ignore_unknown: bool) -> 
             };
             match OPTIONS[at].1 {
                 Shape::Ignored => {}
-                // The simple collation is none.
-                _ if element.name() == "collation" && is_simple_collation(element.value()) => {}
+                // In full, and last; the simple one is none.
+                _ if element.name() == "collation" => {}
                 Shape::Flag if !element.value().is_truthy() => {
                     // MongoDB keeps what these two were told, and forgets the other refusals.
                     if matches!(element.name(), "background" | "sparse") {
@@ -307,6 +325,7 @@ fn check_options(spec: Doc<'_>, namespace: &Namespace, ignore_unknown: bool) -> 
                 _ => w.put(element.name(), element.value()),
             }
         }
+        collation::put(collation, "collation", w);
     }))
 }
 
@@ -503,7 +522,12 @@ fn check_version(spec: Doc<'_>) -> Result<()> {
 }
 
 /// `{_id: 1}`: what it always is, whatever its name; few options are allowed.
-fn parse_id(spec: Doc<'_>, pattern: Doc<'_>) -> Result<IndexSpec> {
+fn parse_id(
+    spec: Doc<'_>,
+    pattern: Doc<'_>,
+    collation: Option<&'static Collation>,
+    default: Option<&'static Collation>,
+) -> Result<IndexSpec> {
     for element in spec {
         let allowed = matches!(element.name(), "v" | "key" | "name" | "collation" | "background");
         if element.name() == "hidden" {
@@ -519,7 +543,21 @@ fn parse_id(spec: Doc<'_>, pattern: Doc<'_>) -> Result<IndexSpec> {
         }
     }
     let _ = pattern;
-    Ok(IndexSpec::id_of_version(if number::as_f64(spec.get("v")) == Some(1.0) { 1 } else { 2 }))
+    if collation != default {
+        let text = |collation: Option<&Collation>| match collation {
+            Some(collation) => doc_text(collation.as_doc()),
+            None => "{ locale: \"simple\" }".to_owned(),
+        };
+        bail!(
+            Code::BAD_VALUE,
+            "The _id index must have the same collation as the collection. Index collation: {}, \
+             collection collation: {}",
+            text(collation),
+            text(default)
+        );
+    }
+    let version = if number::as_f64(spec.get("v")) == Some(1.0) { 1 } else { 2 };
+    Ok(IndexSpec::id_of_version(version, collation))
 }
 
 fn expire_after(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Option<i64>> {

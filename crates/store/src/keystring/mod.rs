@@ -13,7 +13,8 @@
 //! - Nothing continues with the byte 0xFF after a whole field: `prefix` is a bound before all keys
 //!   with those leading values, `prefix | 0xFF` one after all of them.
 //!
-//! Does not know about: multikey expansion (see `index::keygen`), idents, collations.
+//! Does not know about: multikey expansion (see `index::keygen`), idents, collations (whose strings
+//! come here as keys already).
 
 mod big;
 mod decode;

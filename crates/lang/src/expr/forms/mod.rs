@@ -2,6 +2,7 @@
 //!
 //! Each has a variant of [`Form`], a file, and a row in [`FORMS`].
 
+mod collated;
 mod cond;
 mod filter;
 mod fresh;
@@ -18,6 +19,7 @@ mod reduce;
 mod switch;
 mod zip;
 
+pub(super) use collated::collated;
 pub(super) use meta::sort_key;
 use nagi_bson::Value;
 use nagi_error::Result;
@@ -29,6 +31,7 @@ use super::{Eval, Expr, ParseCx};
 #[derive(Debug, Clone)]
 pub enum Form {
     And(Box<[Expr]>),
+    Collated(collated::Collated),
     Cond(Box<[Expr; 3]>),
     Filter(filter::Filter),
     Fresh(fresh::Fresh),
@@ -76,6 +79,7 @@ impl Form {
     pub(super) fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
         match self {
             Form::And(args) => logic::eval_and(args, cx),
+            Form::Collated(form) => form.eval(cx),
             Form::Cond(args) => cond::eval(args, cx),
             Form::Filter(form) => form.eval(cx),
             Form::Fresh(fresh) => Ok(fresh.eval(cx)),
@@ -106,6 +110,7 @@ impl Form {
     pub(super) fn for_each_child(&self, visit: &mut dyn FnMut(&Expr)) {
         match self {
             Form::And(args) | Form::Or(args) | Form::IfNull(args) => args.iter().for_each(visit),
+            Form::Collated(form) => visit(&form.expr),
             Form::Cond(args) => args.iter().for_each(visit),
             Form::Filter(form) => form.children().iter().for_each(visit),
             Form::Function(form) => visit(&form.args),
@@ -128,6 +133,7 @@ impl Form {
             Form::And(args) | Form::Or(args) | Form::IfNull(args) => {
                 args.iter_mut().try_for_each(visit)
             }
+            Form::Collated(form) => visit(&mut form.expr),
             Form::Cond(args) => args.iter_mut().try_for_each(visit),
             Form::Filter(form) => form.children_mut().iter_mut().try_for_each(visit),
             Form::Function(form) => visit(&mut form.args),

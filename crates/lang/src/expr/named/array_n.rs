@@ -2,7 +2,8 @@
 use std::cmp::Ordering;
 
 use super::prelude::*;
-use nagi_bson::{Array, compare};
+use crate::collation;
+use nagi_bson::Array;
 
 pub(super) static OPS: &[Named] = &[
     Named { name: "$firstN", eval: |given| part(given, false), ..N },
@@ -64,7 +65,7 @@ fn extremes<'a>(given: &Given<'a, '_>, wanted: Ordering) -> Result<Value<'a>> {
     let present = items.iter().filter(|v| !v.is_nullish());
     let mut values = bumpalo::collections::Vec::from_iter_in(present, given.cx.arena);
     values.sort_by(|a, b| {
-        let order = compare::values(*a, *b);
+        let order = collation::values(*a, *b, given.cx.collation);
         if wanted.is_gt() { order.reverse() } else { order }
     });
     values.truncate(n);

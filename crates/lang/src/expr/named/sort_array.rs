@@ -2,8 +2,9 @@
 use std::cmp::Ordering;
 
 use super::prelude::*;
+use crate::collation::{self, Collation};
 use crate::expr::parse_field_path;
-use nagi_bson::{Doc, compare};
+use nagi_bson::Doc;
 
 pub(super) static OPS: &[Named] = &[Named {
     name: "$sortArray",
@@ -77,11 +78,12 @@ fn sort_array<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     };
     let by = given.value(1)?;
     let mut values = bumpalo::collections::Vec::from_iter_in(items.iter(), given.cx.arena);
+    let own = given.cx.collation;
     match by {
-        Value::Doc(keys) => values.sort_by(|a, b| by_keys(*a, *b, keys)),
+        Value::Doc(keys) => values.sort_by(|a, b| by_keys(*a, *b, keys, own)),
         whole => {
             let descending = direction(whole)?;
-            values.sort_by(|a, b| directed(compare::values(*a, *b), descending));
+            values.sort_by(|a, b| directed(collation::values(*a, *b, own), descending));
         }
     }
     given.cx.array_of(&values)
@@ -91,11 +93,11 @@ fn directed(order: Ordering, descending: bool) -> Ordering {
     if descending { order.reverse() } else { order }
 }
 
-fn by_keys(a: Value<'_>, b: Value<'_>, keys: Doc<'_>) -> Ordering {
+fn by_keys(a: Value<'_>, b: Value<'_>, keys: Doc<'_>, own: Option<&Collation>) -> Ordering {
     for key in keys {
         let descending = direction(key.value()).unwrap_or(false);
-        let (a, b) = (at_path(a, key.name(), descending), at_path(b, key.name(), descending));
-        let order = directed(compare::values(a, b), descending);
+        let at = |value| at_path(value, key.name(), descending, own);
+        let order = directed(collation::values(at(a), at(b), own), descending);
         if order.is_ne() {
             return order;
         }
@@ -104,7 +106,7 @@ fn by_keys(a: Value<'_>, b: Value<'_>, keys: Doc<'_>) -> Ordering {
 }
 
 /// The value an element is sorted by; of an array its smallest or largest one.
-fn at_path<'a>(value: Value<'a>, path: &str, largest: bool) -> Value<'a> {
+fn at_path<'a>(value: Value<'a>, path: &str, largest: bool, own: Option<&Collation>) -> Value<'a> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(f, r)| (f, Some(r)));
     let found = match value {
         Value::Doc(doc) => doc.get(first),
@@ -112,12 +114,13 @@ fn at_path<'a>(value: Value<'a>, path: &str, largest: bool) -> Value<'a> {
     };
     match (found, rest) {
         (Value::Array(items), rest) => {
-            let values = items.iter().map(|v| rest.map_or(v, |rest| at_path(v, rest, largest)));
-            let order = |a: &Value<'_>, b: &Value<'_>| compare::values(*a, *b);
+            let below = |v| rest.map_or(v, |rest| at_path(v, rest, largest, own));
+            let values = items.iter().map(below);
+            let order = |a: &Value<'_>, b: &Value<'_>| collation::values(*a, *b, own);
             let best = if largest { values.max_by(order) } else { values.min_by(order) };
             best.unwrap_or(Value::Undefined)
         }
-        (found, Some(rest)) => at_path(found, rest, largest),
+        (found, Some(rest)) => at_path(found, rest, largest, own),
         (Value::Missing, None) => Value::Null,
         (found, None) => found,
     }

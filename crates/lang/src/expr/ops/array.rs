@@ -88,7 +88,7 @@ fn concat<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     })
 }
 
-fn contains<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+fn contains<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let Value::Array(items) = args[1] else {
         bail!(
             Code::Location(40081),
@@ -96,7 +96,7 @@ fn contains<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             type_name(args[1])
         );
     };
-    Ok(Value::Bool(items.iter().any(|v| compare::expr_values(v, args[0]).is_eq())))
+    Ok(Value::Bool(items.iter().any(|v| collation::expr_values(v, args[0], cx.collation).is_eq())))
 }
 
 /// A bound of a search: absent gives `default`.
@@ -125,7 +125,7 @@ pub(super) fn bound(
     }
 }
 
-fn index_of<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+fn index_of<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let items = match args[0] {
         Value::Array(items) => items,
         value if value.is_nullish() => return Ok(Value::Null),
@@ -142,7 +142,7 @@ fn index_of<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         .enumerate()
         .take(end)
         .skip(start)
-        .find(|(_, value)| compare::expr_values(*value, args[1]).is_eq());
+        .find(|(_, value)| collation::expr_values(*value, args[1], cx.collation).is_eq());
     Ok(Value::Int32(found.map_or(-1, |(at, _)| at as i32)))
 }
 

@@ -1,9 +1,10 @@
 //! What every family file uses.
 
 pub(super) use bumpalo::collections::Vec as ArenaVec;
-pub(super) use nagi_bson::{Array, Decimal128, Doc, Value, compare, number};
+pub(super) use nagi_bson::{Array, Decimal128, Doc, Value, number};
 pub(super) use nagi_error::{Code, Error, Result, bail, err};
 
+pub(super) use crate::collation;
 pub(super) use crate::expr::{Args, Eval, EvalFn, Nulls, Operator};
 
 /// A row of one argument where null gives null.

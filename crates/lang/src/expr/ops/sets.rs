@@ -33,13 +33,13 @@ type Items<'a> = ArenaVec<'a, Value<'a>>;
 /// The different values, sorted; of equal ones the first stays.
 fn sorted<'a>(cx: &Eval<'a>, items: Array<'a>) -> Items<'a> {
     let mut values = ArenaVec::from_iter_in(items.iter(), cx.arena);
-    values.sort_by(|a, b| compare::values(*a, *b));
-    values.dedup_by(|a, b| compare::equal(*a, *b));
+    values.sort_by(|a, b| collation::values(*a, *b, cx.collation));
+    values.dedup_by(|a, b| collation::equal(*a, *b, cx.collation));
     values
 }
 
-fn holds(set: &[Value<'_>], value: Value<'_>) -> bool {
-    set.binary_search_by(|other| compare::values(*other, value)).is_ok()
+fn holds(cx: &Eval<'_>, set: &[Value<'_>], value: Value<'_>) -> bool {
+    set.binary_search_by(|other| collation::values(*other, value, cx.collation)).is_ok()
 }
 
 fn not_array(name: &str, code: i32, value: Value<'_>) -> Error {
@@ -73,10 +73,12 @@ fn difference<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut kept: Items<'a> = ArenaVec::new_in(cx.arena);
     let mut seen = sorted(cx, left);
     for value in left.iter() {
-        if holds(&right, value) {
+        if holds(cx, &right, value) {
             continue;
         }
-        if let Ok(at) = seen.binary_search_by(|other| compare::values(*other, value)) {
+        if let Ok(at) =
+            seen.binary_search_by(|other| collation::values(*other, value, cx.collation))
+        {
             seen.remove(at);
             kept.push(value);
         }
@@ -96,7 +98,8 @@ fn equals<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         };
         let set = sorted(cx, items);
         same &= first.as_ref().is_none_or(|first| {
-            first.len() == set.len() && first.iter().zip(&set).all(|(a, b)| compare::equal(*a, *b))
+            first.len() == set.len()
+                && first.iter().zip(&set).all(|(a, b)| collation::equal(*a, *b, cx.collation))
         });
         first.get_or_insert(set);
     }
@@ -115,7 +118,7 @@ fn intersection<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         common = Some(match common {
             None => set,
             Some(mut common) => {
-                common.retain(|value| holds(&set, *value));
+                common.retain(|value| holds(cx, &set, *value));
                 common
             }
         });
@@ -131,7 +134,7 @@ fn is_subset<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         return Err(operand_not_array("$setIsSubset", "Second", 17042, args[1]));
     };
     let right = sorted(cx, right);
-    Ok(Value::Bool(left.iter().all(|value| holds(&right, value))))
+    Ok(Value::Bool(left.iter().all(|value| holds(cx, &right, value))))
 }
 
 fn union<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -143,7 +146,7 @@ fn union<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             other => return Err(not_array("$setUnion", 17043, other)),
         }
     }
-    all.sort_by(|a, b| compare::values(*a, *b));
-    all.dedup_by(|a, b| compare::equal(*a, *b));
+    all.sort_by(|a, b| collation::values(*a, *b, cx.collation));
+    all.dedup_by(|a, b| collation::equal(*a, *b, cx.collation));
     cx.array_of(&all)
 }

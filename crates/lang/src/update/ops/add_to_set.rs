@@ -5,17 +5,21 @@ use nagi_error::{Code, Result, bail};
 
 use super::value_set::ValueSet;
 use super::{At, Change, UpdateOp};
+use crate::collation::Collation;
+use crate::expr::ParseCx;
 use crate::path::FieldPath;
 use crate::update::{Operators, check};
 
-pub(super) const ADD_TO_SET: UpdateOp =
-    UpdateOp { name: "$addToSet", parse: |update, field, _| parse(update, field) };
+pub(super) const ADD_TO_SET: UpdateOp = UpdateOp { name: "$addToSet", parse: parse };
 
 /// The values to add, without duplicates.
 #[derive(Debug)]
-pub(crate) struct AddToSet(Vec<ValueBuf>);
+pub(crate) struct AddToSet {
+    values: Vec<ValueBuf>,
+    collation: Option<&'static Collation>,
+}
 
-fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
+fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Result<()> {
     let mut values = Vec::new();
     match field.value() {
         Value::Doc(doc) if doc.first().is_some_and(|e| e.name() == "$each") => {
@@ -29,18 +33,21 @@ fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
             if doc.count() > 1 {
                 bail!(Code::BAD_VALUE, "Found unexpected fields after $each in $addToSet: {doc}");
             }
-            let mut seen = ValueSet::default();
+            let mut seen = ValueSet::new(cx.collation());
             values.extend(each.iter().filter(|v| seen.insert(*v)).map(ValueBuf::new));
         }
         value => values.push(ValueBuf::new(value)),
     }
-    update.add(&FieldPath::new(field.name()), Change::AddToSet(AddToSet(values)))
+    update.add(
+        &FieldPath::new(field.name()),
+        Change::AddToSet(AddToSet { values, collation: cx.collation() }),
+    )
 }
 
 impl AddToSet {
     /// Levels that the operand adds below its path.
     pub(super) fn depth(&self) -> usize {
-        1 + self.0.iter().map(|v| check::depth_of(v.value())).max().unwrap_or(0)
+        1 + self.values.iter().map(|v| check::depth_of(v.value())).max().unwrap_or(0)
     }
 
     pub(super) fn apply(&self, old: Value<'_>, at: &At<'_, '_>, slot: ValueSlot<'_>) -> Result<()> {
@@ -55,11 +62,13 @@ impl AddToSet {
             ),
         };
         // Of the new values, those that some element equals; one walk over the array.
-        let wanted: ValueSet<'_> = self.0.iter().map(ValueBuf::value).collect();
-        let held: ValueSet<'_> = array.iter().filter(|value| wanted.contains(*value)).collect();
+        let wanted = ValueSet::of(self.values.iter().map(ValueBuf::value), self.collation);
+        let held =
+            ValueSet::of(array.iter().filter(|value| wanted.contains(*value)), self.collation);
         slot.array(|out| {
             array.elements().for_each(|element| out.push_element(element));
-            let new = self.0.iter().map(ValueBuf::value).filter(|value| !held.contains(*value));
+            let new =
+                self.values.iter().map(ValueBuf::value).filter(|value| !held.contains(*value));
             new.for_each(|value| out.push(value));
         });
         Ok(())

@@ -31,6 +31,7 @@ use bit::Bit;
 use current_date::CurrentDate;
 use extreme::Extreme;
 use pull::Pull;
+use pull_all::PullAll;
 use push::Push;
 
 /// One operator of the catalogue.
@@ -84,7 +85,7 @@ pub(crate) enum Change {
         first: bool,
     },
     Pull(Pull),
-    PullAll(Vec<ValueBuf>),
+    PullAll(PullAll),
 }
 
 /// Where a change is applied.

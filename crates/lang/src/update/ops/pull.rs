@@ -3,10 +3,11 @@
 //! The operand is a value to be equal to, operators on the element, a pattern, or a filter on
 //! elements that are documents.
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Element, Value, ValueBuf, ValueSlot, compare};
+use nagi_bson::{Doc, DocBuf, DocWriter, Element, Value, ValueBuf, ValueSlot};
 use nagi_error::{Code, Result, bail};
 
 use super::{At, Change, UpdateOp};
+use crate::collation::{self, Collation};
 use crate::expr::ParseCx;
 use crate::filter::{Allowed, Filter, MatchCx};
 use crate::path::FieldPath;
@@ -17,7 +18,7 @@ pub(super) const PULL: UpdateOp = UpdateOp { name: "$pull", parse };
 /// Which elements go.
 #[derive(Debug)]
 pub(crate) enum Pull {
-    Equal(ValueBuf),
+    Equal(ValueBuf, Option<&'static Collation>),
     /// A filter on the element under the name "".
     Element(Filter),
     /// A filter on elements that are documents.
@@ -29,7 +30,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
         value @ Value::Regex(_) => Pull::Element(wrapped(value, cx)?),
         Value::Doc(doc) if is_condition(doc) => Pull::Element(wrapped(Value::Doc(doc), cx)?),
         Value::Doc(doc) => Pull::Object(Filter::parse_with(doc, cx, Allowed::PLAIN)?),
-        value => Pull::Equal(ValueBuf::new(value)),
+        value => Pull::Equal(ValueBuf::new(value), cx.collation()),
     };
     update.add(&FieldPath::new(field.name()), Change::Pull(pull))
 }
@@ -49,7 +50,7 @@ fn wrapped(condition: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Filter> {
 impl Pull {
     fn matches(&self, element: Value<'_>, cx: &MatchCx<'_>, scratch: &mut Vec<u8>) -> Result<bool> {
         match self {
-            Pull::Equal(value) => Ok(compare::equal(value.value(), element)),
+            Pull::Equal(value, own) => Ok(collation::equal(value.value(), element, *own)),
             Pull::Object(filter) => match element {
                 Value::Doc(doc) => filter.matches(doc, cx),
                 _ => Ok(false),

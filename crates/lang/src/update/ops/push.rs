@@ -7,11 +7,12 @@ use nagi_error::{Code, Result, bail};
 
 use super::push_sort::ElementOrder;
 use super::{At, Change, UpdateOp};
+use crate::collation::Collation;
+use crate::expr::ParseCx;
 use crate::path::FieldPath;
 use crate::update::{Operators, check};
 
-pub(super) const PUSH: UpdateOp =
-    UpdateOp { name: "$push", parse: |update, field, _| parse(update, field) };
+pub(super) const PUSH: UpdateOp = UpdateOp { name: "$push", parse };
 
 /// A parsed `$push`.
 #[derive(Debug)]
@@ -20,19 +21,22 @@ pub(crate) struct Push {
     position: Option<i64>,
     sort: Option<ElementOrder>,
     slice: Option<i64>,
+    /// By which the sort compares strings.
+    collation: Option<&'static Collation>,
 }
 
-fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
+fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Result<()> {
     let push = match field.value() {
-        Value::Doc(clauses) if !clauses.get("$each").is_missing() => parse_clauses(clauses)?,
+        Value::Doc(clauses) if !clauses.get("$each").is_missing() => parse_clauses(clauses, cx)?,
         value => {
-            Push { values: vec![ValueBuf::new(value)], position: None, sort: None, slice: None }
+            let values = vec![ValueBuf::new(value)];
+            Push { values, position: None, sort: None, slice: None, collation: None }
         }
     };
     update.add(&FieldPath::new(field.name()), Change::Push(push))
 }
 
-fn parse_clauses(clauses: Doc<'_>) -> Result<Push> {
+fn parse_clauses(clauses: Doc<'_>, cx: &ParseCx<'_>) -> Result<Push> {
     for clause in clauses {
         if !matches!(clause.name(), "$each" | "$slice" | "$sort" | "$position") {
             bail!(Code::BAD_VALUE, "Unrecognized clause in $push: {}", clause.name());
@@ -61,7 +65,8 @@ fn parse_clauses(clauses: Doc<'_>) -> Result<Push> {
             "The value for $position must be an integer value, not of type: {kind}"
         )
     })?;
-    Ok(Push { values: each.iter().map(ValueBuf::new).collect(), position, sort, slice })
+    let values = each.iter().map(ValueBuf::new).collect();
+    Ok(Push { values, position, sort, slice, collation: cx.collation() })
 }
 
 /// A whole number, or the name of the type that is none.
@@ -101,7 +106,7 @@ impl Push {
         let place = place(self.position, values.len());
         values.splice(place..place, self.values.iter().map(ValueBuf::value));
         if let Some(order) = &self.sort {
-            values.sort_by(|a, b| order.compare(*a, *b));
+            values.sort_by(|a, b| order.compare(*a, *b, self.collation));
         }
         let kept = match self.slice {
             None => &values[..],

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{Doc, Value, compare, number};
+use nagi_bson::{Doc, Value, number};
 use nagi_error::{Code, Result, bail};
 
+use crate::collation::{self, Collation};
 use crate::path::{self, FieldPath};
 
 /// By whole elements, or by fields of elements that are documents.
@@ -34,14 +35,14 @@ impl ElementOrder {
     }
 
     /// The order of two elements.
-    pub(super) fn compare(&self, a: Value<'_>, b: Value<'_>) -> Ordering {
+    pub(super) fn compare(&self, a: Value<'_>, b: Value<'_>, own: Option<&Collation>) -> Ordering {
         match self {
-            ElementOrder::Whole { descending: false } => compare::values(a, b),
-            ElementOrder::Whole { descending: true } => compare::values(b, a),
+            ElementOrder::Whole { descending: false } => collation::values(a, b, own),
+            ElementOrder::Whole { descending: true } => collation::values(b, a, own),
             ElementOrder::Fields(fields) => fields
                 .iter()
                 .map(|(path, descending)| {
-                    let order = compare::values(field(a, path), field(b, path));
+                    let order = collation::values(field(a, path), field(b, path), own);
                     if *descending { order.reverse() } else { order }
                 })
                 .find(|order| order.is_ne())

@@ -6,25 +6,48 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use nagi_bson::{Value, compare};
+use nagi_bson::Value;
+
+use crate::collation::{self, Collation};
 
 /// Values compared one by one up to this many.
 const FEW: usize = 8;
 
 /// Borrowed values; equal ones (`1` and `1.0`) count once.
-#[derive(Default)]
 pub(super) struct ValueSet<'v> {
     few: Vec<Value<'v>>,
     many: HashMap<u64, Vec<Value<'v>>, RandomState>,
+    collation: Option<&'static Collation>,
 }
 
 impl<'v> ValueSet<'v> {
+    /// An empty set of values whose strings compare by a collation.
+    pub(super) fn new(collation: Option<&'static Collation>) -> ValueSet<'v> {
+        ValueSet { few: Vec::new(), many: HashMap::default(), collation }
+    }
+
+    /// A set of all these.
+    pub(super) fn of(
+        values: impl Iterator<Item = Value<'v>>,
+        collation: Option<&'static Collation>,
+    ) -> ValueSet<'v> {
+        let mut set = ValueSet::new(collation);
+        values.for_each(|value| {
+            set.insert(value);
+        });
+        set
+    }
+
+    fn equal(&self, a: Value<'_>, b: Value<'_>) -> bool {
+        collation::equal(a, b, self.collation)
+    }
+
     pub(super) fn contains(&self, value: Value<'_>) -> bool {
         if self.many.is_empty() {
-            return self.few.iter().any(|other| compare::equal(*other, value));
+            return self.few.iter().any(|other| self.equal(*other, value));
         }
-        let bucket = self.many.get(&compare::hash_of(value));
-        bucket.is_some_and(|held| held.iter().any(|other| compare::equal(*other, value)))
+        let bucket = self.many.get(&collation::hash_of(value, self.collation));
+        bucket.is_some_and(|held| held.iter().any(|other| self.equal(*other, value)))
     }
 
     /// Adds a value; false if an equal one is there.
@@ -37,18 +60,8 @@ impl<'v> ValueSet<'v> {
             return true;
         }
         for value in self.few.drain(..).chain([value]) {
-            self.many.entry(compare::hash_of(value)).or_default().push(value);
+            self.many.entry(collation::hash_of(value, self.collation)).or_default().push(value);
         }
         true
-    }
-}
-
-impl<'v> FromIterator<Value<'v>> for ValueSet<'v> {
-    fn from_iter<I: IntoIterator<Item = Value<'v>>>(values: I) -> Self {
-        let mut set = ValueSet::default();
-        values.into_iter().for_each(|value| {
-            set.insert(value);
-        });
-        set
     }
 }

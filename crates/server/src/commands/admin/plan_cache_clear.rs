@@ -1,5 +1,7 @@
 //! `planCacheClear`: plans are chosen anew for each query, so there is nothing to forget.
 
+use nagi_lang::collation::Asked;
+
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
 
@@ -26,5 +28,5 @@ fn run(_: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<
     if args.query.is_none() && (args.sort.is_some() || args.projection.is_some()) {
         bail!(Code::BAD_VALUE, "sort or projection provided without query");
     }
-    Ok(())
+    Asked::parse(args.collation).map(drop)
 }

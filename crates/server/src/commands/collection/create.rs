@@ -123,18 +123,12 @@ fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
             "capped" => out.put("capped", true),
             "indexOptionDefaults" | "storageEngine" if is_view => {}
             "indexOptionDefaults" if value.as_doc().is_some_and(|doc| doc.is_empty()) => {}
-            "collation" if is_simple(value) => {}
             name => out.put(name, value),
         }
     }
     if is_view && args.pipeline.is_none() {
         out.put("pipeline", Array::EMPTY);
     }
-}
-
-/// The simple collation is none.
-fn is_simple(collation: Value<'_>) -> bool {
-    collation.as_doc().is_some_and(|doc| doc.get("locale").as_str() == Some("simple"))
 }
 
 fn check_id_index(index: Doc<'_>) -> Result<()> {

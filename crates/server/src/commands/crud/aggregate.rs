@@ -1,5 +1,6 @@
 //! `aggregate`: a pipeline of stages over a collection, a view, or nothing (`aggregate: 1`).
 
+use nagi_lang::collation::Asked;
 use nagi_query::{AggregateRequest, Hint};
 use nagi_store::Namespace;
 
@@ -7,7 +8,7 @@ use super::own_stages;
 use crate::args::Field;
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
-use crate::commands::common::{CursorOption, check_uuid_arg, namespace, refuse_collation};
+use crate::commands::common::{CursorOption, check_uuid_arg, namespace};
 use crate::producer::Producer;
 
 pub(in crate::commands) static AGGREGATE: Command = Command {
@@ -91,6 +92,7 @@ impl<'a> Args<'a> {
         Ok(AggregateRequest {
             let_vars: self.let_vars.unwrap_or(Doc::EMPTY),
             hint: Hint::parse(hint)?,
+            collation: Asked::parse(self.collation)?,
             allow_disk_use: self.allow_disk_use != Some(Switch(false)),
             bypass_validation: self.bypass == Some(true),
             ..AggregateRequest::new(ns, self.pipeline)
@@ -154,7 +156,6 @@ fn check_internal(args: &Args<'_>) -> Result<()> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    refuse_collation(args.collation)?;
     if args.explain == Some(Explain(true)) {
         return super::explain::explain_aggregate(cx, req, &args, out);
     }

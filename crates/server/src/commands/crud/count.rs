@@ -1,10 +1,11 @@
 //! `count`: how many documents match; without a filter the collection's own count.
 
+use nagi_lang::collation::Asked;
 use nagi_query::{CountRequest, Hint};
 use nagi_store::Namespace;
 
 use crate::command::prelude::*;
-use crate::commands::common::{check_uuid_arg, namespace, refuse_collation};
+use crate::commands::common::{check_uuid_arg, namespace};
 
 pub(in crate::commands) static COUNT: Command = Command {
     name: "count",
@@ -32,7 +33,6 @@ args! { "count" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    refuse_collation(args.collation)?;
     check_uuid_arg(cx, &ns, "count", args.collection_uuid)?;
     let counted = {
         let watch = cx.watch();
@@ -60,5 +60,6 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Count
         skip: args.skip.map_or(0, |n| n.0 as u64),
         limit: Some(limit.unsigned_abs()).filter(|n| *n > 0),
         hint: Hint::parse(hint)?,
+        collation: Asked::parse(args.collation)?,
     })
 }

@@ -1,14 +1,13 @@
 //! `delete`: removes documents that match.
 
+use nagi_lang::collation::Asked;
 use nagi_query::{DeleteStatement, Hint};
 use nagi_store::{Durability, Namespace};
 
 use super::outcome::{Outcome, check_batch, ends_command};
 use super::update::{check_multi, end_durability, settle};
 use crate::command::prelude::*;
-use crate::commands::common::{
-    check_uuid_arg, check_writable, namespace, refuse_collation, refuse_encryption,
-};
+use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
 use crate::numbered::{self, Codec};
 
 pub(in crate::commands) static DELETE: Command = Command {
@@ -122,11 +121,11 @@ pub(super) fn to_statement<'a>(
     statement: &Statement<'a>,
     let_vars: Doc<'a>,
 ) -> Result<DeleteStatement<'a>> {
-    refuse_collation(statement.collation)?;
     let multi = is_multi(statement)?;
     let hint = if statement.hint.is_nullish() { Value::Missing } else { statement.hint };
     Ok(DeleteStatement {
         hint: Hint::parse(hint)?,
+        collation: Asked::parse(statement.collation)?,
         let_vars,
         ..DeleteStatement::new(statement.filter, multi)
     })

@@ -1,10 +1,11 @@
 //! `distinct`: the different values of a field.
 
+use nagi_lang::collation::Asked;
 use nagi_query::{DistinctRequest, Hint};
 use nagi_store::Namespace;
 
 use crate::command::prelude::*;
-use crate::commands::common::{check_uuid_arg, namespace, refuse_collation};
+use crate::commands::common::{check_uuid_arg, namespace};
 
 pub(in crate::commands) static DISTINCT: Command = Command {
     name: "distinct",
@@ -31,7 +32,6 @@ args! { "distinct" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    refuse_collation(args.collation)?;
     check_uuid_arg(cx, &ns, "distinct", args.collection_uuid)?;
     let request = to_request(&args, &ns)?;
     let stats = out.array("values", |values| {
@@ -54,5 +54,6 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Disti
         key: args.key,
         filter: args.query.unwrap_or(Doc::EMPTY),
         hint: Hint::parse(hint)?,
+        collation: Asked::parse(args.collation)?,
     })
 }

@@ -5,7 +5,7 @@ use nagi_query::{Explained, Verbosity};
 use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
 use crate::clock;
 use crate::command::prelude::*;
-use crate::commands::common::{namespace, refuse_collation};
+use crate::commands::common::namespace;
 use crate::commands::{self, COMPATIBLE_VERSION};
 use crate::request::Generic;
 
@@ -96,25 +96,21 @@ fn explain_inner(
     match req.command.name {
         "find" => {
             let args = find::Args::parse(req)?;
-            refuse_collation(args.collation)?;
             let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
             write(cx, req, &Explained::Find(find::to_request(&args, &ns)?), verbosity, out)
         }
         "aggregate" => {
             let args = aggregate::Args::parse(req)?;
-            refuse_collation(args.collation)?;
             let ns = args.namespace(req.db)?;
             write(cx, req, &Explained::Aggregate(args.request(&ns)?), verbosity, out)
         }
         "count" => {
             let args = count::Args::parse(req)?;
-            refuse_collation(args.collation)?;
             let ns = namespace(req.db, args.collection.0)?;
             write(cx, req, &Explained::Count(count::to_request(&args, &ns)?), verbosity, out)
         }
         "distinct" => {
             let args = distinct::Args::parse(req)?;
-            refuse_collation(args.collation)?;
             let ns = namespace(req.db, args.collection.0)?;
             write(cx, req, &Explained::Distinct(distinct::to_request(&args, &ns)?), verbosity, out)
         }

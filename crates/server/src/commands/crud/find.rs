@@ -3,12 +3,13 @@
 //! A lookup by `_id` alone goes past planning: one read, no allocation once the connection's buffers
 //! are warm.
 
+use nagi_lang::collation::Asked;
 use nagi_query::{FindRequest, Hint};
 use nagi_store::{Namespace, Store};
 
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
-use crate::commands::common::{check_uuid_arg, refuse_collation, refuse_term};
+use crate::commands::common::{check_uuid_arg, refuse_term};
 use crate::producer::Producer;
 
 pub(in crate::commands) static FIND: Command = Command {
@@ -100,7 +101,6 @@ fn run_on(
     ns: &Namespace,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
-    refuse_collation(args.collation)?;
     check(args)?;
     check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
     let mut request = to_request(args, ns)?;
@@ -221,6 +221,7 @@ pub(in crate::commands) fn to_request<'a>(
         tailable: args.tailable == Some(Switch(true)),
         request_token: args.request_token == Some(true),
         resume_after: args.resume_after.and_then(token_record),
+        collation: Asked::parse(args.collation)?,
         ..FindRequest::new(ns)
     })
 }

@@ -1,12 +1,13 @@
 //! `findAndModify`: changes or removes one document and gives it back.
 
+use nagi_lang::collation::Asked;
 use nagi_query::{FindAndModifyRequest, FoundAndModified, Hint};
 use nagi_store::Namespace;
 
 use super::insert::durability;
 use super::update::array_filters;
 use crate::command::prelude::*;
-use crate::commands::common::{check_writable, namespace, refuse_collation, refuse_encryption};
+use crate::commands::common::{check_writable, namespace, refuse_encryption};
 use crate::numbered::{self, Codec};
 
 pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
@@ -129,7 +130,6 @@ pub(super) fn to_request<'a>(
     ns: &'a Namespace,
     array_filters: &'a [Doc<'a>],
 ) -> Result<FindAndModifyRequest<'a>> {
-    refuse_collation(args.collation)?;
     let absent = |value: Value<'a>| if value.is_nullish() { Value::Missing } else { value };
     Ok(FindAndModifyRequest {
         filter: args.query.unwrap_or(Doc::EMPTY),
@@ -142,6 +142,7 @@ pub(super) fn to_request<'a>(
         upsert: args.upsert == Some(true),
         bypass_validation: args.bypass == Some(true),
         keep_empty_timestamps: args.bypass_ts == Some(true),
+        collation: Asked::parse(args.collation)?,
         hint: Hint::parse(absent(args.hint))?,
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
         ..FindAndModifyRequest::new(ns)

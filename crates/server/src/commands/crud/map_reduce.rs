@@ -9,7 +9,7 @@ use nagi_store::Namespace;
 
 use crate::clock;
 use crate::command::prelude::*;
-use crate::commands::common::{namespace, refuse_collation};
+use crate::commands::common::namespace;
 use crate::limits::BSON_OBJECT_BYTES_MAX;
 
 pub(in crate::commands) static MAP_REDUCE: Command = Command {
@@ -166,11 +166,11 @@ fn needed(name: &str, value: Value<'_>, scope: Doc<'_>) -> Result<Arc<Function>>
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    refuse_collation(args.collation)?;
     let ns = namespace(req.db, args.name())?;
     let target = Out::parse(req.db, args.out)?;
     let scope = args.scope.unwrap_or(Doc::EMPTY);
     let request = MapReduceRequest {
+        collation: nagi_lang::collation::Asked::parse(args.collation)?,
         namespace: &ns,
         map: needed("map", args.map, scope)?,
         reduce: needed("reduce", args.reduce, scope)?,

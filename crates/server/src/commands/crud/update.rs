@@ -3,15 +3,14 @@
 //! Each statement is a transaction of its own. With a write concern that wants them on disk only the
 //! end of the batch waits for that.
 
+use nagi_lang::collation::Asked;
 use nagi_query::{Hint, UpdateOutcome, UpdateStatement};
 use nagi_store::{Durability, Namespace};
 
 use super::insert::How;
 use super::outcome::{Outcome, check_batch, ends_command};
 use crate::command::prelude::*;
-use crate::commands::common::{
-    check_uuid_arg, check_writable, namespace, refuse_collation, refuse_encryption,
-};
+use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
 use crate::concern::WriteConcern;
 use crate::numbered::{self, Codec};
 
@@ -251,7 +250,6 @@ pub(super) fn with_statement<R>(
     array_filters: &[Doc<'_>],
     f: &mut dyn FnMut(&UpdateStatement<'_>) -> Result<R>,
 ) -> Result<R> {
-    refuse_collation(statement.collation)?;
     let multi = statement.multi == Some(StrictBool(true));
     if multi && statement.sort.is_some_and(|sort| !sort.is_empty()) {
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
@@ -273,6 +271,7 @@ pub(super) fn with_statement<R>(
         upsert: statement.upsert == Some(StrictBool(true)),
         multi,
         hint: Hint::parse(hint)?,
+        collation: Asked::parse(statement.collation)?,
         sort: statement.sort.unwrap_or(Doc::EMPTY),
         let_vars: merged.as_ref().map_or(let_vars, |doc| doc.as_doc()),
         ..UpdateStatement::new(statement.filter, statement.update)

@@ -1,0 +1,37 @@
+//! An expression under a collation: what it compares, it compares by it.
+//!
+//! No operator of its own: parsing wraps each expression of an operation that has a collation. So an
+//! expression without one never asks.
+
+use super::Form;
+use crate::collation::Collation;
+use crate::expr::{Eval, Expr};
+use nagi_bson::Value;
+use nagi_error::Result;
+
+/// An expression and its collation.
+#[derive(Debug, Clone)]
+pub struct Collated {
+    collation: &'static Collation,
+    pub(super) expr: Expr,
+}
+
+/// Wraps an expression that may compare something.
+pub(in crate::expr) fn collated(expr: Expr, collation: &'static Collation) -> Expr {
+    if !has_operator(&expr) {
+        return expr;
+    }
+    Expr::Form(Box::new(Form::Collated(Collated { collation, expr })))
+}
+
+fn has_operator(expr: &Expr) -> bool {
+    let mut found = matches!(expr, Expr::Call(..) | Expr::Form(_));
+    expr.for_each_child(&mut |child| found |= has_operator(child));
+    found
+}
+
+impl Collated {
+    pub(super) fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
+        self.expr.eval(&Eval { collation: Some(self.collation), ..*cx })
+    }
+}

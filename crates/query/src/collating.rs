@@ -1,0 +1,33 @@
+//! Which collation an operation has: the one it names, or else that of what it works on.
+
+use nagi_error::{Code, Result, bail};
+use nagi_lang::collation::{Asked, Collation};
+use nagi_store::{Collection, Namespace, Store};
+
+/// The collation of an operation on a collection, a view or nothing.
+///
+/// # Errors
+/// 167 when it names another one than the view's.
+pub(crate) fn of(
+    collection: Option<&Collection>,
+    asked: Asked,
+) -> Result<Option<&'static Collation>> {
+    let Some(collection) = collection else { return Ok(asked.or(None)) };
+    let own = collection.options.collation;
+    if collection.is_view() && asked.or(own) != own {
+        bail!(Code::OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override a view's default collation");
+    }
+    Ok(asked.or(own))
+}
+
+/// [`of`] by name.
+///
+/// # Errors
+/// As for `of`.
+pub(crate) fn by_name(
+    store: &Store,
+    namespace: &Namespace,
+    asked: Asked,
+) -> Result<Option<&'static Collation>> {
+    of(store.collection(namespace).as_deref(), asked)
+}
