@@ -19,6 +19,7 @@ OLD_TYPE = (r"^(OK |None scale has to be|10065 invalid parameter|13111 wrong typ
 GROUPS = {
     "unknown arguments": (
         "command/args command/collMod command/collMod.nocoll command/create command/cursor command/cursor.form command/drop "
+        "command/mapReduce "
         "command/generic command/rename command/writeConcern error/aggregate.type error/aggregate.unknown error/collMod.unknown "
         "error/count.unknown error/create.unknown error/createIndexes.type error/createIndexes.unknown error/delete.type "
         "error/distinct.type error/distinct.unknown error/dropIndexes.unknown error/explain.unknown error/find.type "
@@ -28,7 +29,8 @@ GROUPS = {
         "update/fam.form update/fam.nocoll"
     ),
     "missing arguments": (
-        "command/args command/cursor.form command/known command/rename error/aggregate.missing error/aggregate.type "
+        "collation/collation.create collation/collation.createIndex error/count.type error/create.type error/find.type "
+        "command/args command/cursor.form command/known command/mapReduce command/rename error/aggregate.missing error/aggregate.type "
         "error/createIndexes.missing error/createIndexes.type error/delete.item.type error/delete.type error/distinct.type "
         "error/dropIndexes.type error/explain.type error/getMore.missing error/getMore.type error/insert.type "
         "error/killCursors.type error/update.item.type error/update.type index/drop project/distinct project/distinct.form "
@@ -41,7 +43,7 @@ GROUPS = {
         "command/args"
     ),
     "types of arguments": (
-        "command/args command/collMod command/collMod.nocoll command/create command/create.again command/cursor.form "
+        "collation/collation.create collation/collation.form command/args command/collMod command/collMod.nocoll command/create command/create.again command/cursor.form "
         "command/dbname command/generic command/known command/listCollections command/maintenance command/stats "
         "command/writeConcern error/aggregate.type error/collMod.type error/count.type error/create.type error/delete.item "
         "error/delete.item.type error/delete.type error/dropIndexes.type error/explain.type error/find.type "
@@ -89,7 +91,7 @@ RULES = [
     # ---- arguments of commands
     ("unknown arguments", r"", r"^(OK |2 (cursor object|Invalid field)|9 |14 |26 |27 |48 |59 |72 |73 |None )", r"^40415 BSON field '[\w.]+(\.[^']*)?' is an unknown field",
      "4.4 to 5.0: every command refuses arguments it does not know (40415)"),
-    ("missing arguments", r"", r"^(OK |2 |4 |9 |14 |16 |27 |59 |10065 )", r"^40414 BSON field '[\w.]+' is missing but a required field",
+    ("missing arguments", r"", r"^(OK |2 |(WE )?4 |9 |14 |16 |27 |59 |10065 |13606 )", r"^(WE )?40414 BSON field '[\w.]+' is missing but a required field",
      "4.4 to 5.0: an absent argument, or one that is null or undefined, is 40414 where one is required"),
     ("arguments of logins", r" & saslStart", r"^None ", r"^40414 BSON field 'saslStart.mechanism' is missing", "4.4 to 5.0: saslStart says what is missing"),
     ("mechanisms of logins", r" & saslStart", r"^2 Unsupported mechanism", r"^334 Received authentication for mechanism \w+ which is not enabled",
@@ -102,6 +104,12 @@ RULES = [
      r"^2 Enumeration value '.*' for field 'collation\.\w+' is not a valid value", "5.0: a collation is parsed as arguments are, and a value outside an enumeration is BadValue"),
     ("unknown fields of a collation", r"^(collation|error|index)/", r"^9 Collation spec contains unknown field", r"^40415 BSON field 'collation\.\w+' is an unknown field",
      "5.0: a collation is parsed as arguments are"),
+    ("order of the Unicode data", r"^collation/collation/1344e9e68d", r"^OK", r"^OK", "none: ICU4X brings a later CLDR than ICU 57, in which Danish no longer has the letter oe behind its own"),
+    ("collection names in indexes", r"^collation/collation.create", r"^OK .*\"idIndex\": .*\"ns\"", r"^OK ", "4.4: an index no longer says the name of its collection"),
+    ("near without an index", r"^(filter/geo|pipeline/geoNear)", r"unable to find index for \$geoNear query", r"^291 ", "4.4: a query that no plan can answer is NoQueryExecutionPlans"),
+    ("near in a $match", r"^pipeline/form", r"^2 \$geoNear, \$near, and \$nearSphere are not allowed", r"^5626500 ", "5.0: the error has a code of its own"),
+    ("limits of $geoNear", r"^pipeline/geoNear", r"^(OK|2 error processing)", r"^5085[78] \$geoNear no longer supports", "4.2: limit and num are gone"),
+    ("haystack indexes", r"^index/spec & geoHaystack", r"^(OK|16775|16777)", r"^67 Unknown index plugin 'geoHaystack'", "5.0: geoHaystack indexes are gone"),
     ("null arguments", r"", r"^(2 (maxTimeMS must be a number|(limit|skip) value is not a valid number|collation value is not a document)"
      r"|50001 autoIndexId:false|9 (Failed to parse|hint must be|readConcern field should be an object)|13111 wrong type for field .* (null|undefined) != string|10065 invalid parameter: expected an object \(arrayFilters"
      r"|14 (\"\w+\" had the wrong type\. Expected [\w ]+, found (null|undefined)|\w+ must be an? \w+, not an? (null|undefined)|Field 'batchSize' must be a number))",
@@ -158,7 +166,7 @@ RULES = [
     ("errors without a code", r"", r"^None ", r"^(59|72|73|96|20|14|13|26|2|9) ", "4.2: every error has a code"),
     # ---- commands
     ("hello", r"^command/known & hello", r"^59 .*hello", r"^OK", "4.4.2: hello"),
-    ("commands of clusters and of 4.0", r"^command/", r"^(OK|2|9|13|14|26|40414|73|203|None) ", r"^59 no such command",
+    ("commands of clusters and of 4.0", r"^command/", r"^(OK|2|9|13|14|26|139|10046|40414|73|203|None) ", r"^59 no such command",
      "a server that is no member of a cluster, and later versions, do not have them"),
     ("commands since", r"^command/known", r"^59 no such command", r"^(OK|13|14|9|2|73|40414) ", "commands of later versions"),
     ("collStats of nothing", r"^command/namespace & collStats", r"^None Database", r"^OK", "4.2: collStats of what does not exist says zero"),

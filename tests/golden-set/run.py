@@ -27,11 +27,9 @@ OPEN = os.path.join(HERE, "open.txt")
 PENDING = os.path.join(HERE, "pending.txt")
 AREAS = ["collation", "command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
 LATER_COMMANDS = {
-    "geoNear": "geo", "geoSearch": "geo",
     "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
 }
 REASONS = {
-    "geo": "geometry: operators, $geoNear and the index kinds 2d, 2dsphere and geoHaystack are not built",
     "text": "text search: $text, textScore and text indexes are not built",
     "plan cache": "index filters: there is no plan cache that would hold them",
 }
@@ -79,10 +77,6 @@ def reason(line):
     kinds = {p.value for spec in specs for p in spec if isinstance(p.value, str)}
     kinds |= {v for values in keys.values() for v in values if isinstance(v, str) and v in ("2d", "2dsphere", "text", "hashed",
                                                                                             "geoHaystack")}
-    geo_keys = {"$geoWithin", "$geoIntersects", "$near", "$nearSphere", "$within", "$geoNear", "$geometry", "$maxDistance",
-                "$minDistance"}
-    if keys.keys() & geo_keys or kinds & {"2d", "2dsphere", "geoHaystack"}:
-        return "geo"
     if keys.keys() & {"$text"} or "text" in kinds or "textScore" in kinds or "q.text" in features or "idx.text" in features:
         return "text"
     for request in requests(case):
