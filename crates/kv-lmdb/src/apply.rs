@@ -1,6 +1,6 @@
 //! Commits go from memory to the data file.
 //!
-//!   freeze   a new active layer; the old one takes no more commits
+//!   freeze   a new active layer; the old one takes no more commits; the log is synced up to there
 //!   write    ranges it dropped, then its keys, in steps: each one write transaction of LMDB, synced
 //!   finish   the last step notes the stamp; the frozen layer goes; log segments are free
 //!
@@ -211,6 +211,9 @@ impl Core {
     fn apply_frozen(&self) -> Result<()> {
         let Some(layer) = self.views.load().frozen().cloned() else { return Ok(()) };
         let applied = layer.end();
+        // Each step is whole, the layer only with its last one: if the power goes between two, the rest
+        // must come from the log.
+        self.sync_ahead()?;
         for (space, start, end) in layer.drops() {
             self.delete_range(space, &start, &end)?;
         }

@@ -161,25 +161,33 @@ impl Core {
 
     /// Syncs the log, or what takes its place when it cannot be synced.
     pub(crate) fn sync(&self) -> Result<()> {
-        let (work, newest, failed) = {
-            let writer = self.commit.lock();
-            (writer.log.sync_work(), self.newest(), writer.sync_failed)
-        };
-        if !failed {
-            let Err(error) = work.run() else {
-                self.commit.lock().log.set_synced(&work, newest);
-                return Ok(());
-            };
-            let mut writer = self.commit.lock();
-            writer.sync_failed = true;
-            writer.log.abandon_segment(self.newest())?;
-            return Err(error);
+        if self.sync_ahead()? {
+            return Ok(());
         }
         // The system may have dropped what it could not write, and would say so only once. All of it
         // is in memory still: it goes to the data file instead.
         self.checkpoint()?;
         self.commit.lock().sync_failed = false;
         Ok(())
+    }
+
+    /// Syncs the log; not if an earlier sync failed.
+    pub(crate) fn sync_ahead(&self) -> Result<bool> {
+        let (work, newest, failed) = {
+            let writer = self.commit.lock();
+            (writer.log.sync_work(), self.newest(), writer.sync_failed)
+        };
+        if failed {
+            return Ok(false);
+        }
+        let Err(error) = work.run() else {
+            self.commit.lock().log.set_synced(&work, newest);
+            return Ok(true);
+        };
+        let mut writer = self.commit.lock();
+        writer.sync_failed = true;
+        writer.log.abandon_segment(self.newest())?;
+        Err(error)
     }
 }
 
