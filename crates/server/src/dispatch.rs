@@ -21,6 +21,7 @@ use crate::fail_points::Fault;
 use crate::metrics::{LatencyKind, OpKind};
 use crate::numbered;
 use crate::op::{interruption, printable};
+use crate::params;
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::server::Server;
@@ -278,6 +279,7 @@ fn check_db_name(db: &str) -> Result<()> {
 }
 
 fn check_api(server: &Server, request: &Request<'_>) -> Result<()> {
+    const REQUIRED: usize = params::position("requireApiVersion");
     let generic = &request.generic;
     match generic.api_version {
         None if generic.api_strict || generic.api_deprecation_errors => bail!(
@@ -285,7 +287,7 @@ fn check_api(server: &Server, request: &Request<'_>) -> Result<()> {
             "Provided {} without passing apiVersion",
             if generic.api_strict { "apiStrict" } else { "apiDeprecationErrors" }
         ),
-        None if server.params.bool("requireApiVersion") && !request.command.before_login => bail!(
+        None if server.params.number(REQUIRED) != 0 && !request.command.before_login => bail!(
             Code::Location(498_870),
             "The apiVersion parameter is required, please configure your MongoClient's API version"
         ),

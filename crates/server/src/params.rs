@@ -124,6 +124,26 @@ pub(crate) fn find(name: &str) -> Option<usize> {
     PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()
 }
 
+/// The position of `name`, found while the program is compiled: for what every request reads.
+pub(crate) const fn position(name: &str) -> usize {
+    let mut index = 0;
+    while index < PARAMETERS.len() {
+        if same(PARAMETERS[index].name.as_bytes(), name.as_bytes()) {
+            return index;
+        }
+        index += 1;
+    }
+    panic!("no parameter has this name")
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
 /// The other name of a parameter that was renamed.
 fn twin(name: &str) -> Option<usize> {
     let (new, old) = ("storageEngineConcurrent", "wiredTigerConcurrent");
@@ -233,7 +253,12 @@ impl Parameters {
 
     /// A parameter of kind int. The name must be a row's: checked by a test over the sources' names.
     pub(crate) fn int(&self, name: &str) -> i64 {
-        find(name).map_or(0, |index| self.numbers[index].load(Relaxed))
+        find(name).map_or(0, |index| self.number(index))
+    }
+
+    /// The value of the row at `position`.
+    pub(crate) fn number(&self, position: usize) -> i64 {
+        self.numbers[position].load(Relaxed)
     }
 
     /// Whether the list of a text parameter, separated by commas, has `item`.

@@ -29,7 +29,7 @@ use crate::logging::Log;
 use crate::metrics::Metrics;
 use crate::numbered::NumberedSessions;
 use crate::op::{Op, Ops};
-use crate::params::Parameters;
+use crate::params::{self, Parameters};
 use crate::replica::ReplicaSet;
 use crate::room::Room;
 use crate::scripting::ENGINES_MAX;
@@ -320,13 +320,15 @@ impl Server {
 
     /// Memory of one blocking sort or group.
     pub(crate) fn sort_memory_bytes_max(&self) -> usize {
-        let bytes = self.params.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+        const ROW: usize = params::position("internalQueryMaxBlockingSortMemoryUsageBytes");
+        let bytes = self.params.number(ROW);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Whether requests that do not say may write temporary files.
     pub(crate) fn allows_disk(&self) -> bool {
-        self.params.bool("allowDiskUseByDefault")
+        const ROW: usize = params::position("allowDiskUseByDefault");
+        self.params.number(ROW) != 0
     }
 
     /// The feature compatibility version that tools read.
