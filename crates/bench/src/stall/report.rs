@@ -1,4 +1,5 @@
 //! What a run of the stall bench is shown as: a line, a table, a page, JSON.
+use super::pairs::TURN;
 use super::{Bare, CHARACTERS, Run, STALL_MS};
 use crate::html::{Page, Plot};
 use crate::pauses::{Pause, explains};
@@ -28,15 +29,20 @@ impl Bare {
     pub(super) fn line(&self, documents: u64) -> String {
         let echo = self.echo;
         let pairs = self.pairs.as_ref().map_or(String::new(), |pairs| {
-            let percent = |share: Option<&f64>| share.copied().unwrap_or(0.0) * 100.0;
+            let percent = |part: usize| {
+                let share = pairs.shares.get(pairs.shares.len() * part / 4);
+                share.copied().unwrap_or(0.0) * 100.0
+            };
             format!(
-                "in turns of a second the server inserts {:.0}/s and its bare engine {:.0}/s: {:.0} % in \
-                 the median pair ({:.0} to {:.0} %)\n",
+                "in turns of {} ms the server inserts {:.0}/s and its bare engine {:.0}/s: {:.0} % in \
+                 the median of {} pairs (half of them {:.0} to {:.0} %)\n",
+                TURN.as_millis(),
                 pairs.server,
                 pairs.engine,
                 pairs.median() * 100.0,
-                percent(pairs.shares.first()),
-                percent(pairs.shares.last()),
+                pairs.shares.len(),
+                percent(1),
+                percent(3),
             )
         });
         format!(
