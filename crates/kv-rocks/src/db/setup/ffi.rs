@@ -329,6 +329,9 @@ unsafe fn space_options(
         ffi::rocksdb_options_set_level_compaction_dynamic_level_bytes(cf, 1);
         ffi::rocksdb_options_set_target_file_size_base(cf, (whole as u64).max(8 << 20));
         ffi::rocksdb_options_set_max_bytes_for_level_base(cf, (whole as u64 * 8).max(64 << 20));
+        // Also bounds what is merged within level 0: one file of half the data there would be written
+        // twice, and its successor would leave half of the cache cold at one stroke.
+        ffi::rocksdb_options_set_max_compaction_bytes(cf, (whole as u64 * 4).max(32 << 20));
         ffi::rocksdb_options_set_level0_file_num_compaction_trigger(cf, 6);
         ffi::rocksdb_options_set_level0_slowdown_writes_trigger(cf, 40);
         ffi::rocksdb_options_set_level0_stop_writes_trigger(cf, 80);
