@@ -21,6 +21,7 @@ mod parse;
 mod parse_field;
 mod pred;
 mod schema;
+mod schema_encrypt;
 mod schema_parse;
 mod seed;
 mod types;

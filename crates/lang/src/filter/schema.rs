@@ -3,13 +3,14 @@
 //! A keyword constrains values of its own type only: `minimum` says nothing about a string. What
 //! parsing does is in `schema_parse`.
 
-use std::collections::HashMap;
+use std::{cmp::Ordering, collections::HashMap};
 
 use foldhash::fast::RandomState;
 use nagi_bson::{Array, Doc, Value, ValueBuf, compare, number};
 use nagi_error::Result;
 
 use super::TypeSet;
+use super::schema_encrypt::Encrypt;
 use crate::regex::Pattern;
 
 /// A parsed schema with the document it came from.
@@ -43,6 +44,8 @@ pub(super) struct Node {
     pub(super) any_of: Vec<Node>,
     pub(super) one_of: Vec<Node>,
     pub(super) not: Option<Box<Node>>,
+    pub(super) encrypt: Option<Encrypt>,
+    pub(super) has_encrypt_metadata: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -135,6 +138,9 @@ impl Node {
         {
             return Ok(false);
         }
+        if self.encrypt.is_some_and(|encrypt| !encrypt.holds(value)) {
+            return Ok(false);
+        }
         let own = match value {
             Value::String(text) => self.valid_text(text)?,
             Value::Array(items) => self.valid_items(items)?,
@@ -146,13 +152,14 @@ impl Node {
     }
 
     fn valid_number(&self, value: Value<'_>) -> bool {
-        let above = |bound: &Bound| {
-            let order = number::compare(value, bound.value.value());
-            if bound.exclusive { order.is_gt() } else { order.is_ge() }
-        };
-        let below = |bound: &Bound| {
-            let order = number::compare(value, bound.value.value());
-            if bound.exclusive { order.is_lt() } else { order.is_le() }
+        // NaN is beside the order: it is within a bound that is NaN and no other.
+        let within = |bound: &Bound, side: Ordering| {
+            let limit = bound.value.value();
+            if is_nan(value) || is_nan(limit) {
+                return !bound.exclusive && is_nan(value) && is_nan(limit);
+            }
+            let order = number::compare(value, limit);
+            order == side || !bound.exclusive && order.is_eq()
         };
         let whole = |divisor: &ValueBuf| {
             let (Some(n), Some(by)) =
@@ -162,8 +169,8 @@ impl Node {
             };
             !n.is_infinite() && !n.is_nan() && n.rem(by).is_zero()
         };
-        self.minimum.as_ref().is_none_or(above)
-            && self.maximum.as_ref().is_none_or(below)
+        self.minimum.as_ref().is_none_or(|bound| within(bound, Ordering::Greater))
+            && self.maximum.as_ref().is_none_or(|bound| within(bound, Ordering::Less))
             && self.multiple_of.as_ref().is_none_or(whole)
     }
 
@@ -178,7 +185,7 @@ impl Node {
         if !self.items_count.holds(|| items.count()) {
             return Ok(false);
         }
-        if self.unique_items && has_duplicates(items) {
+        if self.unique_items && first_duplicate(items).is_some() {
             return Ok(false);
         }
         for (at, value) in items.iter().enumerate() {
@@ -274,6 +281,14 @@ impl Node {
     }
 }
 
+fn is_nan(value: Value<'_>) -> bool {
+    match value {
+        Value::Double(n) => n.is_nan(),
+        Value::Decimal128(n) => n.is_nan(),
+        _ => false,
+    }
+}
+
 /// Equality in which the order of a document's fields does not count.
 pub(super) fn equal_unordered(a: Value<'_>, b: Value<'_>) -> bool {
     match (a, b) {
@@ -291,17 +306,15 @@ pub(super) fn equal_unordered(a: Value<'_>, b: Value<'_>) -> bool {
     }
 }
 
-/// Whether two elements are equal; hashed, so that long arrays cost no square.
-pub(super) fn has_duplicates(items: Array<'_>) -> bool {
+/// The first element that equals one before it; hashed, so that long arrays cost no square.
+pub(super) fn first_duplicate<'a>(items: Array<'a>) -> Option<Value<'a>> {
     let mut seen: HashMap<u64, Vec<Value<'_>>, RandomState> = HashMap::default();
-    for value in items.iter() {
-        let bucket = seen.entry(hash_unordered(value)).or_default();
-        if bucket.iter().any(|other| equal_unordered(*other, value)) {
-            return true;
-        }
-        bucket.push(value);
-    }
-    false
+    items.iter().find(|value| {
+        let bucket = seen.entry(hash_unordered(*value)).or_default();
+        let found = bucket.iter().any(|other| equal_unordered(*other, *value));
+        bucket.push(*value);
+        found
+    })
 }
 
 /// A hash that agrees with [`equal_unordered`].

@@ -9,11 +9,20 @@ use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number};
 use nagi_error::{Code, Result, bail, err};
 
 use super::TypeSet;
-use super::schema::{Bound, Dependency, Items, Node, Rest, Schema, has_duplicates};
+use super::schema::{Bound, Dependency, Items, Node, Rest, Schema, first_duplicate};
+use super::schema_encrypt::{self, Encrypt};
 use crate::regex::Pattern;
 
 /// Draft 4 keywords that MongoDB refuses by name.
 const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
+
+/// Keywords of which a schema takes one.
+const EXCLUSIVE: [(&str, &str); 4] = [
+    ("type", "bsonType"),
+    ("encrypt", "encryptMetadata"),
+    ("encrypt", "type"),
+    ("encrypt", "bsonType"),
+];
 
 impl Schema {
     /// Parses a schema.
@@ -42,11 +51,13 @@ impl Node {
                 bail!(Code::FAILED_TO_PARSE, "Duplicate $jsonSchema keyword: {name}");
             }
         }
-        if !doc.get("type").is_missing() && !doc.get("bsonType").is_missing() {
-            bail!(
-                Code::FAILED_TO_PARSE,
-                "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'"
-            );
+        for (one, other) in EXCLUSIVE {
+            if !doc.get(one).is_missing() && !doc.get(other).is_missing() {
+                bail!(
+                    Code::FAILED_TO_PARSE,
+                    "Cannot specify both $jsonSchema keywords '{one}' and '{other}'"
+                );
+            }
         }
         let mut node = Node::default();
         for element in doc {
@@ -71,7 +82,7 @@ impl Node {
             match (doc.get(name), bound) {
                 (Value::Missing, _) => {}
                 (Value::Bool(exclusive), Some(bound)) => bound.exclusive = exclusive,
-                (Value::Bool(_), None) => bail!(
+                (_, None) => bail!(
                     Code::FAILED_TO_PARSE,
                     "$jsonSchema keyword '{base}' must be a present if {name} is present"
                 ),
@@ -84,9 +95,9 @@ impl Node {
 
 /// One keyword with its value.
 #[derive(Clone, Copy)]
-struct Keyword<'v> {
-    name: &'static str,
-    value: Value<'v>,
+pub(super) struct Keyword<'v> {
+    pub(super) name: &'static str,
+    pub(super) value: Value<'v>,
 }
 
 type ParseKeyword = for<'v> fn(&mut Node, Keyword<'v>) -> Result<()>;
@@ -99,7 +110,13 @@ static KEYWORDS: &[(&str, ParseKeyword)] = &[
     ("anyOf", |n, k| k.schemas().map(|nodes| n.any_of = nodes)),
     ("bsonType", |n, k| k.types(TypeSet::by_name).map(|types| n.types = Some(types))),
     ("dependencies", |n, k| k.dependencies().map(|all| n.dependencies = all)),
-    ("description", |_, k| k.text().map(|_| ())),
+    ("description", |_, k| k.annotation()),
+    ("encrypt", |n, k| {
+        k.object().and_then(Encrypt::parse).map(|encrypt| n.encrypt = Some(encrypt))
+    }),
+    ("encryptMetadata", |n, k| {
+        k.object().and_then(schema_encrypt::check_metadata).map(|()| n.has_encrypt_metadata = true)
+    }),
     ("enum", |n, k| k.values().map(|values| n.any_of_values = Some(values))),
     ("exclusiveMaximum", |_, _| Ok(())),
     ("exclusiveMinimum", |_, _| Ok(())),
@@ -119,7 +136,7 @@ static KEYWORDS: &[(&str, ParseKeyword)] = &[
     ("patternProperties", |n, k| k.patterns().map(|all| n.pattern_properties = all)),
     ("properties", |n, k| k.properties().map(|all| n.properties = all)),
     ("required", |n, k| k.names(k.value).map(|names| n.required = names)),
-    ("title", |_, k| k.text().map(|_| ())),
+    ("title", |_, k| k.annotation()),
     ("type", |n, k| k.types(json_type).map(|types| n.types = Some(types))),
     ("uniqueItems", |n, k| k.flag().map(|flag| n.unique_items = flag)),
 ];
@@ -150,6 +167,13 @@ impl<'v> Keyword<'v> {
         match self.value {
             Value::String(text) => Ok(text),
             _ => self.wrong("a string"),
+        }
+    }
+
+    fn annotation(self) -> Result<()> {
+        match self.value {
+            Value::String(_) => Ok(()),
+            _ => self.wrong("of type string"),
         }
     }
 
@@ -202,7 +226,7 @@ impl<'v> Keyword<'v> {
         }
     }
 
-    fn types(self, by_name: fn(&str) -> Option<TypeSet>) -> Result<TypeSet> {
+    pub(super) fn types(self, by_name: fn(&str) -> Option<TypeSet>) -> Result<TypeSet> {
         let one = |name: &str| {
             if name == "integer" {
                 bail!(
@@ -220,10 +244,14 @@ impl<'v> Keyword<'v> {
                 let mut seen: Vec<&str> = Vec::new();
                 for value in list.iter() {
                     let Value::String(name) = value else {
-                        return self.wrong("a string or an array of strings");
+                        bail!(
+                            Code::TYPE_MISMATCH,
+                            "$jsonSchema keyword '{}' array elements must be strings",
+                            self.name
+                        );
                     };
                     if seen.contains(&name) {
-                        return self.refused("has duplicate values");
+                        return self.refused(&format!("has duplicate value: {name}"));
                     }
                     seen.push(name);
                     set = set.union(one(name)?);
@@ -242,7 +270,7 @@ impl<'v> Keyword<'v> {
         if list.is_empty() {
             return self.refused("cannot be an empty array");
         }
-        if has_duplicates(list) {
+        if first_duplicate(list).is_some() {
             return self.refused("array cannot contain duplicate values.");
         }
         Ok(list.iter().map(ValueBuf::new).collect())

@@ -3,6 +3,8 @@
 //! Works from the text of the validator, one clause after the other, each tried on its own. That is
 //! slow and only done for a document that has already failed.
 
+use std::collections::BTreeSet;
+
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 
@@ -157,30 +159,52 @@ impl Why<'_> {
             out.put("reason", "field was missing");
             return;
         }
-        let first = values[0];
-        if !inverted && values.len() == 1 && !fits(&clause.name, first) {
-            out.put("reason", "type did not match");
-            put_considered(first, out);
-            out.put("consideredType", first.kind().name());
-            return;
+        // What looks at an array as a whole considers it so; everything else considers its elements.
+        if !matches!(&*clause.name, "$size" | "$all" | "$elemMatch") {
+            values = values.iter().flat_map(|value| elements(*value)).collect();
         }
-        out.put("reason", reason(&clause.name, inverted));
+        let mistyped = !inverted
+            && !values.is_empty()
+            && !values.iter().any(|value| fits(&clause.name, *value));
+        out.put(
+            "reason",
+            if mistyped { "type did not match" } else { reason(&clause.name, inverted) },
+        );
         match values[..] {
             [value] => put_considered(value, out),
-            _ => {
-                let all = DocBuf::build(|w| {
-                    w.array("consideredValues", |list| {
-                        values.iter().take(LISTED_COUNT_MAX).for_each(|value| list.push(*value));
-                    });
-                });
-                if all.as_bytes().len() <= SHOWN_BYTES_MAX {
-                    out.extend(all.as_doc());
-                }
-            }
+            _ => put_all_considered(&values, out),
         }
-        if clause.name == "$type" && values.len() == 1 {
-            out.put("consideredType", first.kind().name());
+        if mistyped || clause.name == "$type" {
+            put_types(&values, out);
         }
+    }
+}
+
+/// The elements of an array, or the value itself.
+fn elements(value: Value<'_>) -> Vec<Value<'_>> {
+    match value {
+        Value::Array(items) => items.iter().collect(),
+        other => vec![other],
+    }
+}
+
+fn put_all_considered(values: &[Value<'_>], out: &mut DocWriter<'_>) {
+    let all = DocBuf::build(|w| {
+        w.array("consideredValues", |list| {
+            values.iter().take(LISTED_COUNT_MAX).for_each(|value| list.push(*value));
+        });
+    });
+    if all.as_bytes().len() <= SHOWN_BYTES_MAX {
+        out.extend(all.as_doc());
+    }
+}
+
+fn put_types(values: &[Value<'_>], out: &mut DocWriter<'_>) {
+    let names: BTreeSet<&str> = values.iter().map(|value| value.kind().name()).collect();
+    match names.len() {
+        0 => {}
+        1 => names.iter().for_each(|name| out.put("consideredType", *name)),
+        _ => out.array("consideredTypes", |list| names.iter().for_each(|name| list.push(*name))),
     }
 }
 
@@ -215,11 +239,11 @@ fn values_at<'d>(value: Value<'d>, path: &str, out: &mut Vec<Value<'d>>) {
 /// Whether the operator takes values of this type at all.
 fn fits(operator: &str, value: Value<'_>) -> bool {
     match operator {
-        "$regex" => matches!(value, Value::String(_) | Value::Regex(_) | Value::Array(_)),
-        "$mod" => value.is_number() || matches!(value, Value::Array(_)),
+        "$regex" => matches!(value, Value::String(_) | Value::Symbol(_) | Value::Regex(_)),
+        "$mod" => value.is_number(),
         "$size" | "$elemMatch" => matches!(value, Value::Array(_)),
         "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
-            value.is_number() || matches!(value, Value::Binary(_) | Value::Array(_))
+            value.is_number() || matches!(value, Value::Binary(_))
         }
         _ => true,
     }

@@ -2,11 +2,48 @@
 
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
 
+use super::schema::first_duplicate;
 use super::why::{LISTED_COUNT_MAX, matches, put_considered};
 use crate::regex::Pattern;
 
+/// The keywords in the order in which MongoDB lists those that do not hold.
+const KEYWORDS: [&str; 25] = [
+    "pattern",
+    "maxLength",
+    "minLength",
+    "multipleOf",
+    "maximum",
+    "minimum",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "items",
+    "additionalItems",
+    "encrypt",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "dependencies",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "enum",
+    "type",
+];
+
 /// Writes title and description, and `schemaRulesNotSatisfied`.
 pub(super) fn explain(schema: Doc<'_>, doc: Doc<'_>, now_ms: i64, out: &mut DocWriter<'_>) {
+    let types = part(schema, &["bsonType", "type", "encrypt"]);
+    if !valid(types.as_doc(), Value::Doc(doc), now_ms) {
+        // No document can satisfy it: then no rule is singled out.
+        out.doc("specifiedAs", |w| w.put("$jsonSchema", schema));
+        out.put("reason", "expression always evaluates to false");
+        return;
+    }
     put_annotations(schema, out);
     put_list("schemaRulesNotSatisfied", rules(schema, Value::Doc(doc), now_ms), out);
 }
@@ -39,14 +76,17 @@ fn part(schema: Doc<'_>, names: &[&str]) -> DocBuf {
 /// The explanations of the rules of `schema` that `value` breaks.
 fn rules(schema: Doc<'_>, value: Value<'_>, now_ms: i64) -> Vec<DocBuf> {
     let mut broken = Vec::new();
-    for element in schema {
-        let name = element.name();
+    for name in KEYWORDS {
+        let name = if name == "type" && schema.get(name).is_missing() { "bsonType" } else { name };
+        let operand = schema.get(name);
+        if operand.is_missing() {
+            continue;
+        }
         let companions: &[&str] = match name {
             "minimum" => &["minimum", "exclusiveMinimum"],
             "maximum" => &["maximum", "exclusiveMaximum"],
             "additionalProperties" => &["additionalProperties", "properties", "patternProperties"],
             "additionalItems" => &["additionalItems", "items"],
-            "title" | "description" | "exclusiveMinimum" | "exclusiveMaximum" => continue,
             _ => &[],
         };
         let mut own = match companions {
@@ -59,7 +99,7 @@ fn rules(schema: Doc<'_>, value: Value<'_>, now_ms: i64) -> Vec<DocBuf> {
         if valid(own.as_doc(), value, now_ms) {
             continue;
         }
-        let rule = Rule { name, operand: element.value(), schema, value, now_ms };
+        let rule = Rule { name, operand, schema, value, now_ms };
         broken.push(DocBuf::build(|w| {
             w.put("operatorName", name);
             rule.explain(w);
@@ -103,7 +143,21 @@ impl Rule<'_> {
             ("dependencies", Value::Doc(named), Value::Doc(doc)) => {
                 self.dependencies(named, doc, out);
             }
-            ("items", _, Value::Array(items)) => self.items(items, out),
+            ("items", Value::Doc(schema), Value::Array(items)) => {
+                out.put("reason", "At least one item did not match the sub-schema");
+                self.first_item(schema, items, 0, out);
+            }
+            ("items", Value::Array(schemas), Value::Array(items)) => {
+                self.items_by_position(schemas, items, out);
+            }
+            ("additionalItems", _, Value::Array(items)) => self.additional_items(items, out),
+            ("encrypt", Value::Doc(encrypt), _) => {
+                let encrypted = part(encrypt, &[]);
+                let bare = DocBuf::build(|w| w.put("encrypt", &encrypted));
+                let is_encrypted = valid(bare.as_doc(), self.value, self.now_ms);
+                let reason = ["value was not encrypted", "encrypted value has wrong type"];
+                out.put("reason", reason[usize::from(is_encrypted)]);
+            }
             ("allOf" | "anyOf" | "oneOf", Value::Array(schemas), _) => self.several(schemas, out),
             ("not", _, _) => out.put("reason", "child expression matched"),
             _ => self.simple(out),
@@ -136,7 +190,6 @@ impl Rule<'_> {
                 }
                 "minItems" | "maxItems" => "array did not match specified length",
                 "uniqueItems" => "found a duplicate item",
-                "additionalItems" => "found additional items",
                 _ => "comparison failed",
             },
         );
@@ -145,8 +198,15 @@ impl Rule<'_> {
             return;
         }
         put_considered(self.value, out);
-        if matches!(self.name, "bsonType" | "type") {
-            out.put("consideredType", self.value.kind().name());
+        match (self.name, self.value) {
+            ("bsonType" | "type", value) => out.put("consideredType", value.kind().name()),
+            ("minItems" | "maxItems", Value::Array(items)) => {
+                out.put("numberOfItems", items.count() as i32);
+            }
+            ("uniqueItems", Value::Array(items)) => {
+                out.put("duplicatedValue", first_duplicate(items).unwrap_or(Value::Missing));
+            }
+            _ => {}
         }
     }
 
@@ -188,7 +248,6 @@ impl Rule<'_> {
     }
 
     fn additional(&self, doc: Doc<'_>, out: &mut DocWriter<'_>) {
-        self.put_specified(out);
         let others = doc.iter().filter(|property| {
             let named = self.schema.get("properties").as_doc();
             let is_named = named.is_some_and(|named| named.element(property.name()).is_some());
@@ -200,6 +259,7 @@ impl Rule<'_> {
             !is_named && !is_matched
         });
         let Value::Doc(schema) = self.operand else {
+            self.put_specified(out);
             out.array("additionalProperties", |list| {
                 others.take(LISTED_COUNT_MAX).for_each(|property| list.push(property.name()));
             });
@@ -207,6 +267,7 @@ impl Rule<'_> {
         };
         let failing = others.into_iter().find(|p| !valid(schema, p.value(), self.now_ms));
         if let Some(property) = failing {
+            put_annotations(schema, out);
             out.put("reason", "at least one additional property did not match the subschema");
             out.put("failingProperty", property.name());
             put_list("details", rules(schema, property.value(), self.now_ms), out);
@@ -242,23 +303,46 @@ impl Rule<'_> {
         });
     }
 
-    fn items(&self, items: Array<'_>, out: &mut DocWriter<'_>) {
-        let schema_of = |index: usize| match self.operand {
-            Value::Doc(schema) => Some(schema),
-            Value::Array(schemas) => schemas.iter().nth(index).and_then(|schema| schema.as_doc()),
-            _ => None,
-        };
-        for (index, item) in items.iter().enumerate() {
-            let Some(schema) = schema_of(index) else { return };
-            if valid(schema, item, self.now_ms) {
-                continue;
-            }
-            put_annotations(schema, out);
-            out.put("reason", "At least one item did not match the sub-schema");
+    /// The first item from `start` that breaks the schema.
+    fn first_item(&self, schema: Doc<'_>, items: Array<'_>, start: usize, out: &mut DocWriter<'_>) {
+        let mut later = items.iter().enumerate().skip(start);
+        if let Some((index, item)) = later.find(|(_, item)| !valid(schema, *item, self.now_ms)) {
             out.put("itemIndex", index as i32);
+            put_annotations(schema, out);
             put_list("details", rules(schema, item, self.now_ms), out);
-            return;
         }
+    }
+
+    fn items_by_position(&self, schemas: Array<'_>, items: Array<'_>, out: &mut DocWriter<'_>) {
+        out.array("details", |list| {
+            for (index, (schema, item)) in schemas.iter().zip(items.iter()).enumerate() {
+                let Some(schema) = schema.as_doc() else { continue };
+                if valid(schema, item, self.now_ms) {
+                    continue;
+                }
+                list.doc(|entry| {
+                    entry.put("itemIndex", index as i32);
+                    put_annotations(schema, entry);
+                    put_list("details", rules(schema, item, self.now_ms), entry);
+                });
+            }
+        });
+    }
+
+    fn additional_items(&self, items: Array<'_>, out: &mut DocWriter<'_>) {
+        let named = match self.schema.get("items") {
+            Value::Array(schemas) => schemas.count(),
+            _ => 0,
+        };
+        if let Value::Doc(schema) = self.operand {
+            out.put("reason", "At least one additional item did not match the sub-schema");
+            return self.first_item(schema, items, named, out);
+        }
+        self.put_specified(out);
+        out.put("reason", "found additional items");
+        out.array("additionalItems", |list| {
+            items.iter().skip(named).take(LISTED_COUNT_MAX).for_each(|item| list.push(item));
+        });
     }
 
     fn several(&self, schemas: Array<'_>, out: &mut DocWriter<'_>) {
@@ -281,6 +365,7 @@ impl Rule<'_> {
                 };
                 list.doc(|entry| {
                     entry.put("index", index as i32);
+                    put_annotations(schema, entry);
                     put_list("details", rules(schema, self.value, self.now_ms), entry);
                 });
             }

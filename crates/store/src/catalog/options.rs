@@ -125,10 +125,17 @@ impl CollectionOptions {
 
     /// The validator, parsed.
     pub(crate) fn condition(&self) -> Result<Option<Condition>> {
-        self.validator
-            .as_ref()
-            .map(|doc| Condition::validator(doc.as_doc(), self.collation))
-            .transpose()
+        let Some(validator) = &self.validator else { return Ok(None) };
+        let condition = Condition::validator(validator.as_doc(), self.collation)?;
+        let lenient = self.validation_level == ValidationLevel::Moderate
+            || self.validation_action == ValidationAction::Warn;
+        if lenient && condition.filter.demands_encryption() {
+            bail!(
+                Code::QUERY_FEATURE_NOT_ALLOWED,
+                "Encryption-related validator keywords are not allowed in this context"
+            );
+        }
+        Ok(Some(condition))
     }
 
     /// Whether `create` with these options may meet a collection that has `self`.

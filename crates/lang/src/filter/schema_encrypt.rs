@@ -1,0 +1,166 @@
+//! `encrypt` of `$jsonSchema`: the value must have been encrypted by the client.
+//!
+//! The server has no keys. It sees that binary data is of subtype 6 and reads the head in front of the
+//! ciphertext: one byte that names the kind of encryption, 16 of the key's identifier, and one with the
+//! BSON type of the value that was encrypted. `encryptMetadata` only hands algorithm and keys down to
+//! `encrypt` on the client's side; the server checks its form.
+
+use nagi_bson::{Doc, Type, Value};
+use nagi_error::{Code, Result, bail};
+
+use super::schema::{Dependency, Items, Node, Rest};
+use super::schema_parse::Keyword;
+use super::{Filter, TypeSet};
+
+/// The subtype of data that a client encrypted.
+const ENCRYPTED: u8 = 6;
+/// The subtype of UUIDs.
+const UUID: u8 = 4;
+/// What stands before the ciphertext.
+const HEAD_BYTES: usize = 18;
+const ALGORITHMS: [&str; 2] =
+    ["AEAD_AES_256_CBC_HMAC_SHA_512-Deterministic", "AEAD_AES_256_CBC_HMAC_SHA_512-Random"];
+
+/// What `encrypt` demands of a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Encrypt {
+    types: Option<TypeSet>,
+}
+
+impl Encrypt {
+    /// Reads the operand.
+    ///
+    /// # Errors
+    /// 40415 for unknown fields, 14 for wrong types, 2 for another algorithm or an unknown type.
+    pub(super) fn parse(doc: Doc<'_>) -> Result<Encrypt> {
+        let mut encrypt = Encrypt { types: None };
+        for field in doc {
+            match field.name() {
+                "bsonType" => {
+                    let keyword = Keyword { name: "bsonType", value: field.value() };
+                    encrypt.types = Some(keyword.types(TypeSet::by_name)?);
+                }
+                name => check_field("encrypt", name, field.value())?,
+            }
+        }
+        Ok(encrypt)
+    }
+
+    pub(super) fn holds(self, value: Value<'_>) -> bool {
+        let Value::Binary(data) = value else { return false };
+        if data.subtype != ENCRYPTED {
+            return false;
+        }
+        let Some(types) = self.types else { return true };
+        // 1 says deterministic, 2 at random; other kinds do not carry the type here.
+        match data.bytes {
+            [1 | 2, rest @ ..] if rest.len() >= HEAD_BYTES - 1 => {
+                Type::from_byte(rest[HEAD_BYTES - 2]).is_some_and(|kind| types.contains(kind))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Filter {
+    /// Whether a `$jsonSchema` asks for values that the client encrypted. A validator that only warns
+    /// must not: the log would show what should not be seen.
+    pub fn demands_encryption(&self) -> bool {
+        match self {
+            Filter::Schema(schema) => schema.root.demands_encryption(),
+            Filter::And(all) | Filter::Or(all) | Filter::Nor(all) => {
+                all.iter().any(Filter::demands_encryption)
+            }
+            Filter::Not(inner) => inner.demands_encryption(),
+            _ => false,
+        }
+    }
+}
+
+impl Node {
+    fn demands_encryption(&self) -> bool {
+        let rests = [&self.additional_items, &self.additional_properties];
+        let rests = rests.into_iter().filter_map(|rest| match rest {
+            Rest::Valid(node) => Some(&**node),
+            Rest::Allowed | Rest::Forbidden => None,
+        });
+        let items: &[Node] = match &self.items {
+            Items::Any => &[],
+            Items::Each(node) => std::slice::from_ref(node),
+            Items::List(nodes) => nodes,
+        };
+        let dependencies =
+            self.dependencies.iter().filter_map(|(_, dependency)| match dependency {
+                Dependency::Schema(node) => Some(&**node),
+                Dependency::Fields(_) => None,
+            });
+        self.encrypt.is_some()
+            || self.has_encrypt_metadata
+            || [items, &self.all_of, &self.any_of, &self.one_of]
+                .into_iter()
+                .flatten()
+                .chain(rests)
+                .chain(dependencies)
+                .chain(self.properties.iter().map(|(_, node)| node))
+                .chain(self.pattern_properties.iter().map(|(_, node)| node))
+                .chain(self.not.as_deref())
+                .any(Node::demands_encryption)
+    }
+}
+
+/// Checks the operand of `encryptMetadata`.
+///
+/// # Errors
+/// As [`Encrypt::parse`]; 9 if it is empty.
+pub(super) fn check_metadata(doc: Doc<'_>) -> Result<()> {
+    if doc.is_empty() {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "$jsonSchema keyword 'encryptMetadata' cannot be an empty object"
+        );
+    }
+    doc.iter().try_for_each(|field| check_field("encryptMetadata", field.name(), field.value()))
+}
+
+fn check_field(keyword: &str, name: &str, value: Value<'_>) -> Result<()> {
+    let wrong = |expected: &str| {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{keyword}.{name}' is the wrong type '{}', expected type '{expected}'",
+            value.kind().name()
+        )
+    };
+    match (name, value) {
+        ("algorithm", Value::String(text)) if ALGORITHMS.contains(&text) => Ok(()),
+        ("algorithm", Value::String(text)) => bail!(
+            Code::BAD_VALUE,
+            "Enumeration value '{text}' for field '{keyword}.algorithm' is not a valid value."
+        ),
+        ("algorithm", _) => wrong("string"),
+        // A string points at the field of the document that names the key.
+        ("keyId", Value::String(pointer)) if pointer.starts_with('/') => Ok(()),
+        ("keyId", Value::String(_)) => {
+            bail!(Code::Location(51065), "A JSON pointer must start with a '/'")
+        }
+        ("keyId", Value::Array(keys)) if keys.is_empty() => bail!(
+            Code::Location(51088),
+            "Keys to use for encryption must be an array of at least one UUID"
+        ),
+        ("keyId", Value::Array(keys)) => {
+            let is_uuid = |key: Value<'_>| matches!(key, Value::Binary(b) if b.subtype == UUID);
+            match keys.iter().all(is_uuid) {
+                true => Ok(()),
+                false => bail!(
+                    Code::Location(51084),
+                    "Array elements must have type BinData with subtype UUID"
+                ),
+            }
+        }
+        ("keyId", _) => bail!(
+            Code::Location(51085),
+            "Expected either string or array of UUID in '{keyword}.keyId', but got {}",
+            value.kind().name()
+        ),
+        _ => bail!(Code::IDL_UNKNOWN_FIELD, "BSON field '{keyword}.{name}' is an unknown field."),
+    }
+}
