@@ -76,6 +76,8 @@ impl Source {
         let Request::Serve(options) = options::read(&args)? else {
             return Err("--dbpath is needed".to_owned());
         };
+        // The folder's own.
+        let options = engine::settle(&options).map_err(|error| failed(folder, &error))?;
         let engine = engine::open(&options, CACHE_BYTES).map_err(|error| failed(folder, &error))?;
         let checkpoint = folder.join(CHECKPOINT);
         remove(&checkpoint)?;

@@ -48,6 +48,41 @@ fn a_folder_remembers_its_engine_and_refuses_others() {
 }
 
 #[test]
+fn a_folder_that_a_killed_server_left_is_backed_up_whatever_its_engine() {
+    for (engine, ..) in OTHERS {
+        let folder = Folder::new(&format!("{engine}-backup"));
+        let server = Server::start_with(&folder.data(), &["--storageEngine", engine]);
+        let mut client = server.client();
+        for n in 0..50 {
+            client.run(&format!("{{insert: 'c', documents: [{{_id: {n}, x: {}}}]}}", n * 7 % 50));
+        }
+        client.run("{createIndexes: 'c', indexes: [{key: {x: 1}, name: 'x_1'}]}");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let in_use = ended(&["backup", "--dbpath", &path("data"), "--out", &path("none")]);
+        assert_eq!(in_use.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&in_use.stderr).contains("--uri"), "{in_use:?}");
+        drop(client);
+        server.signal("-KILL");
+        server.wait();
+        let backup = ended(&["backup", "--dbpath", &path("data"), "--out", &path("backup")]);
+        assert!(backup.status.success(), "{backup:?}");
+        assert!(!folder.data().join("nagi.backup").exists());
+        let restore = ended(&["restore", "--from", &path("backup"), "--dbpath", &path("restored")]);
+        assert!(restore.status.success(), "{restore:?}");
+        for name in ["restored", "data"] {
+            let server = Server::start(&folder.path().join(name));
+            let mut client = server.client();
+            let reply = client.run("{serverStatus: 1}");
+            let Value::Doc(section) = reply.get("storageEngine") else { panic!("{reply:?}") };
+            assert_eq!(section.get("name"), Value::String(engine));
+            assert_eq!(client.count("c"), 50);
+            let report = client.run("{validate: 'c', full: true}");
+            assert_eq!(report.get("valid"), Value::Bool(true), "{report:?}");
+        }
+    }
+}
+
+#[test]
 fn every_engine_says_what_is_wrong_at_the_start() {
     for engine in ["mmapv1", "wiredTiger"] {
         let missing = ended(&["--dbpath", "/does/not/exist", "--storageEngine", engine]);
