@@ -6,12 +6,15 @@
 //!   golden     `tests/golden/<catalogue>/<name>.txt`: verb and input, `---`, output
 //!   alloc      counts allocations of the current thread; pins "0 per point read"
 //!   rows       every row of a catalogue has golden cases
+//!   scratch    folders that are removed afterwards
 //!   tidy       rules of the house that neither rustc nor clippy knows, run by this crate's tests
 //!
 //! Does not know about: BSON, servers, engines. Callers turn text into what they test and back.
 pub mod golden;
 mod raw;
 pub mod rows;
+mod scratch;
 pub mod tidy;
 
 pub use raw::{Allocations, CountingAllocator, count_allocations};
+pub use scratch::{Scratch, copy_folder};

@@ -12,6 +12,7 @@ use std::{
 
 use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
 use nagi_kv_lmdb::{Options, open, repair};
+use nagi_testkit::copy_folder;
 
 use crate::{Scratch, options};
 
@@ -29,15 +30,7 @@ fn lazy() -> Options {
 }
 
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("lists") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, &target).expect("copies")),
-        }
-    }
+    copy_folder(from, to).expect("copies");
 }
 
 /// How many of the commits 0, 1, ... are there; none after the first that is missing.

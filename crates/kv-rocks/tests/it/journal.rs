@@ -11,6 +11,7 @@ use std::{
 
 use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
 use nagi_kv_rocks::{open, repair};
+use nagi_testkit::copy_folder;
 
 use crate::{Scratch, crash, small};
 
@@ -55,15 +56,7 @@ fn logs(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("creates");
-    for entry in fs::read_dir(from).expect("lists") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, &target).expect("copies")),
-        }
-    }
+    copy_folder(from, to).expect("copies");
 }
 
 fn flip(path: &Path, at: usize) {
