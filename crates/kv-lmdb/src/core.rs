@@ -17,11 +17,14 @@ use crate::{
     allocator::Allocator,
     apply::Applier,
     db::Env,
+    hook::{Hook, Moment},
     log::{Change, Log, Record},
-    view::{State, View},
+    view::{Layer, State, View},
 };
 
 const KEPT_RECORD_BYTES_MAX: usize = 4 << 20;
+/// Keys of a dropped range that are forgotten at once.
+const SLICE_ENTRIES: usize = 1024;
 
 /// The engine without its threads.
 pub(crate) struct Core {
@@ -37,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) allocator: Arc<Allocator>,
     pub(crate) room: Room,
     pub(crate) layer_bytes: usize,
+    pub(crate) hook: Hook,
     group: Group,
 }
 
@@ -71,6 +75,7 @@ impl Core {
             allocator: parts.allocator,
             room: parts.room,
             layer_bytes: parts.layer_bytes,
+            hook: parts.hook,
             group: Group::default(),
         }
     }
@@ -138,24 +143,46 @@ impl Core {
         Ok(first)
     }
 
-    /// Removes a range: in the log, here and now for readers, in the file later.
+    /// Removes a range: from memory a slice at a time, in between readers and commits go on; with the last
+    /// slice in the log, and below for readers; from the file later. A crash in between leaves the drop to
+    /// be asked for again: nobody was told that it is done.
     pub(crate) fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
-        let mut writer = self.commit.lock();
-        let writer = &mut *writer;
+        loop {
+            let mut writer = self.commit.lock();
+            let view = self.views.load();
+            let layer = view.active();
+            let removed = layer.table.remove_some(space, start, end, SLICE_ENTRIES);
+            if !removed.more {
+                let result = self.note_drop(&mut writer, layer, space, (start, end));
+                drop(writer);
+                self.applier.wake();
+                return result;
+            }
+            drop(writer);
+            // Memory is given back without a lock.
+            drop(removed);
+            self.hook.at(Moment::Sliced)?;
+        }
+    }
+
+    /// The active layer has nothing of the range any more.
+    fn note_drop(
+        &self,
+        writer: &mut Writer,
+        layer: &Layer,
+        space: Space,
+        (start, end): (&[u8], &[u8]),
+    ) -> Result<()> {
         let stamp = self.newest() + 1;
         if space != Space::Spill {
             writer.record.begin(stamp);
             writer.record.push(space, Change::DropRange(start, end));
             writer.log.append(&mut writer.record, stamp)?;
         }
-        let view = self.views.load();
-        let layer = view.active();
-        layer.table.remove_range(space, start, end);
         layer.drop_range(space, start, end);
         if space != Space::Spill {
             self.ledger.active.publish(stamp);
         }
-        self.applier.wake();
         Ok(())
     }
 
@@ -180,7 +207,7 @@ impl Core {
         if failed {
             return Ok(false);
         }
-        let Err(error) = work.run() else {
+        let Err(error) = work.run().and_then(|()| self.hook.at(Moment::LogSynced(&work))) else {
             self.commit.lock().log.set_synced(&work, newest);
             return Ok(true);
         };
@@ -232,6 +259,7 @@ pub(crate) struct Parts {
     pub(crate) allocator: Arc<Allocator>,
     pub(crate) room: Room,
     pub(crate) layer_bytes: usize,
+    pub(crate) hook: Hook,
 }
 
 impl Seam for Core {

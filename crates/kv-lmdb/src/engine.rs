@@ -13,13 +13,14 @@ use nagi_kv::{
 use crate::{
     Options,
     allocator::{self, Allocator},
-    apply::{self, size_key},
-    check,
+    apply, check,
     core::{Core, Parts},
     db::{self, Base, Db, RawCursor},
+    hook::Hook,
     load,
     log::{Change, Log, replay},
     stats,
+    step::size_key,
     view::{Layer, State, View},
 };
 
@@ -45,6 +46,15 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
 
 /// As `open`; with the engine what was given up of the log, which only happens if `salvage` allows it.
 pub(crate) fn open_files(dir: &Path, options: &Options) -> Result<(Lmdb, Option<String>)> {
+    open_with(dir, options, Hook::default())
+}
+
+/// As `open`, and a test looks on from the beginning.
+pub(crate) fn open_with(
+    dir: &Path,
+    options: &Options,
+    hook: Hook,
+) -> Result<(Lmdb, Option<String>)> {
     fs::create_dir_all(dir)?;
     let marker = marker::claim(dir, ENGINE)?;
     let folder = dir.join(ENGINE);
@@ -73,6 +83,7 @@ pub(crate) fn open_files(dir: &Path, options: &Options) -> Result<(Lmdb, Option<
         allocator: Arc::new(allocator),
         room: Room::new(dir, segment_bytes, options.reserve_bytes),
         layer_bytes: options.layer(dir),
+        hook,
     }));
     let given_up = core.recover(&journal_dir, applied, options.salvage)?;
     if marker.fresh {

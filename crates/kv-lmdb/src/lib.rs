@@ -9,8 +9,9 @@
 //!                          |
 //!   nagi_kv::journal ------+--> sync each commit interval --> waiters of `Synced`
 //!
-//!   apply.rs   freezes the active layer, writes it to `data.mdb` in synced steps, lets the log's
-//!              segments be used again; early back-pressure when commits outrun it
+//!   apply.rs   freezes the active layer, has it written to `data.mdb`, lets the log's segments be used
+//!              again; early back-pressure when commits outrun it
+//!   step.rs    a layer to the file: synced steps, or all in one when the log could not be synced
 //!   view.rs    layers above a state of the file: what a reader sees
 //!   merge.rs   one cursor over all of them
 //!   load.rs    bulk loads, past log and layers
@@ -29,11 +30,15 @@ mod check;
 mod core;
 mod db;
 mod engine;
+mod hook;
 mod load;
 mod log;
 mod merge;
 mod options;
+#[cfg(test)]
+mod power_cut;
 mod stats;
+mod step;
 mod view;
 
 pub use check::{Repair, repair};

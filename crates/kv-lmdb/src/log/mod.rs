@@ -147,7 +147,8 @@ impl Log {
             let file = Arc::new(fs::OpenOptions::new().write(true).open(&path)?);
             let head = Head::new(number, 0);
             let (position, last_stamp) = (HEAD_BYTES, u64::MAX);
-            full.push(Segment { path, file, head, position, last_stamp, dirty: false });
+            // Who was killed may have left it to the system alone.
+            full.push(Segment { path, file, head, position, last_stamp, dirty: true });
         }
         let number = full.last().map_or(1, |segment| segment.head.number + 1);
         let current = open_segment(dir, &spares, number, NEVER)?;
@@ -178,6 +179,11 @@ impl Log {
 
     pub(crate) fn spares(&self) -> &Arc<Spares> {
         &self.spares
+    }
+
+    /// The newest stamp known to be on disk.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced
     }
 
     pub(crate) fn segment_bytes(&self) -> u64 {
@@ -251,6 +257,12 @@ impl Log {
 }
 
 impl SyncWork {
+    /// The numbers of the segments, and whether their names are part of it.
+    #[cfg(test)]
+    pub(crate) fn numbers(&self) -> (Vec<u64>, bool) {
+        (self.files.iter().map(|(number, _)| *number).collect(), self.dir.is_some())
+    }
+
     /// Oldest first, so that what is on disk never has a gap.
     pub(crate) fn run(&self) -> Result<()> {
         for (_, file) in &self.files {

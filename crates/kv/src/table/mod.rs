@@ -77,6 +77,12 @@ impl Versions {
         self.older.iter().rev().find(|(written, _)| *written <= stamp).map(|(_, value)| value)
     }
 
+    /// What the key costs with all its versions.
+    fn bytes(&self, key: &[u8]) -> usize {
+        let older = self.older.iter().map(|(_, value)| cost(value.as_ref()));
+        KEY_COST + key.len() + cost(self.value.as_ref()) + older.sum::<usize>()
+    }
+
     /// Drops what no reader at `oldest` or later can see; the bytes it gave back.
     fn prune(&mut self, oldest: u64) -> usize {
         let end = match self.stamp <= oldest {
@@ -179,7 +185,7 @@ impl Table {
         if map.is_empty() {
             return;
         }
-        let mut gone = match end {
+        let gone = match end {
             [] => map.split_off::<[u8]>(start),
             _ => {
                 let keys: Vec<Bytes> =
@@ -188,12 +194,28 @@ impl Table {
             }
         };
         let mut bytes = 0;
-        for (key, versions) in &mut gone {
-            bytes +=
-                KEY_COST + key.len() + cost(versions.value.as_ref()) + versions.prune(u64::MAX);
+        for (key, versions) in &gone {
+            bytes += versions.bytes(key);
         }
         self.bytes.fetch_sub(bytes, Relaxed);
         sorted.count.fetch_sub(gone.len(), Relaxed);
+    }
+
+    /// Forgets the first keys in `[start, end)`, `most` at the most, whoever may read them.
+    pub fn remove_some(&self, space: Space, start: &[u8], end: &[u8], most: usize) -> Removed {
+        let mut removed = Removed::default();
+        let Some(bounds) = bounds(start, end) else { return removed };
+        let sorted = &self.spaces[space.table() as usize];
+        let mut map = sorted.map.write();
+        let mut range = map.range::<[u8], _>(bounds).map(|(key, _)| key);
+        let keys: Vec<Bytes> = range.by_ref().take(most).map(Arc::clone).collect();
+        removed.more = range.next().is_some();
+        removed.entries = keys.iter().filter_map(|key| map.remove_entry(key)).collect();
+        sorted.count.fetch_sub(removed.entries.len(), Relaxed);
+        drop(map);
+        let bytes = removed.entries.iter().map(|(key, versions)| versions.bytes(key));
+        self.bytes.fetch_sub(bytes.sum(), Relaxed);
+        removed
     }
 
     /// Whether there is any key in `[start, end)`, deleted ones included.
@@ -213,6 +235,14 @@ impl Table {
         });
         bytes.sum::<usize>() as u64
     }
+}
+
+/// What `remove_some` took out: its memory is given back when this is dropped, so after any lock.
+#[derive(Default)]
+pub struct Removed {
+    entries: Vec<(Bytes, Versions)>,
+    /// There are more keys in the range.
+    pub more: bool,
 }
 
 type Bounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
