@@ -3,7 +3,7 @@
 //! A frame is header, flag bits, one body section. [`frame`] builds it once; a load patches the bytes
 //! that change (request id, `_id`) in place and sends it with one write.
 use crate::args::{Outcome, Problem, failed};
-use nagi_bson::{Doc, DocBuf, Value};
+use nagi_bson::{Doc, DocBuf, Value, doc};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -90,6 +90,41 @@ impl Connection {
             .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidData, e.to_string()))
     }
 
+    /// Runs a command with a cursor to its end, each document once; how many there were. The database is
+    /// the command's.
+    pub(crate) fn each(
+        &mut self,
+        command: Doc<'_>,
+        collection: &str,
+        mut look: impl FnMut(Doc<'_>) -> Outcome,
+    ) -> Outcome<u64> {
+        let Value::String(database) = command.get("$db") else {
+            return Err(Problem::Failed("a command without $db".to_owned()));
+        };
+        let (mut count, mut batch) = (0, "firstBatch");
+        let mut reply = self.expect(command)?;
+        loop {
+            let Value::Doc(cursor) = reply.get("cursor") else {
+                return Err(Problem::Failed("a reply without a cursor".to_owned()));
+            };
+            if let Value::Array(docs) = cursor.get(batch) {
+                for value in docs.iter() {
+                    count += 1;
+                    if let Value::Doc(doc) = value {
+                        look(doc)?;
+                    }
+                }
+            }
+            let id = integer(cursor.get("id")).unwrap_or(0);
+            if id == 0 {
+                return Ok(count);
+            }
+            batch = "nextBatch";
+            let more = doc! { "getMore": (id), "collection": collection, "$db": database };
+            reply = self.expect(more.as_doc())?;
+        }
+    }
+
     /// Runs a command that must succeed.
     pub(crate) fn expect(&mut self, body: Doc<'_>) -> Outcome<DocBuf> {
         let reply = self.command(body).map_err(failed("command"))?;
@@ -128,7 +163,6 @@ pub(crate) fn integer(value: Value<'_>) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagi_bson::doc;
 
     #[test]
     fn addresses() {

@@ -28,6 +28,7 @@ mod progress;
 mod random;
 mod report;
 mod resident;
+mod spill;
 mod stall;
 mod table;
 mod timeline;

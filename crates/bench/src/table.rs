@@ -1,7 +1,7 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
 use crate::{allocate, compression, crash, disk, echo, limit, memory, mixed, neighbours};
-use crate::{stall, working_set};
+use crate::{spill, stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -98,6 +98,15 @@ pub(crate) static TABLE: &[Row] = &[
             "[--server-option=--NAME=VALUE]... [--html FILE] [--json FILE]   (needs root)",
         ],
         run: neighbours::run,
+    },
+    Row {
+        name: "spill",
+        about: "a sort and a group of far more than the memory at hand, each result looked at",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--memory-megabytes N] [--cache-gigabytes N]",
+            "[--server-option=--NAME=VALUE]... [--json FILE]   (the limit needs root)",
+        ],
+        run: spill::run,
     },
     Row {
         name: "stall",

@@ -6,7 +6,7 @@
 mod results;
 
 use crate::args::{Args, Outcome, Problem, failed};
-use crate::client::{Connection, address, integer};
+use crate::client::{Connection, address};
 use crate::process::{Scratch, Server};
 use crate::progress::Progress;
 use crate::report;
@@ -158,7 +158,7 @@ fn find(connection: &mut Connection, sort: &[(&str, i32)]) -> Outcome<u64> {
         out.put("allowDiskUse", true);
         out.put("$db", DATABASE);
     });
-    drain(connection, &command)
+    connection.each(command.as_doc(), COLLECTION, |_| Ok(()))
 }
 
 fn group(connection: &mut Connection) -> Outcome<u64> {
@@ -175,7 +175,7 @@ fn group(connection: &mut Connection) -> Outcome<u64> {
         ],
         "cursor": {}, "allowDiskUse": true, "$db": DATABASE
     };
-    drain(connection, &command)
+    connection.each(command.as_doc(), COLLECTION, |_| Ok(()))
 }
 
 fn index(connection: &mut Connection) -> Outcome<u64> {
@@ -197,26 +197,4 @@ fn rest(server: &str, count: usize) -> Outcome<u64> {
     }
     std::thread::sleep(REST);
     Ok(open.len() as u64)
-}
-
-/// Runs a command with a cursor to its end; how many documents came.
-fn drain(connection: &mut Connection, command: &DocBuf) -> Outcome<u64> {
-    let mut count = 0;
-    let mut reply = connection.expect(command.as_doc())?;
-    let mut batch = "firstBatch";
-    loop {
-        let Value::Doc(cursor) = reply.get("cursor") else {
-            return Err(Problem::Failed("a reply without a cursor".to_owned()));
-        };
-        if let Value::Array(docs) = cursor.get(batch) {
-            count += docs.count() as u64;
-        }
-        let id = integer(cursor.get("id")).unwrap_or(0);
-        if id == 0 {
-            return Ok(count);
-        }
-        batch = "nextBatch";
-        let more = doc! { "getMore": (id), "collection": COLLECTION, "$db": DATABASE };
-        reply = connection.expect(more.as_doc())?;
-    }
 }

@@ -21,14 +21,14 @@ pub(crate) fn possible() -> bool {
 }
 
 /// The script with the server in it. Dropped: both end, and what was set up is taken away.
-pub(super) struct Limits {
+pub(crate) struct Limits {
     script: Option<Server>,
     mount: PathBuf,
     id: u32,
 }
 
 impl Limits {
-    pub(super) fn start(
+    pub(crate) fn start(
         program: &Path,
         folder: &Path,
         file_system: &str,
@@ -73,17 +73,17 @@ impl Limits {
         Ok(Limits { script: Some(script), mount, id })
     }
 
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.script.as_ref().map_or("", |script| &script.address)
     }
 
     /// The server's process.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
     /// Changes the disk.
-    pub(super) fn throttle(&self, disk: &str) -> Outcome {
+    pub(crate) fn throttle(&self, disk: &str) -> Outcome {
         let status = Command::new("bash")
             .args(["-c", SCRIPT, NAME, "throttle", disk])
             .arg(&self.mount)
@@ -97,7 +97,7 @@ impl Limits {
     }
 
     /// Ends the server in order; the script then takes everything away.
-    pub(super) fn end(mut self) -> Outcome {
+    pub(crate) fn end(mut self) -> Outcome {
         self.throttle("fast")?;
         let Some(script) = self.script.take() else { return Ok(()) };
         let mut connection = Connection::open(&script.address)?;
