@@ -211,7 +211,8 @@ fn table(done: &[Done]) -> Vec<Vec<String>> {
 fn json(done: &[Done]) -> String {
     let one = |one: &Done| {
         format!(
-            "{{\"operation\": \"{}\", \"documents\": {}, \"seconds\": {:.3}, \"resident_bytes\": {}, \"disk_bytes\": {}}}",
+            "{{\"operation\": \"{}\", \"documents\": {}, \"seconds\": {:.3}, \
+             \"resident_bytes\": {}, \"disk_bytes\": {}}}",
             one.name, one.count, one.seconds, one.resident, one.disk
         )
     };
