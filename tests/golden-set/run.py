@@ -26,12 +26,8 @@ EXPLAINED = os.path.join(HERE, "explained.txt")
 OPEN = os.path.join(HERE, "open.txt")
 PENDING = os.path.join(HERE, "pending.txt")
 AREAS = ["collation", "command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
-LATER_COMMANDS = {
-    "planCacheListFilters": "plan cache", "planCacheSetFilter": "plan cache", "planCacheClearFilters": "plan cache",
-}
 REASONS = {
     "text": "text search: $text, textScore and text indexes are not built",
-    "plan cache": "index filters: there is no plan cache that would hold them",
 }
 
 
@@ -57,13 +53,6 @@ def pairs(items):
     return [Pair(k, v) for k, v in items] or {}
 
 
-def requests(case):
-    found = dict((p.key, p.value) for p in case).get("request")
-    if isinstance(found, list) and found and isinstance(found[0], Pair):
-        return [found]
-    return [r for r in found or [] if isinstance(r, list)]
-
-
 def reason(line):
     """Why a case is pending, or None."""
     case = json.loads(line, object_pairs_hook=pairs)
@@ -79,14 +68,6 @@ def reason(line):
                                                                                             "geoHaystack")}
     if keys.keys() & {"$text"} or "text" in kinds or "textScore" in kinds or "q.text" in features or "idx.text" in features:
         return "text"
-    for request in requests(case):
-        if not request or not isinstance(request[0], Pair):
-            continue
-        name = request[0].key
-        if name == "explain" and isinstance(request[0].value, list) and request[0].value and isinstance(request[0].value[0], Pair):
-            name = request[0].value[0].key
-        if name in LATER_COMMANDS:
-            return LATER_COMMANDS[name]
     return None
 
 

@@ -13,6 +13,8 @@ pub enum Pool {
     Execution,
     /// Keys collected by index builds.
     IndexBuilds,
+    /// Cached choices of plans.
+    Plans,
     /// Messages larger than a connection's own buffer, and their replies.
     Requests,
     /// What scripts hold.
@@ -29,12 +31,13 @@ pub(crate) struct Row {
 
 impl Pool {
     /// All, in the order of their names.
-    pub const ALL: [Pool; 8] = [
+    pub const ALL: [Pool; 9] = [
         Pool::Conflicts,
         Pool::Connections,
         Pool::Cursors,
         Pool::Execution,
         Pool::IndexBuilds,
+        Pool::Plans,
         Pool::Requests,
         Pool::Scripts,
         Pool::Transactions,
@@ -52,6 +55,7 @@ impl Pool {
             Pool::Cursors => ("cursors", 20),
             Pool::Execution => ("execution", 40),
             Pool::IndexBuilds => ("indexBuilds", 20),
+            Pool::Plans => ("plans", 5),
             Pool::Requests => ("requests", 30),
             Pool::Scripts => ("scripts", 25),
             Pool::Transactions => ("transactions", 20),

@@ -266,7 +266,7 @@ pub fn aggregate(
         reads,
         summary: summary(&assembled.plan),
         blocking_sort: assembled.plan.root.has_blocking_sort(),
-        multi_planned: !assembled.plan.rejected.is_empty(),
+        planned: assembled.plan.planned(),
         tailable: false,
         wants_token: false,
     }))

@@ -93,7 +93,8 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut plan = plan_count(store, request, &mut cx)?;
     let mut source = plan.start();
-    let mut out = Counted { plan_summary: find::summary(&plan), ..Counted::default() };
+    let stats = ExecutionStats::of(plan.planned());
+    let mut out = Counted { count: 0, plan_summary: find::summary(&plan), stats };
     while source.advance(&mut cx)? {
         out.count += 1;
     }

@@ -140,6 +140,7 @@ pub fn distinct(
             collect(source.doc(), &path, &mut seen)?;
         }
         stats.plan_summary = find::summary(&plan);
+        stats.stats = ExecutionStats::of(plan.planned());
         sum_stats(&mut *source, &mut stats.stats);
         let collection = store.collection(request.namespace);
         check_still_there(store, &find::reads(collection, &plan))?;

@@ -15,6 +15,7 @@ use nagi_store::{Arrivals, Collection, RecordId, Snapshot, Store};
 
 use crate::{
     limits::DOC_BYTES_MAX,
+    plan::{self, Planned},
     source::{Cx, Env, Interrupt, Source},
 };
 
@@ -39,6 +40,28 @@ pub struct ExecutionStats {
     pub used_disk: bool,
     /// Several plans were tried.
     pub from_multi_planner: bool,
+    /// The plan was chosen by the plan cache.
+    pub from_plan_cache: bool,
+    /// If a cached plan was given up: the entries it was expected to look at, and those it did.
+    pub replanned: Option<(u64, u64)>,
+    /// Hash of the query's shape; 0 if it had no plan.
+    pub query_hash: u32,
+    /// Hash of what the plan cache looks it up by; 0 likewise.
+    pub plan_cache_key: u32,
+}
+
+impl ExecutionStats {
+    /// With how the plan was chosen.
+    pub(crate) fn of(planned: Planned) -> ExecutionStats {
+        ExecutionStats {
+            from_multi_planner: planned.several,
+            from_plan_cache: planned.from_cache,
+            replanned: planned.replanned,
+            query_hash: plan::short(planned.shape.shape),
+            plan_cache_key: plan::short(planned.shape.key),
+            ..ExecutionStats::default()
+        }
+    }
 }
 
 /// Which kind of request it serves; decides the prefix of run-time errors.
@@ -65,7 +88,7 @@ pub struct Execution {
     saved: bool,
     done: bool,
     blocking_sort: bool,
-    multi_planned: bool,
+    planned: Planned,
     tailable: bool,
     wants_token: bool,
     /// The record looked at last, for a resume token.
@@ -84,7 +107,7 @@ pub(crate) struct Parts {
     pub(crate) reads: Vec<(Arc<Collection>, Vec<String>)>,
     pub(crate) summary: String,
     pub(crate) blocking_sort: bool,
-    pub(crate) multi_planned: bool,
+    pub(crate) planned: Planned,
     pub(crate) tailable: bool,
     pub(crate) wants_token: bool,
 }
@@ -105,7 +128,7 @@ impl Execution {
             saved: false,
             done: false,
             blocking_sort: parts.blocking_sort,
-            multi_planned: parts.multi_planned,
+            planned: parts.planned,
             tailable: parts.tailable,
             wants_token: parts.wants_token,
             position: None,
@@ -228,8 +251,7 @@ impl Execution {
     pub fn stats(&mut self) -> ExecutionStats {
         let mut stats = ExecutionStats {
             has_sort_stage: self.blocking_sort,
-            from_multi_planner: self.multi_planned,
-            ..ExecutionStats::default()
+            ..ExecutionStats::of(self.planned)
         };
         sum_stats(&mut *self.root, &mut stats);
         stats

@@ -244,7 +244,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         reads: reads(collection, &plan),
         summary: summary(&plan),
         blocking_sort: plan.root.has_blocking_sort(),
-        multi_planned: !plan.rejected.is_empty(),
+        planned: plan.planned(),
         tailable: request.tailable,
         wants_token: request.request_token,
     }))

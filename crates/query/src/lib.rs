@@ -37,7 +37,10 @@ pub use execution::{Execution, ExecutionStats, Take};
 pub use explain::{Explained, Verbosity, explain};
 pub use find::{FindRequest, find, point_read};
 pub use map_reduce::{MapReduceOut, MapReduceRequest, map_reduce};
-pub use plan::Hint;
+pub use plan::{
+    Hint, PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
+    plan_cache_figures, set_index_filter,
+};
 pub use source::{Cx, Env, Interrupt};
 pub use stages::{MapReduceCounts, Touch, Use, stage_names, write_coll_stats};
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};

@@ -20,3 +20,12 @@ pub const TRIAL_RESULTS: u64 = 101;
 
 /// Documents that one `$densify` makes at most.
 pub const DENSIFY_DOCS_MAX: u64 = 500_000;
+
+/// `internalQueryCacheMaxEntriesPerCollection`: cached choices of plans.
+pub const CACHED_PLANS_MAX: usize = 5000;
+
+/// `internalQueryCacheEvictionRatio`: so many times the works of its trial a cached plan may take.
+pub const REPLAN_FACTOR: u64 = 10;
+
+/// `internalQueryCacheWorksGrowthCoefficient`: how the works of an inactive entry grow.
+pub const WORKS_GROWTH: u64 = 2;

@@ -98,7 +98,7 @@ pub fn map_reduce(
         reads,
         summary: summary(&assembled.plan),
         blocking_sort: assembled.plan.root.has_blocking_sort(),
-        multi_planned: !assembled.plan.rejected.is_empty(),
+        planned: assembled.plan.planned(),
         tailable: false,
         wants_token: false,
     });

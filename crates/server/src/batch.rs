@@ -149,11 +149,7 @@ fn put_time(cx: &Context<'_>, cursor: &mut DocWriter<'_>) {
 fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
     if let Producer::Query(execution) = producer {
         let stats = execution.stats();
-        cx.done.keys_examined = stats.keys_examined;
-        cx.done.docs_examined = stats.docs_examined;
-        cx.done.has_sort_stage = stats.has_sort_stage;
-        cx.done.used_disk = stats.used_disk;
-        cx.done.from_multi_planner = stats.from_multi_planner;
+        cx.done.note(&stats);
     }
 }
 
@@ -167,7 +163,7 @@ fn put_metrics(cx: &Context<'_>, out: &mut DocWriter<'_>) {
         metrics.put("hasSortStage", done.has_sort_stage);
         metrics.put("usedDisk", done.used_disk);
         metrics.put("fromMultiPlanner", done.from_multi_planner);
-        metrics.put("fromPlanCache", false);
+        metrics.put("fromPlanCache", done.from_plan_cache);
     });
 }
 

@@ -132,6 +132,12 @@ pub(crate) struct Done {
     pub(crate) has_sort_stage: bool,
     pub(crate) used_disk: bool,
     pub(crate) from_multi_planner: bool,
+    pub(crate) from_plan_cache: bool,
+    /// Of a cached plan that was given up: expected and actual work.
+    pub(crate) replanned: Option<(u64, u64)>,
+    /// Hashes of the query's shape and of its key in the plan cache; 0 if it was not planned.
+    pub(crate) query_hash: u32,
+    pub(crate) plan_cache_key: u32,
     /// For plans that are not worth a copy into the operation.
     pub(crate) plan_summary: &'static str,
     /// The command whose cursor a getMore continued.
@@ -144,6 +150,21 @@ pub(crate) struct Done {
     pub(crate) unanswered: bool,
     /// The connection ends after the reply.
     pub(crate) close: bool,
+}
+
+impl Done {
+    /// Notes what a query looked at and how it was planned.
+    pub(crate) fn note(&mut self, stats: &nagi_query::ExecutionStats) {
+        self.keys_examined = stats.keys_examined;
+        self.docs_examined = stats.docs_examined;
+        self.has_sort_stage = stats.has_sort_stage;
+        self.used_disk = stats.used_disk;
+        self.from_multi_planner = stats.from_multi_planner;
+        self.from_plan_cache = stats.from_plan_cache;
+        self.replanned = stats.replanned;
+        self.query_hash = stats.query_hash;
+        self.plan_cache_key = stats.plan_cache_key;
+    }
 }
 
 impl<'c> Context<'c> {

@@ -96,6 +96,23 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     if done.has_sort_stage {
         doc.put("hasSortStage", true);
     }
+    if done.used_disk {
+        doc.put("usedDisk", true);
+    }
+    if done.from_multi_planner {
+        doc.put("fromMultiPlanner", true);
+    }
+    if done.from_plan_cache {
+        doc.put("fromPlanCache", true);
+    }
+    if let Some((expected, spent)) = done.replanned {
+        doc.put("replanned", true);
+        let reason = format!(
+            "cached plan was less efficient than expected: expected trial execution to take \
+             {expected} reads but it took at least {spent} reads"
+        );
+        doc.put("replanReason", reason.as_str());
+    }
     if done.cursor_exhausted {
         doc.put("cursorExhausted", true);
     }
@@ -111,6 +128,12 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
         if let Some(count) = count {
             doc.put(name, count as i64);
         }
+    }
+    if done.query_hash != 0 {
+        let shape = format!("{:08X}", done.query_hash);
+        doc.put("queryHash", shape.as_str());
+        doc.put("planCacheShapeHash", shape.as_str());
+        doc.put("planCacheKey", format!("{:08X}", done.plan_cache_key).as_str());
     }
     if let Err(error) = result {
         doc.put("ok", 0);

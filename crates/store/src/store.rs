@@ -18,6 +18,7 @@ use crate::{
     division::Division,
     engine_error::engine,
     index,
+    notes::Notes,
     reader::unique_record_id,
     reclaim::{self, Reclaimer},
     record::{self, Packing},
@@ -76,6 +77,7 @@ pub struct Shared {
     pub(crate) cache: Option<Cache>,
     pub(crate) division: Division,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) notes: Notes,
     pub(crate) ids: Generator,
     pub(crate) reclaimer: Reclaimer,
     pub(crate) zstd_level: i32,
@@ -110,6 +112,7 @@ impl Store {
             division: Division::new(options.record_cache_bytes as u64),
             zstd_level: options.zstd_level,
             budget: options.budget,
+            notes: Notes::default(),
             builds: Mutex::default(),
             build_ended: Condvar::new(),
             ids: Generator::new(
@@ -136,6 +139,11 @@ impl Store {
     /// The engine, for flush, checkpoint and statistics.
     pub fn engine(&self) -> &dyn Engine {
         &*self.engine
+    }
+
+    /// What the layer above keeps for the whole database.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
     }
 
     /// The account of the process's memory.

@@ -5,7 +5,8 @@
 //! are not applied: what their plan finds is counted.
 
 mod nodes;
-mod shape;
+
+pub(crate) use nodes::write_node;
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::{
     distinct::{self, DistinctRequest},
     execution::{ExecutionStats, sum_stats},
     find::{self, FindRequest},
-    plan::{self, Node, Opener, Plan},
+    plan::{self, Node, Opener, Plan, Shape, hex},
     source::{Cx, Env, Source},
     stages::Pipeline,
     write::{self, DeleteStatement, FindAndModifyRequest, UpdateStatement},
@@ -105,6 +106,7 @@ pub fn explain(
     out.put("explainVersion", "1");
     let on_view = |namespace: &Namespace| store.collection(namespace).is_some_and(|c| c.is_view());
     let run = Run { store, verbosity, env, clock_ms };
+    env.explain();
     match explained {
         Explained::Aggregate(request) => run.aggregate(request, out),
         Explained::Find(request) if on_view(request.namespace) => {
@@ -345,24 +347,28 @@ fn query_planner(subject: &Subject<'_>, filter: &Filter, out: &mut DocWriter<'_>
         out.put("namespace", namespace.as_str());
         out.put("parsedQuery", &filter.to_doc());
         collation::put(subject.collation, "collation", out);
-        out.put("indexFilterSet", false);
-        let (shape, key) = shape::hashes(filter, &plan.root);
-        out.put("queryHash", &shape);
-        out.put("planCacheShapeHash", &shape);
-        out.put("planCacheKey", &key);
+        out.put("indexFilterSet", plan.choice.filtered);
+        let shape = match plan.choice.shape {
+            // A lookup by _id, or nothing: there was no look at the cache.
+            none if none == Shape::default() => Shape::of_filter(filter),
+            shape => shape,
+        };
+        out.put("queryHash", hex(shape.shape).as_str());
+        out.put("planCacheShapeHash", hex(shape.shape).as_str());
+        out.put("planCacheKey", hex(shape.key).as_str());
         out.put("optimizationTimeMillis", 0);
         out.put("maxIndexedOrSolutionsReached", false);
         out.put("maxIndexedAndSolutionsReached", false);
         out.put("maxScansToExplodeReached", false);
         out.put("prunedSimilarIndexes", false);
         out.doc("winningPlan", |out| {
-            out.put("isCached", false);
+            out.put("isCached", plan.choice.is_cached(0));
             write_top(top, &plan.root, None, out);
         });
         out.array("rejectedPlans", |out| {
-            for rejected in &plan.rejected {
+            for (at, rejected) in plan.rejected.iter().enumerate() {
                 out.doc(|out| {
-                    out.put("isCached", false);
+                    out.put("isCached", plan.choice.is_cached(at + 1));
                     write_top(top, rejected, None, out);
                 });
             }
@@ -430,11 +436,13 @@ fn execution_stats(
         out.put("totalKeysExamined", int(stats.keys_examined));
         out.put("totalDocsExamined", int(stats.docs_examined));
         out.doc("executionStages", |out| {
-            out.put("isCached", false);
+            out.put("isCached", subject.plan.choice.is_cached(0));
             write_top(subject.top, &subject.plan.root, Some((source, returned)), out);
         });
         if verbosity == Verbosity::AllPlansExecution {
-            out.array("allPlansExecution", |_| ());
+            out.array("allPlansExecution", |out| {
+                subject.plan.choice.tried.iter().for_each(|tried| out.doc(|out| tried.write(out)));
+            });
         }
     });
 }

@@ -12,6 +12,11 @@ fn int(n: u64) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
+/// Writes a node and what is below it, after a run if its source is given.
+pub(crate) fn write_node(node: &Node, ran: Option<&mut dyn Source>, out: &mut DocWriter<'_>) {
+    write(node, ran, false, out);
+}
+
 /// Writes a node and what is below it into `out`. `ran` is its source after the run; `counting` says
 /// that the keys are only counted.
 pub(super) fn write(

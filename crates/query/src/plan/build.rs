@@ -10,11 +10,12 @@ use nagi_store::{Collection, Index};
 use super::{
     Intervals,
     access::{self, Assignment},
-    choose,
+    cache::{IndexFilter, IndexFilters, Shape},
+    choose::{self, Candidate},
     explode::explode,
     geo::{self, GeoNearSpec},
     hint::{self, Chosen, Hint},
-    node::{IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
+    node::{Choice, IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
     order, usable,
 };
 use crate::{
@@ -91,8 +92,21 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     {
         bail!(Code::BAD_VALUE, "min and max must have the same field names");
     }
-    if let Some(hint) = spec.hint {
-        return hinted(spec, collection, hint);
+    if let Some(id) = spec.filter.exact_id(collection.options.collation)
+        && !spec.return_key
+        && spec.hint.is_none()
+        && spec.min.is_empty()
+        && spec.max.is_empty()
+    {
+        let lookup = Node::IdLookup { collection: collection.clone(), id: id.clone() };
+        return Ok(single(above(spec, lookup, true)));
+    }
+    let shape = Shape::of(spec);
+    let filter = IndexFilters::of(collection, shape.shape);
+    let choice = Choice { shape, filtered: filter.is_some(), ..Choice::default() };
+    let ranged = !spec.min.is_empty() || !spec.max.is_empty();
+    if let Some(hint) = spec.hint.filter(|_| filter.is_none() || ranged) {
+        return Ok(Plan { choice, ..hinted(spec, collection, hint)? });
     }
     if !spec.min.is_empty() || !spec.max.is_empty() {
         bail!(
@@ -100,17 +114,13 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
             "When using min()/max() a hint of which index to use must be provided"
         );
     }
-    if let Some(id) = spec.filter.exact_id(collection.options.collation)
-        && !spec.return_key
-    {
-        let lookup = Node::IdLookup { collection: collection.clone(), id: id.clone() };
-        return Ok(single(above(spec, lookup, true)));
-    }
     if let Some(forward) = spec.natural {
-        return Ok(single(above(spec, coll_scan(spec, collection, forward), true)));
+        let node = above(spec, coll_scan(spec, collection, forward), true);
+        return Ok(Plan { choice, ..single(node) });
     }
-    let candidates = candidates(spec, collection);
-    choose::choose(candidates, spec, cx)
+    let (candidates, left_out) = candidates(spec, collection, filter.as_deref());
+    let shape = shape.beside(&mut left_out.iter().map(|index| index.name()));
+    choose::choose(candidates, (spec, collection), Choice { shape, ..choice }, cx)
 }
 
 /// The plan of a `$geoNear` stage: the nearest first.
@@ -133,7 +143,7 @@ pub(crate) fn nothing() -> Plan {
 }
 
 fn single(root: Node) -> Plan {
-    Plan { root: Arc::new(root), rejected: Vec::new(), started: None }
+    Plan::of(Arc::new(root))
 }
 
 fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -> Node {
@@ -193,20 +203,28 @@ fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> 
     }
 }
 
-/// All plans worth a trial; a collection scan only if there is no other.
-fn candidates(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Vec<Node> {
+/// All plans worth a trial; a collection scan only if there is no other. With them the indexes that
+/// could not be used because they do not hold every document that matches.
+fn candidates<'c>(
+    spec: &FindSpec<'_>,
+    collection: &'c Arc<Collection>,
+    allowed: Option<&IndexFilter>,
+) -> (Vec<Candidate>, Vec<&'c Arc<Index>>) {
     let conjuncts = access::conjuncts(&spec.filter);
     let items = access::items(conjuncts);
-    let indexes = usable::usable(collection, &items, &spec.filter);
+    let (mut indexes, left_out) = usable::usable(collection, &items, &spec.filter);
+    indexes.retain(|index| allowed.is_none_or(|allowed| allowed.allows(index)));
     let mut out = Vec::new();
     let mut sorting = Vec::new();
     for index in indexes {
         match access::assign(index, &items) {
             Some(assignment) => {
                 if index.spec.unique && assignment.bounds.iter().all(Intervals::is_one_point) {
-                    return vec![index_candidate(spec, collection, index, Some(assignment))];
+                    let node = index_candidate(spec, collection, index, Some(assignment));
+                    return (vec![Candidate::index(index.name(), node)], left_out);
                 }
-                out.push(index_candidate(spec, collection, index, Some(assignment)));
+                let node = index_candidate(spec, collection, index, Some(assignment));
+                out.push(Candidate::index(index.name(), node));
             }
             None if index.spec.geometry.is_some() => {}
             None => {
@@ -216,14 +234,15 @@ fn candidates(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Vec<Node> {
                     .as_ref()
                     .is_some_and(|sort| order::direction_for(index, &bounds, sort).is_some());
                 if sorts {
-                    sorting.push(index_candidate(spec, collection, index, None));
+                    let node = index_candidate(spec, collection, index, None);
+                    sorting.push(Candidate::index(index.name(), node));
                 }
             }
         }
     }
     for (at, conjunct) in conjuncts.iter().enumerate() {
         if let Filter::Or(branches) = conjunct {
-            out.extend(or_candidate(spec, collection, branches, at, conjuncts));
+            out.extend(or_candidate(spec, collection, branches, at, conjuncts, allowed));
         }
     }
     out.extend(sorting);
@@ -231,9 +250,10 @@ fn candidates(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Vec<Node> {
         let rooted_or = matches!(&*spec.filter, Filter::Or(_));
         let scan = coll_scan(spec, collection, true);
         let node = above(spec, scan, false);
-        out.push(if rooted_or { Node::Subplan { input: Box::new(node) } } else { node });
+        let node = if rooted_or { Node::Subplan { input: Box::new(node) } } else { node };
+        out.push(Candidate::union(std::iter::empty(), node));
     }
-    out
+    (out, left_out)
 }
 
 /// The conjuncts that the bounds do not decide.
@@ -344,11 +364,13 @@ fn or_candidate(
     branches: &[Filter],
     conjunct: usize,
     conjuncts: &[Filter],
-) -> Option<Node> {
+    allowed: Option<&IndexFilter>,
+) -> Option<Candidate> {
     let mut paths = Vec::with_capacity(branches.len());
     for branch in branches {
-        paths.push(best_access(collection, branch, spec.sort.as_deref())?);
+        paths.push(best_access(collection, branch, spec.sort.as_deref(), allowed)?);
     }
+    let names: Vec<Arc<Index>> = paths.iter().map(|(access, ..)| access.index.clone()).collect();
     let others = rest(conjuncts, &[conjunct]);
     let sorted = spec.sort.is_some() && paths.iter().all(|(_, _, sorted)| *sorted);
     let exact = paths.iter().all(|(_, filter, _)| filter.is_none());
@@ -371,10 +393,11 @@ fn or_candidate(
         _ => Node::Fetch { collection: collection.clone(), filter: others, input: Box::new(union) },
     };
     let node = above(spec, node, sorted);
-    Some(match conjuncts.len() {
+    let node = match conjuncts.len() {
         1 => Node::Subplan { input: Box::new(node) },
         _ => node,
-    })
+    };
+    Some(Candidate::union(names.iter().map(|index| index.name()), node))
 }
 
 type BranchAccess = (Arc<IndexAccess>, Option<Arc<Filter>>, bool);
@@ -384,11 +407,14 @@ fn best_access(
     collection: &Arc<Collection>,
     branch: &Filter,
     sort: Option<&SortSpec>,
+    allowed: Option<&IndexFilter>,
 ) -> Option<BranchAccess> {
     let conjuncts = access::conjuncts(branch);
     let items = access::items(conjuncts);
     let best = usable::usable(collection, &items, branch)
+        .0
         .into_iter()
+        .filter(|index| allowed.is_none_or(|allowed| allowed.allows(index)))
         .filter_map(|index| Some((index, access::assign(index, &items)?)))
         .min_by_key(|(_, assignment)| choose::narrowness(assignment))?;
     let (index, assignment) = best;

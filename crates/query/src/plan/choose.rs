@@ -1,31 +1,64 @@
-//! Which candidate: a short trial decides.
+//! Which candidate: the one the plan cache knows for the shape, else a short trial decides.
 //!
 //! Each candidate runs with the same small budget of entries it may look at. The first that delivers
 //! a first batch (101 results, or all there are) wins; if none does, the budget is quadrupled and they
 //! begin again. What the winner returned is kept and returned first. So the trial costs at most about
 //! twice what the best candidate needs for its first batch, times the number of candidates.
+//!
+//! A choice from the cache runs in the same way, alone, with ten times the works of its trial as its
+//! budget: if it is not done by then, the trial decides anew.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
+use nagi_bson::{ArrayBuf, DocBuf};
 use nagi_error::Result;
-use nagi_lang::expr::Vars;
+use nagi_lang::{collation, expr::Vars};
+use nagi_store::Collection;
 
 use super::{
     Intervals,
     access::Assignment,
     build::FindSpec,
-    node::{Node, Plan},
+    cache::{self, Hash, Origin, PlanCache, PlanMetrics},
+    node::{Choice, Node, Plan, Tried},
     open::{Opener, open},
 };
 use crate::{
+    execution::{ExecutionStats, sum_stats},
+    explain,
     limits::TRIAL_RESULTS,
     source::{Cx, Returned, Source, Started},
 };
 
-/// Entries each candidate may look at in the first round.
+/// Entries each candidate may look at in the first round; a cached choice may always look at so many.
 const FIRST_BUDGET: u64 = 256;
 /// Rounds; with four times the budget each, the last looks at 65,536 entries.
 const ROUNDS_MAX: u32 = 5;
+
+/// A plan that might do, and what tells it from the others for any query of the same shape.
+pub(crate) struct Candidate {
+    pub(crate) node: Node,
+    pub(crate) id: u64,
+}
+
+impl Candidate {
+    /// A plan over one index.
+    pub(super) fn index(name: &str, node: Node) -> Candidate {
+        let mut hash = Hash::new();
+        hash.text(name);
+        Candidate { node, id: hash.finish() }
+    }
+
+    /// A plan over several.
+    pub(super) fn union<'n>(names: impl Iterator<Item = &'n str>, node: Node) -> Candidate {
+        let mut hash = Hash::from(1);
+        names.for_each(|name| hash.text(name));
+        Candidate { node, id: hash.finish() }
+    }
+}
 
 /// Orders assignments: fewer values first.
 pub(crate) fn narrowness(assignment: &Assignment) -> u32 {
@@ -52,33 +85,131 @@ struct Trial {
     done: bool,
 }
 
-pub(crate) fn choose(candidates: Vec<Node>, spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
-    let mut candidates: Vec<Arc<Node>> = candidates.into_iter().map(Arc::new).collect();
-    if candidates.len() == 1 {
-        return Ok(Plan { root: candidates.remove(0), rejected: Vec::new(), started: None });
+impl Trial {
+    fn started(self) -> Started {
+        Started::new(self.returned, self.source)
+    }
+}
+
+pub(crate) fn choose(
+    candidates: Vec<Candidate>,
+    (spec, collection): (&FindSpec<'_>, &Collection),
+    choice: Choice,
+    cx: &mut Cx<'_>,
+) -> Result<Plan> {
+    let (ids, mut nodes): (Vec<u64>, Vec<Arc<Node>>) =
+        candidates.into_iter().map(|candidate| (candidate.id, Arc::new(candidate.node))).unzip();
+    if nodes.len() == 1 {
+        return Ok(Plan { choice, ..Plan::of(nodes.remove(0)) });
     }
     let wanted = spec.limit.map_or(TRIAL_RESULTS, |limit| limit.clamp(1, TRIAL_RESULTS));
+    let cache = collection.version_notes.get_or_make::<PlanCache>();
+    let entry = cache.get(choice.shape.key).filter(|entry| entry.is_active);
+    let mut choice = choice;
+    if cx.env.is_explaining() {
+        choice.cached = entry.map(|entry| entry.choice);
+        return tried(nodes, &ids, wanted, choice, cx).map(|(plan, _)| plan);
+    }
+    let metrics = cx.store.notes().get_or_make::<PlanMetrics>();
+    let counter = if entry.is_some() { &metrics.hits } else { &metrics.misses };
+    counter.fetch_add(1, Relaxed);
+    if let Some(entry) = entry {
+        if let Some(at) = ids.iter().position(|id| *id == entry.choice) {
+            let budget = cache::works_max(&entry, FIRST_BUDGET);
+            let trial = run(&nodes[at], wanted, budget, Opener::default(), cx)?;
+            if trial.done {
+                choice.from_cache = true;
+                let started = Some(trial.started());
+                return Ok(Plan { choice, started, ..Plan::of(nodes.swap_remove(at)) });
+            }
+            choice.replanned = Some((entry.works, trial.spent));
+        }
+        cache.deactivate(choice.shape.key);
+        metrics.replanned.fetch_add(1, Relaxed);
+    }
+    let (plan, decided) = tried(nodes, &ids, wanted, choice, cx)?;
+    if let Some((id, works)) = decided {
+        let store = cx.store;
+        let shape = plan.choice.shape;
+        let now_ms = cx.env.now_ms();
+        cache.keep(shape, id, works, store, &mut || origin(spec, &plan, now_ms));
+    }
+    Ok(plan)
+}
+
+/// The trial of all: the plan, and the winner's id and works if it came to its first batch.
+fn tried(
+    mut nodes: Vec<Arc<Node>>,
+    ids: &[u64],
+    wanted: u64,
+    mut choice: Choice,
+    cx: &mut Cx<'_>,
+) -> Result<(Plan, Option<(u64, u64)>)> {
     let mut budget = FIRST_BUDGET;
-    let mut best = 0;
-    let mut started = None;
-    for round in 0..ROUNDS_MAX {
-        let mut trials = Vec::with_capacity(candidates.len());
-        for node in &candidates {
-            trials.push(run(node, wanted, budget, cx)?);
+    let mut round = 1;
+    let (best, mut trials) = loop {
+        let mut trials = Vec::with_capacity(nodes.len());
+        for node in &nodes {
+            trials.push(run(node, wanted, budget, Opener { counted: true }, cx)?);
         }
-        best = rank(&candidates, &trials);
-        if trials[best].done {
-            let trial = trials.swap_remove(best);
-            started = Some(Started::new(trial.returned, trial.source));
-            break;
-        }
-        if round + 1 == ROUNDS_MAX {
-            break;
+        let best = rank(&nodes, &trials);
+        if trials[best].done || round == ROUNDS_MAX {
+            break (best, trials);
         }
         budget *= 4;
+        round += 1;
+    };
+    choice.ids = ids.to_vec();
+    let id = choice.ids.remove(best);
+    choice.ids.insert(0, id);
+    choice.tried = nodes.iter().zip(&mut trials).map(|(node, trial)| report(node, trial)).collect();
+    let first = choice.tried.remove(best);
+    choice.tried.insert(0, first);
+    let trial = trials.swap_remove(best);
+    let decided = trial.done.then_some((id, trial.spent));
+    let started = trial.done.then(|| trial.started());
+    let root = nodes.remove(best);
+    Ok((Plan { root, rejected: nodes, started, choice }, decided))
+}
+
+/// What a trial did, for explain and `$planCacheStats`.
+fn report(node: &Node, trial: &mut Trial) -> Tried {
+    let mut stats = ExecutionStats::default();
+    sum_stats(&mut *trial.source, &mut stats);
+    Tried {
+        results: trial.results,
+        works: trial.spent,
+        keys_examined: stats.keys_examined,
+        docs_examined: stats.docs_examined,
+        stages: DocBuf::build(|out| explain::write_node(node, Some(&mut *trial.source), out)),
     }
-    let root = candidates.remove(best);
-    Ok(Plan { root, rejected: candidates, started })
+}
+
+/// The query and its trial as the cache keeps them.
+fn origin(spec: &FindSpec<'_>, plan: &Plan, created_ms: i64) -> Origin {
+    let query = DocBuf::build(|out| {
+        out.put("query", &spec.filter.to_doc());
+        out.doc("sort", |out| {
+            for part in spec.sort.iter().flat_map(|sort| sort.parts()) {
+                out.put(part.path.as_str(), if part.descending { -1 } else { 1 });
+            }
+        });
+        match &spec.projection {
+            Some(projection) => out.put("projection", projection.text()),
+            None => out.put("projection", nagi_bson::Doc::EMPTY),
+        }
+        let order = spec.sort.as_ref().and_then(|sort| sort.collation());
+        collation::put(order, "collation", out);
+    });
+    Origin {
+        query,
+        plan: DocBuf::build(|out| explain::write_node(&plan.root, None, out)),
+        trials: ArrayBuf::build(|out| {
+            plan.choice.tried.iter().for_each(|tried| out.doc(|out| tried.write(out)));
+        }),
+        created_ms,
+        filtered: plan.choice.filtered,
+    }
 }
 
 /// The position of the best trial: done before not done, then cheap, then without blocking sort.
@@ -104,8 +235,14 @@ fn fetches(node: &Node) -> bool {
         || node.inputs().into_iter().any(fetches)
 }
 
-fn run(node: &Arc<Node>, wanted: u64, budget: u64, cx: &mut Cx<'_>) -> Result<Trial> {
-    let mut source = open(node, &Opener::default());
+fn run(
+    node: &Arc<Node>,
+    wanted: u64,
+    budget: u64,
+    opener: Opener,
+    cx: &mut Cx<'_>,
+) -> Result<Trial> {
+    let mut source = open(node, &opener);
     let before = cx.env.spent();
     cx.env.set_budget(Some(budget));
     let mut results = 0;

@@ -201,6 +201,7 @@ pub(super) fn near(
         Some(Chosen::Natural(_)) => false,
     };
     let best = usable::usable(collection, &items, &whole)
+        .0
         .into_iter()
         .filter(|index| serves(index, near) && hinted(index))
         .filter_map(|index| {

@@ -10,11 +10,13 @@
 //!   interval.rs    sets of values; bounds.rs: predicate -> intervals
 //!   order.rs       whether a scan yields the order asked for
 //!   choose.rs      candidates, and the trial that decides between them
+//!   cache/         what trials found, by the shape of queries; index filters
 //!   hint.rs        hint, min, max
 
 mod access;
 mod bounds;
 mod build;
+mod cache;
 mod choose;
 mod explode;
 mod geo;
@@ -26,8 +28,13 @@ mod order;
 mod usable;
 
 pub(crate) use build::{FindSpec, distinct_scan, nearest, nothing, plan};
+pub(crate) use cache::{Entry as CacheEntry, PlanCache, Shape, hex, short};
+pub use cache::{
+    PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
+    plan_cache_figures, set_index_filter,
+};
 pub(crate) use geo::{GeoNearAccess, GeoNearSpec, Shown};
 pub use hint::Hint;
 pub(crate) use interval::{Interval, Intervals};
-pub(crate) use node::{IndexAccess, MetaSource, Node, Plan};
+pub(crate) use node::{IndexAccess, MetaSource, Node, Plan, Planned};
 pub(crate) use open::{Opener, open};

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use nagi_bson::ValueBuf;
+use nagi_bson::{DocBuf, DocWriter, ValueBuf};
 use nagi_lang::{filter::Filter, geo::GeoNear, path::FieldPath, sort::SortSpec};
 use nagi_store::{Collection, Index};
 
 use super::{
     Intervals,
+    cache::Shape,
     geo::GeoNearAccess,
     open::{Opener, open},
 };
@@ -16,6 +17,64 @@ use crate::{
     source::{ScanOptions, Source, Started},
 };
 
+/// How a plan was chosen.
+#[derive(Default)]
+pub(crate) struct Choice {
+    pub(crate) shape: Shape,
+    /// Whether an index filter chose among the indexes.
+    pub(crate) filtered: bool,
+    pub(crate) from_cache: bool,
+    /// If the cached choice was given up: the works it was expected to take, and those it took.
+    pub(crate) replanned: Option<(u64, u64)>,
+    /// The choice that the cache has for the shape, if it is active; for explain.
+    pub(crate) cached: Option<u64>,
+    /// The candidates' ids, the winner's first; none if there was no trial.
+    pub(crate) ids: Vec<u64>,
+    /// What each candidate did in the trial, the winner's first.
+    pub(crate) tried: Vec<Tried>,
+}
+
+/// What is told of the choice when the request is over.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Planned {
+    pub(crate) shape: Shape,
+    pub(crate) several: bool,
+    pub(crate) from_cache: bool,
+    pub(crate) replanned: Option<(u64, u64)>,
+}
+
+/// What a candidate did in its trial.
+pub(crate) struct Tried {
+    pub(crate) results: u64,
+    /// Entries looked at.
+    pub(crate) works: u64,
+    pub(crate) keys_examined: u64,
+    pub(crate) docs_examined: u64,
+    /// Its stages with their counters.
+    pub(crate) stages: DocBuf,
+}
+
+impl Choice {
+    /// Whether the plan at this place (the winner first) is the one that the cache has.
+    pub(crate) fn is_cached(&self, at: usize) -> bool {
+        self.cached.is_some() && self.cached == self.ids.get(at).copied()
+    }
+}
+
+impl Tried {
+    /// As `allPlansExecution` shows it.
+    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        let int = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+        out.put("nReturned", int(self.results));
+        out.put("executionTimeMillisEstimate", 0);
+        out.put("totalKeysExamined", int(self.keys_examined));
+        out.put("totalDocsExamined", int(self.docs_examined));
+        // Results for an entry looked at: what the trial goes by.
+        out.put("score", 1.0 + self.results as f64 / self.works.max(1) as f64);
+        out.put("executionStages", &self.stages);
+    }
+}
+
 /// A chosen plan and what explain says about the choice.
 pub(crate) struct Plan {
     /// The plan as its trial left it, if there was one.
@@ -23,9 +82,25 @@ pub(crate) struct Plan {
     pub(crate) root: Arc<Node>,
     /// Candidates that lost the trial.
     pub(crate) rejected: Vec<Arc<Node>>,
+    pub(crate) choice: Choice,
 }
 
 impl Plan {
+    /// The only plan.
+    pub(super) fn of(root: Arc<Node>) -> Plan {
+        Plan { root, rejected: Vec::new(), started: None, choice: Choice::default() }
+    }
+
+    /// What is told of the choice.
+    pub(crate) fn planned(&self) -> Planned {
+        Planned {
+            shape: self.choice.shape,
+            several: !self.rejected.is_empty(),
+            from_cache: self.choice.from_cache,
+            replanned: self.choice.replanned,
+        }
+    }
+
     /// The plan running: where its trial left it, or from the beginning. For one use.
     pub(crate) fn start(&mut self) -> Box<dyn Source> {
         self.root.note_uses();

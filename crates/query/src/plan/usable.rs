@@ -4,6 +4,8 @@
 //! index is usable if the filter's conditions imply being in it: conditions are compared as sets of
 //! values (see `bounds`).
 
+use std::sync::Arc;
+
 use nagi_bson::Value;
 use nagi_lang::filter::{Filter, Pred};
 use nagi_store::{Collection, Index};
@@ -13,18 +15,16 @@ use super::{
     bounds::{self, Keys},
 };
 
-/// The indexes that may serve the filter, by this and by being ready and not hidden.
+/// The indexes that may serve the filter, by this and by being ready and not hidden; and those that
+/// may not because they are sparse or partial.
 pub(crate) fn usable<'c>(
     collection: &'c Collection,
     items: &[Item<'_>],
     filter: &Filter,
-) -> Vec<&'c std::sync::Arc<Index>> {
-    collection
-        .ready_indexes()
-        .filter(|index| !index.spec.hidden)
-        .filter(|index| !index.spec.sparse || in_sparse(index, items))
-        .filter(|index| in_partial(index, items, filter))
-        .collect()
+) -> (Vec<&'c Arc<Index>>, Vec<&'c Arc<Index>>) {
+    collection.ready_indexes().filter(|index| !index.spec.hidden).partition(|index| {
+        (!index.spec.sparse || in_sparse(index, items)) && in_partial(index, items, filter)
+    })
 }
 
 /// A sparse index holds the document if some condition needs one of its fields to be there.

@@ -41,6 +41,7 @@ pub struct Env<'c> {
     /// Work at which the next look at interrupt and budget is due.
     due: Cell<u64>,
     budget: Cell<u64>,
+    explaining: Cell<bool>,
     system: System,
 }
 
@@ -53,6 +54,7 @@ impl<'c> Env<'c> {
             spent: Cell::new(0),
             due: Cell::new(TICKS_PER_POLL),
             budget: Cell::new(u64::MAX),
+            explaining: Cell::new(false),
             system: System::default(),
         }
     }
@@ -72,6 +74,15 @@ impl<'c> Env<'c> {
     /// Time of the request.
     pub fn now_ms(&self) -> i64 {
         self.now_ms
+    }
+
+    /// Plans are explained: the plan cache is looked at, not used.
+    pub(crate) fn explain(&self) {
+        self.explaining.set(true);
+    }
+
+    pub(crate) fn is_explaining(&self) -> bool {
+        self.explaining.get()
     }
 
     /// Whether to go on.

@@ -29,6 +29,7 @@ mod numbers;
 mod out;
 mod paths;
 mod pipeline;
+mod plan_cache_stats;
 mod prelude;
 mod project;
 mod redact;
@@ -112,6 +113,8 @@ pub enum Use {
     CollStats,
     /// Reads the statistics of its indexes.
     IndexStats,
+    /// Reads the cached plans.
+    PlanCache,
     Insert,
     Update,
     Remove,
@@ -180,6 +183,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &match_::MATCH,
     &merge::MERGE,
     &out::OUT,
+    &plan_cache_stats::PLAN_CACHE_STATS,
     &project::PROJECT,
     &redact::REDACT,
     &replace_root::REPLACE_ROOT,

@@ -7,6 +7,7 @@ mod finds;
 mod fixture;
 mod geo;
 mod golden;
+mod plan_cache;
 mod recorded;
 mod spill;
 mod windows;

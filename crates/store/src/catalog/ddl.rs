@@ -23,6 +23,7 @@ use crate::{
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Multikey,
+    notes::Notes,
     reclaim::Job,
 };
 
@@ -315,6 +316,7 @@ fn made(
         ident,
         space,
         state: Arc::new(CollectionState::default()),
+        version_notes: Notes::default(),
     })
 }
 
@@ -376,6 +378,7 @@ impl Collection {
             space: self.space,
             state: Arc::clone(&self.state),
             validator: self.validator.clone(),
+            version_notes: Notes::default(),
         }
     }
 }

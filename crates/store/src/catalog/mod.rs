@@ -28,7 +28,10 @@ pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use persist::{is_readable, load};
 
-use crate::{Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident};
+use crate::{
+    Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident,
+    notes::Notes,
+};
 
 /// A collection's identity; subtype 4 binary on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +85,8 @@ pub struct Collection {
     pub(crate) space: Space,
     pub(crate) state: Arc<CollectionState>,
     pub(crate) validator: Option<Condition>,
+    /// What plans know of this very version: gone with it when indexes or options change.
+    pub version_notes: Notes,
 }
 
 /// What lives on while versions of a collection come and go.
@@ -99,6 +104,7 @@ pub(crate) struct CollectionState {
     /// Wakes tailable cursors.
     pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) notes: Notes,
 }
 
 impl Collection {
@@ -127,6 +133,11 @@ impl Collection {
             *byte ^= own;
         }
         uuid
+    }
+
+    /// What the layer above keeps beside the collection while it exists and the server runs.
+    pub fn notes(&self) -> &Notes {
+        &self.state.notes
     }
 
     /// Tells of inserts into a capped collection, and of its end.

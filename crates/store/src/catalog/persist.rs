@@ -23,6 +23,7 @@ use crate::{
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Multikey,
+    notes::Notes,
 };
 
 /// Version of everything in docs/format.md.
@@ -154,6 +155,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         ident,
         space: load_space(doc)?,
         state: Arc::new(state),
+        version_notes: Notes::default(),
     });
     collection.state.current.store(Some(Arc::clone(&collection)));
     into.catalog.collections.insert(namespace, collection);

@@ -1,6 +1,6 @@
-//! `planCacheClear`: plans are chosen anew for each query, so there is nothing to forget.
+//! `planCacheClear`: forgets the cached plans of a collection, or those of one query shape.
 
-use nagi_lang::collation::Asked;
+use nagi_query::ShapeRequest;
 
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
@@ -22,11 +22,31 @@ args! { "planCacheClear" => Args {
     collation:  Option<Doc<'a>>  = "collation",
 }}
 
-fn run(_: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    namespace(req.db, args.collection.0)?;
-    if args.query.is_none() && (args.sort.is_some() || args.projection.is_some()) {
-        bail!(Code::BAD_VALUE, "sort or projection provided without query");
-    }
-    Asked::parse(args.collation).map(drop)
+    let ns = namespace(req.db, args.collection.0)?;
+    let shape = optional_shape(args.query, args.sort, args.projection, args.collation)?;
+    let watch = cx.watch();
+    nagi_query::clear_plans(cx.store(), &ns, shape.as_ref(), &cx.env(&watch))
+}
+
+/// The shape that a command names, if it names one.
+pub(super) fn optional_shape<'a>(
+    query: Option<Doc<'a>>,
+    sort: Option<Doc<'a>>,
+    projection: Option<Doc<'a>>,
+    collation: Option<Doc<'a>>,
+) -> Result<Option<ShapeRequest<'a>>> {
+    let Some(query) = query else {
+        if sort.is_some() || projection.is_some() {
+            bail!(Code::BAD_VALUE, "sort or projection provided without query");
+        }
+        if collation.is_some() {
+            bail!(Code::BAD_VALUE, "collation provided without query");
+        }
+        return Ok(None);
+    };
+    let sort = sort.unwrap_or(Doc::EMPTY);
+    let projection = projection.unwrap_or(Doc::EMPTY);
+    Ok(Some(ShapeRequest { query, sort, projection, collation }))
 }

@@ -39,8 +39,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         nagi_query::count(cx.store(), &to_request(&args, &ns)?, &cx.env(&watch))?
     };
     cx.op.set_plan_summary(&counted.plan_summary);
-    cx.done.keys_examined = counted.stats.keys_examined;
-    cx.done.docs_examined = counted.stats.docs_examined;
+    cx.done.note(&counted.stats);
     match i32::try_from(counted.count) {
         Ok(count) => out.put("n", count),
         Err(_) => out.put("n", counted.count),

@@ -42,8 +42,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("atClusterTime", Value::Timestamp(time));
     }
     cx.op.set_plan_summary(&stats.plan_summary);
-    cx.done.keys_examined = stats.stats.keys_examined;
-    cx.done.docs_examined = stats.stats.docs_examined;
+    cx.done.note(&stats.stats);
     Ok(())
 }
 

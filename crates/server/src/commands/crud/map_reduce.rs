@@ -245,10 +245,7 @@ fn execute(
         }
     }
     let stats = execution.stats();
-    cx.done.keys_examined = stats.keys_examined;
-    cx.done.docs_examined = stats.docs_examined;
-    cx.done.used_disk = stats.used_disk;
-    cx.done.has_sort_stage = stats.has_sort_stage;
+    cx.done.note(&stats);
     let millis = started.elapsed().as_millis() as i64;
     out.put("timeMillis", millis as i32);
     if args.verbose == Some(true) {

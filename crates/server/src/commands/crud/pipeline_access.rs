@@ -58,6 +58,7 @@ fn allowed(asking: &Asking<'_>, request: &AggregateRequest<'_>, bypass: bool) ->
             Use::Read => may(Action::Find),
             Use::CollStats => may(Action::CollStats),
             Use::IndexStats => may(Action::IndexStats),
+            Use::PlanCache => may(Action::PlanCacheRead),
             Use::Insert => may(Action::Insert) && bypasses(),
             Use::Update => may(Action::Update) && bypasses(),
             Use::Remove => may(Action::Remove),

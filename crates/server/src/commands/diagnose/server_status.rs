@@ -371,6 +371,18 @@ fn metrics(server: &Server, out: &mut DocWriter<'_>) {
         doc.put("returned", metrics.documents_returned.get());
         doc.put("updated", metrics.documents_updated.get());
     });
+    let plans = nagi_query::plan_cache_figures(&server.store);
+    out.doc("query", |doc| {
+        doc.put("planCacheTotalQueryShapes", plans.entries as i64);
+        doc.put("planCacheTotalSizeEstimateBytes", plans.bytes as i64);
+        doc.doc("planCache", |doc| {
+            doc.doc("classic", |doc| {
+                doc.put("hits", plans.hits as i64);
+                doc.put("misses", plans.misses as i64);
+                doc.put("replanned", plans.replanned as i64);
+            });
+        });
+    });
     out.doc("queryExecutor", |doc| {
         doc.put("scanned", metrics.keys_examined.get());
         doc.put("scannedObjects", metrics.docs_examined.get());

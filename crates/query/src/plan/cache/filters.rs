@@ -1,0 +1,223 @@
+//! Index filters: which indexes the plans of a query shape may use. They override a hint.
+//!
+//! They are kept in memory beside the collection, as in MongoDB: a restart forgets them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, Value};
+use nagi_budget::{Charge, Pool};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::collation::Asked;
+use nagi_store::{Collection, Index, Namespace, Store};
+use parking_lot::RwLock;
+
+use super::{PlanCache, Shape};
+use crate::{
+    collating,
+    find::{self, FindRequest},
+    plan::hint::same_pattern,
+    source::Env,
+};
+
+/// A query by its shape, as the plan cache commands name it.
+#[derive(Debug, Clone, Copy)]
+pub struct ShapeRequest<'a> {
+    pub query: Doc<'a>,
+    pub sort: Doc<'a>,
+    pub projection: Doc<'a>,
+    pub collation: Option<Doc<'a>>,
+}
+
+/// The index filters of a collection.
+#[derive(Default)]
+pub(crate) struct IndexFilters {
+    /// How many there are: the usual case, none, costs one load.
+    count: AtomicUsize,
+    by_shape: RwLock<BTreeMap<u64, Arc<IndexFilter>>>,
+}
+
+/// The indexes that one shape may use.
+pub(crate) struct IndexFilter {
+    /// `{query, sort, projection, collation}`.
+    request: DocBuf,
+    indexes: Box<[Allowed]>,
+    /// Its room in the memory budget.
+    _room: Charge,
+}
+
+enum Allowed {
+    Name(Box<str>),
+    Key(DocBuf),
+}
+
+impl IndexFilter {
+    pub(crate) fn allows(&self, index: &Index) -> bool {
+        self.indexes.iter().any(|allowed| match allowed {
+            Allowed::Name(name) => **name == *index.name(),
+            Allowed::Key(key) => same_pattern(index.spec.key_pattern.as_doc(), key.as_doc()),
+        })
+    }
+}
+
+impl IndexFilters {
+    /// The filter of a shape.
+    pub(crate) fn of(collection: &Collection, shape: u64) -> Option<Arc<IndexFilter>> {
+        let filters = collection.notes().get::<IndexFilters>()?;
+        match filters.count.load(Relaxed) {
+            0 => None,
+            _ => filters.by_shape.read().get(&shape).cloned(),
+        }
+    }
+
+    fn change<T>(&self, f: impl FnOnce(&mut BTreeMap<u64, Arc<IndexFilter>>) -> T) -> T {
+        let mut filters = self.by_shape.write();
+        let out = f(&mut filters);
+        self.count.store(filters.len(), Relaxed);
+        out
+    }
+}
+
+/// The shape of a request, as queries that are run have it.
+fn shape(
+    namespace: &Namespace,
+    collection: &Arc<Collection>,
+    request: &ShapeRequest<'_>,
+    env: &Env<'_>,
+) -> Result<u64> {
+    let asked = Asked::parse(request.collation)?;
+    let find = FindRequest {
+        filter: request.query,
+        sort: request.sort,
+        projection: request.projection,
+        collation: asked,
+        ..FindRequest::new(namespace)
+    };
+    let parsed = find::parse(&find, collating::of(Some(collection), asked)?, env)?;
+    let spec = find::spec(&find, &parsed, Some(Arc::clone(collection)));
+    Ok(Shape::of(&spec).shape)
+}
+
+/// Forgets the cached plans of a collection, or those of one shape. None exist of no collection.
+///
+/// # Errors
+/// Those of parsing the shape.
+pub fn clear_plans(
+    store: &Store,
+    namespace: &Namespace,
+    request: Option<&ShapeRequest<'_>>,
+    env: &Env<'_>,
+) -> Result<()> {
+    let Some(collection) = store.collection(namespace) else { return Ok(()) };
+    let shape = request.map(|request| shape(namespace, &collection, request, env)).transpose()?;
+    if let Some(cache) = collection.version_notes.get::<PlanCache>() {
+        cache.clear(shape);
+    }
+    Ok(())
+}
+
+/// Lets queries of a shape use these indexes only: names or key patterns.
+///
+/// # Errors
+/// 2 if there is no collection or a list of indexes is wrong; 146 if the memory budget has no room;
+/// those of parsing the shape.
+pub fn set_index_filter(
+    store: &Store,
+    namespace: &Namespace,
+    request: &ShapeRequest<'_>,
+    indexes: Array<'_>,
+    env: &Env<'_>,
+) -> Result<()> {
+    let Some(collection) = store.collection(namespace) else {
+        bail!(Code::BAD_VALUE, "no such collection");
+    };
+    let indexes = indexes.iter().map(allowed).collect::<Result<Box<[Allowed]>>>()?;
+    if indexes.is_empty() {
+        bail!(Code::BAD_VALUE, "required field indexes must contain at least one index");
+    }
+    let shape = shape(namespace, &collection, request, env)?;
+    let kept = DocBuf::build(|out| {
+        out.put("query", request.query);
+        out.put("sort", request.sort);
+        out.put("projection", request.projection);
+        if let Some(collation) = request.collation.filter(|collation| !collation.is_empty()) {
+            out.put("collation", collation);
+        }
+    });
+    let names = indexes.iter().map(|allowed| match allowed {
+        Allowed::Name(name) => name.len(),
+        Allowed::Key(key) => key.as_bytes().len(),
+    });
+    let bytes = kept.as_bytes().len() + names.sum::<usize>() + size_of::<IndexFilter>();
+    let mut room = Charge::empty(store.budget(), Pool::Plans);
+    if !room.try_grow(bytes as u64) {
+        bail!(Code::EXCEEDED_MEMORY_LIMIT, "no memory is left for index filters");
+    }
+    let filter = Arc::new(IndexFilter { request: kept, indexes, _room: room });
+    let filters = collection.notes().get_or_make::<IndexFilters>();
+    filters.change(|filters| filters.insert(shape, filter));
+    forget(&collection, Some(shape));
+    Ok(())
+}
+
+fn allowed(value: Value<'_>) -> Result<Allowed> {
+    match value {
+        Value::String(name) => Ok(Allowed::Name(name.into())),
+        Value::Doc(key) if key.is_empty() => {
+            bail!(Code::BAD_VALUE, "index filter cannot be an empty key pattern")
+        }
+        Value::Doc(key) => Ok(Allowed::Key(key.to_buf())),
+        _ => bail!(Code::BAD_VALUE, "each item in indexes must be an object or string"),
+    }
+}
+
+fn forget(collection: &Collection, shape: Option<u64>) {
+    if let Some(cache) = collection.version_notes.get::<PlanCache>() {
+        cache.clear(shape);
+    }
+}
+
+/// Removes the index filter of a shape, or all.
+///
+/// # Errors
+/// Those of parsing the shape.
+pub fn clear_index_filters(
+    store: &Store,
+    namespace: &Namespace,
+    request: Option<&ShapeRequest<'_>>,
+    env: &Env<'_>,
+) -> Result<()> {
+    let Some(collection) = store.collection(namespace) else { return Ok(()) };
+    let shape = request.map(|request| shape(namespace, &collection, request, env)).transpose()?;
+    let Some(filters) = collection.notes().get::<IndexFilters>() else { return Ok(()) };
+    filters.change(|filters| match shape {
+        Some(shape) => drop(filters.remove(&shape)),
+        None => filters.clear(),
+    });
+    forget(&collection, shape);
+    Ok(())
+}
+
+/// Writes `{query, sort, projection, collation, indexes}` for each index filter of the collection.
+pub fn list_index_filters(store: &Store, namespace: &Namespace, out: &mut ArrayWriter<'_>) {
+    let Some(collection) = store.collection(namespace) else { return };
+    let Some(filters) = collection.notes().get::<IndexFilters>() else { return };
+    for filter in filters.by_shape.read().values() {
+        out.doc(|out| {
+            out.extend(filter.request.as_doc());
+            out.array("indexes", |out| {
+                for allowed in &filter.indexes {
+                    match allowed {
+                        Allowed::Name(name) => out.push(&**name),
+                        Allowed::Key(key) => out.push_doc(key.as_doc()),
+                    }
+                }
+            });
+        });
+    }
+}

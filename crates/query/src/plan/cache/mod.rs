@@ -1,0 +1,229 @@
+//! The plan cache: which candidate won the trial for the shape of a query.
+//!
+//! ```text
+//!   candidates of this query -- one only -----------------------------> run
+//!        | several                                                       ^
+//!        v                                                               |
+//!   entry of the shape?  active: run that candidate, at most 10 x its ---+ finished
+//!        | none, inactive            works                               |
+//!        v                             | too much work: replan           |
+//!   trial of all candidates <----------+                                 |
+//!        +--- keeps an entry: inactive, or active once it proved right --+
+//! ```
+//! What is kept is the choice, not the plan: bounds come from the query at hand and from what is known
+//! of arrays now. So a cached choice can be slow, but not wrong.
+//!
+//! An entry begins inactive: the first query of a shape may be an odd one. It becomes active when a
+//! later trial needs no more works; if it needs more, the bar is raised twofold and it stays as it is.
+//! Works are entries of
+//! indexes and records that were looked at.
+//!
+//! Invariants
+//! - A cache belongs to one version of a collection: whatever changes indexes or options drops it.
+//! - Readers of different shapes seldom meet: sixteen shards, each behind a lock of its own that is
+//!   taken for one look-up. A lookup by `_id` does not come here.
+//! - Bytes are charged to the pool `plans` of the memory budget; without room the entry used longest
+//!   ago goes, then the new one is not kept.
+
+mod entry;
+mod filters;
+mod shape;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use nagi_budget::{Budget, Charge, Pool};
+use parking_lot::RwLock;
+
+pub(crate) use entry::{Entry, Origin};
+pub(crate) use filters::{IndexFilter, IndexFilters};
+pub use filters::{
+    ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
+};
+pub(crate) use shape::{Hash, Shape, hex, short};
+
+use crate::limits::{CACHED_PLANS_MAX, REPLAN_FACTOR, WORKS_GROWTH};
+
+const SHARDS: usize = 16;
+
+type Shard = RwLock<HashMap<u64, Arc<Entry>, foldhash::fast::RandomState>>;
+
+/// The choices kept for one version of a collection.
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    shards: [Shard; SHARDS],
+    /// Counts look-ups: the stamp of an entry's last use.
+    clock: AtomicU64,
+}
+
+/// What all plan caches of a database did, for `serverStatus`.
+#[derive(Default)]
+pub(crate) struct PlanMetrics {
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) replanned: AtomicU64,
+    /// Entries kept now, and their bytes.
+    pub(crate) entries: Arc<Kept>,
+}
+
+/// What is kept now.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) count: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+/// Figures of all plan caches of a database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanCacheFigures {
+    /// Look-ups that found an active entry.
+    pub hits: u64,
+    /// Look-ups that found none.
+    pub misses: u64,
+    /// Cached choices that took too much work and were chosen anew.
+    pub replanned: u64,
+    /// Entries kept now.
+    pub entries: u64,
+    /// Their bytes, estimated.
+    pub bytes: u64,
+}
+
+/// The figures of `store`'s plan caches. Cheap.
+pub fn plan_cache_figures(store: &nagi_store::Store) -> PlanCacheFigures {
+    let Some(metrics) = store.notes().get::<PlanMetrics>() else {
+        return PlanCacheFigures::default();
+    };
+    PlanCacheFigures {
+        hits: metrics.hits.load(Relaxed),
+        misses: metrics.misses.load(Relaxed),
+        replanned: metrics.replanned.load(Relaxed),
+        entries: metrics.entries.count.load(Relaxed),
+        bytes: metrics.entries.bytes.load(Relaxed),
+    }
+}
+
+/// Takes an entry's room in the budget and in the figures; given back when dropped.
+pub(crate) struct Room {
+    charge: Charge,
+    kept: Arc<Kept>,
+    bytes: u64,
+}
+
+impl Room {
+    fn take(budget: &Arc<Budget>, kept: &Arc<Kept>, bytes: u64) -> Option<Room> {
+        let mut charge = Charge::empty(budget, Pool::Plans);
+        if !charge.try_grow(bytes) {
+            return None;
+        }
+        kept.count.fetch_add(1, Relaxed);
+        kept.bytes.fetch_add(bytes, Relaxed);
+        Some(Room { charge, kept: Arc::clone(kept), bytes })
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.kept.count.fetch_sub(1, Relaxed);
+        self.kept.bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+impl PlanCache {
+    fn shard(&self, key: u64) -> &Shard {
+        &self.shards[(key >> 60) as usize % SHARDS]
+    }
+
+    /// The entry of a key, active or not. One lock of one shard, no allocation.
+    pub(crate) fn get(&self, key: u64) -> Option<Arc<Entry>> {
+        let shard = self.shard(key).read();
+        let entry = shard.get(&key)?;
+        entry.used.store(self.clock.fetch_add(1, Relaxed), Relaxed);
+        Some(Arc::clone(entry))
+    }
+
+    /// Keeps what a trial found: its winner `choice` took `works`.
+    pub(crate) fn keep(
+        &self,
+        shape: Shape,
+        choice: u64,
+        works: u64,
+        store: &nagi_store::Store,
+        origin: &mut dyn FnMut() -> Origin,
+    ) {
+        let metrics = store.notes().get_or_make::<PlanMetrics>();
+        let mut shard = self.shard(shape.key).write();
+        let (is_active, works) = match shard.get(&shape.key) {
+            None => (false, works),
+            Some(old) if works <= old.works => (true, works),
+            Some(old) => {
+                let raised = old.works.saturating_mul(WORKS_GROWTH).max(old.works + 1);
+                let raised = Arc::new(old.with(false, raised));
+                shard.insert(shape.key, raised);
+                return;
+            }
+        };
+        shard.remove(&shape.key);
+        let origin = origin();
+        let bytes = origin.bytes();
+        let room = loop {
+            let is_full = shard.len() >= CACHED_PLANS_MAX / SHARDS;
+            let room = match is_full {
+                true => None,
+                false => Room::take(store.budget(), &metrics.entries, bytes),
+            };
+            if room.is_some() {
+                break room;
+            }
+            let oldest = shard.iter().min_by_key(|(_, entry)| entry.used.load(Relaxed));
+            let Some(oldest) = oldest.map(|(key, _)| *key) else { break None };
+            shard.remove(&oldest);
+        };
+        if let Some(room) = room {
+            let used = AtomicU64::new(self.clock.fetch_add(1, Relaxed));
+            let room = Arc::new(room);
+            let entry =
+                Entry { shape, choice, is_active, works, used, room, origin: origin.into() };
+            shard.insert(shape.key, Arc::new(entry));
+        }
+    }
+
+    /// Takes an entry's activity, so that the next trial judges it.
+    pub(crate) fn deactivate(&self, key: u64) {
+        let mut shard = self.shard(key).write();
+        if let Some(entry) = shard.get_mut(&key) {
+            *entry = Arc::new(entry.with(false, entry.works));
+        }
+    }
+
+    /// Forgets everything, or the entries of one shape.
+    pub(crate) fn clear(&self, shape: Option<u64>) {
+        for shard in &self.shards {
+            match shape {
+                None => shard.write().clear(),
+                Some(shape) => shard.write().retain(|_, entry| entry.shape.shape != shape),
+            }
+        }
+    }
+
+    /// All entries, in no order.
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>())
+            .collect()
+    }
+}
+
+/// Works a cached choice may take before all candidates are tried again.
+pub(crate) fn works_max(entry: &Entry, least: u64) -> u64 {
+    entry.works.saturating_mul(REPLAN_FACTOR).max(least)
+}

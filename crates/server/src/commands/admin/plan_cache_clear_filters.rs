@@ -1,0 +1,30 @@
+//! `planCacheClearFilters`: removes the index filters of a collection, or that of one query shape.
+
+use super::plan_cache_clear::optional_shape;
+use crate::command::prelude::*;
+use crate::commands::common::namespace;
+
+pub(in crate::commands) static PLAN_CACHE_CLEAR_FILTERS: Command = Command {
+    name: "planCacheClearFilters",
+    help: "Removes index filters of a collection.",
+    access: Access::Collection(&[Action::PlanCacheIndexFilter]),
+    on_collection: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "planCacheClearFilters" => Args {
+    collection: Name<'a>         = "planCacheClearFilters",
+    query:      Option<Doc<'a>>  = "query",
+    sort:       Option<Doc<'a>>  = "sort",
+    projection: Option<Doc<'a>>  = "projection",
+    collation:  Option<Doc<'a>>  = "collation",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    let shape = optional_shape(args.query, args.sort, args.projection, args.collation)?;
+    let watch = cx.watch();
+    nagi_query::clear_index_filters(cx.store(), &ns, shape.as_ref(), &cx.env(&watch))
+}

@@ -1,0 +1,28 @@
+//! A place for what the layer above keeps beside a collection or a store: the plan cache, index filters.
+//!
+//! The store knows neither the type nor what it is for, only how long it lives.
+
+use std::{any::Any, fmt, sync::OnceLock};
+
+/// One value of a type that the reader knows. Reading costs a load.
+#[derive(Default)]
+pub struct Notes(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl Notes {
+    /// The value, made when it is first asked for. All callers of one place ask for one type.
+    pub fn get_or_make<T: Any + Send + Sync + Default>(&self) -> &T {
+        let any = self.0.get_or_init(|| Box::<T>::default());
+        any.downcast_ref().expect("a place of notes has one reader")
+    }
+
+    /// The value, if it was made.
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.0.get()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "Notes(some)" } else { "Notes(none)" })
+    }
+}
