@@ -130,7 +130,10 @@ impl Connection {
         let reply = self.command(body).map_err(failed("command"))?;
         match complaint(reply.as_doc()) {
             None => Ok(reply),
-            Some(text) => Err(Problem::Failed(format!("{body:?}: {text}"))),
+            Some(text) => {
+                let name = body.first().map_or("", |first| first.name());
+                Err(Problem::Failed(format!("{name}: {text:.600}")))
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod echo;
 mod histogram;
 mod html;
 mod inserts;
+mod jsonbench;
 mod limit;
 mod load;
 mod memory;

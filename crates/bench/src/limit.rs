@@ -6,7 +6,7 @@
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address, frame};
 use crate::load::{self, Measured, Requests};
-use crate::process::{Scratch, Server, free_port};
+use crate::process::{Scratch, Server};
 use crate::random::Random;
 use crate::report::{self, Row};
 use nagi_bson::{DocBuf, DocWriter, Value, doc};
@@ -59,11 +59,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         });
     }
     if let Some(path) = args.text("peer-ferretdb").filter(|path| !path.is_empty()) {
-        targets.push(ferretdb(
-            Path::new(path),
-            &scratch.path,
-            documents.min(FERRETDB_DOCUMENTS_MAX),
-        )?);
+        let server = Server::ferretdb(Path::new(path), &scratch.path)?;
+        targets.push(Target {
+            name: "ferretdb 1.24".to_owned(),
+            address: server.address.clone(),
+            server: Some(server),
+            documents: documents.min(FERRETDB_DOCUMENTS_MAX),
+        });
     }
     let first = targets.first().ok_or_else(|| Problem::Usage("no server\n".to_owned()))?;
     for target in &targets {
@@ -90,27 +92,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(path) => report::write_json(path, &rows, BASELINE),
         None => Ok(()),
     }
-}
-
-fn ferretdb(program: &Path, scratch: &Path, documents: i64) -> Outcome<Target> {
-    let port = free_port()?;
-    let (data, state) = (scratch.join("ferretdb"), scratch.join("ferretdb-state"));
-    for dir in [&data, &state] {
-        std::fs::create_dir_all(dir).map_err(failed("creating the peer's directory"))?;
-    }
-    let args = [
-        "--handler=sqlite".to_owned(),
-        format!("--sqlite-url=file:{}/", data.display()),
-        "--telemetry=disable".to_owned(),
-        format!("--listen-addr=127.0.0.1:{port}"),
-        "--debug-addr=-".to_owned(),
-        format!("--state-dir={}", state.display()),
-        "--log-level=error".to_owned(),
-    ];
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let server = Server::start(program, &args, port)?;
-    let address = server.address.clone();
-    Ok(Target { name: "ferretdb 1.24".to_owned(), address, server: Some(server), documents })
 }
 
 fn document(id: i64, variant: i64) -> DocBuf {

@@ -99,6 +99,26 @@ impl Server {
         Server::start(program, &args, port)
     }
 
+    /// FerretDB 1 over SQLite, its data below `scratch`.
+    pub(crate) fn ferretdb(program: &Path, scratch: &Path) -> Outcome<Server> {
+        let port = free_port()?;
+        let (data, state) = (scratch.join("ferretdb"), scratch.join("ferretdb-state"));
+        for dir in [&data, &state] {
+            fs::create_dir_all(dir).map_err(failed("creating the peer's directory"))?;
+        }
+        let args = [
+            "--handler=sqlite".to_owned(),
+            format!("--sqlite-url=file:{}/", data.display()),
+            "--telemetry=disable".to_owned(),
+            format!("--listen-addr=127.0.0.1:{port}"),
+            "--debug-addr=-".to_owned(),
+            format!("--state-dir={}", state.display()),
+            "--log-level=error".to_owned(),
+        ];
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Server::start(program, &args, port)
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -1,6 +1,8 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
-use crate::{allocate, compression, crash, disk, echo, limit, memory, mixed, neighbours};
+use crate::{
+    allocate, compression, crash, disk, echo, jsonbench, limit, memory, mixed, neighbours,
+};
 use crate::{spill, stall, working_set};
 
 /// A subcommand of `nagi bench`.
@@ -53,6 +55,15 @@ pub(crate) static TABLE: &[Row] = &[
         about: "the bare echo that others start as a process of its own",
         usage: &["--port N --reply BYTES --mode threads|epoll"],
         run: echo::serve,
+    },
+    Row {
+        name: "jsonbench",
+        about: "the five questions of JSONBench over made-up events, with and without an index",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--rounds N] [--server-option=--NAME=VALUE]...",
+            "[--uri NAME=mongodb://HOST:PORT]... [--peer-ferretdb PATH] [--json FILE]",
+        ],
+        run: jsonbench::run,
     },
     Row {
         name: "limit",
