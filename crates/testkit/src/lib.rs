@@ -6,7 +6,7 @@
 //!   golden     `tests/golden/<catalogue>/<name>.txt`: verb and input, `---`, output
 //!   alloc      counts allocations of the current thread; pins "0 per point read"
 //!   rows       every row of a catalogue has golden cases
-//!   scratch    folders that are removed afterwards
+//!   scratch    folders that are removed afterwards; flipped and torn files
 //!   tidy       rules of the house that neither rustc nor clippy knows, run by this crate's tests
 //!
 //! Does not know about: BSON, servers, engines. Callers turn text into what they test and back.
@@ -17,4 +17,4 @@ mod scratch;
 pub mod tidy;
 
 pub use raw::{Allocations, CountingAllocator, count_allocations};
-pub use scratch::{Scratch, copy_folder};
+pub use scratch::{Scratch, copy_folder, flip, torn_at};

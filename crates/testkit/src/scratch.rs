@@ -1,4 +1,4 @@
-//! Folders of tests.
+//! Folders of tests, and what a disk may do to files in them.
 
 use std::{
     fs, io,
@@ -47,4 +47,23 @@ pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Flips a bit of the byte at an offset.
+///
+/// # Errors
+/// Of the file system.
+pub fn flip(path: &Path, at: usize) -> io::Result<()> {
+    let mut bytes = fs::read(path)?;
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes)
+}
+
+/// What a power cut may leave of a file whose bytes from `at` on had not been synced: the rest is missing,
+/// or a sector of it was never written.
+pub fn torn_at(whole: &[u8], at: usize) -> [Vec<u8>; 2] {
+    let mut hole = whole.to_vec();
+    let end = (at + 512).min(hole.len());
+    hole[at..end].fill(0);
+    [whole[..at].to_vec(), hole]
 }

@@ -10,9 +10,9 @@ use std::{
     sync::Arc,
 };
 
-use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
+use nagi_kv::{Durability, Engine, Error, Space, TxnOptions, conformance::crash};
 use nagi_kv_lmdb::{Options, open, repair};
-use nagi_testkit::copy_folder;
+use nagi_testkit::{copy_folder, flip, torn_at};
 
 use crate::{Scratch, options};
 
@@ -65,6 +65,22 @@ fn journal_files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Layers of a few commits, so that a kill meets every stage.
+fn open_small(dir: &Path) -> Arc<dyn Engine> {
+    let small = Options { layer_bytes: 40_000, segment_bytes: Some(16_000), ..options() };
+    open(dir, &small).expect("opens")
+}
+
+#[test]
+fn child() {
+    crash::child(&open_small);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_kill_9() {
+    crash::rounds(Scratch::new().path(), 6, &open_small);
+}
+
 #[test]
 fn a_killed_process_loses_nothing() {
     let (scratch, killed) = (Scratch::new(), Scratch::new());
@@ -109,13 +125,7 @@ fn a_power_cut_leaves_the_commits_up_to_some_moment() {
     let name = log.file_name().expect("a name");
     let step = ((whole.len() - synced) / 9).max(1);
     for cut in (synced..whole.len()).step_by(step) {
-        // The tail missing, and a part in the middle of the tail never written.
-        for torn in [whole[..cut].to_vec(), {
-            let mut torn = whole.clone();
-            let end = (cut + 512).min(torn.len());
-            torn[cut..end].fill(0);
-            torn
-        }] {
+        for torn in torn_at(&whole, cut) {
             let after = Scratch::new();
             copy(scratch.path(), after.path());
             fs::write(after.path().join("journal").join(name), torn).expect("writes");
@@ -138,10 +148,8 @@ fn damage_to_what_was_synced_is_said_with_file_and_offset() {
     let damaged = Scratch::new();
     copy(scratch.path(), damaged.path());
     let log = journal_files(damaged.path()).remove(0);
-    let mut bytes = fs::read(&log).expect("reads");
-    let at = bytes.len() / 2;
-    bytes[at] ^= 4;
-    fs::write(&log, bytes).expect("writes");
+    let at = fs::metadata(&log).expect("is there").len() / 2;
+    flip(&log, at as usize).expect("flips");
     match open(damaged.path(), &lazy()) {
         Err(Error::Corrupt(what)) => {
             assert!(what.contains("journal/j._") && what.contains("offset"), "{what}");
@@ -173,14 +181,12 @@ fn a_flip_anywhere_in_the_log_loses_nothing_that_was_synced_without_a_word() {
     }
     let (mut refused, mut whole, mut mended) = (0, 0, 0);
     for log in journal_files(scratch.path()) {
-        let bytes = fs::read(&log).expect("reads");
-        for at in (0..64).chain((64..bytes.len()).step_by(1487)) {
+        let length = fs::metadata(&log).expect("is there").len() as usize;
+        for at in (0..64).chain((64..length).step_by(1487)) {
             let damaged = Scratch::new();
             copy(scratch.path(), damaged.path());
-            let mut bytes = bytes.clone();
-            bytes[at] ^= 2;
             let name = log.file_name().expect("a name");
-            fs::write(damaged.path().join("journal").join(name), bytes).expect("writes");
+            flip(&damaged.path().join("journal").join(name), at).expect("flips");
             match open(damaged.path(), &options).map(|engine| commits(&engine)) {
                 Ok(150) if at < 64 => mended += 1,
                 Ok(count) => {

@@ -9,11 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
+use nagi_kv::{Durability, Engine, Error, Space, TxnOptions, conformance::crash::run_and_kill};
 use nagi_kv_rocks::{open, repair};
-use nagi_testkit::copy_folder;
+use nagi_testkit::{copy_folder, flip, torn_at};
 
-use crate::{Scratch, crash, small};
+use crate::{Scratch, small};
 
 const COMMITS: u32 = 240;
 const SYNCED: u32 = 200;
@@ -59,12 +59,6 @@ fn copy(from: &Path, to: &Path) {
     copy_folder(from, to).expect("copies");
 }
 
-fn flip(path: &Path, at: usize) {
-    let mut bytes = fs::read(path).expect("reads");
-    bytes[at] ^= 0x10;
-    fs::write(path, bytes).expect("writes");
-}
-
 /// The folder refuses to open, each time, and says where; then it is repaired.
 fn refused_and_repaired(dir: &Path) -> Arc<dyn Engine> {
     for _ in 0..2 {
@@ -96,7 +90,8 @@ fn a_flip_anywhere_in_the_journal_loses_nothing_that_was_synced_without_a_word()
     for at in (0..length).step_by(length / 60) {
         let scratch = Scratch::new();
         copy(original.path(), scratch.path());
-        flip(&scratch.path().join("rocksdb").join(log.file_name().expect("a name")), at);
+        flip(&scratch.path().join("rocksdb").join(log.file_name().expect("a name")), at)
+            .expect("flips");
         match open(scratch.path(), &small()) {
             Ok(engine) => {
                 accepted += 1;
@@ -118,10 +113,10 @@ fn a_flip_anywhere_in_the_journal_loses_nothing_that_was_synced_without_a_word()
 #[test]
 fn a_killed_process_left_word_of_what_it_had_synced() {
     let scratch = Scratch::new();
-    let acknowledged = crash::run_and_kill(&scratch, 60);
+    let acknowledged = run_and_kill(scratch.path(), 60);
     let log = logs(scratch.path()).pop().expect("a log");
     // In the first commits.
-    flip(&log, 500);
+    flip(&log, 500).expect("flips");
     let engine = refused_and_repaired(scratch.path());
     let mut left = 0;
     let mut cursor = engine.latest().cursor(Space::Records, &[], &[]).expect("one");
@@ -151,12 +146,7 @@ fn what_follows_the_last_sync_may_be_torn() {
     engine.flush().expect("flushes");
     let whole = fs::read(&log).expect("reads");
     for at in (synced..whole.len()).step_by((whole.len() - synced) / 9) {
-        for torn in [whole[..at].to_vec(), {
-            let mut torn = whole.clone();
-            let end = (at + 512).min(torn.len());
-            torn[at..end].fill(0);
-            torn
-        }] {
+        for torn in torn_at(&whole, at) {
             let scratch = Scratch::new();
             copy(original.path(), scratch.path());
             let target = scratch.path().join("rocksdb").join(log.file_name().expect("a name"));

@@ -1,7 +1,10 @@
 //! The contract as a suite every engine runs: `run(&|| open a new, empty engine)`.
 //!
 //! Each point is one function that panics with the point it found broken. `model` checks random
-//! histories against a sorted map. Engines add their own tests of reopening and crashes.
+//! histories against a sorted map; `crash` kills a process under load. Engines add their own tests of
+//! reopening and damage.
+
+pub mod crash;
 
 mod concurrent;
 mod conflicts;
