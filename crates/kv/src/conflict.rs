@@ -41,6 +41,8 @@ const SWEEP_ENTRIES_MIN: usize = 128;
 /// A place of the hash table; and what an entry takes when the table has just doubled.
 const SLOT_BYTES: u64 = 28;
 const ENTRY_BYTES: u64 = 64;
+/// Who waits asks so often whether to go on waiting.
+const ASK_EACH: Duration = Duration::from_millis(5);
 
 /// A key's name in the table.
 pub type KeyHash = u64;
@@ -138,6 +140,17 @@ impl Conflicts {
 
     /// Takes the key for `claimer`, or says `Conflict`.
     pub fn claim(&self, key: KeyHash, claimer: &Claimer, active: &Active) -> Result<Claim> {
+        self.claim_while(key, claimer, active, &mut || true)
+    }
+
+    /// As `claim`; who waits asks `go_on` every few milliseconds, and leaves the line if it says no.
+    pub fn claim_while(
+        &self,
+        key: KeyHash,
+        claimer: &Claimer,
+        active: &Active,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Claim> {
         let mut shard = self.shard(key).lock();
         if let Some(entry) = shard.entries.get_mut(&key) {
             if entry.owner == claimer.owner {
@@ -153,7 +166,7 @@ impl Conflicts {
             if claimer.wait.is_zero() || claimer.read_stamp != u64::MAX {
                 return Err(Error::Conflict);
             }
-            return self.wait(shard, key, claimer);
+            return self.wait(shard, key, claimer, go_on);
         }
         let most = self.shard_entries_max.load(Relaxed);
         if shard.entries.len() >= shard.sweep_at.min(most) {
@@ -189,24 +202,27 @@ impl Conflicts {
         }
     }
 
-    /// Sleeps until the key is handed over, or for as long as `claimer` may.
+    /// Sleeps until the key is handed over, or for as long as `claimer` may and `go_on` says.
     fn wait<'a>(
         &'a self,
         mut shard: MutexGuard<'a, Shard>,
         key: KeyHash,
         claimer: &Claimer,
+        go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Claim> {
         let until = Instant::now() + claimer.wait;
         let thread = thread::current();
         shard.line.push_back(Waiter { key, owner: claimer.owner, thread });
         loop {
             drop(shard);
-            thread::park_timeout(until.saturating_duration_since(Instant::now()));
+            thread::park_timeout(until.saturating_duration_since(Instant::now()).min(ASK_EACH));
+            // Outside the lock: nobody knows how long the answer takes. The key may have come meanwhile.
+            let ended = !go_on() || Instant::now() >= until;
             shard = self.shard(key).lock();
             if shard.entries.get(&key).is_some_and(|entry| entry.owner == claimer.owner) {
                 return Ok(Claim::New);
             }
-            if Instant::now() >= until {
+            if ended {
                 shard.line.retain(|waiter| waiter.owner != claimer.owner);
                 return Err(Error::Conflict);
             }
@@ -303,6 +319,16 @@ mod tests {
         let brief = Claimer { owner: 21, read_stamp: u64::MAX, wait: Duration::from_millis(1) };
         assert!(matches!(table.claim(7, &brief, &active), Err(Error::Conflict)));
         assert!(in_line(0));
+        // Who no longer wants it leaves the line, long before his time is up.
+        let long = Claimer { owner: 22, read_stamp: u64::MAX, wait: Duration::from_mins(60) };
+        let mut asked = 0;
+        let mut go_on = || {
+            asked += 1;
+            asked < 3
+        };
+        let claimed = table.claim_while(7, &long, &active, &mut go_on);
+        assert!(matches!(claimed, Err(Error::Conflict)));
+        assert!(in_line(0) && asked == 3);
     }
 
     #[test]

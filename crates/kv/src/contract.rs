@@ -190,7 +190,18 @@ pub trait Txn: Read {
 
     /// Makes a read of the key conflict as if it were written. `lock` then `get` reads the newest
     /// committed value without a conflict if nothing was read before.
-    fn lock(&mut self, space: Space, key: &[u8]) -> Result<()>;
+    fn lock(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.lock_while(space, key, &mut || true)
+    }
+
+    /// As `lock`; who has to wait for another holder asks `go_on` every few milliseconds, and gets
+    /// `Conflict` at once if it says no.
+    fn lock_while(
+        &mut self,
+        space: Space,
+        key: &[u8],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()>;
 
     /// Adds to a counter: the value is an array of little-endian i64, absent elements are 0. Never
     /// conflicts; takes part in the commit. `put` and `add` of one key in one transaction: `put`

@@ -161,9 +161,14 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.delete(space, key)
     }
 
-    fn lock(&mut self, space: Space, key: &[u8]) -> Result<()> {
+    fn lock_while(
+        &mut self,
+        space: Space,
+        key: &[u8],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         self.faults.check(Point::Write)?;
-        self.inner.lock(space, key)
+        self.inner.lock_while(space, key, go_on)
     }
 
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {

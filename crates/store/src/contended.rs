@@ -28,7 +28,7 @@ impl Contended {
     }
 
     /// A line before a key moves on as fast as transactions commit: who stands in it may wait longer
-    /// than others, but not so long that killOp would be felt to be late.
+    /// than others, and looks every few milliseconds whether anybody wants the result.
     pub(crate) fn options(contended: Option<&Contended>) -> TxnOptions {
         match contended {
             Some(_) => TxnOptions { lock_wait_ms: 50 },
@@ -37,8 +37,10 @@ impl Contended {
     }
 
     /// Has the key before anything is read, so that nobody changes it between reading and writing.
-    pub(crate) fn lock(&self, txn: &mut dyn Txn) -> Result<()> {
-        txn.lock(self.space, &self.key).map_err(engine)
+    /// WriteConflict if it is not to be had in time; at once if `options` say that the write is over.
+    pub(crate) fn lock(&self, txn: &mut dyn Txn, options: &WriteOptions<'_>) -> Result<()> {
+        let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
+        txn.lock_while(self.space, &self.key, &mut go_on).map_err(engine)
     }
 }
 
@@ -65,12 +67,13 @@ pub(crate) fn until_done<T>(
     }
 }
 
-/// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading.
+/// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading. Never
+/// as long as 10 ms: nobody is asked meanwhile whether the write is to go on.
 fn back_off(attempt: u32) {
     match attempt {
         0..4 => thread::yield_now(),
         _ => {
-            let longest_us = 50u64 << attempt.min(10);
+            let longest_us = 50u64 << attempt.min(7);
             thread::sleep(Duration::from_micros(1 + clock::random() % longest_us));
         }
     }

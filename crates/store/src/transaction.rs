@@ -134,7 +134,7 @@ impl Transaction {
     fn begin_with(
         store: &Store,
         lifetime: Lifetime,
-        contended: Option<Contended>,
+        contended: Option<(Contended, &WriteOptions<'_>)>,
     ) -> Result<Transaction> {
         let shared = &store.shared;
         let long = lifetime == Lifetime::Long;
@@ -147,13 +147,13 @@ impl Transaction {
         // A client's write conflicts at once; one of our own may wait a moment, as other writes do.
         let options = match long {
             true => TxnOptions { lock_wait_ms: 0 },
-            false => Contended::options(contended.as_ref()),
+            false => Contended::options(contended.as_ref().map(|(contended, _)| contended)),
         };
         let mut pinned = shared.catalog.load_full();
         let txn = loop {
             let mut txn = shared.engine.begin(options).map_err(engine)?;
-            if let Some(contended) = &contended {
-                contended.lock(&mut *txn)?;
+            if let Some((contended, write)) = &contended {
+                contended.lock(&mut *txn, write)?;
             }
             if !long {
                 break txn;
@@ -496,7 +496,8 @@ impl Store {
         f: &mut dyn FnMut(&Transaction) -> Result<T>,
     ) -> Result<T> {
         until_done(&options, |_, contended| {
-            let txn = Transaction::begin_with(self, Lifetime::Short, *contended)?;
+            let lined_up = contended.map(|contended| (contended, &options));
+            let txn = Transaction::begin_with(self, Lifetime::Short, lined_up)?;
             let done = f(&txn);
             *contended = txn.bound.work.lock().as_ref().and_then(Suspended::contended);
             done.and_then(|value| txn.commit(options.durability).map(|_| value))

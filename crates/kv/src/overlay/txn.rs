@@ -122,6 +122,15 @@ impl<B: Base> Staged<B> {
     }
 
     fn claim(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.claim_while(space, key, &mut || true)
+    }
+
+    fn claim_while(
+        &mut self,
+        space: Space,
+        key: &[u8],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let ledger = self.base.ledger();
         let hash = ledger.conflicts.hash(space, key);
         let read_stamp = match &*self.ticket.borrow() {
@@ -130,7 +139,8 @@ impl<B: Base> Staged<B> {
         };
         let wait = if self.scratch().held.is_empty() { self.wait } else { Duration::ZERO };
         let claimer = Claimer { owner: self.owner, read_stamp, wait };
-        if let Claim::New = ledger.conflicts.claim(hash, &claimer, &ledger.active)? {
+        let claimed = ledger.conflicts.claim_while(hash, &claimer, &ledger.active, go_on)?;
+        if let Claim::New = claimed {
             self.scratch.as_mut().expect(KEPT).held.push(hash);
         }
         Ok(())
@@ -236,8 +246,13 @@ impl<B: Base> Txn for Staged<B> {
         Ok(())
     }
 
-    fn lock(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.claim(space, key)
+    fn lock_while(
+        &mut self,
+        space: Space,
+        key: &[u8],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        self.claim_while(space, key, go_on)
     }
 
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
