@@ -11,18 +11,33 @@
 // and buffers are few, whatever the number of files and clients: memory stays under 4 MiB. Random
 // reads pay one short lock and a search of 64 places, far less than the request to the disk that
 // they are about to make.
+//
+// The layer also meets what the disk cannot read. RocksDB would take such an error of a compaction for the end
+// of the database. So the pages of a table file that cannot be read become a pattern: the checksum of the
+// block they belong to then says that it is damaged, and that is all that is lost. Blocks around it,
+// which one large request asks for together with it, are read as ever. The engine is told the place.
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 #include <rocksdb/options.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
+
+// src/db/native/ffi.rs
+extern "C" void nagi_unreadable(const char* file, size_t file_length, uint64_t offset, const char* text,
+                                size_t text_length);
 
 // As RocksDB's own c.cc has it.
 struct rocksdb_options_t {
@@ -43,6 +58,10 @@ constexpr uint64_t kGapMax = 32 << 10;
 constexpr size_t kRuns = 64;
 constexpr size_t kStreams = 16;
 constexpr int kReadsOfARun = 3;
+// More unreadable pages in one request than this, and the whole request is given up.
+constexpr int kUnreadableMax = 64;
+// What stands for a page that cannot be read.
+constexpr char kPattern = '\x5a';
 
 struct Free {
   void operator()(char* p) const { std::free(p); }
@@ -163,38 +182,112 @@ Streams& streams() {
   return *all;
 }
 
+// Places that no read gets, of files by device and inode. Tests put them there.
+class Faults {
+ public:
+  void Add(const struct stat& file, uint64_t from, uint64_t to) {
+    std::lock_guard<std::mutex> guard(lock_);
+    places_.push_back({file.st_dev, file.st_ino, from, to});
+    any_.store(true);
+  }
+
+  bool Hit(const std::string& name, uint64_t offset, size_t n) {
+    if (!any_.load(std::memory_order_relaxed)) return false;
+    struct stat file;
+    if (stat(name.c_str(), &file) != 0) return false;
+    std::lock_guard<std::mutex> guard(lock_);
+    return std::any_of(places_.begin(), places_.end(), [&](const Place& p) {
+      return p.device == file.st_dev && p.inode == file.st_ino && offset < p.to && offset + n > p.from;
+    });
+  }
+
+ private:
+  struct Place {
+    dev_t device;
+    ino_t inode;
+    uint64_t from, to;
+  };
+  std::mutex lock_;
+  std::atomic<bool> any_{false};
+  std::vector<Place> places_;
+};
+
+Faults& faults() {
+  static Faults* all = new Faults();
+  return *all;
+}
+
+// What a disk says of a place that it cannot read.
+bool IsUnreadable(const Status& status) {
+  static const std::array<std::string, 4> texts = {std::strerror(EIO), std::strerror(ENODATA),
+                                                   std::strerror(EREMOTEIO), std::strerror(EILSEQ)};
+  if (!status.IsIOError() || status.getState() == nullptr) return false;
+  const std::string said = status.getState();
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const std::string& text) { return said.find(text) != std::string::npos; });
+}
+
 class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
  public:
-  explicit ReadBackFile(std::unique_ptr<FSRandomAccessFile>&& file)
-      : FSRandomAccessFileOwnerWrapper(std::move(file)) {}
+  ReadBackFile(const std::string& name, bool direct, std::unique_ptr<FSRandomAccessFile>&& file)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)), name_(name), direct_(direct) {}
 
-  ~ReadBackFile() override { streams().Forget(this); }
+  ~ReadBackFile() override {
+    if (direct_) streams().Forget(this);
+  }
 
   IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext* dbg) const override {
-    if (n == 0 || n > kReadMax || scratch == nullptr) {
-      return target()->Read(offset, n, options, result, scratch, dbg);
+    IOStatus status = ReadAhead(offset, n, options, result, scratch, dbg);
+    if (status.ok() || !IsUnreadable(status)) return status;
+    return Rescue(offset, n, options, result, scratch, dbg, status);
+  }
+
+  IOStatus MultiRead(FSReadRequest* reqs, size_t count, const IOOptions& options,
+                     IODebugContext* dbg) override {
+    IOStatus status = target()->MultiRead(reqs, count, options, dbg);
+    for (size_t i = 0; i < count; ++i) {
+      FSReadRequest& r = reqs[i];
+      if (r.status.ok() && faults().Hit(name_, r.offset, r.len)) r.status = Error(r.offset);
+      if (r.scratch == nullptr || !IsUnreadable(r.status)) continue;
+      r.status = Rescue(r.offset, r.len, options, &r.result, r.scratch, dbg, r.status);
+    }
+    return IsUnreadable(status) ? IOStatus::OK() : status;
+  }
+
+ private:
+  IOStatus Error(uint64_t offset) const {
+    return IOStatus::IOError("While pread offset " + std::to_string(offset) + ": " + name_, std::strerror(EIO));
+  }
+
+  IOStatus Get(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
+               IODebugContext* dbg) const {
+    if (faults().Hit(name_, offset, n)) return Error(offset);
+    return target()->Read(offset, n, options, result, scratch, dbg);
+  }
+
+  IOStatus ReadAhead(uint64_t offset, size_t n, const IOOptions& options, Slice* result,
+                     char* scratch, IODebugContext* dbg) const {
+    if (!direct_ || n == 0 || n > kReadMax || scratch == nullptr) {
+      return Get(offset, n, options, result, scratch, dbg);
     }
     Stream* fill = nullptr;
     if (streams().Find(this, offset, n, scratch, &fill)) {
       *result = Slice(scratch, n);
       return IOStatus::OK();
     }
-    if (fill == nullptr) {
-      return target()->Read(offset, n, options, result, scratch, dbg);
-    }
+    if (fill == nullptr) return Get(offset, n, options, result, scratch, dbg);
     const uint64_t high = offset + n;
     // Rounded up, so that the whole is never more than the window; `offset` is aligned, or reads are
     // not direct, so that it lies inside: the window is at least as large as any read here.
     const uint64_t wanted = high > fill->window ? high - fill->window : 0;
     const uint64_t begin = (wanted + kAlignment - 1) / kAlignment * kAlignment;
     Slice read;
-    IOStatus status =
-        target()->Read(begin, high - begin, options, &read, fill->bytes.get(), dbg);
+    IOStatus status = Get(begin, high - begin, options, &read, fill->bytes.get(), dbg);
     const bool good = status.ok() && begin <= offset && read.size() == high - begin;
     if (!good) {
       streams().Filled(fill, 0, 0);
-      return target()->Read(offset, n, options, result, scratch, dbg);
+      return Get(offset, n, options, result, scratch, dbg);
     }
     if (read.data() != fill->bytes.get()) {
       std::memcpy(fill->bytes.get(), read.data(), read.size());
@@ -204,6 +297,50 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
     streams().Filled(fill, begin, high);
     return IOStatus::OK();
   }
+
+  // Reads page by page what can be read of a request that failed. Only of table files: all that is in
+  // them has checksums, and RocksDB looks at each.
+  IOStatus Rescue(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
+                  IODebugContext* dbg, const IOStatus& failed) const {
+    static const std::string table = ".sst";
+    const bool checked = name_.size() > table.size() &&
+                         name_.compare(name_.size() - table.size(), table.size(), table) == 0;
+    size_t done = 0;
+    int unreadable = 0;
+    while (checked && scratch != nullptr && done < n && unreadable <= kUnreadableMax) {
+      const uint64_t at = offset + done;
+      const size_t wanted = std::min<size_t>(kAlignment - at % kAlignment, n - done);
+      Slice read;
+      const IOStatus status = Get(at, wanted, options, &read, scratch + done, dbg);
+      if (status.ok()) {
+        if (read.data() != scratch + done) std::memmove(scratch + done, read.data(), read.size());
+        done += read.size();
+        if (read.size() < wanted) break;  // the end of the file
+        continue;
+      }
+      if (!IsUnreadable(status)) return status;
+      ++unreadable;
+      Tell(at, status);
+      std::memset(scratch + done, kPattern, wanted);
+      done += wanted;
+    }
+    if (!checked || scratch == nullptr || unreadable > kUnreadableMax) {
+      Tell(offset, failed);
+      *result = Slice();
+      return IOStatus::Corruption(std::string(failed.getState()) + " in " + name_,
+                                  "offset " + std::to_string(offset) + " size " + std::to_string(n));
+    }
+    *result = Slice(scratch, done);
+    return IOStatus::OK();
+  }
+
+  void Tell(uint64_t offset, const IOStatus& status) const {
+    const std::string text = status.ToString();
+    nagi_unreadable(name_.data(), name_.size(), offset, text.data(), text.size());
+  }
+
+  const std::string name_;
+  const bool direct_;
 };
 
 class ReadBackFileSystem : public FileSystemWrapper {
@@ -216,8 +353,8 @@ class ReadBackFileSystem : public FileSystemWrapper {
                                std::unique_ptr<FSRandomAccessFile>* result,
                                IODebugContext* dbg) override {
     IOStatus status = target()->NewRandomAccessFile(name, options, result, dbg);
-    if (status.ok() && options.use_direct_reads) {
-      result->reset(new ReadBackFile(std::move(*result)));
+    if (status.ok()) {
+      result->reset(new ReadBackFile(name, options.use_direct_reads, std::move(*result)));
     }
     return status;
   }
@@ -232,5 +369,13 @@ void nagi_options_read_back(rocksdb_options_t* options) noexcept {
   static Env* env =
       NewCompositeEnv(std::make_shared<ReadBackFileSystem>(FileSystem::Default())).release();
   options->rep.env = env;
+}
+
+// From now on no read gets these bytes of the file: what a bad sector is. For tests. Zero if the file is there.
+int nagi_make_unreadable(const char* name, uint64_t from, uint64_t to) noexcept {
+  struct stat file;
+  if (stat(name, &file) != 0) return -1;
+  faults().Add(file, from, to);
+  return 0;
 }
 }

@@ -2,8 +2,14 @@
 //!
 //! RocksDB's checksums find it; its error texts name the file and the offset of the block. Every
 //! read of a damaged block fails the same way, so the log has one line a place, not one a read.
+//!
+//! What the disk cannot read at all becomes a block with a wrong checksum, too (native/read_back.cc). The
+//! places are remembered here, so that the error can say why.
 
-use std::{collections::HashSet, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::OnceLock,
+};
 
 use parking_lot::Mutex;
 
@@ -34,6 +40,47 @@ pub(crate) fn place(text: &str) -> Option<Place> {
     let offset = rest.find("offset").and_then(|at| number(&rest[at + "offset".len()..]));
     Some(Place { file: file.to_owned(), offset })
 }
+
+/// Places that the disk could not read, and what it said; the most recent ones.
+static UNREADABLE: Mutex<BTreeMap<(String, u64), String>> = Mutex::new(BTreeMap::new());
+
+/// Notes that a page of a file cannot be read, and logs it, the first time.
+#[cold]
+pub(crate) fn unreadable(file: &str, offset: u64, text: &str) {
+    let mut places = UNREADABLE.lock();
+    if places.len() >= PLACES_MAX || places.contains_key(&(file.to_owned(), offset)) {
+        return;
+    }
+    places.insert((file.to_owned(), offset), text.to_owned());
+    drop(places);
+    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+    log::error!(target: "STORAGE", id = 7_702_063, file, offset, error = text;
+        "The disk cannot read this place of a data file. What is stored there is damaged; the rest \
+        can be used. See the system's log, replace the disk, and start once with --repair");
+}
+
+/// The text of a damage, with what the disk said if it could not read the block.
+pub(crate) fn explained(text: String) -> String {
+    let Some(Place { file, offset }) = place(&text) else { return text };
+    let size = text.rfind(" size ").and_then(|at| {
+        let digits = text[at + " size ".len()..].split(|c: char| !c.is_ascii_digit()).next();
+        digits.and_then(|digits| digits.parse::<u64>().ok())
+    });
+    let (first, last) = match offset {
+        // The block's trailer follows it.
+        Some(offset) => (offset, offset.saturating_add(size.unwrap_or(0)).saturating_add(8)),
+        None => (0, u64::MAX),
+    };
+    let from = (file.clone(), first.saturating_sub(PAGE_BYTES - 1));
+    let places = UNREADABLE.lock();
+    match places.range(from..=(file, last)).next() {
+        Some((_, said)) if !text.contains(said.as_str()) => format!("{text}: {said}"),
+        _ => text,
+    }
+}
+
+/// What is read at least.
+const PAGE_BYTES: u64 = 4096;
 
 /// Logs damage, the first time it is met at this place.
 #[cold]
@@ -83,5 +130,29 @@ mod tests {
             assert_eq!(place(text), Some(expected), "{text}");
         }
         assert_eq!(place("Corruption: no path"), None);
+    }
+
+    #[test]
+    fn what_the_disk_said_stands_with_the_damage() {
+        let said = "IO error: While pread offset 8192: /unread/000012.sst: Input/output error";
+        unreadable("/unread/000012.sst", 8192, said);
+        let block = |file: &str, offset: u64| {
+            format!(
+                "Corruption: block checksum mismatch in /unread/{file}.sst offset {offset} size 4000"
+            )
+        };
+        for (text, explains) in [
+            (block("000012", 4200), true),
+            (block("000012", 4096), false),
+            (block("000012", 12_287), true),
+            (block("000012", 12_288), false),
+            (block("000013", 8192), false),
+            ("Corruption: Bad table magic number in /unread/000012.sst".to_owned(), true),
+        ] {
+            let explained = explained(text.clone());
+            assert_eq!(explained.contains("Input/output error"), explains, "{explained}");
+            assert!(explained.starts_with(&text));
+            assert_eq!(place(&explained).map(|p| p.file), place(&text).map(|p| p.file));
+        }
     }
 }

@@ -45,6 +45,8 @@ mod stats;
 mod tier;
 mod wal;
 
+#[doc(hidden)]
+pub use db::make_unreadable;
 pub use engine::{Rocks, open};
 pub use options::Options;
 pub use repair::{Lost, Repair, repair};

@@ -29,8 +29,9 @@ fn bit(space: Space) -> u32 {
 impl Damaged {
     /// A compaction of the space has failed.
     pub(crate) fn met(&self, space: Space, text: &str) {
-        damage::note(text);
-        text.clone_into(&mut self.last.lock());
+        let text = damage::explained(text.to_owned());
+        damage::note(&text);
+        *self.last.lock() = text;
         self.met.fetch_or(bit(space), Relaxed);
         self.failures.fetch_add(1, Relaxed);
     }

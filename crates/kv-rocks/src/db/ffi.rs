@@ -47,6 +47,7 @@ fn translate(text: String) -> Error {
     if text.contains("No space left on device") || text.contains("Space limit reached") {
         Error::Full
     } else if text.starts_with("Corruption") || is_missing_table(&text) {
+        let text = damage::explained(text);
         damage::note(&text);
         Error::Corrupt(text)
     } else {

@@ -1,6 +1,6 @@
 //! Folders of RocksDB's files: a second one beside, without another copy of the tables.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
 use nagi_kv::Result;
 
@@ -21,11 +21,43 @@ pub(super) fn twin(from: &Path, to: &Path) -> Result<()> {
         }
         let table = text.ends_with(".sst") || text.ends_with(".blob");
         if !table || fs::hard_link(entry.path(), &target).is_err() {
-            fs::copy(entry.path(), &target)?;
-            fs::File::open(&target)?.sync_all()?;
+            copy(&entry.path(), &target)?;
         }
     }
     sync(to)
+}
+
+/// Copies a file, past what the disk cannot read. Durable on return.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if fs::copy(from, to).is_err() {
+        let (from, to) = (fs::File::open(from)?, fs::File::create(to)?);
+        let length = from.metadata()?.len();
+        let unreadable = copy_readable(length, &|piece, at| from.read_exact_at(piece, at), &to)?;
+        log::warn!(target: "STORAGE", id = 7_702_064, bytes = unreadable;
+            "Repair: part of a file cannot be read; it stands for zeros");
+    }
+    Ok(fs::File::open(to)?.sync_all()?)
+}
+
+/// Copies page by page; what cannot be read is zero. Gives back how many bytes that are.
+fn copy_readable(
+    length: u64,
+    read: &dyn Fn(&mut [u8], u64) -> io::Result<()>,
+    to: &fs::File,
+) -> Result<u64> {
+    const PAGE: usize = 4096;
+    to.set_len(length)?;
+    let (mut piece, mut unreadable, mut at) = ([0; PAGE], 0, 0);
+    while at < length {
+        let piece = &mut piece[..usize::try_from(length - at).unwrap_or(PAGE).min(PAGE)];
+        match read(piece, at) {
+            Ok(()) => to.write_all_at(piece, at)?,
+            // It is a hole.
+            Err(_) => unreadable += piece.len() as u64,
+        }
+        at += piece.len() as u64;
+    }
+    Ok(unreadable)
 }
 
 /// Makes the names in a folder durable.
@@ -51,4 +83,28 @@ pub(crate) fn dropped_from_journal(files: &Path) -> Vec<String> {
     // Before it stand the time, a thread and a place in RocksDB's source.
     let tail = |line: &str| line.rsplit("] ").next().unwrap_or(line).to_owned();
     lines.take(LINES_MAX).map(tail).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_all_but_the_pages_that_cannot_be_read() {
+        let path = std::env::temp_dir().join(format!("nagi-copy-{}", std::process::id()));
+        let to = fs::File::create(&path).expect("creates");
+        let bad = |piece: &mut [u8], at: u64| match at {
+            4096 => Err(io::ErrorKind::Other.into()),
+            _ => {
+                piece.fill(7);
+                Ok(())
+            }
+        };
+        assert_eq!(copy_readable(10_000, &bad, &to).expect("copies"), 4096);
+        let bytes = fs::read(&path).expect("there");
+        let _ = fs::remove_file(&path);
+        assert_eq!(bytes.len(), 10_000);
+        assert!(bytes[4096..8192].iter().all(|byte| *byte == 0));
+        assert!(bytes[..4096].iter().chain(&bytes[8192..]).all(|byte| *byte == 7));
+    }
 }

@@ -79,7 +79,12 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     files::remove(&dir.join(NEW))?;
     let kept = dir.join(format!("damaged-{}", seconds()));
     files::twin(&files, &kept.join(ENGINE))?;
-    let mut repair = Repair { findings: findings(dir, &files, options)?, ..Repair::default() };
+    let found_wrong = match findings(dir, &files, options) {
+        // A journal that the disk cannot read, for one.
+        Err(error @ (Error::Corrupt(_) | Error::Io(_))) => vec![error.to_string()],
+        found => found?,
+    };
+    let mut repair = Repair { findings: found_wrong, ..Repair::default() };
     if repair.findings.is_empty() {
         closed::forget(dir)?;
         let read = read_all(&files, options);

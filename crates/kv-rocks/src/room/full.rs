@@ -28,7 +28,10 @@ pub(crate) fn make(files: &Path, options: &Options, system: &System) -> Result<(
     Ok(())
 }
 
-/// Removes the table files that a compaction or a flush had not finished.
+/// What a file is called while it is removed at a pace.
+const TRASH_SUFFIX: &str = ".trash";
+
+/// Removes the table files that a compaction or a flush had not finished, and what was being removed.
 fn remove_unfinished(files: &Path, options: &Options, system: &System) -> Result<usize> {
     let system = System { read_only: true, ..system.clone() };
     let live = Db::open(files, options, &system)?.live_file_names();
@@ -36,7 +39,8 @@ fn remove_unfinished(files: &Path, options: &Options, system: &System) -> Result
     for entry in fs::read_dir(files)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".sst") && !live.contains(&name) {
+        let unfinished = name.ends_with(".sst") && !live.contains(&name);
+        if unfinished || name.ends_with(TRASH_SUFFIX) {
             fs::remove_file(entry.path())?;
             count += 1;
         }
@@ -56,4 +60,44 @@ fn trim_logs(files: &Path) -> Result<usize> {
         }
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_goes_and_what_is_used_stays() {
+        let dir = std::env::temp_dir().join(format!("nagi-kv-rocks-trash-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let options = Options { cache_bytes: 32 << 20, ..Options::default() };
+        let engine = crate::open(&dir, &options).expect("opens");
+        let mut txn = engine.begin(nagi_kv::TxnOptions::default()).expect("begins");
+        txn.put(nagi_kv::Space::Records, b"k", b"v").expect("free");
+        txn.commit(nagi_kv::Durability::Synced).expect("commits");
+        engine.close().expect("closes");
+        drop(engine);
+        let files = dir.join("rocksdb");
+        let tables = || {
+            let entries = fs::read_dir(&files).expect("a folder");
+            let names =
+                entries.map(|e| e.expect("there").file_name().to_string_lossy().into_owned());
+            let mut all: Vec<_> = names.filter(|name| name.contains(".sst")).collect();
+            all.sort();
+            all
+        };
+        let before = tables();
+        assert!(!before.is_empty());
+        for name in ["999991.sst", "999992.sst.trash"] {
+            fs::write(files.join(name), b"half a table").expect("writes");
+        }
+        make(&files, &options, &System::plain()).expect("makes room");
+        assert_eq!(tables(), before);
+        let engine = crate::open(&dir, &options).expect("opens again");
+        let mut buf = Vec::new();
+        let found = engine.latest().get(nagi_kv::Space::Records, b"k", &mut buf).expect("reads");
+        assert_eq!(found, Some(&b"v"[..]));
+        drop(engine);
+        let _ = fs::remove_dir_all(&dir);
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use nagi_kv::{Durability, Engine, Error, KeyRange, Result, Space, TxnOptions};
-use nagi_kv_rocks::{open, repair};
+use nagi_kv_rocks::{make_unreadable, open, repair};
 
 use crate::{Scratch, open_at, small};
 
@@ -205,32 +205,58 @@ fn a_whole_folder_is_left_alone() {
     assert_eq!(content(&open_at(scratch.path())).expect("reads"), truth);
 }
 
-#[test]
-fn only_the_damaged_range_is_lost() {
+fn largest_table(dir: &Path) -> PathBuf {
+    let tables = files(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "sst"));
+    tables.max_by_key(|p| fs::metadata(p).expect("there").len()).expect("a table")
+}
+
+/// Flips a bit in the first block.
+fn flip(table: &Path) {
+    let mut bytes = fs::read(table).expect("reads");
+    bytes[100] ^= 0x10;
+    fs::write(table, bytes).expect("writes");
+}
+
+/// The first block is where the disk has a bad sector.
+fn wear_out(table: &Path) {
+    make_unreadable(table, 0, 512).expect("there");
+}
+
+fn check_names_first_block(error: &Error, table: &Path, says: &str) {
+    let name = table.file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(
+        matches!(error, Error::Corrupt(text)
+            if text.contains(&name) && text.contains("offset 0") && text.contains(says)),
+        "{error}"
+    );
+}
+
+fn loses_only_the_range(harm: fn(&Path), says: &str) {
     let scratch = Scratch::new();
     fill(scratch.path());
     let truth = content(&open_at(scratch.path())).expect("reads");
-    // The first block of the largest table.
-    let tables =
-        files(scratch.path()).into_iter().filter(|p| p.extension().is_some_and(|e| e == "sst"));
-    let largest = tables.max_by_key(|p| fs::metadata(p).expect("there").len()).expect("a table");
-    let mut bytes = fs::read(&largest).expect("reads");
-    bytes[100] ^= 0x10;
-    fs::write(&largest, bytes).expect("writes");
+    let largest = largest_table(scratch.path());
+    harm(&largest);
     let engine = open_at(scratch.path());
-    let error = content(&engine).expect_err("damaged");
-    let name = largest.file_name().expect("a name").to_string_lossy().into_owned();
-    assert!(
-        matches!(&error, Error::Corrupt(text) if text.contains(&name) && text.contains("offset 0")),
-        "{error}"
-    );
+    check_names_first_block(&content(&engine).expect_err("damaged"), &largest, says);
     drop(engine);
     let report = repair(scratch.path(), &small()).expect("repairs");
     assert_eq!(report.lost.len(), 1, "{report:?}");
+    assert!(report.lost[0].error.contains(says), "{report:?}");
     let left = content(&open_at(scratch.path())).expect("reads");
     let missing = truth.len() - left.len();
     assert!(missing > 0 && missing < truth.len() / 8, "{missing} of {}", truth.len());
     assert!(left.iter().all(|(key, value)| truth.get(key) == Some(value)));
+}
+
+#[test]
+fn only_the_damaged_range_is_lost() {
+    loses_only_the_range(flip, "checksum");
+}
+
+#[test]
+fn only_the_range_of_a_bad_sector_is_lost() {
+    loses_only_the_range(wear_out, "Input/output error");
 }
 
 fn gauge(engine: &Arc<dyn Engine>, wanted: &str) -> i64 {
@@ -239,16 +265,11 @@ fn gauge(engine: &Arc<dyn Engine>, wanted: &str) -> i64 {
     found
 }
 
-#[test]
-fn writes_go_on_beside_a_block_that_no_compaction_can_read() {
+fn writes_go_on_beside(harm: fn(&Path), says: &str) {
     let scratch = Scratch::new();
     fill(scratch.path());
-    let tables =
-        files(scratch.path()).into_iter().filter(|p| p.extension().is_some_and(|e| e == "sst"));
-    let largest = tables.max_by_key(|p| fs::metadata(p).expect("there").len()).expect("a table");
-    let mut bytes = fs::read(&largest).expect("reads");
-    bytes[100] ^= 0x10;
-    fs::write(&largest, bytes).expect("writes");
+    let largest = largest_table(scratch.path());
+    harm(&largest);
     let engine = open_at(scratch.path());
     let write = |n: u32| {
         let mut txn = engine.begin(TxnOptions::default()).expect("begins");
@@ -259,11 +280,7 @@ fn writes_go_on_beside_a_block_that_no_compaction_can_read() {
     write(10_000);
     let range = KeyRange { space: Space::Records, start: &[], end: &[], live_count: None };
     let error = engine.compact_watched(range, &mut |_, _| true).expect_err("damaged");
-    let name = largest.file_name().expect("a name").to_string_lossy().into_owned();
-    assert!(
-        matches!(&error, Error::Corrupt(text) if text.contains(&name) && text.contains("offset 0")),
-        "{error}"
-    );
+    check_names_first_block(&error, &largest, says);
     assert!(gauge(&engine, "damaged_compactions") > 0);
     for n in 10_001..10_100 {
         write(n);
@@ -286,4 +303,61 @@ fn writes_go_on_beside_a_block_that_no_compaction_can_read() {
     let written = left.values().filter(|value| value.len() == 500).count();
     assert_eq!(written, 200);
     assert_eq!(gauge(&engine, "damaged_compactions"), 0);
+}
+
+#[test]
+fn writes_go_on_beside_a_block_that_no_compaction_can_read() {
+    writes_go_on_beside(flip, "checksum");
+}
+
+#[test]
+fn writes_go_on_beside_a_bad_sector() {
+    writes_go_on_beside(wear_out, "Input/output error");
+}
+
+#[test]
+fn a_bad_sector_costs_no_block_that_is_read_together_with_it() {
+    let scratch = Scratch::new();
+    fill(scratch.path());
+    let truth = content(&open_at(scratch.path())).expect("reads");
+    let largest = largest_table(scratch.path());
+    let middle = fs::metadata(&largest).expect("there").len() / 2;
+    make_unreadable(&largest, middle, middle + 1).expect("there");
+    let engine = open_at(scratch.path());
+    let (mut buf, mut lost) = (Vec::new(), 0);
+    // One by one, and in scans that read ahead over the sector.
+    for ((space, key), value) in &truth {
+        let space = Space::by_number(*space).expect("a space");
+        let one = engine.latest().get(space, key, &mut buf).map(|found| found.map(<[u8]>::to_vec));
+        let mut many = None;
+        let both = engine.latest().get_many(space, &[key, key], &mut |_, value| {
+            many = value.map(<[u8]>::to_vec);
+        });
+        match one {
+            Ok(found) => {
+                assert_eq!(found.as_ref(), Some(value));
+                assert_eq!((both.is_ok(), many.as_ref()), (true, Some(value)));
+            }
+            Err(error) => {
+                assert!(matches!(&error, Error::Corrupt(text) if text.contains("Input/output")));
+                assert!(matches!(both, Err(Error::Corrupt(_))));
+                lost += 1;
+            }
+        }
+    }
+    assert!(lost > 0 && lost < truth.len() / 8, "{lost} of {}", truth.len());
+    let mut scanned = 0;
+    for space in SPACES {
+        for back in [false, true] {
+            let mut cursor = engine.latest().cursor(space, &[], &[]).expect("a cursor");
+            let mut found = if back { cursor.seek_back(&[]) } else { cursor.seek(&[]) };
+            while matches!(found, Ok(true)) {
+                assert_eq!(truth[&(space as u8, cursor.key().to_vec())], cursor.value());
+                scanned += 1;
+                found = if back { cursor.prev() } else { cursor.next() };
+            }
+        }
+    }
+    // The space with the sector is read from both ends up to it, the others twice.
+    assert!(scanned > truth.len(), "{scanned} of {}", truth.len());
 }

@@ -1,9 +1,17 @@
 //! Declarations of `native/*.cc`.
 #![expect(unsafe_code)]
 
-use std::ffi::c_int;
+use std::{
+    ffi::{c_char, c_int, c_void},
+    path::Path,
+    slice,
+};
 
 use librocksdb_sys as ffi;
+use nagi_kv::{Error, Result};
+
+use super::super::ffi::c_path;
+use crate::damage;
 
 /// What removes the files of a database.
 #[repr(C)]
@@ -31,6 +39,42 @@ unsafe extern "C" {
     /// Changes the share, of a cache that was made with one.
     pub(crate) fn nagi_cache_set_share(cache: *mut ffi::rocksdb_cache_t, share: f64);
 
-    /// Lets the database of `options` read through a layer that reads ahead of reverse scans.
+    /// Lets the database of `options` read through a layer that reads ahead of reverse scans, and past
+    /// what the disk cannot read.
     pub(crate) fn nagi_options_read_back(options: *mut ffi::rocksdb_options_t);
+
+    fn nagi_make_unreadable(name: *const c_char, from: u64, to: u64) -> c_int;
+}
+
+/// From now on no read of a database in this process gets the bytes `from..to` of a table file, as if the
+/// disk had a bad sector there. For tests.
+///
+/// # Errors
+/// `Io` if there is no such file.
+#[doc(hidden)]
+pub fn make_unreadable(file: &Path, from: u64, to: u64) -> Result<()> {
+    let name = c_path(file)?;
+    // SAFETY: the name ends with a zero byte and is only read during the call.
+    match unsafe { nagi_make_unreadable(name.as_ptr(), from, to) } {
+        0 => Ok(()),
+        _ => Err(Error::other(format!("{} cannot be found", file.display()))),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nagi_unreadable(
+    file: *const c_void,
+    file_length: usize,
+    offset: u64,
+    text: *const c_void,
+    text_length: usize,
+) {
+    // SAFETY: both strings live through the call.
+    let (file, text) = unsafe {
+        (
+            slice::from_raw_parts(file.cast::<u8>(), file_length),
+            slice::from_raw_parts(text.cast::<u8>(), text_length),
+        )
+    };
+    damage::unreadable(&String::from_utf8_lossy(file), offset, &String::from_utf8_lossy(text));
 }

@@ -153,8 +153,13 @@ impl Setup {
     /// # Errors
     /// There is no database, or its manifest cannot be read.
     pub(crate) fn family_count(&self, folder: &CStr) -> Result<usize> {
-        let mut count = 0;
-        // SAFETY: the list is freed once, with the count that came with it.
+        Ok(self.families(folder)?.len())
+    }
+
+    /// The names of the families that the database in the folder has.
+    fn families(&self, folder: &CStr) -> Result<Vec<Vec<u8>>> {
+        let (mut found, mut count) = (Vec::new(), 0);
+        // SAFETY: the list has `count` zero-terminated names and is freed once, with that count.
         unsafe {
             let list = checked(|error| {
                 ffi::rocksdb_list_column_families(
@@ -164,35 +169,19 @@ impl Setup {
                     error,
                 )
             })?;
-            ffi::rocksdb_list_column_families_destroy(list, count);
+            if !list.is_null() {
+                found
+                    .extend((0..count).map(|at| CStr::from_ptr(*list.add(at)).to_bytes().to_vec()));
+                ffi::rocksdb_list_column_families_destroy(list, count);
+            }
         }
-        Ok(count)
+        Ok(found)
     }
 
     /// The spaces to open in the folder: those every store has, and those that were made.
     pub(crate) fn present(&self, folder: &CStr) -> Vec<Space> {
-        let mut found = Vec::new();
-        let mut count = 0;
-        // SAFETY: the list has `count` zero-terminated names and is freed once. A folder without a
-        // database is an error here, which only means that nothing was made yet.
-        unsafe {
-            let list = checked(|error| {
-                ffi::rocksdb_list_column_families(
-                    self.database,
-                    folder.as_ptr(),
-                    &raw mut count,
-                    error,
-                )
-            });
-            if let Ok(list) = list
-                && !list.is_null()
-            {
-                for at in 0..count {
-                    found.push(CStr::from_ptr(*list.add(at)).to_bytes().to_vec());
-                }
-                ffi::rocksdb_list_column_families_destroy(list, count);
-            }
-        }
+        // A folder without a database only means that nothing was made yet.
+        let found = self.families(folder).unwrap_or_default();
         let made = |space: &Space| found.iter().any(|name| name == space.name().as_bytes());
         let wanted = |space: &Space| Space::CORE.contains(space) || made(space);
         Space::ALL.into_iter().filter(wanted).collect()
@@ -233,9 +222,7 @@ unsafe fn database_options(
             system.direct_io.into(),
         );
         ffi::rocksdb_options_set_use_direct_reads(db, system.direct_reads.into());
-        if system.direct_reads {
-            native::nagi_options_read_back(db);
-        }
+        native::nagi_options_read_back(db);
         ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
