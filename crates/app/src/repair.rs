@@ -39,7 +39,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let kept = found.kept.as_ref().map_or(String::new(), |path| path.display().to_string());
     log::info!(target: "STORAGE", id = 8_200_012,
         damaged = !found.findings.is_empty(), rangesLost = found.lost.len() as i64,
-        documentsLost = salvaged.documents_lost, orphans = salvaged.orphans.len() as i64,
+        documentsLost = salvaged.documents_lost,
+        corruptRecords = salvaged.corrupt_records, orphans = salvaged.orphans.len() as i64,
         collectionsMended = salvaged.mended.len() as i64,
         indexesDropped = salvaged.indexes_dropped.len() as i64, damagedFiles = kept.as_str();
         "Finished checking and repairing all databases");
@@ -79,9 +80,9 @@ fn report(found: &Repair, salvaged: &Salvaged) -> String {
     }
     let _ = writeln!(
         text,
-        "\nDocuments lost by the collections' own counts: {}\nCatalog entries lost: {}\n\
-         Collections mended:",
-        salvaged.documents_lost, salvaged.catalog_entries_lost
+        "\nDocuments lost by the collections' own counts: {}\nRecords that were no documents, now in \
+         local.lost_and_found.*: {}\nCatalog entries lost: {}\nCollections mended:",
+        salvaged.documents_lost, salvaged.corrupt_records, salvaged.catalog_entries_lost
     );
     for (namespace, errors) in &salvaged.mended {
         let _ = writeln!(text, "  {namespace}");

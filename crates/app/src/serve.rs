@@ -303,6 +303,7 @@ fn server_config(
         port: options.net.port,
         replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
         connection_count_max: options.connection_count_max,
+        memory_limit_bytes: nagi_doctor::memory_bytes(),
         authorization: options.authorization,
         javascript: options.javascript,
         parameters: options.parameters.clone(),

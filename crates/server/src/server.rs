@@ -54,6 +54,8 @@ pub struct ServerConfig {
     /// configuration names it.
     pub replica_set: Option<(String, String)>,
     pub connection_count_max: i64,
+    /// Memory that the process may use, of the machine or of the control groups around it.
+    pub memory_limit_bytes: Option<u64>,
     /// Requests need privileges (`--auth`).
     pub authorization: bool,
     /// Requests may run JavaScript.
@@ -111,6 +113,7 @@ pub(crate) struct Startup {
     pub(crate) parsed_options: DocBuf,
     pub(crate) port: u16,
     pub(crate) connection_count_max: i64,
+    pub(crate) memory_limit_bytes: Option<u64>,
     pub(crate) nagi_version: &'static str,
     pub(crate) git_version: &'static str,
     pub(crate) host: String,
@@ -191,6 +194,7 @@ impl Server {
                 parsed_options: config.parsed_options,
                 port: config.port,
                 connection_count_max: config.connection_count_max,
+                memory_limit_bytes: config.memory_limit_bytes,
                 nagi_version: config.nagi_version,
                 git_version: config.git_version,
                 host: host_name(),

@@ -83,6 +83,17 @@ impl Cache {
         }
     }
 
+    /// Forgets everything, also what is being read at this moment.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.entries.clear();
+            shard.queue.clear();
+            shard.bytes = 0;
+            shard.slots.iter_mut().for_each(|slot| slot.epoch = slot.epoch.wrapping_add(1));
+        }
+    }
+
     /// Bytes in use, and how many there may be.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let used = self.shards.iter().map(|shard| shard.lock().bytes).sum();
@@ -241,6 +252,19 @@ mod tests {
         cache.end_write(hash);
         cache.fill(fill, IDENT, b"k", RecordId(1), b"old");
         assert!(read(&cache, b"k").is_err());
+    }
+
+    #[test]
+    fn cleared_it_has_nothing_and_takes_nothing_old() {
+        let cache = Cache::new(1 << 20).unwrap();
+        put(&cache, b"k", b"old");
+        let fill = read(&cache, b"l").err().unwrap().unwrap();
+        cache.clear();
+        assert_eq!(cache.bytes().0, 0);
+        cache.fill(fill, IDENT, b"l", RecordId(1), b"old");
+        assert!(read(&cache, b"k").is_err() && read(&cache, b"l").is_err());
+        put(&cache, b"k", b"new");
+        assert_eq!(read(&cache, b"k").ok().unwrap(), b"new");
     }
 
     #[test]

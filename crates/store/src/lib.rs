@@ -12,6 +12,7 @@
 //!
 //! Does not know about: plans, commands, sessions, sockets.
 
+mod aside;
 mod build;
 mod cache;
 mod capped;
@@ -46,6 +47,7 @@ mod txn;
 mod upkeep;
 mod validate;
 
+pub use aside::lost_and_found;
 pub use build::BuildOptions;
 pub use capped::Arrivals;
 pub use catalog::{
@@ -60,6 +62,7 @@ pub use namespace::Namespace;
 pub use notes::Notes;
 pub use reader::{IndexCursor, Reader, RecordCursor, Snapshot};
 pub use record::{RecordBuf, RecordId};
+pub use reindex::Repaired;
 pub use salvage::{LostRange, Salvaged};
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor};

@@ -47,11 +47,16 @@ pub(crate) fn encode_plain(doc: Doc<'_>, out: &mut Vec<u8>) {
 
 /// The document in a stored record; a packed one is unpacked into `spare`.
 pub(crate) fn decode<'v>(value: &'v [u8], spare: &'v mut Vec<u8>) -> Result<Doc<'v>> {
+    decode_bytes(value, spare).map(Doc::trusted)
+}
+
+/// The same for who does not trust it: bytes that may be no document.
+pub(crate) fn decode_bytes<'v>(value: &'v [u8], spare: &'v mut Vec<u8>) -> Result<&'v [u8]> {
     match value {
-        [PLAIN, doc @ ..] => Ok(Doc::trusted(doc)),
+        [PLAIN, doc @ ..] => Ok(doc),
         [PACKED, packed @ ..] => {
             unpack(packed, spare)?;
-            Ok(Doc::trusted(spare))
+            Ok(spare)
         }
         _ => Err(unknown_format()),
     }

@@ -17,6 +17,15 @@ use crate::{
     validate::ValidateReport,
 };
 
+/// What [`Store::repair`] has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Repaired {
+    /// Whether there was anything to do.
+    pub any: bool,
+    /// Records that were no documents and are in the lost and found now.
+    pub corrupt_records: i64,
+}
+
 impl Store {
     /// `reIndex`: builds all indexes again; gives back how many. Codes 26, 166, 12587, 11000.
     pub fn reindex(&self, namespace: &Namespace, options: BuildOptions<'_>) -> Result<usize> {
@@ -92,16 +101,26 @@ impl Store {
         ddl.finish()
     }
 
-    /// Mends what `validate` has found: the counters, then the indexes. True if there was anything.
+    /// Mends what `validate` has found: records that are none are moved to the lost and found, then the
+    /// counters are set right, then the indexes built again.
     pub fn repair(
         &self,
         collection: &Collection,
         report: &ValidateReport,
         options: BuildOptions<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Repaired> {
         if report.errors.is_empty() {
-            return Ok(false);
+            return Ok(Repaired::default());
         }
+        let mut again = None;
+        let mut repaired = Repaired { any: true, ..Repaired::default() };
+        if report.invalid_count > 0 {
+            repaired.corrupt_records = self.set_aside_corrupt(collection, options.interrupt)?;
+            let go_on = || Ok(());
+            let interrupt = options.interrupt.unwrap_or(&go_on);
+            again = Some(self.validate_with(collection, false, interrupt)?);
+        }
+        let report = again.as_ref().unwrap_or(report);
         let (count, bytes) = (report.count_off, report.bytes_off);
         if (count, bytes) != (0, 0) {
             let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
@@ -113,6 +132,6 @@ impl Store {
             collection.add_to_counters(-count, -bytes);
         }
         self.reindex(&collection.namespace, options)?;
-        Ok(true)
+        Ok(repaired)
     }
 }

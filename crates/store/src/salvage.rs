@@ -2,7 +2,8 @@
 //!
 //!   catalog   entries that cannot be read go; records nobody owns become `local.orphan.<ident>`;
 //!             index keys nobody owns are dropped; the next ident is beyond all that are used
-//!   then      the store opens, and every collection is validated; what does not fit is built again
+//!   then      the store opens, and every collection is validated; records that are no documents go to
+//!             the lost and found (`aside`), what does not fit is built again
 //!
 //! Works on an engine that can be read from one end to the other: the engine's own repair is first.
 
@@ -36,6 +37,8 @@ pub struct Salvaged {
     pub mended: Vec<(String, Vec<String>)>,
     /// Documents by which the counters were too high.
     pub documents_lost: i64,
+    /// Records that were no documents and are in the lost and found now.
+    pub corrupt_records: i64,
     /// Indexes that could not be built again and were dropped, with the reason.
     pub indexes_dropped: Vec<String>,
 }
@@ -60,7 +63,7 @@ impl Store {
     }
 
     fn mend(&self, collection: &Collection, rebuild: bool, into: &mut Salvaged) -> Result<()> {
-        let report = self.validate(collection)?;
+        let mut report = self.validate(collection)?;
         let name = collection.namespace.as_str();
         if report.errors.is_empty() && !rebuild {
             return Ok(());
@@ -72,6 +75,7 @@ impl Store {
                 errors = report.errors.len() as i64, first = report.errors[0].as_str(),
                 documentsLost = report.count_off.max(0); "Repair: mending a collection");
         }
+        into.corrupt_records += report.invalid_count;
         let build = BuildOptions::default();
         loop {
             let result = match report.errors.is_empty() {
@@ -82,6 +86,10 @@ impl Store {
             match result {
                 Err(error) if error.code() == Code::DUPLICATE_KEY => {
                     self.drop_unique(&collection.namespace, error.message(), into)?;
+                    // Part of it is mended already: the counters must not be moved twice.
+                    if !report.errors.is_empty() {
+                        report = self.validate(collection)?;
+                    }
                 }
                 other => return other,
             }

@@ -124,7 +124,7 @@ impl<'s> WriteTxn<'s> {
     ) -> Result<WriteTxn<'s>> {
         let mut txn = store.engine.begin(Contended::options(contended.as_ref())).map_err(engine)?;
         if let Some(contended) = &contended {
-            contended.lock(&mut *txn)?;
+            contended.lock(&mut *txn, options)?;
         }
         let scratch = SCRATCH.take().unwrap_or_default();
         Ok(WriteTxn {
@@ -355,6 +355,23 @@ impl<'s> WriteTxn<'s> {
         }
         self.touched[at].count -= 1;
         self.touched[at].bytes -= old.len() as i64;
+        Ok(())
+    }
+
+    /// Takes a record out that is no document, and from the counters what it counts there. Its index
+    /// keys stay: nobody knows what they are.
+    pub(crate) fn take_out(
+        &mut self,
+        collection: &Collection,
+        key: &[u8],
+        bytes: i64,
+    ) -> Result<()> {
+        let at = self.touch(collection)?;
+        // Its number must not be used again while there are keys that lead to it.
+        self.next_record_id(collection)?;
+        self.txn().delete(collection.space, key).map_err(engine)?;
+        self.touched[at].count -= 1;
+        self.touched[at].bytes -= bytes;
         Ok(())
     }
 

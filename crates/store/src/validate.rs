@@ -145,9 +145,9 @@ impl Store {
             if report.record_count % ASK_EACH == 0 {
                 interrupt()?;
             }
-            let doc = record::decode(cursor.value(), &mut spare);
-            report.data_bytes += doc.as_ref().map_or(0, |doc| doc.len() as i64);
-            let doc = doc.and_then(|doc| Ok(Doc::parse(doc.as_bytes())?));
+            let bytes = record::decode_bytes(cursor.value(), &mut spare);
+            report.data_bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as i64);
+            let doc = bytes.and_then(|bytes| Ok(Doc::parse(bytes)?));
             if let Err(error) = &doc {
                 report.invalid_count += 1;
                 report.corrupt(id);

@@ -31,6 +31,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         replica_set: None,
         authorization: false,
         javascript: true,
+        memory_limit_bytes: None,
         connection_count_max: most,
         parameters: Vec::new(),
         nagi_version: "0.1.0",

@@ -47,6 +47,7 @@ pub(crate) fn server_with(
         parsed_options: DocBuf::new(),
         port: 27017,
         replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
+        memory_limit_bytes: None,
         connection_count_max: 100,
         authorization,
         javascript: true,

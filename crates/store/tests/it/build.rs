@@ -202,7 +202,7 @@ fn indexes_are_built_again_beside_writers() {
     assert!(f.collection().indexes.iter().all(|index| index.ready));
     f.check_valid();
     let report = f.store.validate(&f.collection()).unwrap();
-    assert!(!f.store.repair(&f.collection(), &report, BuildOptions::default()).unwrap());
+    assert!(!f.store.repair(&f.collection(), &report, BuildOptions::default()).unwrap().any);
 }
 
 #[test]
@@ -217,8 +217,98 @@ fn a_repair_sets_counters_and_indexes_right() {
     let collection = f.collection();
     let report = f.store.validate(&collection).unwrap();
     assert_eq!((report.count_off, report.wrong_indexes.len()), (5, 1), "{report:?}");
-    assert!(f.store.repair(&collection, &report, BuildOptions::default()).unwrap());
+    assert!(f.store.repair(&collection, &report, BuildOptions::default()).unwrap().any);
     f.check_valid();
     f.reopen();
     f.check_valid();
+}
+
+/// Overwrites the stored form of the record with this number, behind the store.
+fn garble(f: &Fixture, number: i64, value: &[u8]) {
+    use nagi_kv::{Durability, Space, TxnOptions};
+    let number = ((number as u64) ^ (1 << 63)).to_be_bytes();
+    let mut txn = f.engine.begin(TxnOptions::default()).unwrap();
+    let mut keys = Vec::new();
+    for space in Space::ALL.into_iter().filter(|space| space.is_records()) {
+        let mut cursor = txn.cursor(space, &[], &[]).unwrap();
+        let mut found = cursor.seek(&[]).unwrap();
+        while found {
+            if cursor.key().ends_with(&number) {
+                keys.push((space, cursor.key().to_vec()));
+            }
+            found = cursor.next().unwrap();
+        }
+    }
+    // The memory engine shows one space under several names.
+    let (space, key) = keys.first().unwrap();
+    txn.put(*space, key, value).unwrap();
+    txn.commit(Durability::Buffered).unwrap();
+}
+
+#[test]
+fn records_that_are_no_documents_go_to_the_lost_and_found() {
+    let mut f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a'}").unwrap();
+    for id in 0..20 {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    }
+    let id = |id: i32| nagi_bson::Value::Int32(id);
+    // In the record cache, too.
+    let mut buf = Vec::new();
+    assert!(f.store.find_by_id(&f.collection(), id(3), &mut buf).unwrap().is_some());
+    let broken: [&[u8]; 4] = [b"\0\x10\0\0\0\x02broken", b"\x01packed", b"\x07unknown", b""];
+    // Documents 3 to 6.
+    for (number, value) in (4..).zip(broken) {
+        garble(&f, number, value);
+    }
+    let report = f.store.validate(&f.collection()).unwrap();
+    assert_eq!((report.record_count, report.invalid_count), (20, 4), "{report:?}");
+    let repaired = f.store.repair(&f.collection(), &report, BuildOptions::default()).unwrap();
+    assert_eq!((repaired.any, repaired.corrupt_records), (true, 4));
+    f.check_valid();
+    assert_eq!(f.collection().count(), 16);
+    assert_eq!(f.ids("a"), "0 1 2 7 8 9 10 11 12 13 14 15 16 17 18 19");
+    assert!(f.store.find_by_id(&f.collection(), id(3), &mut buf).unwrap().is_none());
+    // What was there is kept to the letter.
+    let kept = nagi_store::lost_and_found(&f.collection());
+    let kept = f.store.collection(&nagi_store::Namespace::parse(&kept).unwrap()).unwrap();
+    assert_eq!(kept.count(), 4);
+    let mut scan = f.store.latest().scan(&kept, true).unwrap();
+    for value in broken {
+        assert!(scan.advance().unwrap());
+        let doc = scan.doc();
+        assert_eq!(doc.get("ns").as_str(), Some("d.c"));
+        assert!(doc.get("error").as_str().is_some_and(|text| !text.is_empty()));
+        let nagi_bson::Value::Binary(bytes) = doc.get("bytes") else { panic!("{doc:?}") };
+        let bytes = bytes.bytes;
+        assert_eq!(bytes, value);
+        assert_eq!(nagi_bson::number::as_i64_exact(doc.get("byteCount")), Some(value.len() as i64));
+    }
+    // A record that comes now takes no number that an index knew.
+    f.insert("{_id: 100, a: 100}").unwrap();
+    f.reopen();
+    f.check_valid();
+    assert_eq!(f.collection().count(), 17);
+}
+
+#[test]
+fn a_salvage_sets_aside_what_is_no_document() {
+    let f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a', unique: true}").unwrap();
+    for id in 0..300 {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    }
+    for number in 11..=290 {
+        garble(&f, number, b"\0\x05\0\0\0\x01");
+    }
+    let Fixture { engine, store, namespace } = f;
+    drop(store);
+    let options = nagi_store::StoreOptions::default();
+    let (store, salvaged) =
+        nagi_store::Store::salvage(std::sync::Arc::clone(&engine), options, false).unwrap();
+    assert_eq!((salvaged.corrupt_records, salvaged.documents_lost), (280, 0));
+    assert_eq!(salvaged.mended.len(), 1, "{salvaged:?}");
+    let f = Fixture { engine, store, namespace };
+    f.check_valid();
+    assert_eq!(f.collection().count(), 20);
 }

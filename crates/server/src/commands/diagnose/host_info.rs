@@ -21,7 +21,9 @@ fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result
         system.put("hostname", &cx.server.host_and_port());
         system.put("cpuAddrSize", usize::BITS as i32);
         system.put("memSizeMB", memory_mb);
-        system.put("memLimitMB", status::memory_limit_mb().unwrap_or(memory_mb));
+        let limit_mb = |bytes| i64::try_from(bytes >> 20).unwrap_or(i64::MAX).min(memory_mb);
+        let limit_bytes = cx.server.config.memory_limit_bytes;
+        system.put("memLimitMB", limit_bytes.map_or(memory_mb, limit_mb));
         system.put("numCores", status::core_count());
         system.put("numCoresAvailableToProcess", cores);
         system.put("numPhysicalCores", status::core_count());

@@ -18,12 +18,6 @@ pub(super) fn memory_total_kb() -> i64 {
     proc_number("/proc/meminfo", "MemTotal").unwrap_or(0)
 }
 
-/// Memory that the process's control group may use.
-pub(super) fn memory_limit_mb() -> Option<i64> {
-    let text = fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?;
-    text.trim().parse::<i64>().ok().map(|bytes| bytes / (1024 * 1024))
-}
-
 /// Resident and virtual memory of the process in KiB, and its number of threads.
 pub(super) fn process() -> (i64, i64, i64) {
     let number = |name: &str| proc_number("/proc/self/status", name).unwrap_or(0);

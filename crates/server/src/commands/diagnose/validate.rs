@@ -1,6 +1,6 @@
 //! `validate`: reads everything of a collection and compares records, index keys and counters.
 
-use nagi_store::{BuildOptions, Collection, ValidateReport};
+use nagi_store::{BuildOptions, Collection, Repaired, ValidateReport, lost_and_found};
 
 use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
@@ -41,8 +41,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
     let conformance = args.check_conformance.is_truthy();
     let mut report = cx.store().validate_with(&collection, conformance, &check)?;
-    let repaired = args.repair.is_truthy() && cx.store().repair(&collection, &report, options)?;
-    if repaired {
+    let repaired = match args.repair.is_truthy() {
+        true => cx.store().repair(&collection, &report, options)?,
+        false => Repaired::default(),
+    };
+    if repaired.any {
         if let Some(newest) = cx.store().collection(&ns) {
             collection = newest;
         }
@@ -69,13 +72,25 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     });
     out.put("valid", report.errors.is_empty());
-    out.put("repaired", repaired);
-    write_findings(&report, out);
+    out.put("repaired", repaired.any);
+    write_findings(&collection, &report, repaired, out);
     Ok(())
 }
 
-fn write_findings(report: &ValidateReport, out: &mut DocWriter<'_>) {
+fn write_findings(
+    collection: &Collection,
+    report: &ValidateReport,
+    repaired: Repaired,
+    out: &mut DocWriter<'_>,
+) {
+    let removed = repaired.corrupt_records;
     out.array("warnings", |list| {
+        if removed > 0 {
+            let kept = lost_and_found(collection);
+            list.push(
+                format!("Removed {removed} corrupt records; their bytes are in {kept}.").as_str(),
+            );
+        }
         if report.non_compliant_count > 0 {
             list.push("Detected one or more documents not compliant with BSON specifications.");
         }
@@ -93,6 +108,9 @@ fn write_findings(report: &ValidateReport, out: &mut DocWriter<'_>) {
     out.array("corruptRecords", |list| {
         report.corrupt_records.iter().for_each(|record| list.push(*record));
     });
+    if removed > 0 {
+        out.put("numRemovedCorruptRecords", removed);
+    }
 }
 
 /// Options that exclude each other (72). `background` and `scandata` ask for what the one check always

@@ -1,0 +1,132 @@
+//! Records that are no documents any more: taken out of their collection, and kept.
+//!
+//!   record of db.c, bytes that are no BSON  -->  local.lost_and_found.<uuid of db.c>
+//!      { _id, ns: "db.c", recordId: 7, error: "...", byteCount: 120, bytes: BinData(0, ...) }
+//!
+//! MongoDB removes such records; who knows the data may still find something in them, so their bytes are
+//! kept as they are. Indexes, and counters that were wrong, are mended afterwards, by what is there.
+
+use nagi_bson::{Binary, Doc, DocBuf, Value};
+use nagi_error::Result;
+
+use crate::{
+    Collection, Namespace, RecordId, Store, WriteOptions, WriteTxn, engine_error::engine, record,
+};
+
+const DATABASE: &str = "local";
+/// Records and bytes moved in one transaction.
+const RECORDS_AT_ONCE: usize = 256;
+const BYTES_AT_ONCE: usize = 4 << 20;
+/// Bytes of one record that are kept: a document has to hold them.
+const KEPT_BYTES_MAX: usize = 15 << 20;
+/// Records between two questions whether to go on.
+const ASK_EACH: u32 = 1024;
+
+/// A record that is none.
+struct Corrupt {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    error: String,
+    /// What it counts for in the collection's size.
+    counted: i64,
+}
+
+/// Where the bytes of a collection's corrupt records are kept.
+pub fn lost_and_found(collection: &Collection) -> String {
+    format!("{DATABASE}.lost_and_found.{}", collection.uuid)
+}
+
+impl Store {
+    /// Moves every record of the collection that is no valid BSON to the lost and found; how many. Index
+    /// keys are left as they are. Reads the whole collection.
+    pub(crate) fn set_aside_corrupt(
+        &self,
+        collection: &Collection,
+        interrupt: Option<&dyn Fn() -> Result<()>>,
+    ) -> Result<i64> {
+        let name = Namespace::parse(&lost_and_found(collection))?;
+        let mut moved = 0;
+        let mut from = collection.ident.bytes().to_vec();
+        loop {
+            let found = self.corrupt_records(collection, &from, interrupt)?;
+            let Some(last) = found.last() else { return Ok(moved) };
+            from = [&last.key[..], &[0]].concat();
+            let kept = self.collection_or_create(&name)?;
+            let options = WriteOptions { interrupt, ..WriteOptions::default() };
+            let count = self.write(options, &mut |txn| move_all(txn, collection, &kept, &found))?;
+            // They may be remembered under an `_id` that nobody can read any more.
+            if let Some(cache) = &self.cache {
+                cache.clear();
+            }
+            moved += count;
+            log::warn!(target: "STORAGE", id = 9_000_055, namespace = collection.namespace.as_str(),
+                records = count, to = name.as_str();
+                "Repair: records that are no valid BSON were taken out of their collection");
+        }
+    }
+
+    /// The next records that are none.
+    fn corrupt_records(
+        &self,
+        collection: &Collection,
+        from: &[u8],
+        interrupt: Option<&dyn Fn() -> Result<()>>,
+    ) -> Result<Vec<Corrupt>> {
+        let snapshot = self.snapshot()?;
+        let read = snapshot.reader().read;
+        let cursor = read.cursor(collection.space, from, &collection.ident.end());
+        let mut cursor = cursor.map_err(engine)?;
+        let mut more = cursor.seek(from).map_err(engine)?;
+        let (mut all, mut bytes, mut spare, mut looked) = (Vec::new(), 0, Vec::new(), 0_u32);
+        while more && all.len() < RECORDS_AT_ONCE && bytes < BYTES_AT_ONCE {
+            let doc = record::decode_bytes(cursor.value(), &mut spare);
+            let counted = doc.as_ref().map_or(0, |doc| doc.len() as i64);
+            if let Err(error) = doc.and_then(|doc| Ok(Doc::parse(doc)?)) {
+                let (key, value) = (cursor.key().to_vec(), cursor.value().to_vec());
+                bytes += value.len();
+                all.push(Corrupt { key, value, error: error.to_string(), counted });
+            }
+            looked += 1;
+            if looked.is_multiple_of(ASK_EACH)
+                && let Some(ask) = interrupt
+            {
+                ask()?;
+            }
+            more = cursor.next().map_err(engine)?;
+        }
+        Ok(all)
+    }
+}
+
+fn move_all(
+    txn: &mut WriteTxn<'_>,
+    collection: &Collection,
+    kept: &Collection,
+    found: &[Corrupt],
+) -> Result<i64> {
+    let (mut count, mut buf) = (0, Vec::new());
+    for record in found {
+        let now = txn.reader().read.get(collection.space, &record.key, &mut buf);
+        // Somebody may have put something better there, or removed it.
+        if now.map_err(engine)? != Some(&record.value[..]) {
+            continue;
+        }
+        txn.take_out(collection, &record.key, record.counted)?;
+        txn.insert(kept, kept_document(collection, record).as_doc())?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// `_id` is added by the insert.
+fn kept_document(collection: &Collection, record: &Corrupt) -> DocBuf {
+    let id = record.key.last_chunk().map_or(RecordId(0), |bytes| RecordId::from_bytes(*bytes));
+    let kept = &record.value[..record.value.len().min(KEPT_BYTES_MAX)];
+    DocBuf::build(|w| {
+        w.put("ns", collection.namespace.as_str());
+        w.put("recordId", id.0);
+        w.put("error", record.error.as_str());
+        w.put("byteCount", record.value.len() as i64);
+        w.put("bytes", Value::Binary(Binary { subtype: 0, bytes: kept }));
+    })
+}
