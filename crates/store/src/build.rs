@@ -20,7 +20,7 @@ use crate::{
     WriteTxn,
     catalog::{self, CollectionOptions, Ddl},
     clock,
-    index::{Multikey, keygen::KeySink},
+    index::{Multikey, keygen::KeySink, multikey_words},
     transaction::Bound,
 };
 
@@ -320,7 +320,7 @@ fn plan(
         }
         log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
                 index = &*spec.name; "Index build: registering");
-        let multikey = Arc::new(Multikey::new(spec.key.len()));
+        let multikey = Arc::new(Multikey::new(multikey_words(spec)));
         indexes.push(Arc::new(Index::new(spec.clone(), ready, ddl.ident()?, multikey)?));
     }
     Ok(indexes)

@@ -135,6 +135,7 @@ fn deeper_than(doc: Doc<'_>, levels: usize) -> bool {
 /// top-level field that the index looks at has the same bytes in both.
 pub(crate) fn keys_may_differ(spec: &IndexSpec, old: Doc<'_>, new: Doc<'_>) -> bool {
     spec.partial.is_some()
+        || spec.wildcard.is_some()
         || spec.key.iter().any(|part| {
             let top = part.path.split('.').next().unwrap_or("");
             match (old.element(top), new.element(top)) {

@@ -13,7 +13,7 @@ use crate::{
     build::unready,
     catalog::{Ddl, refuse_view},
     engine_error::engine,
-    index::Multikey,
+    index::{Multikey, multikey_words},
     validate::ValidateReport,
 };
 
@@ -75,7 +75,7 @@ impl Store {
         let old = collection.indexes.to_vec();
         let mut all = old.clone();
         for index in &old {
-            let multikey = Arc::new(Multikey::new(index.spec.key.len()));
+            let multikey = Arc::new(Multikey::new(multikey_words(&index.spec)));
             all.push(Arc::new(Index::new(index.spec.clone(), false, ddl.ident()?, multikey)?));
         }
         let built = ddl.put(collection.with_indexes(all))?;

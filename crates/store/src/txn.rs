@@ -710,7 +710,7 @@ pub(crate) fn duplicate_key(
     key: &[u8],
     bits: &[u8],
 ) -> Error {
-    let fields = index.spec.key.iter().map(|part| (&*part.path, part.descending));
+    let fields = index.spec.key_fields();
     let values = nagi_bson::DocBuf::build(|w| {
         // An entry's key is well-formed: it has just been made.
         let _ = keystring::decode(key, bits, fields, w);

@@ -276,6 +276,20 @@ def indexes(client, db):
     fails("same name, other keys", 86, lambda: c.create_index("x", name="part"))
     c.drop_indexes()
     equal("drop_indexes", list(c.index_information()), ["_id_"])
+    equal("wildcard index", c.create_index([("$**", ASCENDING)], wildcardProjection={"b": 0}), "$**_1")
+    equal("by a wildcard index", c.count_documents({"e.f": {"$gte": 990}}), 10)
+    plan = c.find({"e.f": 7}).explain()["queryPlanner"]["winningPlan"]
+    check("explain of a wildcard index", plan["inputStage"]["keyPattern"] == {"$_path": 1, "e.f": 1}, plan)
+    check("what it leaves out", "COLLSCAN" in str(c.find({"b": 3}).explain()["queryPlanner"]["winningPlan"]))
+    c.create_index("a")
+    for a in (3, 4, 5):
+        equal("plans are cached", len(list(c.find({"a": a, "e.f": {"$gte": 0}}))), 100)
+    cached = list(c.aggregate([{"$planCacheStats": {}}]))
+    check("$planCacheStats", len(cached) == 1 and cached[0]["isActive"] is True, cached)
+    db.command("planCacheSetFilter", c.name, query={"a": 1, "e.f": 1}, indexes=["a_1"])
+    check("index filter", c.find({"a": 3, "e.f": 3}).explain()["queryPlanner"]["indexFilterSet"] is True)
+    db.command("planCacheClearFilters", c.name)
+    c.drop_indexes()
     equal("min and max", [d["_id"] for d in c.find().min([("_id", 3)]).max([("_id", 6)]).hint("_id_")], [3, 4, 5])
 
 

@@ -13,10 +13,10 @@ use nagi_lang::{
     filter::{Filter, Pred},
     path::FieldPath,
 };
-use nagi_store::{Index, IndexKind};
+use nagi_store::{Index, IndexKind, Wildcard};
 
 use super::{
-    Intervals,
+    Interval, Intervals,
     bounds::{self, Bounds, Keys},
     geo,
 };
@@ -259,11 +259,19 @@ pub(crate) fn assign_beside(
     let mut on_geometry = near.is_some() || index.spec.geometry.is_none();
     let mut out = Assignment { bounds: Vec::new(), exact: Vec::new(), bound_fields: 0 };
     let mut chosen: Vec<&Item<'_>> = Vec::new();
+    let wild = index.spec.wildcard.as_ref();
+    let is_plain = |field| wild.is_none_or(|wild| wild.at + 1 != field);
     for (field, part) in key.iter().enumerate() {
+        if wild.is_some_and(|wild| wild.at == field) {
+            out.bounds.push(Intervals::all());
+            continue;
+        }
         let multikey = index.multikey_components(field);
         let mut candidates: Vec<(&Item<'_>, Bounds)> = items
             .iter()
             .filter(|item| *item.path == *part.path && near != Some(field))
+            // Where the path is missing there is no key, not even null.
+            .filter(|item| is_plain(field) || item.excludes_missing())
             .filter_map(|item| match part.geo {
                 true => Some((item, geo::bounds(index, item.pred()?)?)),
                 false => Some((item, item.bounds_in(index, multikey)?)),
@@ -274,7 +282,8 @@ pub(crate) fn assign_beside(
             candidates.retain(|(_, bounds)| bounds.set.is_points() || bounds.set.is_empty());
         }
         if candidates.is_empty() {
-            if field == 0 && near.is_none() {
+            let needed = field == 0 || wild.is_some_and(|wild| wild.at + 1 == field);
+            if needed && near.is_none() {
                 return None;
             }
             out.bounds.push(Intervals::all());
@@ -285,8 +294,27 @@ pub(crate) fn assign_beside(
         out.bound_fields += usize::from(set.is_some());
         out.bounds.push(set.unwrap_or_else(Intervals::all));
     }
+    if let Some(wild) = wild {
+        bound_path(wild, &mut out);
+    }
     debug_assert_eq!(index.spec.kind == IndexKind::Hashed, key.iter().any(|part| part.hashed));
     on_geometry.then_some(out)
+}
+
+/// Bounds the path of a wildcard index. A document as a value has keys at the paths below, so bounds
+/// that may hold one become those of the path being there at all.
+fn bound_path(wild: &Wildcard, out: &mut Assignment) {
+    let path = wild.path.as_deref().unwrap_or("");
+    let point = Interval::point(Value::String(path));
+    if !out.bounds[wild.at + 1].may_hold_documents() {
+        out.bounds[wild.at] = Intervals(vec![point]);
+        return;
+    }
+    let (from, to) = (format!("{path}."), format!("{path}/"));
+    let below = Interval::new(Value::String(&from), true, Value::String(&to), false);
+    out.bounds[wild.at] = Intervals::from_any([point].into_iter().chain(below).collect());
+    out.bounds[wild.at + 1] = Intervals::all();
+    out.exact.clear();
 }
 
 /// Combines the candidates of one field as far as arrays allow.

@@ -180,6 +180,9 @@ fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> 
         Chosen::Index(index) if spec.min.is_empty() && spec.max.is_empty() => {
             let conjuncts = access::conjuncts(&spec.filter);
             let items = access::items(conjuncts);
+            if index.spec.wildcard.is_some() {
+                return wildcard_hinted(spec, collection, &index, &items);
+            }
             let assignment = access::assign(&index, &items);
             Ok(single(index_candidate(spec, collection, &index, assignment)))
         }
@@ -203,6 +206,31 @@ fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> 
     }
 }
 
+/// A hinted wildcard index at the path with the narrowest bounds.
+///
+/// # Errors
+/// 291 if it serves no part of the filter.
+fn wildcard_hinted(
+    spec: &FindSpec<'_>,
+    collection: &Arc<Collection>,
+    index: &Arc<Index>,
+    items: &[access::Item<'_>],
+) -> Result<Plan> {
+    let best = usable::at_paths(index, items, &spec.filter)
+        .into_iter()
+        .filter_map(|view| access::assign(&view, items).map(|assignment| (view, assignment)))
+        .min_by_key(|(_, assignment)| choose::narrowness(assignment));
+    let Some((view, assignment)) = best else {
+        bail!(
+            Code::NO_QUERY_EXECUTION_PLANS,
+            "error processing query: ns={} planner returned error :: caused by :: No query \
+             solutions",
+            collection.namespace
+        );
+    };
+    Ok(single(index_candidate(spec, collection, &view, Some(assignment))))
+}
+
 /// All plans worth a trial; a collection scan only if there is no other. With them the indexes that
 /// could not be used because they do not hold every document that matches.
 fn candidates<'c>(
@@ -212,21 +240,20 @@ fn candidates<'c>(
 ) -> (Vec<Candidate>, Vec<&'c Arc<Index>>) {
     let conjuncts = access::conjuncts(&spec.filter);
     let items = access::items(conjuncts);
-    let (mut indexes, left_out) = usable::usable(collection, &items, &spec.filter);
-    indexes.retain(|index| allowed.is_none_or(|allowed| allowed.allows(index)));
+    let (indexes, left_out) = usable::usable(collection, &items, &spec.filter, allowed);
     let mut out = Vec::new();
     let mut sorting = Vec::new();
-    for index in indexes {
+    for index in &indexes {
         match access::assign(index, &items) {
             Some(assignment) => {
                 if index.spec.unique && assignment.bounds.iter().all(Intervals::is_one_point) {
                     let node = index_candidate(spec, collection, index, Some(assignment));
-                    return (vec![Candidate::index(index.name(), node)], left_out);
+                    return (vec![Candidate::index(index, node)], left_out);
                 }
                 let node = index_candidate(spec, collection, index, Some(assignment));
-                out.push(Candidate::index(index.name(), node));
+                out.push(Candidate::index(index, node));
             }
-            None if index.spec.geometry.is_some() => {}
+            None if index.spec.geometry.is_some() || index.spec.wildcard.is_some() => {}
             None => {
                 let bounds = vec![Intervals::all(); index.spec.key.len()];
                 let sorts = spec
@@ -235,7 +262,7 @@ fn candidates<'c>(
                     .is_some_and(|sort| order::direction_for(index, &bounds, sort).is_some());
                 if sorts {
                     let node = index_candidate(spec, collection, index, None);
-                    sorting.push(Candidate::index(index.name(), node));
+                    sorting.push(Candidate::index(index, node));
                 }
             }
         }
@@ -303,7 +330,7 @@ fn index_candidate(
     }
     let access = Arc::new(IndexAccess {
         index: index.clone(),
-        dedup: index.is_multikey(),
+        dedup: has_duplicates(index, &bounds),
         bounds,
         forward: forward.unwrap_or(true),
         distinct: false,
@@ -311,6 +338,12 @@ fn index_candidate(
     });
     let node = read(spec, collection, &access, residual(spec, &exact));
     above(spec, node, forward.is_some())
+}
+
+/// Whether a record may have several entries within the bounds: arrays, or several paths of a wildcard.
+fn has_duplicates(index: &Index, bounds: &[Intervals]) -> bool {
+    let paths = index.spec.wildcard.as_ref().and_then(|wild| bounds.get(wild.at));
+    index.is_multikey() || paths.is_some_and(|paths| !paths.is_one_point())
 }
 
 /// The access path: scan, and fetch unless the keys hold all that is needed.
@@ -397,7 +430,7 @@ fn or_candidate(
         1 => Node::Subplan { input: Box::new(node) },
         _ => node,
     };
-    Some(Candidate::union(names.iter().map(|index| index.name()), node))
+    Some(Candidate::union(names.iter(), node))
 }
 
 type BranchAccess = (Arc<IndexAccess>, Option<Arc<Filter>>, bool);
@@ -411,18 +444,20 @@ fn best_access(
 ) -> Option<BranchAccess> {
     let conjuncts = access::conjuncts(branch);
     let items = access::items(conjuncts);
-    let best = usable::usable(collection, &items, branch)
+    let best = usable::usable(collection, &items, branch, allowed)
         .0
         .into_iter()
-        .filter(|index| allowed.is_none_or(|allowed| allowed.allows(index)))
-        .filter_map(|index| Some((index, access::assign(index, &items)?)))
+        .filter_map(|index| {
+            let assignment = access::assign(&index, &items)?;
+            Some((index, assignment))
+        })
         .min_by_key(|(_, assignment)| choose::narrowness(assignment))?;
     let (index, assignment) = best;
-    let forward = sort.and_then(|sort| order::direction_for(index, &assignment.bounds, sort));
+    let forward = sort.and_then(|sort| order::direction_for(&index, &assignment.bounds, sort));
     let filter = rest(conjuncts, &assignment.exact);
     let access = IndexAccess {
-        index: index.clone(),
-        dedup: index.is_multikey(),
+        dedup: has_duplicates(&index, &assignment.bounds),
+        index,
         bounds: assignment.bounds,
         forward: forward.unwrap_or(true),
         distinct: false,
@@ -515,6 +550,7 @@ pub(crate) fn distinct_scan(collection: &Arc<Collection>, path: &str) -> Option<
             && spec.partial.is_none()
             && !spec.key[0].hashed
             && spec.geometry.is_none()
+            && spec.wildcard.is_none()
             && spec.collation.is_none()
             && *spec.key[0].path == *path
             && !index.is_multikey()

@@ -16,7 +16,7 @@ use std::{
 use nagi_bson::{ArrayBuf, DocBuf};
 use nagi_error::Result;
 use nagi_lang::{collation, expr::Vars};
-use nagi_store::Collection;
+use nagi_store::{Collection, Index};
 
 use super::{
     Intervals,
@@ -46,17 +46,27 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// A plan over one index.
-    pub(super) fn index(name: &str, node: Node) -> Candidate {
+    pub(super) fn index(index: &Index, node: Node) -> Candidate {
         let mut hash = Hash::new();
-        hash.text(name);
+        identify(index, &mut hash);
         Candidate { node, id: hash.finish() }
     }
 
-    /// A plan over several.
-    pub(super) fn union<'n>(names: impl Iterator<Item = &'n str>, node: Node) -> Candidate {
+    /// A plan over several, or none.
+    pub(super) fn union<'n>(
+        indexes: impl Iterator<Item = &'n Arc<Index>>,
+        node: Node,
+    ) -> Candidate {
         let mut hash = Hash::from(1);
-        names.for_each(|name| hash.text(name));
+        indexes.for_each(|index| identify(index, &mut hash));
         Candidate { node, id: hash.finish() }
+    }
+}
+
+fn identify(index: &Index, hash: &mut Hash) {
+    hash.text(index.name());
+    if let Some(path) = index.spec.wildcard.as_ref().and_then(|wild| wild.path.as_deref()) {
+        hash.text(path);
     }
 }
 

@@ -200,14 +200,15 @@ pub(super) fn near(
         Some(Chosen::Index(only)) => Arc::ptr_eq(only, index),
         Some(Chosen::Natural(_)) => false,
     };
-    let best = usable::usable(collection, &items, &whole)
+    let best = usable::usable(collection, &items, &whole, None)
         .0
         .into_iter()
         .filter(|index| serves(index, near) && hinted(index))
         .filter_map(|index| {
             let key = &index.spec.key;
             let field = key.iter().position(|part| part.geo && *part.path == *path.as_str())?;
-            Some((index, field, assign_beside(index, &items, Some(field))?))
+            let found = assign_beside(&index, &items, Some(field))?;
+            Some((index, field, found))
         })
         .max_by_key(|(index, _, found)| {
             (found.bound_fields, matches!(index.spec.geometry, Some(Geometry::Sphere { .. })))

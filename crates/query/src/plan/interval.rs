@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{Value, ValueBuf, compare, text};
+use nagi_bson::{Array, Doc, Value, ValueBuf, compare, text};
 use nagi_lang::collation;
 
 /// A non-empty range of values. `low <= high` in MongoDB's order.
@@ -140,6 +140,14 @@ impl Intervals {
     /// Whether a string may be inside, or an array or a document that holds one.
     pub(crate) fn may_hold_text(&self) -> bool {
         self.0.iter().any(Interval::may_hold_text)
+    }
+
+    /// Whether a document may be inside.
+    pub(crate) fn may_hold_documents(&self) -> bool {
+        let (first, behind) = (Value::Doc(Doc::EMPTY), Value::Array(Array::EMPTY));
+        let documents = Interval::new(first, true, behind, false);
+        let documents = documents.expect("documents come before arrays");
+        self.0.iter().any(|interval| interval.intersect(&documents).is_some())
     }
 
     pub(crate) fn all() -> Intervals {

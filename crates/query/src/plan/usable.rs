@@ -13,18 +13,44 @@ use nagi_store::{Collection, Index};
 use super::{
     access::{self, Item},
     bounds::{self, Keys},
+    cache::IndexFilter,
 };
 
-/// The indexes that may serve the filter, by this and by being ready and not hidden; and those that
-/// may not because they are sparse or partial.
+/// The indexes that may serve the filter, by this and by being ready, not hidden and allowed; and those
+/// that may not because they are sparse or partial. Of a wildcard index: one for each path.
 pub(crate) fn usable<'c>(
     collection: &'c Collection,
     items: &[Item<'_>],
     filter: &Filter,
-) -> (Vec<&'c Arc<Index>>, Vec<&'c Arc<Index>>) {
-    collection.ready_indexes().filter(|index| !index.spec.hidden).partition(|index| {
-        (!index.spec.sparse || in_sparse(index, items)) && in_partial(index, items, filter)
-    })
+    allowed: Option<&IndexFilter>,
+) -> (Vec<Arc<Index>>, Vec<&'c Arc<Index>>) {
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    for index in collection.ready_indexes() {
+        if index.spec.hidden || allowed.is_some_and(|allowed| !allowed.allows(index)) {
+            continue;
+        }
+        if index.spec.wildcard.is_some() {
+            found.extend(at_paths(index, items, filter));
+        } else if (!index.spec.sparse || in_sparse(index, items))
+            && in_partial(index, items, filter)
+        {
+            found.push(Arc::clone(index));
+        } else {
+            left_out.push(index);
+        }
+    }
+    (found, left_out)
+}
+
+/// A wildcard index as the index of each path that it can serve: a document without the path has no
+/// key in it.
+pub(super) fn at_paths(index: &Arc<Index>, items: &[Item<'_>], filter: &Filter) -> Vec<Arc<Index>> {
+    let mut paths: Vec<&str> =
+        items.iter().filter(|item| item.excludes_missing()).map(|item| &*item.path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let view = |path| index.at_path(path).filter(|view| in_partial(view, items, filter));
+    paths.into_iter().filter_map(view).collect()
 }
 
 /// A sparse index holds the document if some condition needs one of its fields to be there.
@@ -66,7 +92,7 @@ fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter, keys: Keys) -> 
 
 impl Item<'_> {
     /// Whether a document without the field fails the condition.
-    fn excludes_missing(&self) -> bool {
+    pub(super) fn excludes_missing(&self) -> bool {
         if let Some(Pred::Exists | Pred::Geo(_) | Pred::Near(_)) = self.pred() {
             return true;
         }

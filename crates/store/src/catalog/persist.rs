@@ -22,7 +22,7 @@ use crate::{
     Index, IndexSpec, Namespace,
     engine_error::engine,
     ident::{CatalogKey, Ident},
-    index::Multikey,
+    index::{Multikey, multikey_words},
     notes::Notes,
 };
 
@@ -135,7 +135,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         let number = number::truncate_to_i64(index.get("ident"));
         let ident = Ident(number.and_then(|n| u32::try_from(n).ok()).ok_or_else(corrupt)?);
         let spec = load_spec(spec, &namespace, &options)?;
-        let multikey = load_multikey(read, ident, spec.key.len())?;
+        let multikey = load_multikey(read, ident, multikey_words(&spec))?;
         let ready = index.get("ready").is_truthy();
         if !ready {
             into.unfinished.push((namespace.clone(), spec.name.clone()));

@@ -13,7 +13,7 @@
 use nagi_bson::{Array, Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
-use super::{IndexSpec, geo, hashed};
+use super::{IndexSpec, KeyPart, geo, hashed, wildcard};
 use crate::keystring::{self, TypeBits};
 
 /// Most keys one document may have in one index.
@@ -63,24 +63,58 @@ impl KeySink {
     }
 
     pub(super) fn push(&mut self, spec: &IndexSpec, values: &[Value<'_>]) -> Result<()> {
+        let start = self.begin()?;
+        for (part, value) in spec.key.iter().zip(values) {
+            self.value(spec, part, *value);
+        }
+        self.end(start);
+        Ok(())
+    }
+
+    /// A key of a wildcard index: `value` with its path in the place of the field `at`.
+    pub(super) fn push_at_path(
+        &mut self,
+        spec: &IndexSpec,
+        others: &[Value<'_>],
+        (at, path): (usize, &str),
+        value: Value<'_>,
+    ) -> Result<()> {
+        let start = self.begin()?;
+        for (field, (part, other)) in spec.key.iter().zip(others).enumerate() {
+            if field == at {
+                let path = Value::String(path);
+                keystring::append_typed(path, false, &mut self.bytes, &mut self.bits);
+                self.value(spec, part, value);
+            } else {
+                self.value(spec, part, *other);
+            }
+        }
+        self.end(start);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<u32> {
         if self.keys.len() == KEY_COUNT_MAX {
             bail!(
                 Code::CANNOT_BUILD_INDEX_KEYS,
                 "Index keys cannot exceed {KEY_COUNT_MAX} for a single document"
             );
         }
-        let start = self.bytes.len() as u32;
         self.bits.clear();
-        for (part, value) in spec.key.iter().zip(values) {
-            let keyed = spec.collation.and_then(|collation| collation.keyed(*value));
-            let value = keyed.as_ref().map_or(*value, ValueBuf::value);
-            let value = if part.hashed { hashed::value(value) } else { value };
-            keystring::append_typed(value, part.descending, &mut self.bytes, &mut self.bits);
-        }
+        Ok(self.bytes.len() as u32)
+    }
+
+    fn value(&mut self, spec: &IndexSpec, part: &KeyPart, value: Value<'_>) {
+        let keyed = spec.collation.and_then(|collation| collation.keyed(value));
+        let value = keyed.as_ref().map_or(value, ValueBuf::value);
+        let value = if part.hashed { hashed::value(value) } else { value };
+        keystring::append_typed(value, part.descending, &mut self.bytes, &mut self.bits);
+    }
+
+    fn end(&mut self, start: u32) {
         let middle = self.bytes.len() as u32;
         self.bytes.extend_from_slice(self.bits.as_bytes());
         self.keys.push((start, middle, self.bytes.len() as u32));
-        Ok(())
     }
 
     pub(super) fn sort(&mut self) {
@@ -96,6 +130,9 @@ impl KeySink {
 pub(crate) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     if let Some(geometry) = &spec.geometry {
         return geo::keys(spec, geometry, doc, sink);
+    }
+    if let Some(wild) = &spec.wildcard {
+        return wildcard::keys(spec, wild, doc, sink);
     }
     sink.reset(spec.key.len());
     let mut values = [Value::Missing; 32];
@@ -113,7 +150,7 @@ pub(crate) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result
 }
 
 /// The value at a path on which there is no array; none if there is one.
-fn scalar<'d>(doc: Doc<'d>, path: &str) -> Option<Value<'d>> {
+pub(super) fn scalar<'d>(doc: Doc<'d>, path: &str) -> Option<Value<'d>> {
     let mut doc = doc;
     let mut rest = path;
     loop {

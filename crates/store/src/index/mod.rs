@@ -5,6 +5,7 @@ mod grid;
 mod hashed;
 pub(crate) mod keygen;
 mod spec;
+mod wildcard;
 
 use std::sync::{
     Arc,
@@ -19,6 +20,8 @@ pub use geo::Geometry;
 pub use grid::Grid;
 pub use hashed::hash_value;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
+pub use wildcard::Wildcard;
+pub(crate) use wildcard::multikey_words;
 
 use crate::{clock, condition::Condition, ident::Ident, keystring};
 
@@ -92,6 +95,20 @@ impl Index {
         changed.usage = Arc::clone(&self.usage);
         changed.doubts = self.doubts.clone().filter(|_| !ready);
         Ok(changed)
+    }
+
+    /// The same entries seen as another pattern's, with what is known of arrays on its paths.
+    fn viewed(&self, spec: IndexSpec, multikey: Multikey) -> Index {
+        Index {
+            spec,
+            ready: self.ready,
+            ident: self.ident,
+            multikey: Arc::new(multikey),
+            partial: self.partial.clone(),
+            keyed_alone: self.keyed_alone,
+            doubts: self.doubts.clone(),
+            usage: Arc::clone(&self.usage),
+        }
     }
 
     /// The same index, still being built, in which writers' duplicates are refused.

@@ -3,11 +3,13 @@
 //! `createIndexes` gives `{key, name, options...}`; what is kept and listed is `{v, key, name,
 //! options...}` with flags as booleans, false ones left out.
 
+use std::sync::Arc;
+
 use nagi_bson::{Doc, DocBuf, Type, Value, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::collation::{self, Collation};
 
-use super::{Geometry, Grid, geo};
+use super::{Geometry, Grid, Wildcard, geo, wildcard};
 use crate::Namespace;
 
 /// Most fields of a key pattern.
@@ -26,6 +28,8 @@ pub enum IndexKind {
     TwoD,
     /// Geometries on the sphere by cells, others as they are.
     TwoDSphere,
+    /// Every path with its value, others as they are.
+    Wildcard,
 }
 
 /// One field of a key pattern.
@@ -55,6 +59,8 @@ pub struct IndexSpec {
     pub expire_after_seconds: Option<i64>,
     /// Of a geometry index: how geometries become keys.
     pub geometry: Option<Geometry>,
+    /// Of a wildcard index: which paths.
+    pub wildcard: Option<Arc<Wildcard>>,
     /// How strings order; none by their bytes. Keys hold what orders so in their place.
     pub collation: Option<&'static Collation>,
     /// The row of `listIndexes`: `{v, key, name, options...}`.
@@ -127,6 +133,7 @@ impl IndexSpec {
             partial: None,
             expire_after_seconds: None,
             geometry: None,
+            wildcard: None,
             collation,
             doc,
         }
@@ -170,7 +177,11 @@ impl IndexSpec {
         if is_id_pattern(&key) {
             return parse_id(spec, pattern, collation, default);
         }
-        let kind = kind_of(&key, pattern)?;
+        let wildcard = wildcard::parse(spec, &key)?;
+        let kind = match wildcard {
+            Some(_) => IndexKind::Wildcard,
+            None => kind_of(&key, pattern)?,
+        };
         let geometry = match kind {
             IndexKind::TwoD => Some(Geometry::Plane(Grid::parse(spec)?)),
             IndexKind::TwoDSphere => Some(geo::sphere(spec)?),
@@ -180,6 +191,7 @@ impl IndexSpec {
             name: name.into(),
             kind,
             geometry,
+            wildcard,
             key,
             key_pattern: pattern.to_buf(),
             unique: spec.get("unique").is_truthy(),
@@ -243,6 +255,16 @@ impl IndexSpec {
             && self.sparse == other.sparse
             && self.partial == other.partial
             && self.collation == other.collation
+            && self.wildcard == other.wildcard
+    }
+
+    /// Name and direction of each value in a key: of a wildcard index the path comes before its value.
+    pub fn key_fields(&self) -> impl Iterator<Item = (&str, bool)> {
+        let at = self.wildcard.as_ref().filter(|wild| wild.path.is_none()).map(|wild| wild.at);
+        self.key.iter().enumerate().flat_map(move |(field, part)| {
+            let path = (at == Some(field)).then_some((wildcard::PATH_FIELD, part.descending));
+            path.into_iter().chain([(&*part.path, part.descending)])
+        })
     }
 
     /// Same options besides the name and the signature.
@@ -427,9 +449,11 @@ fn check_path(path: &str) -> Result<()> {
     if path.is_empty() {
         bail!(Code::CANNOT_CREATE_INDEX, "Index keys cannot be an empty field.");
     }
-    if path == "$**" || path.ends_with(".$**") {
-        bail!(Code::CANNOT_CREATE_INDEX, "Index type 'wildcard' is not supported yet: {path}");
+    let root = path.strip_suffix(".$**").filter(|root| !root.is_empty());
+    if path == "$**" {
+        return Ok(());
     }
+    let path = root.unwrap_or(path);
     for (at, component) in path.split('.').enumerate() {
         if component.is_empty() {
             bail!(Code::CANNOT_CREATE_INDEX, "Index keys cannot contain an empty field.");

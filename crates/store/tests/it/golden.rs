@@ -39,20 +39,30 @@ fn keys(input: &str) -> nagi_error::Result<String> {
     let input = json::parse_value(input).unwrap();
     let Value::Array(parts) = input.value() else { return Ok("not an array".into()) };
     let f = Fixture::new();
-    f.index(&doc_text(parts.get(0).as_doc().unwrap()))?;
-    f.insert(&doc_text(parts.get(1).as_doc().unwrap()))?;
+    // The shell's text has no quotes around `$**` and dotted names.
+    let is_wild = input.contains("$**");
+    let text = |at| {
+        let doc = parts.get(at).as_doc().unwrap();
+        if is_wild { json::to_relaxed(doc) } else { doc_text(doc) }
+    };
+    f.index(&text(0))?;
+    f.insert(&text(1))?;
     let collection = f.collection();
     let index = &collection.indexes[1];
     let snapshot = f.store.snapshot()?;
     let mut cursor = snapshot.reader().index_cursor(index, true, &[], &[])?;
     let mut out = String::new();
     while cursor.advance()? {
-        let fields = index.spec.key.iter().map(|part| (&*part.path, part.descending));
+        let fields = index.spec.key_fields();
         let mut bytes = Vec::new();
         let mut writer = nagi_bson::DocWriter::new(&mut bytes);
         keystring::decode(cursor.key(), cursor.type_bits(), fields, &mut writer)?;
         writer.finish();
         let _ = writeln!(out, "{}", doc_text(DocBuf::from_bytes(bytes)?.as_doc()));
+    }
+    if is_wild {
+        let _ = write!(out, "multikey {}", index.is_multikey());
+        return Ok(out);
     }
     let multikey: Vec<String> =
         (0..index.spec.key.len()).map(|at| index.multikey_components(at).to_string()).collect();
