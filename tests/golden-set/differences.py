@@ -158,6 +158,7 @@ RULES = [
      "4.4: arguments are checked before the collection is looked for"),
     ("pipeline without viewOn", r"^error/create.type & \"pipeline\"", r"^(OK|2 'pipeline' cannot be specified without 'viewOn')", r"^72 'pipeline' requires 'viewOn'",
      "4.4: 'pipeline' requires 'viewOn'"),
+    ("wildcard indexes", r"^index/spec & \$\*\*", r"^67 ", r"^OK", "4.2: wildcard indexes"),
     ("options of create since", r"^command/create & (clusteredIndex|timeseries|expireAfterSeconds|changeStreamPreAndPostImages)", r"^72 The field",
      r"^(115 collection option|OK)", "5.0 to 6.0: options of create of later versions; those not built yet are refused (115)"),
     ("size without capped", r"^error/create.type & NaN", r"^2 size has to be >= 0", r"^OK", "5.0: NaN is read as 0"),

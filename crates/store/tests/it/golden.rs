@@ -36,11 +36,11 @@ fn encode(input: &str, descending: bool) -> String {
 }
 
 fn keys(input: &str) -> nagi_error::Result<String> {
+    let is_wild = input.contains("$**");
     let input = json::parse_value(input).unwrap();
     let Value::Array(parts) = input.value() else { return Ok("not an array".into()) };
     let f = Fixture::new();
     // The shell's text has no quotes around `$**` and dotted names.
-    let is_wild = input.contains("$**");
     let text = |at| {
         let doc = parts.get(at).as_doc().unwrap();
         if is_wild { json::to_relaxed(doc) } else { doc_text(doc) }
