@@ -3,6 +3,7 @@
 //! It serves one request and is then dropped, so nothing that a script leaves behind, a changed
 //! `Array.prototype` for one, is seen by another. Functions are compiled once and kept by identity.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,9 +22,10 @@ use crate::heap::Heap;
 use crate::host::{Host, SavedHost, Shared};
 use crate::into_js::IntoScript;
 use crate::natives::natives;
-use crate::raw::Counted;
+use crate::raw::{Countdown, Counted};
 use crate::{Interrupt, source};
 
+const BOUNDS: &str = include_str!("bounds.js");
 const PRELUDE: &str = include_str!("prelude.js");
 /// Stack of a script; connections have a megabyte.
 const STACK_BYTES: usize = 256 << 10;
@@ -49,6 +51,7 @@ type Language = (
 pub(crate) struct Engine {
     functions: Vec<(Arc<Function>, Persistent<JsFunction<'static>>)>,
     shared: Rc<Shared>,
+    countdown: Option<Countdown>,
     context: Context,
     _runtime: Runtime,
     heap: Arc<Heap>,
@@ -70,16 +73,27 @@ impl Engine {
                 emitted: Default::default(),
                 stop: Default::default(),
                 interrupt,
+                // The first value is no reason to ask.
+                steps: Cell::new(1),
             });
-            context.with(|ctx| prepare(&ctx, &shared))?;
+            let countdown = context.with(|ctx| {
+                prepare(&ctx, &shared)?;
+                countdown(&ctx)
+            })?;
             let watched = shared.clone();
             runtime.set_interrupt_handler(Some(Box::new(move || !watched.go_on())));
             let heap = heap.clone();
-            Ok(Engine { functions: Vec::new(), shared, context, _runtime: runtime, heap })
+            let functions = Vec::new();
+            Ok(Engine { functions, shared, countdown, context, _runtime: runtime, heap })
         };
         make().map_err(|error| {
             err!(Code::JS_INTERPRETER_FAILURE, "cannot start a JavaScript engine: {error}")
         })
+    }
+
+    /// What has the engine ask whether to go on.
+    pub(crate) fn countdown(&self) -> Option<Countdown> {
+        self.countdown.clone()
     }
 
     /// Bytes that the engine holds.
@@ -154,6 +168,9 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        if let Some(countdown) = &self.countdown {
+            countdown.close();
+        }
         // The natives, which live in the runtime, share it: what it holds of the runtime goes first.
         self.shared.host.borrow_mut().take();
     }
@@ -216,6 +233,7 @@ fn compiled<'js>(
 
 /// Runs the prelude and keeps its results.
 fn prepare<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
+    ctx.eval::<(), _>(BOUNDS)?;
     let prelude: JsFunction<'js> = ctx.eval(PRELUDE)?;
     let parts: Object<'js> = prelude.call((natives(ctx, shared)?,))?;
     let origin = rquickjs::Symbol::new(ctx.clone())?;
@@ -230,6 +248,18 @@ fn prepare<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     };
     *shared.host.borrow_mut() = Some(saved);
     Ok(())
+}
+
+/// The countdown of a context.
+fn countdown(ctx: &Ctx<'_>) -> rquickjs::Result<Option<Countdown>> {
+    let nothing: JsFunction<'_> = ctx.eval("(function() {})")?;
+    let call = |times: i32| {
+        for _ in 0..times {
+            // Without memory for a call, no countdown is found.
+            let _ = nothing.call::<_, ()>(());
+        }
+    };
+    Ok(Countdown::find(ctx, call))
 }
 
 /// The error when no engine is free in time.

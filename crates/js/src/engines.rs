@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::Interrupt;
 use crate::engine::{Engine, none_free};
 use crate::heap::Heap;
+use crate::watch::{Watch, Watched};
 
 /// How long a request waits for another's engine to end.
 const WAIT: Duration = Duration::from_secs(30);
@@ -31,6 +32,7 @@ pub struct Engines {
     running: Mutex<usize>,
     freed: Condvar,
     heap_bytes_max: AtomicUsize,
+    watch: Arc<Watch>,
 }
 
 impl std::fmt::Debug for Engines {
@@ -52,6 +54,7 @@ impl Drop for Place {
 /// The engine of a thread: dropped before its place is given back.
 struct Held {
     request: u64,
+    _watched: Option<Watched>,
     engine: Engine,
     _place: Place,
 }
@@ -76,6 +79,7 @@ impl Engines {
             running: Mutex::new(0),
             freed: Condvar::new(),
             heap_bytes_max: AtomicUsize::new(heap_bytes_max),
+            watch: Arc::default(),
         })
     }
 
@@ -148,10 +152,12 @@ impl Engines {
     fn make(self: &Arc<Engines>, request: u64, interrupt: Interrupt) -> Result<Held> {
         let place = self.place(&interrupt)?;
         let heap = Heap::new(&self.budget, self.heap_bytes_max.load(Relaxed));
-        let engine = Engine::new(heap, interrupt)?;
+        let engine = Engine::new(heap, interrupt.clone())?;
+        let countdown = engine.countdown();
+        let watched = countdown.map(|countdown| self.watch.add(countdown, interrupt));
         log::debug!(target: "QUERY", id = 8200090, heapBytes = engine.held() as u64;
             "JavaScript engine made");
-        Ok(Held { request, engine, _place: place })
+        Ok(Held { request, _watched: watched, engine, _place: place })
     }
 
     fn place(self: &Arc<Engines>, interrupt: &Interrupt) -> Result<Place> {

@@ -4,6 +4,7 @@
 use nagi_bson::{Array, Decimal128, Doc, DocBuf, Regex, Value, ValueBuf, ValueSlot, oid};
 use nagi_bson::{ArrayWriter, DocWriter};
 use nagi_error::{Code, Error, Result, bail, err};
+use rquickjs::atom::PredefinedAtom;
 use rquickjs::convert::Coerced;
 use rquickjs::{Atom, Object, Value as Js};
 
@@ -14,6 +15,9 @@ use crate::{kinds, text};
 const DEPTH_MAX: usize = 150;
 /// What one value may come to: a document's 16 MB and what MongoDB adds for its own use.
 const BYTES_MAX: usize = (16 << 20) + (16 << 10);
+
+/// Values between two questions whether to go on.
+const ASK_EVERY: u32 = 1024;
 
 /// Converts values that a script gives.
 pub(crate) struct FromScript<'c, 'js> {
@@ -62,6 +66,11 @@ impl<'js> FromScript<'_, 'js> {
         if depth > DEPTH_MAX {
             return Err(too_deep().into());
         }
+        if self.shared.steps.replace(self.shared.steps.get().wrapping_add(1)) % ASK_EVERY == 0
+            && !self.shared.go_on()
+        {
+            return Err(rquickjs::Error::Exception.into());
+        }
         if value.is_undefined() {
             out.put(Value::Undefined);
         } else if value.is_null() {
@@ -99,14 +108,13 @@ impl<'js> FromScript<'_, 'js> {
         depth: usize,
     ) -> Converted {
         let mut before = original.as_array().unwrap_or(Array::EMPTY).iter();
+        // Up to 4,294,967,295; where there is nothing comes `undefined`, so that the size ends it.
+        let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
         out.array(|out: &mut ArrayWriter<'_>| {
-            for at in 0..array.len() {
+            for at in 0..length as usize {
                 check_size(out.len())?;
                 let original = before.next().unwrap_or(Value::Missing);
                 self.put(&array.get(at)?, out.slot(), original, depth + 1)?;
-                if at % 4096 == 4095 && !self.shared.go_on() {
-                    return Err(rquickjs::Error::Exception.into());
-                }
             }
             Ok(())
         })

@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     /// Why the running call ends, when that is not the script's doing.
     pub(crate) stop: Cell<Option<Error>>,
     pub(crate) interrupt: Interrupt,
+    /// Values converted to BSON.
+    pub(crate) steps: Cell<u32>,
 }
 
 impl Shared {

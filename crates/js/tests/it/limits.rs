@@ -34,6 +34,154 @@ fn loops_end_when_the_request_does() {
     }
 }
 
+/// Built-in functions over what is huge and takes no memory, or slow for another reason: none may work
+/// on without asking. Many of them would for hours, and the test with them.
+const HUGE: &[&str] = &[
+    "new Array(4e9).indexOf(1)",
+    "new Array(4e9).lastIndexOf(1)",
+    "new Array(4e9).includes(1)",
+    "new Array(4e9).find(x => false)",
+    "new Array(4e9).forEach(x => x)",
+    "new Array(4e9).map(x => x)",
+    "new Array(4e9).every(isNaN)",
+    "new Array(4e9).reduce((a, b) => a)",
+    "new Array(4e9).join()",
+    "new Array(4e9).toString()",
+    "new Array(4e9).toLocaleString()",
+    "new Array(4e9).concat([1])",
+    "[].concat(new Array(4e9))",
+    "new Array(4e9).reverse()",
+    "new Array(4e9).slice(1)",
+    "new Array(4e9).splice(1, 4e9 - 2)",
+    "new Array(4e9).sort()",
+    "new Array(4e9).copyWithin(0, 1)",
+    "new Array(4e9).shift()",
+    "new Array(4e9).unshift(1)",
+    "new Array(4e9).fill(0)",
+    "new Array(4e9).flat()",
+    "[new Array(4e9), new Array(4e9)].flat(2)",
+    "[1].flatMap(x => new Array(4e9))",
+    "Array.prototype.indexOf.call({length: 1e15}, 1)",
+    "Array.prototype.join.call({length: 1e15}, '')",
+    "Array.prototype.reverse.call({length: 1e15})",
+    "Array.prototype.sort.call({length: 1e15})",
+    "Array.prototype.slice.call({length: 4e9})",
+    "Array.prototype.fill.call(new Proxy({length: 1e15}, {set: () => true}), 0)",
+    "Array.prototype.fill.call(Object.defineProperty(new Uint8Array(1), 'length', {value: 1e15}))",
+    "Array.prototype.join.call(new Proxy([], {get: (t, name) => name === 'length' ? 1e15 : ''}))",
+    "String.raw({raw: new Proxy([], {get: (t, name) => name === 'length' ? 1e15 : ''})})",
+    "new Set(new Array(4e9))",
+    "JSON.stringify(new Array(4e9))",
+    "let a = []; for (let i = 0; i < 40; i++) a = [a, a]; return JSON.stringify(a)",
+    "let a = []; for (let i = 0; i < 40; i++) a = [a, a]; return a.flat(Infinity)",
+    "let a = []; for (let i = 0; i < 40; i++) a = [a, a]; return String(a)",
+    "let a = {}; for (let i = 0; i < 40; i++) a = {a, b: a}; return tojson(a)",
+    "let p = []; for (let i = 0; i < 1e5; i++) p = Object.create(p); let a = new Array(1e6); \
+     Object.setPrototypeOf(a, p); return Array.prototype.join.call(a)",
+    "let s = 'a'.repeat(2e5); let a = new Array(1e6).fill(s + 'b'); return a.indexOf(s + 'c')",
+    "let s = 'a'.repeat(1e7); for (;;) s.includes('b')",
+    "let x = 3n ** 300000n; for (;;) x * x",
+    "let a = new Uint8Array(1e7); for (;;) a.fill(1)",
+    "'x'.repeat(1e6).search(/(?=x*y)/)",
+    "Object.fromEntries({[Symbol.iterator]: () => ({next: () => ({value: [1, 1]})})})",
+];
+
+/// A bench whose requests are killed once they have run for a while.
+fn killed_later() -> Bench {
+    let mut bench = Bench::new(256 << 20);
+    let started = std::time::Instant::now();
+    bench.interrupt = Arc::new(move || match started.elapsed().as_millis() {
+        0..50 => Ok(()),
+        _ => Err(err!(Code::INTERRUPTED, "operation was interrupted")),
+    });
+    bench
+}
+
+#[test]
+fn built_in_functions_ask() {
+    for text in HUGE {
+        assert_eq!(
+            shown(killed_later().call(text, &[])),
+            "11601 operation was interrupted",
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn bounds_cannot_be_undone() {
+    for text in [
+        // What the closures use is theirs.
+        "Reflect.apply = Reflect.get = Reflect.has = () => 0; Array.isArray = () => true; \
+         Proxy = function() {}; return new Array(4e9).join()",
+        "delete Array.prototype.join; let a = new Array(4e9); return a.reverse()",
+        "Object.getOwnPropertyDescriptor = () => ({}); new Array(4e9).slice.constructor; \
+         return [].slice.call(new Array(4e9))",
+    ] {
+        let got = shown(killed_later().call(&format!("{text};"), &[]));
+        assert_eq!(got, "11601 operation was interrupted", "{text}");
+    }
+    for (text, refused) in [
+        ("RegExp('a|'.repeat(1e6))", "a pattern"),
+        ("new (/a/.constructor)('a|'.repeat(1e6))", "a pattern"),
+        ("'a'.match('a|'.repeat(1e6))", "a pattern"),
+        ("'a'.repeat(1e7).indexOf('a'.repeat(5e6) + 'b')", "the text to search for"),
+        ("new Float64Array(4e6).sort()", "a typed array"),
+        ("JSON.stringify([1], new Array(4e9))", "the list of names"),
+    ] {
+        let got = shown(Bench::new(256 << 20).call(text, &[]));
+        assert!(
+            got.starts_with(&format!("139 RangeError: {refused} is too long")),
+            "{text}: {got}"
+        );
+    }
+}
+
+#[test]
+fn bounded_functions_do_what_they_did() {
+    for (text, expected) in [
+        ("[1, [2, [3, [4]]]].flat()", "[ 1.0, 2.0, [ 3.0, [ 4.0 ] ] ]"),
+        ("[1, [2, [3, [4]]]].flat(Infinity)", "[ 1.0, 2.0, 3.0, 4.0 ]"),
+        ("[1, 2].flatMap(x => [x, [x]])", "[ 1.0, [ 1.0 ], 2.0, [ 2.0 ] ]"),
+        ("[3, 1, 10].sort()", "[ 1.0, 10.0, 3.0 ]"),
+        ("[3, 1, 10].sort((a, b) => b - a)", "[ 10.0, 3.0, 1.0 ]"),
+        (
+            "['b'.repeat(2000), 'a', undefined].sort().map(x => x && x[0])",
+            "[ \"a\", \"b\", undefined ]",
+        ),
+        ("(a => a.sort() === a && a.reverse() === a && a.fill(0) === a)([1, 2])", "true"),
+        ("(a => Array.prototype.fill.call(a, 7) === a && a[1])({length: 2})", "7.0"),
+        (
+            "(function() { return Array.prototype.slice.call(arguments, 1) })(1, 2, 3)",
+            "[ 2.0, 3.0 ]",
+        ),
+        ("(function() { return [].shift.call(arguments) })(1, 2)", "1.0"),
+        ("[].concat([1], 2, {a: 3}, [[4]])", "[ 1.0, 2.0, { a: 3.0 }, [ 4.0 ] ]"),
+        ("[].join.call('abc', '-')", "\"a-b-c\""),
+        ("JSON.stringify({a: [1, , null], b: undefined}, null, 1).length", "34.0"),
+        ("JSON.stringify({a: 1, b: 2}, ['b'])", "\"{\\\"b\\\":2}\""),
+        ("String.raw`a${1}\\n`", "\"a1\\\\n\""),
+        ("/a/ instanceof RegExp && RegExp('a', 'g').flags + new RegExp(/b/).source", "\"gb\""),
+        (
+            "class P extends RegExp {}; return new P('x').test('x') && new P('x') instanceof P",
+            "true",
+        ),
+        ("'a-b-c'.replace(new RegExp('-', 'g'), '+')", "\"a+b+c\""),
+        ("[].join.name + [].join.length + [].flat.name", "\"join1flat\""),
+    ] {
+        assert_eq!(crate::eval(text, &[]), expected, "{text}");
+    }
+}
+
+#[test]
+fn results_end() {
+    for text in ["new Array(4e9)", "let a = []; for (let i = 0; i < 40; i++) a = [a, a]; return a"]
+    {
+        let got = shown(Bench::new(256 << 20).call(text, &[]));
+        assert!(got.starts_with("17260 "), "{text}: {got}");
+    }
+}
+
 #[test]
 fn memory_ends() {
     let bench = Bench::new(16 << 20);
