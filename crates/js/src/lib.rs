@@ -11,7 +11,8 @@
 //! requests share nothing. Its memory is counted as it is allocated, bounded by a limit and charged to
 //! the process's budget; its time is bounded by the request's interrupt, which the engine asks every
 //! few thousand steps, and which a thread of ours (`watch`) has asked sooner when time is up. Functions
-//! of the language that would not ask are made to (`bounds.js`). A script sees documents and nothing else: no files, no network, no modules.
+//! of the language that would not ask are made to (`bounds.js`). A script sees documents and nothing
+//! else: no files, no network, no modules.
 //!
 //! Does not know about: commands, stages, users.
 

@@ -25,11 +25,26 @@ pub(crate) fn server_on(engine: Arc<nagi_kv::Memory>, set: Option<&str>) -> Arc<
     server_with(engine, set, false)
 }
 
-/// The same, with or without authorization. Passwords are derived with few iterations.
+/// The same, with or without authorization.
 pub(crate) fn server_with(
     engine: Arc<nagi_kv::Memory>,
     set: Option<&str>,
     authorization: bool,
+) -> Arc<Server> {
+    server_made(engine, set, authorization, true)
+}
+
+/// A server whose JavaScript is switched off.
+pub(crate) fn server_without_scripts() -> Arc<Server> {
+    server_made(Arc::new(nagi_kv::Memory::new()), None, false, false)
+}
+
+/// Passwords are derived with few iterations.
+fn server_made(
+    engine: Arc<nagi_kv::Memory>,
+    set: Option<&str>,
+    authorization: bool,
+    javascript: bool,
 ) -> Arc<Server> {
     let store = Store::open(engine, StoreOptions::default()).unwrap();
     let log = Log::open(LogDestination::Nowhere).unwrap();
@@ -50,7 +65,7 @@ pub(crate) fn server_with(
         memory_limit_bytes: None,
         connection_count_max: 100,
         authorization,
-        javascript: true,
+        javascript,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         nagi_version: "0.1.0",
         git_version: "unknown",

@@ -2,11 +2,12 @@
 //!
 //! Verbs: `run` on database test, `admin` on database admin, `wire` on test with nothing added;
 //! `shape` prints names and types instead of values, for replies that change from run to run. `set`
-//! goes on with a fresh server: `{initiated: true}`, a member of replica set `rs`, or `{initiated: false}`.
+//! goes on with a fresh server: `{initiated: true}`, a member of replica set `rs`, or `{initiated: false}`;
+//! `{javascript: false}`, one without scripts.
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 
-use crate::client::{Client, member, server, server_on};
+use crate::client::{Client, member, server, server_on, server_without_scripts};
 
 /// Fields whose value differs from run to run, at any depth.
 const VOLATILE: &[&str] = &[
@@ -58,10 +59,11 @@ fn commands() {
             }
             if verb == "set" {
                 let engine = std::sync::Arc::new(nagi_kv::Memory::new());
-                client = match input.contains("true") {
-                    true => Client::new(&member()),
-                    false => Client::new(&server_on(engine, Some("rs"))),
-                };
+                client = Client::new(&match input.trim() {
+                    "{javascript: false}" => server_without_scripts(),
+                    "{initiated: true}" => member(),
+                    _ => server_on(engine, Some("rs")),
+                });
                 return "ok".to_owned();
             }
             let text = input.replace("$CURSOR", &format!("NumberLong(\"{cursor}\")"));
