@@ -108,6 +108,7 @@ RULES = [
     ("collection names in indexes", r"^collation/collation.create", r"^OK .*\"idIndex\": .*\"ns\"", r"^OK ", "4.4: an index no longer says the name of its collection"),
     ("near without an index", r"^(filter/geo|pipeline/geoNear)", r"unable to find index for \$geoNear query", r"^291 ", "4.4: a query that no plan can answer is NoQueryExecutionPlans"),
     ("near in a $match", r"^pipeline/form", r"^2 \$geoNear, \$near, and \$nearSphere are not allowed", r"^5626500 ", "5.0: the error has a code of its own"),
+    ("arguments of $geoNear", r"^pipeline/geoNear", r"", r"^(2 (max|min)Distance must be nonnegative|14 query must be an object)", "4.2: a negative distance and a query that is no document are errors"),
     ("limits of $geoNear", r"^pipeline/geoNear", r"^(OK|2 error processing)", r"^5085[78] \$geoNear no longer supports", "4.2: limit and num are gone"),
     ("haystack indexes", r"^index/spec & geoHaystack", r"^(OK|16775|16777)", r"^67 Unknown index plugin 'geoHaystack'", "5.0: geoHaystack indexes are gone"),
     ("null arguments", r"", r"^(2 (maxTimeMS must be a number|(limit|skip) value is not a valid number|collation value is not a document)"

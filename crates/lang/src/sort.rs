@@ -11,10 +11,11 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{Array, Doc, DocWriter, Type, Value, number};
+use nagi_bson::{Array, Doc, DocWriter, Value, number};
 use nagi_error::{Code, Result, bail};
 
 use crate::collation::{self, Collation};
+use crate::expr::{MetaKind, MetaSet, Metadata};
 use crate::path::FieldPath;
 
 /// Most parts a specification may have, as in an index.
@@ -33,14 +34,7 @@ pub struct SortPart {
     pub path: FieldPath,
     pub descending: bool,
     /// `{$meta: ...}` instead of the path's value.
-    pub meta: Option<SortMeta>,
-}
-
-/// Metadata to sort by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SortMeta {
-    TextScore,
-    RandVal,
+    pub meta: Option<MetaKind>,
 }
 
 impl SortSpec {
@@ -96,27 +90,45 @@ impl SortSpec {
         self.parts.is_empty()
     }
 
-    /// Whether any part needs metadata of a search.
+    /// The kinds of metadata it sorts by.
+    pub fn metas(&self) -> MetaSet {
+        let kinds = self.parts.iter().filter_map(|part| part.meta);
+        kinds.fold(MetaSet::NONE, |all, kind| all | MetaSet::of(kind))
+    }
+
+    /// Whether any part needs metadata.
     pub fn needs_meta(&self) -> bool {
         self.parts.iter().any(|part| part.meta.is_some())
     }
 
-    /// Writes the sort key of `doc` behind what is in `out`.
+    /// Writes the sort key of `doc` behind what is in `out`; metadata it has none.
     ///
     /// # Errors
     /// 2 when two parts run into different arrays.
     pub fn key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        self.key_with(doc, &Metadata::default(), out)
+    }
+
+    /// As [`SortSpec::key`] for a document with metadata.
+    ///
+    /// # Errors
+    /// As for `key`.
+    pub fn key_with(&self, doc: Doc<'_>, meta: &Metadata<'_>, out: &mut Vec<u8>) -> Result<()> {
         let mut values = [Value::Null; SORT_PARTS_MAX];
         let values = &mut values[..self.parts.len()];
         let mut arrays = false;
         for (value, part) in values.iter_mut().zip(&self.parts) {
-            match plain(doc, &part.path) {
+            let found = match part.meta {
+                Some(kind) => Some(found_meta(meta, kind)),
+                None => plain(doc, &part.path),
+            };
+            match found {
                 Some(found) => *value = found,
                 None => arrays = true,
             }
         }
         if arrays {
-            return self.key_of_arrays(doc, out);
+            return self.key_of_arrays(doc, meta, out);
         }
         write(values, out);
         Ok(())
@@ -145,13 +157,22 @@ impl SortSpec {
         Ok(self.compare(&key_a, &key_b))
     }
 
-    fn key_of_arrays(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+    fn key_of_arrays(&self, doc: Doc<'_>, meta: &Metadata<'_>, out: &mut Vec<u8>) -> Result<()> {
         let mut best = Best { spec: self, bytes: Vec::new(), scratch: Vec::new() };
-        let fixed = vec![Value::Null; self.parts.len()];
-        let todo = vec![Some(0); self.parts.len()];
+        let of_meta = |part: &SortPart| part.meta.map(|kind| found_meta(meta, kind));
+        let fixed = self.parts.iter().map(|part| of_meta(part).unwrap_or(Value::Null)).collect();
+        let todo = self.parts.iter().map(|part| part.meta.is_none().then_some(0)).collect();
         best.expand(doc, fixed, todo)?;
         out.extend_from_slice(&best.bytes);
         Ok(())
+    }
+}
+
+/// The value of a kind of metadata as a sort sees it.
+fn found_meta<'a>(meta: &Metadata<'a>, kind: MetaKind) -> Value<'a> {
+    match meta.get(kind) {
+        Value::Missing => Value::Null,
+        value => value,
     }
 }
 
@@ -330,20 +351,27 @@ fn is_descending(name: &str, value: Value<'_>) -> Result<bool> {
     }
 }
 
-fn parse_meta(spec: Doc<'_>) -> Result<SortMeta> {
-    let element = spec.first().filter(|e| e.name() == "$meta" && spec.count() == 1);
-    match element.map(|e| e.value()) {
-        Some(Value::String("textScore")) => Ok(SortMeta::TextScore),
-        Some(Value::String("randVal")) => Ok(SortMeta::RandVal),
-        Some(Value::String(other)) => {
-            bail!(Code::Location(31138), "Illegal $meta sort: $meta: \"{other}\"")
-        }
-        Some(value) if value.kind() != Type::String => {
-            bail!(Code::BAD_VALUE, "Illegal $meta sort: $meta: {value}")
-        }
-        _ => bail!(
-            Code::Location(17312),
-            "$meta is the only expression supported by $sort right now"
+/// # Errors
+/// 17312, 9, 31138 for the shape and for kinds that nobody sorts by, 31218 and 31219 for a search
+/// service's.
+fn parse_meta(spec: Doc<'_>) -> Result<MetaKind> {
+    let Some(element) = spec.first().filter(|element| element.name() == "$meta") else {
+        bail!(Code::Location(17312), "$meta is the only expression supported by $sort right now");
+    };
+    if spec.count() > 1 {
+        bail!(Code::FAILED_TO_PARSE, "Cannot have additional keys in a $meta sort specification");
+    }
+    match element.value() {
+        Value::String("textScore") => Ok(MetaKind::TextScore),
+        Value::String("randVal") => Ok(MetaKind::RandVal),
+        Value::String("geoNearDistance") => Ok(MetaKind::GeoDistance),
+        Value::String(name @ ("searchScore" | "searchHighlights")) => bail!(
+            Code::Location(if name == "searchScore" { 31218 } else { 31219 }),
+            "$meta sort by '{name}' metadata is not supported"
         ),
+        Value::String(name) => {
+            bail!(Code::Location(31138), "Illegal $meta sort: $meta: \"{name}\"")
+        }
+        value => bail!(Code::Location(31138), "Illegal $meta sort: $meta: {value}"),
     }
 }

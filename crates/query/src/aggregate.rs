@@ -3,7 +3,7 @@
 //! The first stages that come to filter, sort, skip and limit are planned like a find; the others
 //! run above the plan.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use nagi_bson::{Array, ArrayBuf, Doc, Value};
 use nagi_error::{Code, Result, bail};
@@ -147,6 +147,7 @@ pub(crate) fn assemble(
     disk: (bool, usize),
     cx: &mut Cx<'_>,
 ) -> Result<Assembled> {
+    pipeline.check_metas(pipeline.available())?;
     let head = pipeline.head();
     if begins(pipeline) {
         return Ok(Assembled { plan: plan::nothing(), planned: 0, collection: None });
@@ -163,7 +164,7 @@ pub(crate) fn assemble(
                 "$geoNear requires a geo index to run, but the collection does not exist"
             );
         };
-        let plan = plan::nearest(&collection, &stage.spec, &filter, hint)?;
+        let plan = plan::nearest(&collection, &stage.spec, &filter, hint, pipeline.wanted)?;
         return Ok(Assembled { plan, planned: 1, collection: Some(collection) });
     }
     let spec = FindSpec {
@@ -174,6 +175,7 @@ pub(crate) fn assemble(
         allow_disk_use: disk.0,
         sort_memory_bytes_max: disk.1,
         needed: needed(pipeline, head.stages),
+        metas: pipeline.wanted,
         ..FindSpec::new(collection.clone(), filter)
     };
     let plan = plan::plan(&spec, cx)?;
@@ -208,6 +210,7 @@ pub(crate) fn parse(
         allow_disk_use: request.allow_disk_use,
         within: Within::Top,
         collation,
+        metas: &Cell::default(),
     };
     Pipeline::parse(pipeline, &mut cx)
 }

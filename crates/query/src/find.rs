@@ -1,14 +1,14 @@
 //! `find`: from the command's arguments to an execution.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::{Asked, Collation},
-    expr::{LetVars, ParseCx, Vars},
+    expr::{LetVars, MetaSet, ParseCx, Vars},
     filter::{Allowed, Filter},
-    sort::{SortMeta, SortSpec},
+    sort::SortSpec,
 };
 use nagi_store::{Collection, Namespace, RecordId, Store};
 
@@ -125,6 +125,8 @@ pub(crate) struct Parsed {
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) projection: Option<Arc<Projection>>,
     pub(crate) lets: LetVars,
+    /// Metadata that is asked for.
+    pub(crate) metas: MetaSet,
     /// `sort: {$natural: 1}` or -1: the order of the collection, forward or backward.
     pub(crate) natural: Option<bool>,
 }
@@ -135,24 +137,34 @@ pub(crate) fn parse(
     env: &Env<'_>,
 ) -> Result<Parsed> {
     let lets = LetVars::parse(request.let_vars, env.now_ms(), collation)?;
-    let mut cx =
-        ParseCx::with_let(lets.names()).collated(collation).with_scripts(env.scripts().is_some());
+    let noted = Cell::default();
+    let mut cx = ParseCx::with_let(lets.names())
+        .collated(collation)
+        .with_scripts(env.scripts().is_some())
+        .noting(&noted);
     let filter = Filter::parse_with(request.filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
     let natural = natural(request.sort)?;
-    let sort = if natural.is_some() { None } else { parse_sort(request.sort, collation)? };
+    let sort = match natural {
+        Some(_) => None,
+        None => parse_sort(request.sort, collation, filter.metas())?,
+    };
     let projection = Projection::parse(request.projection, &filter, &mut cx)?.map(Arc::new);
     if sort.is_none() && projection.as_ref().is_some_and(|shape| shape.needs_sort_key()) {
         bail!(Code::Location(40218), "query requires sort key metadata, but it is not available");
     }
-    Ok(Parsed { filter: Arc::new(filter), sort, projection, lets, natural })
+    noted.get().check(filter.metas())?;
+    let metas = noted.get() | sort.as_ref().map_or(MetaSet::NONE, |sort| sort.metas());
+    Ok(Parsed { filter: Arc::new(filter), sort, projection, lets, metas, natural })
 }
 
+/// The order of a request whose filter leaves the metadata `available`.
 pub(crate) fn parse_sort(
     sort: Doc<'_>,
     collation: Option<&'static Collation>,
+    available: MetaSet,
 ) -> Result<Option<Arc<SortSpec>>> {
     let spec = SortSpec::parse(sort)?.collated(collation);
-    check_meta(&spec)?;
+    spec.metas().check(available)?;
     Ok((!spec.is_empty()).then(|| Arc::new(spec)))
 }
 
@@ -174,14 +186,6 @@ fn natural(sort: Doc<'_>) -> Result<Option<bool>> {
     }
 }
 
-/// Refuses to sort by the score of a text search that is not there.
-pub(crate) fn check_meta(sort: &SortSpec) -> Result<()> {
-    if sort.parts().iter().any(|part| part.meta == Some(SortMeta::TextScore)) {
-        bail!(Code::Location(40218), "query requires text score metadata, but it is not available");
-    }
-    Ok(())
-}
-
 pub(crate) fn spec<'a>(
     request: &FindRequest<'a>,
     parsed: &Parsed,
@@ -192,6 +196,7 @@ pub(crate) fn spec<'a>(
         projection: parsed.projection.clone(),
         natural: parsed.natural,
         needed: parsed.projection.as_ref().and_then(|projection| projection.included()),
+        metas: parsed.metas,
         skip: request.skip,
         limit: request.limit,
         hint: request.hint,

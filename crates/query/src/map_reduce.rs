@@ -4,7 +4,7 @@
 //! Reducing is a `$group`, so it spills to disk like one; values of a key are reduced as soon as there
 //! are many of them, which a reduce function has to allow.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use nagi_bson::{ArrayBuf, ArrayWriter, Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
@@ -121,6 +121,7 @@ fn pipeline(
         bypass_validation: request.bypass_validation,
         within: Within::Top,
         collation,
+        metas: &Cell::default(),
     };
     let mut stages = |fill: &dyn Fn(&mut ArrayWriter<'_>)| {
         Pipeline::parse(ArrayBuf::build(|out| fill(out)).as_array(), &mut cx)

@@ -12,5 +12,5 @@ use crate::clock;
 pub(crate) fn matches(filter: Option<&Filter>, doc: Doc<'_>) -> Result<bool> {
     let Some(filter) = filter else { return Ok(true) };
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    filter.matches(doc, &MatchCx { vars: &vars, arena: &arena, now_ms: clock::wall_ms() })
+    filter.matches(doc, &MatchCx::new(&vars, &arena, clock::wall_ms()))
 }

@@ -1,5 +1,7 @@
 //! What parsing knows: which variables are in scope and how deep it is.
 
+use std::cell::Cell;
+
 use bumpalo::Bump;
 use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
@@ -7,7 +9,7 @@ use nagi_error::{Code, Result, bail};
 use crate::collation::Collation;
 
 use super::names::{check_variable_read, check_variable_write};
-use super::{Eval, Expr, ExprPath, Variable, Vars};
+use super::{Eval, Expr, ExprPath, MetaKind, MetaSet, Variable, Vars};
 
 /// Nesting of expressions that is accepted; BSON itself ends at 180 or so on the wire.
 const DEPTH_MAX: u32 = 200;
@@ -24,6 +26,8 @@ pub struct ParseCx<'p> {
     scriptless: bool,
     /// How strings compare in what is parsed; none by their bytes.
     collation: Option<&'static Collation>,
+    /// Where the kinds of metadata are noted that are asked for.
+    metas: Option<&'p Cell<MetaSet>>,
 }
 
 impl<'p> ParseCx<'p> {
@@ -66,6 +70,20 @@ impl<'p> ParseCx<'p> {
     /// How strings compare in what is parsed.
     pub fn collation(&self) -> Option<&'static Collation> {
         self.collation
+    }
+
+    /// Notes in `metas` which kinds of metadata are asked for.
+    #[must_use]
+    pub fn noting(mut self, metas: &'p Cell<MetaSet>) -> ParseCx<'p> {
+        self.metas = Some(metas);
+        self
+    }
+
+    /// Somebody asks for a kind of metadata.
+    pub(crate) fn note_meta(&self, kind: MetaKind) {
+        if let Some(metas) = self.metas {
+            metas.set(metas.get() | MetaSet::of(kind));
+        }
     }
 
     /// The names of the `let` variables in scope, for a sub-pipeline that adds its own.

@@ -7,7 +7,7 @@ use bumpalo::Bump;
 use nagi_bson::{Array, ArrayBuf, ArrayWriter, Doc, DocWriter, Value, oid::Generator};
 use nagi_error::{Code, Result, bail};
 
-use super::{Expr, Nulls, Operator, Variable};
+use super::{Expr, Metadata, Nulls, Operator, Variable};
 use crate::collation::Collation;
 use crate::script::{self, Scripts};
 
@@ -79,18 +79,6 @@ impl<'a> Vars<'a> {
     }
 }
 
-/// What a search left with a document, for `$meta`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Metadata<'a> {
-    pub text_score: Option<f64>,
-    pub rand_val: Option<f64>,
-    pub geo_distance: Option<f64>,
-    pub geo_point: Option<Value<'a>>,
-    pub index_key: Option<Doc<'a>>,
-    pub record_id: Option<i64>,
-    pub sort_key: Option<Array<'a>>,
-}
-
 /// A variable bound inside the expression; the innermost first.
 pub(crate) struct Local<'a> {
     pub(crate) level: u16,
@@ -108,6 +96,7 @@ pub struct Eval<'a> {
     pub arena: &'a Bump,
     /// `$$NOW`, milliseconds since 1970.
     pub now_ms: i64,
+    /// What the search left with the document.
     pub meta: Option<&'a Metadata<'a>>,
     pub(crate) locals: Option<&'a Local<'a>>,
     /// How strings compare; set by the expression itself, which knows it from parsing.

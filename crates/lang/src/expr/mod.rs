@@ -23,6 +23,7 @@ mod deps;
 mod eval;
 mod fold;
 mod forms;
+mod metadata;
 mod named;
 mod names;
 mod ops;
@@ -33,7 +34,8 @@ pub(crate) mod print;
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;
-pub use eval::{Eval, Metadata, System, Vars};
+pub use eval::{Eval, System, Vars};
+pub use metadata::{MetaKind, MetaSet, Metadata};
 pub use names::{check_field_name, check_variable_write, parse_field_path};
 pub use path::ExprPath;
 

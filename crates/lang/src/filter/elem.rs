@@ -20,7 +20,8 @@ impl ExprFilter {
     /// # Errors
     /// Those of the expression.
     pub fn matches<'a>(&'a self, doc: nagi_bson::Doc<'a>, cx: &MatchCx<'a>) -> Result<bool> {
-        let eval = Eval::new(doc, cx.vars, cx.arena, cx.now_ms);
+        let mut eval = Eval::new(doc, cx.vars, cx.arena, cx.now_ms);
+        eval.meta = cx.meta;
         Ok(self.expr.eval(&eval)?.is_truthy())
     }
 }

@@ -5,7 +5,7 @@ use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 
 use super::{Filter, Pred};
-use crate::expr::Vars;
+use crate::expr::{Metadata, Vars};
 use crate::path;
 
 /// What a match may need besides the document. Made per document: the arena can be reset between.
@@ -15,11 +15,13 @@ pub struct MatchCx<'a> {
     pub arena: &'a Bump,
     /// `$$NOW`, milliseconds since 1970.
     pub now_ms: i64,
+    /// What the search left with the document, for `$expr`.
+    pub meta: Option<&'a Metadata<'a>>,
 }
 
 impl<'a> MatchCx<'a> {
     pub fn new(vars: &'a Vars<'a>, arena: &'a Bump, now_ms: i64) -> MatchCx<'a> {
-        MatchCx { vars, arena, now_ms }
+        MatchCx { vars, arena, now_ms, meta: None }
     }
 }
 

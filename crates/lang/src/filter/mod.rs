@@ -31,6 +31,7 @@ mod why_schema;
 use nagi_bson::ValueBuf;
 
 use crate::collation::{self, Collation};
+use crate::expr::MetaSet;
 use crate::geo::{GeoNear, GeoTest};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
@@ -144,6 +145,11 @@ impl Filter {
             Filter::Not(inner) => inner.contains_expr(),
             _ => false,
         }
+    }
+
+    /// The metadata that looking for what matches leaves with it.
+    pub fn metas(&self) -> MetaSet {
+        if self.near().is_some() { MetaSet::GEO } else { MetaSet::NONE }
     }
 
     /// The `_id` a filter fixes when it is nothing but `{_id: <value>}`, where ids compare as `own`

@@ -224,7 +224,12 @@ impl Parser<'_, '_, '_> {
                     return self.put(path, Action::Compute(Box::new(Expr::sort_key())));
                 }
                 let expr = Expr::parse(Value::Doc(doc), self.cx)?;
-                check_meta(first.value(), self.filter)?;
+                if first.value() == Value::String("randVal") {
+                    bail!(
+                        Code::Location(40218),
+                        "query requires rand val metadata, but it is not available"
+                    );
+                }
                 self.put(path, Action::Compute(Box::new(expr)))
             }
             name if name.starts_with('$') => self.compute(path, Value::Doc(doc)),
@@ -318,20 +323,6 @@ fn parse_slice(doc: Doc<'_>) -> Result<Option<Slice>> {
             other.kind().name()
         ),
     }
-}
-
-/// Metadata that only a search leaves.
-fn check_meta(name: Value<'_>, filter: Option<&Filter>) -> Result<()> {
-    let near = filter.is_some_and(|filter| filter.near().is_some());
-    let what = match name {
-        Value::String("randVal") => "rand val",
-        Value::String("textScore") => "text score",
-        Value::String("geoNearDistance" | "geoNearPoint") if near => return Ok(()),
-        Value::String("geoNearDistance") => "$geoNear distance",
-        Value::String("geoNearPoint") => "$geoNear point",
-        _ => return Ok(()),
-    };
-    bail!(Code::Location(40218), "query requires {what} metadata, but it is not available")
 }
 
 fn check_path(path: &str) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
-use nagi_lang::{filter::Filter, sort::SortSpec};
+use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
 use nagi_store::{Collection, Index};
 
 use super::{
@@ -34,6 +34,8 @@ pub(crate) struct FindSpec<'a> {
     pub(crate) projection: Option<Arc<Projection>>,
     /// Paths of the documents that are needed at all; none: everything.
     pub(crate) needed: Option<Vec<String>>,
+    /// Metadata that the documents shall carry.
+    pub(crate) metas: MetaSet,
     pub(crate) skip: u64,
     pub(crate) limit: Option<u64>,
     pub(crate) hint: Option<Hint<'a>>,
@@ -56,6 +58,7 @@ impl<'a> FindSpec<'a> {
             natural: None,
             projection: None,
             needed: None,
+            metas: MetaSet::NONE,
             skip: 0,
             limit: None,
             hint: None,
@@ -83,7 +86,8 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     }
     if let Some((path, near)) = spec.filter.near() {
         let chosen = spec.hint.map(|hint| hint.choose(collection)).transpose()?;
-        let node = geo::near(collection, &spec.filter, (path, near), chosen.as_ref(), None)?;
+        let shows = (None, spec.metas);
+        let node = geo::near(collection, &spec.filter, (path, near), chosen.as_ref(), shows)?;
         return Ok(single(above(spec, node, spec.sort.is_none())));
     }
     if !spec.min.is_empty()
@@ -129,11 +133,13 @@ pub(crate) fn nearest(
     spec: &GeoNearSpec,
     filter: &Arc<Filter>,
     hint: Option<Hint<'_>>,
+    metas: MetaSet,
 ) -> Result<Plan> {
     let chosen = hint.map(|hint| hint.choose(collection)).transpose()?;
     let path = geo::indexed_path(collection, spec)?;
     let near = (&path, &spec.near);
-    let node = geo::near(collection, filter, near, chosen.as_ref(), Some(&spec.shown))?;
+    let shows = (Some(&spec.shown), metas);
+    let node = geo::near(collection, filter, near, chosen.as_ref(), shows)?;
     Ok(single(node))
 }
 
@@ -513,11 +519,7 @@ fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Nod
         ProjectionKind::Default
     };
     let meta = match projection.needs_meta() {
-        true => MetaSource {
-            sort: spec.sort.clone(),
-            index: index_below(&node),
-            near: spec.filter.near().map(|(path, near)| (path.clone(), near.clone())),
-        },
+        true => MetaSource { sort: spec.sort.clone(), index: index_below(&node) },
         false => MetaSource::default(),
     };
     Node::Projection {

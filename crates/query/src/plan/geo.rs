@@ -5,6 +5,7 @@ use std::{f64::consts::PI, sync::Arc};
 use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
+    expr::MetaSet,
     filter::{Filter, Pred},
     geo::{self, EARTH_RADIUS_M, GeoNear, GeoTest, Measure, Near, Region, Zone},
     path::FieldPath,
@@ -51,6 +52,8 @@ pub(crate) struct GeoNearAccess {
     pub(crate) near: GeoNear,
     pub(crate) filter: Option<Arc<Filter>>,
     pub(crate) shown: Option<Arc<Shown>>,
+    /// Metadata that the documents carry.
+    pub(crate) metas: MetaSet,
 }
 
 /// The bounds of a region in a geometry index; none if it is of no use.
@@ -178,7 +181,8 @@ fn serves(index: &Index, near: &Near) -> bool {
     }
 }
 
-/// The plan of a condition of nearness with what else must match.
+/// The plan of a condition of nearness with what else must match: which fields tell of it, and which
+/// metadata.
 ///
 /// # Errors
 /// 291 if there is no index for it.
@@ -187,7 +191,7 @@ pub(super) fn near(
     filter: &Arc<Filter>,
     (path, near): (&FieldPath, &GeoNear),
     chosen: Option<&Chosen>,
-    shown: Option<&Arc<Shown>>,
+    (shown, metas): (Option<&Arc<Shown>>, MetaSet),
 ) -> Result<Node> {
     let whole = Filter::And(vec![
         (**filter).clone().without_near(),
@@ -231,6 +235,7 @@ pub(super) fn near(
         near: near.clone(),
         filter: (!matches!(rest, Filter::AlwaysTrue)).then(|| Arc::new(rest)),
         shown: shown.cloned(),
+        metas,
     })))
 }
 

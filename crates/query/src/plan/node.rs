@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagi_bson::{DocBuf, DocWriter, ValueBuf};
-use nagi_lang::{filter::Filter, geo::GeoNear, path::FieldPath, sort::SortSpec};
+use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_store::{Collection, Index};
 
 use super::{
@@ -212,8 +212,6 @@ pub(crate) struct SortNode {
 pub(crate) struct MetaSource {
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) index: Option<Arc<Index>>,
-    /// The condition of nearness and its path.
-    pub(crate) near: Option<(FieldPath, GeoNear)>,
 }
 
 /// How explain calls a projection.

@@ -38,6 +38,10 @@ impl Source for Counted {
         self.source.record_id()
     }
 
+    fn meta(&self) -> Doc<'_> {
+        self.source.meta()
+    }
+
     fn key(&self) -> Option<(&[u8], &[u8])> {
         self.source.key()
     }

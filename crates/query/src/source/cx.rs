@@ -6,11 +6,13 @@ use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::{Error, Result};
 use nagi_lang::{
-    expr::{Eval, System, Vars},
+    expr::{Eval, Metadata, System, Vars},
     filter::MatchCx,
     script::Scripts,
 };
 use nagi_store::{Reader, Store};
+
+use super::Source;
 
 /// How many entries leaves look at between two looks at the interrupt.
 const TICKS_PER_POLL: u64 = 64;
@@ -155,6 +157,30 @@ impl<'c> Cx<'c> {
         Eval::new(root, self.vars, arena, self.env.now_ms)
     }
 
+    /// What expressions evaluate in over the current document of `source`, with its metadata.
+    pub(crate) fn eval_current<'a>(&self, source: &'a dyn Source, arena: &'a Bump) -> Eval<'a>
+    where
+        'c: 'a,
+    {
+        let mut eval = self.eval(source.doc(), arena);
+        eval.meta = read_meta(source.meta(), arena);
+        eval
+    }
+
+    /// What filters match in, over the current document of `source`.
+    pub(crate) fn matching_current<'a>(
+        &self,
+        source: &'a dyn Source,
+        arena: &'a Bump,
+    ) -> MatchCx<'a>
+    where
+        'c: 'a,
+    {
+        let mut cx = self.matching(arena);
+        cx.meta = read_meta(source.meta(), arena);
+        cx
+    }
+
     /// What filters match in.
     pub fn matching<'a>(&self, arena: &'a Bump) -> MatchCx<'a>
     where
@@ -162,4 +188,12 @@ impl<'c> Cx<'c> {
     {
         MatchCx::new(self.vars, arena, self.env.now_ms)
     }
+}
+
+/// Metadata in the arena; none of an empty document.
+pub(crate) fn read_meta<'a>(meta: Doc<'a>, arena: &'a Bump) -> Option<&'a Metadata<'a>> {
+    if meta.is_empty() {
+        return None;
+    }
+    Some(arena.alloc(Metadata::read(meta)))
 }

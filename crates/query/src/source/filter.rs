@@ -25,7 +25,9 @@ impl Filtered {
 impl Source for Filtered {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         while self.input.advance(cx)? {
-            let matched = self.filter.matches(self.input.doc(), &cx.matching(&self.arena))?;
+            let matched = self
+                .filter
+                .matches(self.input.doc(), &cx.matching_current(&*self.input, &self.arena))?;
             self.arena.reset();
             if matched {
                 return Ok(true);

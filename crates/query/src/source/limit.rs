@@ -39,6 +39,10 @@ impl Source for Limit {
         self.input.record_id()
     }
 
+    fn meta(&self) -> Doc<'_> {
+        self.input.meta()
+    }
+
     fn is_at_end(&self) -> bool {
         self.left == 0 || self.input.is_at_end()
     }

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf};
+use nagi_bson::Doc;
 use nagi_error::Result;
 
-use super::{Cx, Source};
+use super::{Cx, Source, document, metadata};
 
-/// Yields documents that lie in memory.
+/// Yields documents that lie in memory, each with its metadata behind it.
 pub(crate) struct Documents {
-    docs: Arc<Vec<DocBuf>>,
+    docs: Arc<Vec<Box<[u8]>>>,
     next: usize,
 }
 
 impl Documents {
-    pub(crate) fn new(docs: Arc<Vec<DocBuf>>) -> Documents {
+    pub(crate) fn new(docs: Arc<Vec<Box<[u8]>>>) -> Documents {
         Documents { docs, next: 0 }
     }
 }
@@ -30,7 +30,11 @@ impl Source for Documents {
     }
 
     fn doc(&self) -> Doc<'_> {
-        self.docs[self.next - 1].as_doc()
+        document(&self.docs[self.next - 1])
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        metadata(&self.docs[self.next - 1])
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

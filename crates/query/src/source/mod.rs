@@ -10,6 +10,8 @@
 //! - Leaf sources call [`Cx::tick`] for every entry they look at, so that every plan can be killed.
 //! - After `save` a source holds no cursor of the engine; `restore` opens them again, behind the
 //!   entry returned last. What `doc` lends is lost by `save`.
+//! - Metadata goes with its document through every source that keeps documents or reshapes them; it is
+//!   there only if the pipeline asks for it (`nagi_lang::expr::MetaSet`).
 //! - After `advance` returned false it returns false again.
 
 use nagi_bson::Doc;
@@ -23,6 +25,10 @@ macro_rules! over_input {
             self.input.record_id()
         }
 
+        fn meta(&self) -> Doc<'_> {
+            self.input.meta()
+        }
+
         fn is_at_end(&self) -> bool {
             self.input.is_at_end()
         }
@@ -33,6 +39,7 @@ macro_rules! over_input {
     };
 }
 
+mod carried;
 mod counted;
 mod cx;
 mod fetch;
@@ -43,13 +50,16 @@ mod limit;
 mod memory;
 mod nearest;
 mod partition;
+mod random;
 mod runs;
 mod scan;
 mod shape;
 mod sort;
 mod started;
 
+pub(crate) use carried::{carry, document, metadata};
 pub(crate) use counted::{Counted, Pass};
+pub(crate) use cx::read_meta;
 pub use cx::{Cx, Env, Interrupt};
 pub(crate) use fetch::{Fetch, SortMerge, Union};
 pub(crate) use filter::Filtered;
@@ -57,8 +67,9 @@ pub(crate) use held::Held;
 pub(crate) use index_scan::IndexScan;
 pub(crate) use limit::{Limit, Skip};
 pub(crate) use memory::Documents;
-pub(crate) use nearest::{Nearest, geo_metadata};
+pub(crate) use nearest::Nearest;
 pub(crate) use partition::{Partition, PartitionReader};
+pub(crate) use random::Random;
 pub(crate) use runs::Runs;
 pub(crate) use scan::{CollScan, Eof, IdLookup, ScanOptions};
 pub(crate) use shape::{FromKey, NoKey, Project, RecordIds};
@@ -72,6 +83,12 @@ pub(crate) trait Source: Send {
 
     /// The current document; only after `advance` returned true.
     fn doc(&self) -> Doc<'_>;
+
+    /// The metadata of the current document, as [`nagi_lang::expr::Metadata`] reads it; empty if it has
+    /// none. A source that makes one document of one passes its input's on.
+    fn meta(&self) -> Doc<'_> {
+        Doc::EMPTY
+    }
 
     /// Which record the current document is, if it is one as it is stored.
     fn record_id(&self) -> Option<RecordId> {

@@ -70,6 +70,8 @@ pub(crate) struct Nearest {
     stale: bool,
     id: Option<RecordId>,
     doc: Vec<u8>,
+    /// Metadata of `doc`, if anybody asks for it.
+    meta: Vec<u8>,
     buf: RecordBuf,
     arena: Bump,
     stats: SourceStats,
@@ -90,14 +92,9 @@ fn nearest_value<'d>(doc: Doc<'d>, path: &FieldPath, near: &Near) -> Option<(f64
 }
 
 /// What `$meta` shows of a document found by nearness.
-pub(crate) fn geo_metadata<'a>(
-    doc: Doc<'_>,
-    path: &FieldPath,
-    near: &Near,
-    arena: &'a Bump,
-    meta: &mut Metadata<'a>,
-) {
-    let Some((distance, value)) = nearest_value(doc, path, near) else { return };
+fn geo_metadata<'a>(doc: Doc<'_>, path: &FieldPath, near: &Near, arena: &'a Bump) -> Metadata<'a> {
+    let mut meta = Metadata::default();
+    let Some((distance, value)) = nearest_value(doc, path, near) else { return meta };
     meta.geo_distance = Some(distance);
     meta.geo_point = match value {
         Value::Doc(doc) => Some(Value::Doc(Doc::trusted(arena.alloc_slice_copy(doc.as_bytes())))),
@@ -107,6 +104,7 @@ pub(crate) fn geo_metadata<'a>(
         }
         _ => None,
     };
+    meta
 }
 
 impl Nearest {
@@ -120,6 +118,7 @@ impl Nearest {
             stale: false,
             id: None,
             doc: Vec::new(),
+            meta: Vec::new(),
             buf: RecordBuf::default(),
             arena: Bump::new(),
             stats: SourceStats::default(),
@@ -201,21 +200,27 @@ impl Nearest {
         Ok(())
     }
 
-    /// Adds the fields that tell distance and place.
+    /// Adds the fields and the metadata that tell distance and place.
     fn show(&mut self, cx: &Cx<'_>) -> Result<()> {
         let access = self.access.clone();
-        let Some(Shown(Some(shown))) = access.shown.as_deref() else { return Ok(()) };
-        let mut out = Vec::with_capacity(self.doc.len() + 32);
-        {
-            let doc = Doc::trusted(&self.doc);
-            let mut meta = Metadata::default();
-            geo_metadata(doc, &access.path, &access.near, &self.arena, &mut meta);
+        let shown = access.shown.as_deref().and_then(|Shown(fields)| fields.as_ref());
+        if shown.is_none() && access.metas.is_empty() {
+            return Ok(());
+        }
+        let doc = Doc::trusted(&self.doc);
+        let meta = self.arena.alloc(geo_metadata(doc, &access.path, &access.near, &self.arena));
+        self.meta.clear();
+        if !access.metas.is_empty() {
+            meta.write(access.metas, &mut DocWriter::new(&mut self.meta));
+        }
+        if let Some(fields) = shown {
+            let mut out = Vec::with_capacity(self.doc.len() + 32);
             let mut eval: Eval<'_> = cx.eval(doc, &self.arena);
-            eval.meta = Some(self.arena.alloc(meta));
-            shown.apply(&eval, &mut DocWriter::new(&mut out))?;
+            eval.meta = Some(meta);
+            fields.apply(&eval, &mut DocWriter::new(&mut out))?;
+            self.doc = out;
         }
         self.arena.reset();
-        self.doc = out;
         Ok(())
     }
 }
@@ -243,6 +248,10 @@ impl Source for Nearest {
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.doc)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        Doc::trusted(&self.meta)
     }
 
     fn record_id(&self) -> Option<RecordId> {

@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::{expr::Metadata, filter::Filter};
 use nagi_store::{Index, RecordId, keystring};
 
-use super::{Cx, Source, geo_metadata};
+use super::{Cx, Source};
 use crate::{plan::MetaSource, projection::Projection};
 
 /// Applies the projection of a `find`.
@@ -35,21 +35,19 @@ impl Project {
 /// What `$meta` may show of the document that `input` stands at.
 fn metadata<'a>(
     source: &MetaSource,
-    input: &dyn Source,
+    input: &'a dyn Source,
     sorted: bool,
     arena: &'a Bump,
 ) -> Result<Metadata<'a>> {
-    let mut meta = Metadata { record_id: input.record_id().map(|id| id.0), ..Metadata::default() };
+    let mut meta = Metadata::read(input.meta());
+    meta.record_id = input.record_id().map(|id| id.0);
     if let (Some(sort), true) = (&source.sort, sorted) {
         let mut key = Vec::new();
-        sort.key(input.doc(), &mut key)?;
+        sort.key_with(input.doc(), &meta, &mut key)?;
         let values = ArrayBuf::build(|out| {
             Doc::trusted(&key).iter().for_each(|element| out.push(element.value()));
         });
         meta.sort_key = Some(Array::trusted(arena.alloc_slice_copy(values.as_array().as_bytes())));
-    }
-    if let Some((path, near)) = &source.near {
-        geo_metadata(input.doc(), path, near, arena, &mut meta);
     }
     if let (Some(index), Some((key, type_bits))) = (&source.index, input.key()) {
         let mut bytes = Vec::new();

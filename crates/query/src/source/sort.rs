@@ -9,10 +9,13 @@ use std::{slice, sync::Arc};
 
 use nagi_bson::{Doc, ValueBuf};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::sort::SortSpec;
+use nagi_lang::{
+    expr::{MetaKind, Metadata},
+    sort::SortSpec,
+};
 use nagi_store::{RecordId, Spill, keystring};
 
-use super::{Cx, Held, Source, SourceStats, runs::Runs};
+use super::{Cx, Held, Random, Source, SourceStats, carry, document, metadata, runs::Runs};
 
 /// Bytes an entry costs beside its document and key.
 const ENTRY_BYTES: usize = size_of::<Entry>();
@@ -44,12 +47,12 @@ enum Output {
     Unread,
     /// Position behind the current entry.
     Memory(usize),
-    /// Merged runs; the documents still wanted; the current document and record.
+    /// Merged runs; the documents still wanted; the current document, with its metadata, and record.
     Disk { runs: Runs, left: u64, doc: Vec<u8>, id: Option<RecordId> },
 }
 
 struct Entry {
-    /// Key, then document.
+    /// Key, then document with its metadata.
     bytes: Box<[u8]>,
     doc_start: u32,
     order: u64,
@@ -57,9 +60,15 @@ struct Entry {
 }
 
 /// Writes the sort key of a document as bytes whose order is the sort's.
-fn sort_key(sort: &SortSpec, doc: Doc<'_>, values: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
+fn sort_key(
+    sort: &SortSpec,
+    doc: Doc<'_>,
+    meta: &Metadata<'_>,
+    values: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     values.clear();
-    sort.key(doc, values)?;
+    sort.key_with(doc, meta, values)?;
     for (element, part) in Doc::trusted(values).iter().zip(sort.parts()) {
         let keyed = sort.collation().and_then(|collation| collation.keyed(element.value()));
         let value = keyed.as_ref().map_or(element.value(), ValueBuf::value);
@@ -78,7 +87,8 @@ impl Entry {
         &self.bytes[..self.doc_start as usize]
     }
 
-    fn doc(&self) -> &[u8] {
+    /// The document with its metadata.
+    fn carried(&self) -> &[u8] {
         &self.bytes[self.doc_start as usize..]
     }
 }
@@ -102,13 +112,20 @@ impl Sort {
         let keep = self.limits.count.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let cut_at = keep.map_or(usize::MAX, |n| n.saturating_mul(2).max(64));
         let (mut scratch, mut values) = (Vec::new(), Vec::new());
+        let mut random = self.sort.metas().contains(MetaKind::RandVal).then(Random::new);
         let mut order = 0;
         while self.input.advance(cx)? {
-            let doc = self.input.doc();
             scratch.clear();
-            sort_key(&self.sort, doc, &mut values, &mut scratch)?;
+            let mut meta = match self.sort.needs_meta() {
+                true => Metadata::read(self.input.meta()),
+                false => Metadata::default(),
+            };
+            if let Some(random) = &mut random {
+                meta.rand_val = Some(random.value());
+            }
+            sort_key(&self.sort, self.input.doc(), &meta, &mut values, &mut scratch)?;
             let doc_start = scratch.len() as u32;
-            scratch.extend_from_slice(doc.as_bytes());
+            carry(&*self.input, &mut scratch);
             self.held_bytes += scratch.len() + ENTRY_BYTES;
             let id = self.input.record_id();
             self.entries.push(Entry { bytes: scratch.as_slice().into(), doc_start, order, id });
@@ -179,7 +196,7 @@ impl Sort {
             key.extend_from_slice(entry.key());
             value.push(u8::from(entry.id.is_some()));
             value.extend_from_slice(&entry.id.map_or(0, |id| id.0).to_le_bytes());
-            value.extend_from_slice(entry.doc());
+            value.extend_from_slice(entry.carried());
             Ok(true)
         })
     }
@@ -236,8 +253,16 @@ impl Source for Sort {
 
     fn doc(&self) -> Doc<'_> {
         match &self.output {
-            Output::Memory(next) if *next > 0 => Doc::trusted(self.entries[next - 1].doc()),
-            Output::Disk { doc, .. } => Doc::trusted(doc),
+            Output::Memory(next) if *next > 0 => document(self.entries[next - 1].carried()),
+            Output::Disk { doc, .. } => document(doc),
+            _ => Doc::EMPTY,
+        }
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        match &self.output {
+            Output::Memory(next) if *next > 0 => metadata(self.entries[next - 1].carried()),
+            Output::Disk { doc, .. } => metadata(doc),
             _ => Doc::EMPTY,
         }
     }

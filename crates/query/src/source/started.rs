@@ -6,18 +6,21 @@ use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_store::RecordId;
 
-use super::{Cx, Source, SourceStats};
+use super::{Cx, Source, SourceStats, carry, document, metadata};
 
 /// A document that a source returned.
 pub(crate) struct Returned {
-    doc: Vec<u8>,
+    /// With its metadata.
+    bytes: Vec<u8>,
     id: Option<RecordId>,
 }
 
 impl Returned {
     /// The current document of `source`.
     pub(crate) fn of(source: &dyn Source) -> Returned {
-        Returned { doc: source.doc().as_bytes().to_vec(), id: source.record_id() }
+        let mut bytes = Vec::new();
+        carry(source, &mut bytes);
+        Returned { bytes, id: source.record_id() }
     }
 }
 
@@ -42,8 +45,15 @@ impl Source for Started {
 
     fn doc(&self) -> Doc<'_> {
         match &self.current {
-            Some(returned) => Doc::trusted(&returned.doc),
+            Some(returned) => document(&returned.bytes),
             None => self.source.doc(),
+        }
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        match &self.current {
+            Some(returned) => metadata(&returned.bytes),
+            None => self.source.meta(),
         }
     }
 

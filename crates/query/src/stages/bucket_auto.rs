@@ -131,6 +131,10 @@ impl Stage for BucketAuto {
         })
     }
 
+    fn keeps_meta(&self) -> bool {
+        false
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$bucketAuto", self.text.value());
     }
@@ -171,7 +175,7 @@ impl Running {
         let mut held_bytes = 0;
         while self.input.advance(cx)? {
             self.arena.reset();
-            let eval = cx.eval(self.input.doc(), &self.arena);
+            let eval = cx.eval_current(&*self.input, &self.arena);
             let key = match self.plan.group_by.eval(&eval)? {
                 Value::Missing => ValueBuf::new(Value::Null),
                 key => ValueBuf::new(key),

@@ -42,6 +42,10 @@ impl Stage for Count {
         Box::new(Running { input, field: self.field.clone(), out: DocBuf::new(), done: false })
     }
 
+    fn keeps_meta(&self) -> bool {
+        false
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$count", &*self.field);
     }

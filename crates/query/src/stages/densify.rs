@@ -22,7 +22,10 @@ use nagi_lang::{
 };
 
 use super::{densify_spec, prelude::*, several::Several, sort};
-use crate::limits::DENSIFY_DOCS_MAX;
+use crate::{
+    limits::DENSIFY_DOCS_MAX,
+    source::{carry, document, metadata},
+};
 
 pub(super) static DENSIFY: StageSpec =
     StageSpec { name: "$densify", place: Place::Anywhere, parse };
@@ -60,7 +63,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         }
         out.put(&plan.field.dotted(), 1);
     });
-    let keys = Arc::new(sort::parse_keys(order.as_doc())?);
+    let keys = Arc::new(sort::parse_keys(order.as_doc(), cx)?);
     let text = spec.as_doc().unwrap_or(Doc::EMPTY).to_buf();
     Ok(Several::boxed(vec![
         Arc::new(sort::Sort::new(keys, order, cx)),
@@ -146,8 +149,8 @@ struct Running {
     least: Option<ValueBuf>,
     largest: Option<ValueBuf>,
     walks: VecDeque<Walk>,
-    /// A document to pass on when the walks are done, with its value and partition.
-    pending: Option<(Box<[u8]>, Option<(ValueBuf, Key)>)>,
+    /// A document, with its metadata, to pass on when the walks are done, with its value and partition.
+    pending: Option<(Vec<u8>, Option<(ValueBuf, Key)>)>,
     /// Whether the input is at its end.
     ended: bool,
     generated: u64,
@@ -248,7 +251,8 @@ impl Running {
                 Some((ValueBuf::new(value), key, values))
             }
         };
-        let bytes = doc.as_bytes().into();
+        let mut bytes = Vec::new();
+        carry(&*self.input, &mut bytes);
         self.arena.reset();
         let Some((value, key, values)) = here else {
             self.pending = Some((bytes, None));
@@ -388,7 +392,11 @@ impl Source for Running {
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::trusted(&self.out)
+        document(&self.out)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        metadata(&self.out)
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

@@ -8,7 +8,7 @@ use nagi_store::{Spill, SpillCursor};
 use super::{Pipeline, Within, prelude::*};
 use crate::{
     limits::DOC_BYTES_MAX,
-    source::{Documents, Held, SourceStats},
+    source::{Documents, Held, SourceStats, carry, document, metadata},
 };
 
 pub(super) static FACET: StageSpec = StageSpec { name: "$facet", place: Place::NotInFacet, parse };
@@ -83,6 +83,10 @@ impl Stage for Facet {
         })
     }
 
+    fn keeps_meta(&self) -> bool {
+        false
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$facet", self.text.value());
     }
@@ -99,9 +103,9 @@ struct Running {
     done: bool,
 }
 
-/// The input, to be read by each sub-pipeline.
+/// The input, documents with their metadata, to be read by each sub-pipeline.
 enum Kept {
-    Memory(Arc<Vec<DocBuf>>),
+    Memory(Arc<Vec<Box<[u8]>>>),
     /// More than the memory holds: one run on disk.
     Disk(Arc<Spill>),
 }
@@ -138,7 +142,11 @@ impl Source for Spilled {
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::trusted(&self.doc)
+        document(&self.doc)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        metadata(&self.doc)
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
@@ -151,9 +159,10 @@ impl Running {
         let mut docs = Vec::new();
         let mut bytes = 0;
         while self.input.advance(cx)? {
-            let doc = self.input.doc().to_buf();
-            bytes += doc.as_bytes().len();
-            docs.push(doc);
+            let mut doc = Vec::new();
+            carry(&*self.input, &mut doc);
+            bytes += doc.len();
+            docs.push(doc.into());
             if bytes > self.memory_bytes_max || !self.held.fits(cx, bytes) {
                 let kept = self.read_to_disk(docs, cx);
                 self.held.keep(0);
@@ -164,7 +173,7 @@ impl Running {
     }
 
     /// Writes what was read and the rest of the input into one run.
-    fn read_to_disk(&mut self, docs: Vec<DocBuf>, cx: &mut Cx<'_>) -> Result<Kept> {
+    fn read_to_disk(&mut self, docs: Vec<Box<[u8]>>, cx: &mut Cx<'_>) -> Result<Kept> {
         if !self.allow_disk_use {
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
@@ -178,8 +187,8 @@ impl Running {
         let input = &mut self.input;
         spill.write_run(&mut |_, value| {
             match read.next() {
-                Some(doc) => value.extend_from_slice(doc.as_bytes()),
-                None if input.advance(cx)? => value.extend_from_slice(input.doc().as_bytes()),
+                Some(doc) => value.extend_from_slice(&doc),
+                None if input.advance(cx)? => carry(&**input, value),
                 None => return Ok(false),
             }
             Ok(true)

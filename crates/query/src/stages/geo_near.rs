@@ -51,7 +51,8 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     };
     let query = match doc.get("query") {
         Value::Doc(query) => Filter::parse(query, &mut cx.lang())?.normalize(),
-        _ => Filter::AlwaysTrue,
+        Value::Missing => Filter::AlwaysTrue,
+        _ => bail!(Code::TYPE_MISMATCH, "query must be an object"),
     };
     let measure = match (geo_json, doc.get("spherical").is_truthy()) {
         (true, _) => Measure::Metres,
@@ -61,9 +62,8 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     if measure == Measure::Radians && !geo::is_lng_lat(center.0, center.1) {
         bail!(Code::BAD_VALUE, "Legacy point is out of bounds for spherical query");
     }
-    // A negative limit is none, as it always was.
-    let min = distance(doc, "minDistance")?.filter(|min| *min > 0.0).unwrap_or(0.0);
-    let max = distance(doc, "maxDistance")?.filter(|max| *max >= 0.0).unwrap_or(f64::MAX);
+    let min = distance(doc, "minDistance")?.unwrap_or(0.0);
+    let max = distance(doc, "maxDistance")?.unwrap_or(f64::MAX);
     let near = Condition::new(center, measure, (min, max), source(doc, measure));
     let spec = GeoNearSpec { near, query: Arc::new(query), key, shown: Arc::new(shown) };
     Ok(Box::new(GeoNear { spec, text: doc.to_buf() }))
@@ -96,7 +96,11 @@ fn center(near: Value<'_>) -> Result<((f64, f64), bool)> {
 fn distance(doc: Doc<'_>, name: &str) -> Result<Option<f64>> {
     match doc.get(name) {
         Value::Missing => Ok(None),
-        value if value.is_number() => Ok(number::as_f64(value)),
+        // Not a number is not one that is nonnegative.
+        value if value.is_number() => match number::as_f64(value).filter(|value| *value >= 0.0) {
+            Some(distance) => Ok(Some(distance)),
+            None => bail!(Code::BAD_VALUE, "{name} must be nonnegative"),
+        },
         other => bail!(
             Code::TYPE_MISMATCH,
             "$geoNear parameter '{name}' must be of type number but found type: {}",

@@ -285,7 +285,7 @@ impl Search {
 impl Running {
     fn search(&self, cx: &mut Cx<'_>) -> Result<Vec<DocBuf>> {
         let graph = &*self.graph;
-        let eval = cx.eval(self.input.doc(), &self.arena);
+        let eval = cx.eval_current(&*self.input, &self.arena);
         let mut search = Search::default();
         search.ask_all(graph.start.eval(&eval)?);
         let mut depth = 0;
@@ -324,6 +324,10 @@ impl Source for Running {
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        self.input.meta()
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

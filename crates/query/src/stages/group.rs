@@ -85,6 +85,10 @@ impl Stage for Group {
         })
     }
 
+    fn keeps_meta(&self) -> bool {
+        false
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$group", &self.text);
     }
@@ -131,7 +135,7 @@ impl Running {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         while self.input.advance(cx)? {
             let grouping = self.grouping.clone();
-            let eval = cx.eval(self.input.doc(), &self.arena);
+            let eval = cx.eval_current(&*self.input, &self.arena);
             let key = match grouping.id.eval(&eval)? {
                 Value::Missing => Value::Null,
                 key => key,

@@ -1,5 +1,7 @@
 //! Pipelines inside stages: the other collection of `$lookup` and `$unionWith`, and their stages.
 
+use std::cell::Cell;
+
 use nagi_bson::{Array, ArrayBuf};
 use nagi_lang::{collation::Collation, filter::Filter};
 use nagi_store::Namespace;
@@ -40,6 +42,7 @@ impl Inner {
             bypass_validation: cx.bypass_validation,
             within,
             collation: cx.collation,
+            metas: &Cell::default(),
         };
         let pipeline = Pipeline::parse(stages, &mut inner)?;
         let depth = cx.depth + 1;
@@ -69,7 +72,9 @@ impl Inner {
                 );
             }
             let (collection, stages) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
-            let view = self.parse_view(&stages)?;
+            let mut view = self.parse_view(&stages)?;
+            self.pipeline.check_metas(view.available())?;
+            view.wanted = view.wanted | self.pipeline.wanted;
             let mut below = aggregate::assemble(collection, &view, None, None, disk, cx)?;
             let mut source = view.open(below.planned, below.plan.start());
             if let Some(filter) = extra {
@@ -93,6 +98,7 @@ impl Inner {
             bypass_validation: false,
             within: Within::Top,
             collation: self.collation,
+            metas: &Cell::default(),
         };
         Pipeline::parse(stages.as_array(), &mut cx)
     }

@@ -258,7 +258,7 @@ impl Running {
             None => None,
         };
         let mut values: Vec<Value<'_>> = cx.vars.lets.to_vec();
-        let eval = cx.eval(doc, &self.arena);
+        let eval = cx.eval_current(&*self.input, &self.arena);
         for expr in &lookup.lets {
             values.push(expr.eval(&eval)?);
         }
@@ -298,6 +298,10 @@ impl Source for Running {
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        self.input.meta()
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

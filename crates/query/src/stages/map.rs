@@ -31,13 +31,17 @@ impl<M: Mapper> Source for Mapped<M> {
             return Ok(false);
         }
         self.out.clear();
-        self.mapper.map(&cx.eval(self.input.doc(), &self.arena), &mut self.out)?;
+        self.mapper.map(&cx.eval_current(&*self.input, &self.arena), &mut self.out)?;
         self.arena.reset();
         Ok(true)
     }
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        self.input.meta()
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

@@ -47,13 +47,13 @@ mod unset;
 mod unwind;
 mod windows;
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::Result;
 use nagi_lang::{
     collation::Collation,
-    expr::{Deps, ParseCx},
+    expr::{Deps, MetaSet, ParseCx},
 };
 use nagi_store::Namespace;
 
@@ -84,6 +84,11 @@ pub(crate) trait Stage: Send + Sync {
     /// documents): then a `$match` on other paths may come before it.
     fn changes(&self) -> Option<Vec<String>> {
         None
+    }
+
+    /// Whether documents leave it with the metadata they came with.
+    fn keeps_meta(&self) -> bool {
+        true
     }
 
     /// The stages it stands for, if it is short for several.
@@ -233,6 +238,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) within: Within,
     /// How strings compare in all its stages.
     pub(crate) collation: Option<&'static Collation>,
+    /// Where the kinds of metadata are noted that its stages ask for.
+    pub(crate) metas: &'p Cell<MetaSet>,
 }
 
 /// The kind of pipeline being parsed.
@@ -247,7 +254,7 @@ pub(crate) enum Within {
 impl<'p> PipelineCx<'p> {
     /// A context for the expressions and filters of a stage.
     pub(crate) fn lang(&self) -> ParseCx<'p> {
-        ParseCx::with_let(self.lets).collated(self.collation)
+        ParseCx::with_let(self.lets).collated(self.collation).noting(self.metas)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::{filter::Filter, sort::SortSpec};
+use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
 use nagi_store::Namespace;
 
 use super::{
@@ -20,6 +20,10 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Pipeline {
     pub(crate) stages: Vec<Arc<dyn Stage>>,
+    /// Metadata that any stage asks for.
+    pub(crate) wanted: MetaSet,
+    /// Metadata that is asked for before a stage that loses it.
+    required: MetaSet,
 }
 
 /// What a plan can do for the beginning of a pipeline.
@@ -48,6 +52,8 @@ impl Pipeline {
         }
         let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
         let mut rows = Vec::new();
+        let around = cx.metas.replace(MetaSet::NONE);
+        let (mut wanted, mut required, mut lost) = (MetaSet::NONE, MetaSet::NONE, false);
         for element in pipeline.iter() {
             let Value::Doc(spec) = element else {
                 bail!(
@@ -70,10 +76,17 @@ impl Pipeline {
                 );
             };
             let stage: Arc<dyn Stage> = (row.parse)(field.value(), cx)?.into();
+            let noted = cx.metas.take();
+            wanted = wanted | noted;
+            if !lost {
+                required = required | noted;
+            }
+            let before = stages.len();
             match stage.parts() {
                 Some(parts) => stages.extend(parts),
                 None => stages.push(stage),
             }
+            lost |= stages[before..].iter().any(|stage| !stage.keeps_meta());
             rows.push(row);
             if stages.len() > PIPELINE_STAGES_MAX {
                 bail!(
@@ -85,7 +98,8 @@ impl Pipeline {
         for (at, row) in rows.iter().enumerate() {
             check_place(row, at, rows.len(), cx.within)?;
         }
-        Ok(Pipeline { stages: reorder(stages) })
+        cx.metas.set(around | wanted);
+        Ok(Pipeline { stages: reorder(stages), wanted, required })
     }
 
     /// Adds what it does to collections; `namespace` is its own.
@@ -95,6 +109,23 @@ impl Pipeline {
             out.push(Touch { namespace: namespace.clone(), usage });
         }
         self.stages.iter().for_each(|stage| stage.touches(out));
+    }
+
+    /// The metadata that its first stage leaves with documents.
+    pub(crate) fn available(&self) -> MetaSet {
+        match self.stages.first().map(|stage| stage.step()) {
+            Some(Step::GeoNear(_)) => MetaSet::GEO,
+            Some(Step::Match(matching)) => matching.filter.metas(),
+            _ => MetaSet::NONE,
+        }
+    }
+
+    /// Refuses what asks for metadata that only a search leaves, and none of these did.
+    ///
+    /// # Errors
+    /// 40218.
+    pub(crate) fn check_metas(&self, available: MetaSet) -> Result<()> {
+        self.required.check(available)
     }
 
     /// What the first stages come to as filter, sort, skip and limit.

@@ -42,7 +42,7 @@ impl Source for Running {
         while self.input.advance(cx)? {
             self.out.clear();
             self.arena.reset();
-            let eval = cx.eval(self.input.doc(), &self.arena);
+            let eval = cx.eval_current(&*self.input, &self.arena);
             if self.redact.apply(&eval, &mut DocWriter::new(&mut self.out))? {
                 return Ok(true);
             }
@@ -52,6 +52,10 @@ impl Source for Running {
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        self.input.meta()
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

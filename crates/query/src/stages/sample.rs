@@ -1,8 +1,7 @@
 //! `$sample`: a number of documents picked at random, each at most once (reservoir sampling).
 
-use std::hash::{BuildHasher, RandomState};
-
 use super::{numbers, prelude::*};
+use crate::source::{self, Random};
 
 pub(super) static SAMPLE: StageSpec = StageSpec { name: "$sample", place: Place::Anywhere, parse };
 
@@ -36,7 +35,14 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for Sample {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, size: self.size, picked: Vec::new(), current: None })
+        Box::new(Running {
+            input,
+            size: self.size,
+            picked: Vec::new(),
+            random: Random::new(),
+            value: 1.0,
+            current: None,
+        })
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
@@ -47,41 +53,31 @@ impl Stage for Sample {
 struct Running {
     input: Box<dyn Source>,
     size: u64,
-    picked: Vec<DocBuf>,
-    /// The current document; none while the input is unread.
-    current: Option<DocBuf>,
-}
-
-/// A small generator of random numbers (xorshift64*), seeded by the system's randomness.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        Random(RandomState::new().hash_one(0x5AFE_u64) | 1)
-    }
-
-    /// Below `end`.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % end.max(1)
-    }
+    /// Documents with their metadata.
+    picked: Vec<Vec<u8>>,
+    random: Random,
+    /// The random value of the current document. The values fall, as if documents were sorted by them.
+    value: f64,
+    /// The current document with its metadata; none while the input is unread.
+    current: Option<Vec<u8>>,
 }
 
 impl Running {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let mut random = Random::new();
+        let random = &mut self.random;
         let mut seen = 0;
         while self.input.advance(cx)? {
             seen += 1;
-            let doc = self.input.doc();
             if (self.picked.len() as u64) < self.size {
-                self.picked.push(doc.to_buf());
+                let mut bytes = Vec::new();
+                source::carry(&*self.input, &mut bytes);
+                self.picked.push(bytes);
             } else {
                 let at = random.below(seen);
                 if at < self.size {
-                    self.picked[at as usize] = doc.to_buf();
+                    let bytes = &mut self.picked[at as usize];
+                    bytes.clear();
+                    source::carry(&*self.input, bytes);
                 }
             }
         }
@@ -90,21 +86,40 @@ impl Running {
         }
         Ok(())
     }
+
+    /// The next of the picked, with the greatest random value of those left.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let left = self.picked.len();
+        let mut bytes = self.picked.pop()?;
+        self.value *= self.random.value().powf(1.0 / left as f64);
+        let meta = DocBuf::build(|out| {
+            let others = source::metadata(&bytes);
+            others.iter().filter(|e| e.name() != "randVal").for_each(|e| out.put_element(e));
+            out.put("randVal", self.value);
+        });
+        bytes.truncate(source::document(&bytes).len());
+        bytes.extend_from_slice(meta.as_bytes());
+        Some(bytes)
+    }
 }
 
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         if self.current.is_none() {
             self.fill(cx)?;
-            self.current = Some(DocBuf::new());
+            self.current = Some(Vec::new());
         }
-        let Some(next) = self.picked.pop() else { return Ok(false) };
+        let Some(next) = self.next() else { return Ok(false) };
         self.current = Some(next);
         Ok(true)
     }
 
     fn doc(&self) -> Doc<'_> {
-        self.current.as_ref().map_or(Doc::EMPTY, DocBuf::as_doc)
+        self.current.as_deref().map_or(Doc::EMPTY, source::document)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        self.current.as_deref().map_or(Doc::EMPTY, source::metadata)
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

@@ -100,7 +100,7 @@ pub(super) fn assemble(parts: &Parts<'_>, cx: &mut PipelineCx<'_>) -> Result<Vec
         );
     }
     let sort_by = parts.sort_by.filter(|keys| !keys.is_empty());
-    let sort = sort_by.map(sort::parse_keys).transpose()?.map(Arc::new);
+    let sort = sort_by.map(|keys| sort::parse_keys(keys, cx)).transpose()?.map(Arc::new);
     let functions = functions(parts.output, sort.as_deref(), cx)?;
     let fields = output_fields(parts.output)?;
     let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn assemble(parts: &Parts<'_>, cx: &mut PipelineCx<'_>) -> Result<Vec
         }
     });
     if !order.as_doc().is_empty() {
-        let spec = Arc::new(sort::parse_keys(order.as_doc())?);
+        let spec = Arc::new(sort::parse_keys(order.as_doc(), cx)?);
         stages.push(Arc::new(sort::Sort::new(spec, order, cx)));
     }
     let text = explained(parts, &partition);

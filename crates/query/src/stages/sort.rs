@@ -21,7 +21,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Value::Doc(doc) = spec else {
         bail!(Code::Location(15973), "the $sort key specification must be an object");
     };
-    let spec = parse_keys(doc)?.collated(cx.collation);
+    let spec = parse_keys(doc, cx)?;
     if spec.is_empty() {
         bail!(Code::Location(15976), "$sort stage must have at least one sort key");
     }
@@ -29,10 +29,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 }
 
 /// Parses the keys of a sort with the errors of `$sort`.
-pub(super) fn parse_keys(doc: Doc<'_>) -> Result<SortSpec> {
+pub(super) fn parse_keys(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<SortSpec> {
     check(doc)?;
-    let spec = SortSpec::parse(whole(doc).as_doc())?;
-    crate::find::check_meta(&spec)?;
+    let spec = SortSpec::parse(whole(doc).as_doc())?.collated(cx.collation);
+    cx.metas.set(cx.metas.get() | spec.metas());
     Ok(spec)
 }
 
@@ -52,14 +52,6 @@ fn whole(doc: Doc<'_>) -> DocBuf {
 fn check(doc: Doc<'_>) -> Result<()> {
     for element in doc {
         match element.value() {
-            Value::Doc(meta) if meta.first().is_none_or(|e| e.name() != "$meta") => bail!(
-                Code::Location(17312),
-                "$meta is the only expression supported by $sort right now"
-            ),
-            Value::Doc(meta) if meta.count() > 1 => bail!(
-                Code::FAILED_TO_PARSE,
-                "Cannot have additional keys in a $meta sort specification"
-            ),
             Value::Doc(_) => {}
             value if !value.is_number() => bail!(
                 Code::Location(15974),

@@ -94,6 +94,10 @@ impl Source for Running {
         self.inputs[self.at].doc()
     }
 
+    fn meta(&self) -> Doc<'_> {
+        self.inputs[self.at].meta()
+    }
+
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         &mut self.inputs
     }

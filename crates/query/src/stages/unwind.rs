@@ -224,6 +224,10 @@ impl Source for Running {
         Doc::trusted(&self.out)
     }
 
+    fn meta(&self) -> Doc<'_> {
+        self.input.meta()
+    }
+
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
     }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
 use nagi_bson::compare;
+use nagi_lang::expr::Metadata;
 use nagi_lang::window::{Argument, Bound, Bounds, RangeBounds, WindowFunction, WindowState};
 
 use super::{
     prelude::*,
     set_window_fields::{Plan, same_partition},
 };
-use crate::source::{Held, Partition, PartitionReader, SourceStats};
+use crate::source::{Held, Partition, PartitionReader, SourceStats, document, metadata, read_meta};
 
 /// A smaller part of the memory is not worth a run of its own.
 const RUN_SHARE_MIN: usize = 16;
@@ -26,6 +27,7 @@ pub(super) struct Running {
     reader: PartitionReader,
     /// Position of the document to return next.
     next: u64,
+    /// The current document with its metadata.
     here: Vec<u8>,
     out: Vec<u8>,
     arena: Bump,
@@ -110,7 +112,7 @@ impl Running {
     fn current_key(&self, cx: &Cx<'_>) -> Result<Option<ValueBuf>> {
         match &self.feed.plan.key {
             Some(key) if self.feed.plan.has_ranges() => {
-                let eval = cx.eval(Doc::trusted(&self.here), &self.arena);
+                let eval = cx.eval(document(&self.here), &self.arena);
                 Ok(Some(ValueBuf::new(key.eval(&eval)?)))
             }
             _ => Ok(None),
@@ -147,7 +149,7 @@ impl Running {
                 Doc::trusted(&window.result).first().map_or(Value::Missing, |e| e.value())
             })
             .collect();
-        plan.write(Doc::trusted(&self.here), &results, &self.arena, cx.env.now_ms(), &mut self.out)
+        plan.write(document(&self.here), &results, &self.arena, cx.env.now_ms(), &mut self.out)
     }
 }
 
@@ -180,6 +182,10 @@ impl Feed {
         let doc = self.input.doc();
         let key = ValueBuf::new(self.plan.partition.key(&cx.eval(doc, &self.arena))?);
         self.plan.partition.copy(doc, &mut self.copy);
+        let meta = self.input.meta();
+        if !meta.is_empty() {
+            self.copy.extend_from_slice(meta.as_bytes());
+        }
         self.arena.reset();
         Ok(Some((self.copy.as_slice().into(), key)))
     }
@@ -270,16 +276,18 @@ impl Window {
         cx: &Cx<'_>,
     ) -> Result<()> {
         if !skip {
-            let doc = Doc::trusted(feed.docs.doc(self.end, &mut self.reader)?);
+            let bytes = feed.docs.doc(self.end, &mut self.reader)?;
+            let (doc, meta) = (document(bytes), metadata(bytes));
             match function.argument() {
                 Argument::Expr(expr) => {
-                    let eval = cx.eval(doc, &feed.arena);
+                    let mut eval = cx.eval(doc, &feed.arena);
+                    eval.meta = read_meta(meta, &feed.arena);
                     self.state.add(expr.eval(&eval)?)?;
                 }
                 Argument::SortKey => {
                     let mut key = Vec::new();
                     if let Some(sort) = &feed.plan.sort {
-                        sort.key(doc, &mut key)?;
+                        sort.key_with(doc, &Metadata::read(meta), &mut key)?;
                     }
                     self.state.add(Value::Doc(Doc::trusted(&key)))?;
                 }
@@ -396,7 +404,7 @@ impl Window {
             return Ok(peeked);
         }
         let arena = Bump::new();
-        let doc = Doc::trusted(feed.docs.doc(self.end, &mut self.reader)?);
+        let doc = document(feed.docs.doc(self.end, &mut self.reader)?);
         let eval = cx.eval(doc, &arena);
         match &feed.plan.key {
             Some(key) => Ok(ValueBuf::new(key.eval(&eval)?)),
@@ -432,6 +440,10 @@ impl Source for Running {
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        metadata(&self.here)
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

@@ -10,7 +10,10 @@ use nagi_lang::{
 use nagi_store::{Durability, Namespace, Store};
 
 use super::{How, Selection, Tally, collation_of, in_chunks, target, with_txn};
-use crate::{plan::Hint, source::Env};
+use crate::{
+    plan::Hint,
+    source::{Env, document},
+};
 
 /// One element of `deletes`.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +67,7 @@ pub fn delete(
         return with_txn(store, how, env, &mut |txn| {
             let found = selection.first(&collection, txn, &vars, env, &mut old)?;
             let Some(id) = found else { return Ok(0) };
-            txn.delete(&collection, id, Doc::trusted(&old))?;
+            txn.delete(&collection, id, document(&old))?;
             Ok(1)
         });
     }

@@ -1,13 +1,13 @@
 //! `findAndModify`: changes one document and gives it back, as it was or as it is.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::Asked,
-    expr::{Eval, ParseCx, Vars},
+    expr::{Eval, Metadata, ParseCx, Vars},
     update::Applied,
 };
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
@@ -17,7 +17,11 @@ use super::{
     update::{Prepared, UpdateStatement, prepare},
     update_cx, with_txn,
 };
-use crate::{plan::Hint, projection::Projection, source::Env};
+use crate::{
+    plan::Hint,
+    projection::Projection,
+    source::{Env, document, metadata},
+};
 
 /// The arguments of `findAndModify`.
 #[derive(Debug, Clone, Copy)]
@@ -117,9 +121,13 @@ pub fn find_and_modify(
 ) -> Result<FoundAndModified> {
     request.check()?;
     let collation = collation_of(store, request.namespace, request.collation);
-    let prepared = prepare(&request.statement(), collation, env)?;
-    let mut cx = ParseCx::with_let(prepared.selection.lets.names()).collated(collation);
-    let projection = Projection::parse(request.fields, &prepared.selection.filter, &mut cx)?;
+    let mut prepared = prepare(&request.statement(), collation, env)?;
+    let selection = &mut prepared.selection;
+    let noted = Cell::default();
+    let mut cx = ParseCx::with_let(selection.lets.names()).collated(collation).noting(&noted);
+    let projection = Projection::parse(request.fields, &selection.filter, &mut cx)?;
+    noted.get().check(selection.filter.metas())?;
+    selection.metas = selection.metas | noted.get();
     let mut collection = target(store, request.namespace)?;
     if collection.is_none() && request.upsert {
         collection = Some(store.collection_or_create(request.namespace)?);
@@ -171,10 +179,10 @@ impl Run<'_> {
         let Some(id) = found else {
             return if self.request.upsert { self.insert(txn) } else { Ok(Default::default()) };
         };
-        let doc = Doc::trusted(&old);
+        let (doc, meta) = (document(&old), metadata(&old));
         if self.request.remove {
             txn.delete(&self.collection, id, doc)?;
-            let value = Some(self.project(doc)?);
+            let value = Some(self.project(doc, meta)?);
             return Ok(FoundAndModified { value, n: 1, ..Default::default() });
         }
         let arena = Bump::new();
@@ -186,7 +194,7 @@ impl Run<'_> {
             after = Doc::trusted(&new);
             txn.update(&self.collection, id, doc, after)?;
         }
-        let value = Some(self.project(if self.request.new { after } else { doc })?);
+        let value = Some(self.project(if self.request.new { after } else { doc }, meta)?);
         Ok(FoundAndModified { value, n: 1, updated_existing: true, upserted: None })
     }
 
@@ -195,13 +203,14 @@ impl Run<'_> {
         let id =
             self.prepared.insert_upsert(&self.collection, txn, self.vars, self.env, &mut new)?;
         let value = match self.request.new {
-            true => Some(self.project(Doc::trusted(&new))?),
+            true => Some(self.project(Doc::trusted(&new), Doc::EMPTY)?),
             false => None,
         };
         Ok(FoundAndModified { value, n: 1, updated_existing: false, upserted: Some(id) })
     }
 
-    fn project(&self, doc: Doc<'_>) -> Result<DocBuf> {
+    /// What is returned of a document that was found with this metadata.
+    fn project(&self, doc: Doc<'_>, meta: Doc<'_>) -> Result<DocBuf> {
         let Some(projection) = &self.projection else { return Ok(doc.to_buf()) };
         let arena = Bump::new();
         let info = match projection.needs_match() {
@@ -210,7 +219,9 @@ impl Run<'_> {
         };
         let mut bytes = Vec::new();
         let mut out = DocWriter::new(&mut bytes);
-        let eval = Eval::new(doc, self.vars, &arena, self.env.now_ms());
+        let mut eval = Eval::new(doc, self.vars, &arena, self.env.now_ms());
+        let meta = Metadata::read(meta);
+        eval.meta = Some(&meta);
         projection.apply(&eval, info, &mut out)?;
         out.finish();
         Ok(Doc::trusted(&bytes).to_buf())

@@ -17,7 +17,7 @@ use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     collation::{Asked, Collation},
-    expr::{LetVars, ParseCx, Vars},
+    expr::{LetVars, MetaSet, ParseCx, Vars},
     filter::{Allowed, Filter, MatchInfo},
     sort::SortSpec,
     update::UpdateCx,
@@ -29,7 +29,7 @@ use nagi_store::{
 use crate::{
     find,
     plan::{self, FindSpec, Hint},
-    source::{Cx, Env},
+    source::{Cx, Env, carry},
 };
 
 pub(crate) use delete::prepare as prepare_delete;
@@ -64,6 +64,8 @@ pub(crate) struct Selection<'a> {
     pub(crate) hint: Option<Hint<'a>>,
     pub(crate) lets: LetVars,
     pub(crate) collation: Option<&'static Collation>,
+    /// Metadata that what is found shall carry.
+    pub(crate) metas: MetaSet,
 }
 
 /// The collation of a statement: the one it names, or else the collection's. A view has other errors.
@@ -93,7 +95,9 @@ impl<'a> Selection<'a> {
             .with_scripts(env.scripts().is_some());
         let filter = Filter::parse_with(filter, &mut cx, Allowed::WITH_NEAR)?;
         let filter = Arc::new(filter.normalize());
-        Ok(Selection { filter, sort: find::parse_sort(sort, collation)?, hint, lets, collation })
+        let sort = find::parse_sort(sort, collation, filter.metas())?;
+        let metas = sort.as_ref().map_or(MetaSet::NONE, |sort| sort.metas());
+        Ok(Selection { filter, sort, hint, lets, collation, metas })
     }
 
     pub(crate) fn spec(&self, collection: Option<Arc<Collection>>, one: bool) -> FindSpec<'a> {
@@ -101,18 +105,20 @@ impl<'a> Selection<'a> {
             sort: self.sort.clone(),
             hint: self.hint,
             limit: one.then_some(1),
+            metas: self.metas,
             ..FindSpec::new(collection, self.filter.clone())
         }
     }
 
-    /// The first document that matches, as `txn` sees it: its id, and its bytes in `doc`.
+    /// The first document that matches, as `txn` sees it: its id, and its bytes, with its
+    /// metadata, in `found`.
     fn first(
         &self,
         collection: &Arc<Collection>,
         txn: &WriteTxn<'_>,
         vars: &Vars<'_>,
         env: &Env<'_>,
-        doc: &mut Vec<u8>,
+        found: &mut Vec<u8>,
     ) -> Result<Option<RecordId>> {
         let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
         let mut plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
@@ -120,8 +126,8 @@ impl<'a> Selection<'a> {
         if !source.advance(&mut cx)? {
             return Ok(None);
         }
-        doc.clear();
-        doc.extend_from_slice(source.doc().as_bytes());
+        found.clear();
+        carry(&*source, found);
         Ok(source.record_id())
     }
 

@@ -16,7 +16,10 @@ use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 use super::{
     How, Selection, Tally, UPSERT_RETRIES, collation_of, in_chunks, target, update_cx, with_txn,
 };
-use crate::{plan::Hint, source::Env};
+use crate::{
+    plan::Hint,
+    source::{Env, document},
+};
 
 /// One element of `updates`.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +184,7 @@ fn one(
         let found = prepared.selection.first(collection, txn, vars, env, &mut old)?;
         if let Some(id) = found {
             outcome.matched = 1;
-            let doc = Doc::trusted(&old);
+            let doc = document(&old);
             let arena = Bump::new();
             let info = prepared.info(doc, vars, &arena, env)?.unwrap_or_default();
             new.clear();

@@ -25,7 +25,7 @@ use nagi_bson::Value;
 use nagi_error::Result;
 
 use super::named::NamedCall;
-use super::{Eval, Expr, ParseCx};
+use super::{Eval, Expr, MetaKind, ParseCx};
 
 /// One form and its operands.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub enum Form {
     IfNull(Box<[Expr]>),
     Let(let_vars::Let),
     Map(map::Map),
-    Meta(meta::Meta),
+    Meta(MetaKind),
     Named(NamedCall),
     Or(Box<[Expr]>),
     Percentile(crate::accum::Shares),
@@ -87,7 +87,7 @@ impl Form {
             Form::IfNull(args) => if_null::eval(args, cx),
             Form::Let(form) => form.eval(cx),
             Form::Map(form) => form.eval(cx),
-            Form::Meta(form) => Ok(form.eval(cx)),
+            Form::Meta(kind) => Ok(cx.meta.map_or(Value::Missing, |meta| meta.get(*kind))),
             Form::Or(args) => logic::eval_or(args, cx),
             Form::Percentile(shares) => percentile::eval(shares, cx),
             Form::Reduce(form) => form.eval(cx),
