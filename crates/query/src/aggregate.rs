@@ -18,7 +18,7 @@ use crate::{
     collating,
     execution::{Execution, Parts, Purpose},
     find::{FindRequest, reads, summary},
-    limits::SORT_MEMORY_BYTES_MAX,
+    limits::{DENSIFY_DOCS_MAX, SORT_MEMORY_BYTES_MAX},
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
     stages::{Pipeline, PipelineCx, Step, Touch, Within},
@@ -37,6 +37,8 @@ pub struct AggregateRequest<'a> {
     pub allow_disk_use: bool,
     /// Memory of each blocking stage.
     pub memory_bytes_max: usize,
+    /// Documents that one `$densify` makes at most.
+    pub densify_docs_max: u64,
     /// `$out` and `$merge` do not ask the target's validator.
     pub bypass_validation: bool,
     /// This server's name, as some stages print it.
@@ -53,6 +55,7 @@ impl<'a> AggregateRequest<'a> {
             hint: None,
             allow_disk_use: true,
             memory_bytes_max: SORT_MEMORY_BYTES_MAX,
+            densify_docs_max: DENSIFY_DOCS_MAX,
             bypass_validation: false,
             host: "",
             collation: Asked::Inherited,
@@ -204,6 +207,7 @@ pub(crate) fn parse(
         namespace: request.namespace,
         host: request.host,
         memory_bytes_max: request.memory_bytes_max,
+        densify_docs_max: request.densify_docs_max,
         bypass_validation: request.bypass_validation,
         lets: lets.names(),
         depth: 0,

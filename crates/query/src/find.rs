@@ -16,7 +16,7 @@ use crate::{
     aggregate::{self, AggregateRequest},
     collating,
     execution::{Execution, Parts, Purpose},
-    limits::SORT_MEMORY_BYTES_MAX,
+    limits::{DENSIFY_DOCS_MAX, SORT_MEMORY_BYTES_MAX},
     plan::{self, FindSpec, Hint, Node, Plan},
     projection::Projection,
     source::{Cx, Env, ScanOptions},
@@ -48,6 +48,8 @@ pub struct FindRequest<'a> {
     pub resume_after: Option<i64>,
     /// Memory of a blocking sort.
     pub memory_bytes_max: usize,
+    /// Documents that one `$densify` of a view makes at most.
+    pub densify_docs_max: u64,
     pub collation: Asked,
 }
 
@@ -72,6 +74,7 @@ impl<'a> FindRequest<'a> {
             request_token: false,
             resume_after: None,
             memory_bytes_max: SORT_MEMORY_BYTES_MAX,
+            densify_docs_max: DENSIFY_DOCS_MAX,
             collation: Asked::Inherited,
         }
     }
@@ -223,6 +226,8 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         let mut on_view = AggregateRequest::new(request.namespace, pipeline.as_array());
         on_view.let_vars = request.let_vars;
         on_view.allow_disk_use = request.allow_disk_use;
+        on_view.memory_bytes_max = request.memory_bytes_max;
+        on_view.densify_docs_max = request.densify_docs_max;
         on_view.hint = hint;
         on_view.collation = request.collation;
         return aggregate::aggregate(store, &on_view, env);

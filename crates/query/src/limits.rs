@@ -18,7 +18,7 @@ pub const DISTINCT_BYTES_MAX: usize = 16 << 20;
 /// Results a candidate plan shows in its trial.
 pub const TRIAL_RESULTS: u64 = 101;
 
-/// Documents that one `$densify` makes at most.
+/// Documents that one `$densify` makes at most: `internalQueryMaxAllowedDensifyDocs` unless it is set.
 pub const DENSIFY_DOCS_MAX: u64 = 500_000;
 
 /// `internalQueryCacheMaxEntriesPerCollection`: cached choices of plans.

@@ -118,6 +118,7 @@ fn pipeline(
         depth: 0,
         allow_disk_use: true,
         memory_bytes_max: request.memory_bytes_max,
+        densify_docs_max: aggregate.densify_docs_max,
         bypass_validation: request.bypass_validation,
         within: Within::Top,
         collation,

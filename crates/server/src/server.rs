@@ -329,6 +329,11 @@ impl Server {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
+    /// Documents that one `$densify` makes at most.
+    pub(crate) fn densify_docs_max(&self) -> u64 {
+        u64::try_from(self.params.int("internalQueryMaxAllowedDensifyDocs")).unwrap_or(0)
+    }
+
     /// Whether requests that do not say may write temporary files.
     pub(crate) fn allows_disk(&self) -> bool {
         const ROW: usize = params::position("allowDiskUseByDefault");

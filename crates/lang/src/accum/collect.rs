@@ -28,11 +28,9 @@ pub(super) fn parse_add_to_set(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    Ok(match cx.collation() {
-        None => single(name, value, cx, || AddToSet::new("$addToSet"))?,
-        Some(collation) => single(name, value, cx, move || CollatedSet::new(collation))?,
-    }
-    .sliding(Counted::of_values))
+    let own = cx.collation();
+    Ok(single(name, value, cx, move || AddToSet::new("$addToSet", own))?
+        .sliding(move || Counted::of_values(own)))
 }
 
 fn check_memory(name: &str, bytes: usize) -> Result<()> {
@@ -91,12 +89,37 @@ impl Accumulator for Push {
     }
 }
 
-/// A value whose equality and hash are MongoDB's.
-pub(crate) struct SetItem(pub(crate) ValueBuf);
+/// A value whose equality and hash are those of MongoDB, under a collation if there is one.
+pub(crate) struct SetItem {
+    value: ValueBuf,
+    /// The value with strings replaced by their keys, where a collation has a say.
+    key: Option<Box<ValueBuf>>,
+}
+
+impl SetItem {
+    pub(crate) fn new(value: Value<'_>, collation: Option<&'static Collation>) -> SetItem {
+        let key = collation.and_then(|collation| collation.keyed(value)).map(Box::new);
+        SetItem { value: ValueBuf::new(value), key }
+    }
+
+    pub(crate) fn value(&self) -> Value<'_> {
+        self.value.value()
+    }
+
+    /// Memory beside its own size.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let key = |key: &ValueBuf| key.heap_bytes() + size_of::<ValueBuf>();
+        self.value.heap_bytes() + self.key.as_deref().map_or(0, key)
+    }
+
+    fn compared(&self) -> Value<'_> {
+        self.key.as_deref().unwrap_or(&self.value).value()
+    }
+}
 
 impl PartialEq for SetItem {
     fn eq(&self, other: &SetItem) -> bool {
-        compare::equal(self.0.value(), other.0.value())
+        compare::equal(self.compared(), other.compared())
     }
 }
 
@@ -104,29 +127,30 @@ impl Eq for SetItem {}
 
 impl Hash for SetItem {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        compare::hash(self.0.value(), state);
+        compare::hash(self.compared(), state);
     }
 }
 
-/// All different values.
+/// All different values; of equal ones the first stays.
 pub(super) struct AddToSet {
     name: &'static str,
+    collation: Option<&'static Collation>,
     seen: HashSet<SetItem, foldhash::fast::FixedState>,
     bytes: usize,
 }
 
 impl AddToSet {
     /// `name` is for the error when memory is full.
-    pub(super) fn new(name: &'static str) -> AddToSet {
-        AddToSet { name, seen: HashSet::default(), bytes: 0 }
+    pub(super) fn new(name: &'static str, collation: Option<&'static Collation>) -> AddToSet {
+        AddToSet { name, collation, seen: HashSet::default(), bytes: 0 }
     }
 }
 
 impl Accumulator for AddToSet {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         if !value.is_missing() {
-            let item = SetItem(ValueBuf::new(value));
-            let bytes = item.0.heap_bytes() + size_of::<SetItem>() + 16;
+            let item = SetItem::new(value, self.collation);
+            let bytes = item.heap_bytes() + size_of::<SetItem>() + 16;
             if self.seen.insert(item) {
                 self.bytes += bytes;
                 check_memory(self.name, self.bytes)?;
@@ -143,58 +167,7 @@ impl Accumulator for AddToSet {
     }
 
     fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.seen.iter().for_each(|item| out.push(item.0.value())));
-    }
-
-    fn finish(&mut self, out: ValueSlot<'_>) {
-        self.partial(out);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-/// The different values under a collation; of equal ones the first stays.
-struct CollatedSet {
-    collation: &'static Collation,
-    values: Vec<ValueBuf>,
-    /// The values with strings replaced by their keys.
-    seen: HashSet<SetItem, foldhash::fast::FixedState>,
-    bytes: usize,
-}
-
-impl CollatedSet {
-    fn new(collation: &'static Collation) -> CollatedSet {
-        CollatedSet { collation, values: Vec::new(), seen: HashSet::default(), bytes: 0 }
-    }
-}
-
-impl Accumulator for CollatedSet {
-    fn add(&mut self, value: Value<'_>) -> Result<()> {
-        if value.is_missing() {
-            return Ok(());
-        }
-        let key = self.collation.keyed(value).unwrap_or_else(|| ValueBuf::new(value));
-        let key_bytes = key.heap_bytes() + size_of::<SetItem>() + 16;
-        if self.seen.insert(SetItem(key)) {
-            let value = ValueBuf::new(value);
-            self.bytes += key_bytes + value.heap_bytes() + size_of::<ValueBuf>();
-            check_memory("$addToSet", self.bytes)?;
-            self.values.push(value);
-        }
-        Ok(())
-    }
-
-    fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        match part {
-            Value::Array(items) => items.iter().try_for_each(|v| self.add(v)),
-            other => self.add(other),
-        }
-    }
-
-    fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.values.iter().for_each(|v| out.push(v.value())));
+        out.array(|out| self.seen.iter().for_each(|item| out.push(item.value())));
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {

@@ -28,11 +28,12 @@ pub(super) fn parse_union(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    Ok(single(name, value, cx, || Elements {
+    let own = cx.collation();
+    Ok(single(name, value, cx, move || Elements {
         name: "$setUnion",
-        inner: AddToSet::new("$setUnion"),
+        inner: AddToSet::new("$setUnion", own),
     })?
-    .sliding(Counted::of_elements))
+    .sliding(move || Counted::of_elements(own)))
 }
 
 /// The elements of an input; none for a missing one.

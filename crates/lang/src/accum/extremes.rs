@@ -26,7 +26,7 @@ pub(super) fn parse_min(
 ) -> Result<Parsed> {
     let own = cx.collation();
     let parsed = single(name, value, cx, move || Extreme::new(Ordering::Less, own))?;
-    Ok(parsed.sliding(|| Extremum::new(Ordering::Less)))
+    Ok(parsed.sliding(move || Extremum::new(Ordering::Less, own)))
 }
 
 pub(super) fn parse_max(
@@ -36,7 +36,7 @@ pub(super) fn parse_max(
 ) -> Result<Parsed> {
     let own = cx.collation();
     let parsed = single(name, value, cx, move || Extreme::new(Ordering::Greater, own))?;
-    Ok(parsed.sliding(|| Extremum::new(Ordering::Greater)))
+    Ok(parsed.sliding(move || Extremum::new(Ordering::Greater, own)))
 }
 
 impl Extreme {
@@ -112,7 +112,7 @@ fn parsed_extremes(
     collation: Option<&'static Collation>,
 ) -> Parsed {
     parsed(input, move || Extremes { wanted, collation, n, values: Vec::new(), bytes: 0 })
-        .sliding(move || Least::values(wanted, n))
+        .sliding(move || Least::values(wanted, n, collation))
 }
 
 impl Accumulator for Extremes {

@@ -103,7 +103,7 @@ fn parse(
         rows: Vec::new(),
         bytes: 0,
     })
-    .sliding(move || Least::rows(sliding.clone(), n, shape.bottom, shape.single)))
+    .sliding(move || Least::rows((sliding.clone(), collation), n, shape.bottom, shape.single)))
 }
 
 fn direction(value: Value<'_>) -> Result<bool> {

@@ -15,8 +15,8 @@
 //! ([`Collation::keyed`]), in embedded documents and arrays too; what follows need not know.
 //!
 //! Invariants
-//! - One `Collation` for each different specification, for the life of the process: there are about
-//!   170 locales and 960 ways to set the options, so at most some 60 MB if a client asks for all.
+//! - One `Collation` for each different specification, for the life of the process. There are about 170
+//!   locales and 960 ways to set the options; requests get [`COLLATIONS_MAX`] of them, some 4 MB.
 //! - `compare(a, b)` is the order of `key(a)` and `key(b)`, byte by byte.
 //!
 //! Does not know about: which operation has which collation (default of a collection, of a view).
@@ -35,8 +35,8 @@ use std::{
 
 use foldhash::fast::RandomState;
 use icu_collator::CollatorBorrowed;
-use nagi_bson::{Doc, DocBuf, DocWriter};
-use nagi_error::{Error, Result};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_error::{Code, Error, Result, bail};
 
 pub use order::{equal, expr_values, has_text, hash_of, values};
 pub use spec::{CaseFirst, Spec};
@@ -49,8 +49,43 @@ pub struct Collation {
     collator: CollatorBorrowed<'static>,
 }
 
-static KNOWN: LazyLock<RwLock<HashMap<Spec, &'static Collation, RandomState>>> =
-    LazyLock::new(RwLock::default);
+/// Different collations that requests may ask for in the life of a process, each kept for some 400
+/// bytes. What is stored in catalogs comes on top.
+pub const COLLATIONS_MAX: usize = 10_000;
+
+/// The collations that were made.
+#[derive(Default)]
+struct Known(RwLock<HashMap<Spec, &'static Collation, RandomState>>);
+
+static KNOWN: LazyLock<Known> = LazyLock::new(Known::default);
+
+impl Known {
+    /// The collation of a specification, made if it is new and there are fewer than `max`.
+    fn get(&self, spec: Spec, max: usize) -> Result<&'static Collation> {
+        let known = self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(found) = known.get(&spec) {
+            return Ok(found);
+        }
+        drop(known);
+        let mut known = self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(found) = known.get(&spec) {
+            return Ok(found);
+        }
+        if known.len() >= max {
+            bail!(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                "too many different collations have been used since the server was started: only the \
+                 {max} known ones can be used until it is started again"
+            );
+        }
+        let collator = engine::collator(&spec)
+            .map_err(|cause| Error::bug(format!("no collator for {}: {cause}", spec.locale)))?;
+        let form = DocBuf::build(|out| spec.write(out));
+        let made: &'static Collation = Box::leak(Box::new(Collation { spec, form, collator }));
+        known.insert(spec, made);
+        Ok(made)
+    }
+}
 
 /// What an operation says of its collation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,30 +125,22 @@ impl Collation {
     /// # Errors
     /// 40414 without `locale`, 40415 for an unknown field, 14 for a wrong type, 2 for an unknown
     /// locale or a value outside an enumeration, 9 for anything beside `simple`, 161 for another
-    /// version.
+    /// version, 146 for one more than [`COLLATIONS_MAX`].
     pub fn parse(spec: Doc<'_>) -> Result<Option<&'static Collation>> {
         Ok(match Spec::parse(spec)? {
-            Some(spec) => Some(Collation::of(spec)?),
+            Some(spec) => Some(KNOWN.get(spec, COLLATIONS_MAX)?),
             None => None,
         })
     }
 
-    fn of(spec: Spec) -> Result<&'static Collation> {
-        let known = KNOWN.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(found) = known.get(&spec) {
-            return Ok(found);
+    /// Makes the collation of a stored specification known, however many there are: what is stored
+    /// must stay readable. Anything but a specification is left to who reads it next.
+    pub fn keep(spec: Value<'_>) {
+        if let Value::Doc(spec) = spec
+            && let Ok(Some(spec)) = Spec::parse(spec)
+        {
+            KNOWN.get(spec, usize::MAX).ok();
         }
-        drop(known);
-        let mut known = KNOWN.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(found) = known.get(&spec) {
-            return Ok(found);
-        }
-        let collator = engine::collator(&spec)
-            .map_err(|cause| Error::bug(format!("no collator for {}: {cause}", spec.locale)))?;
-        let form = DocBuf::build(|out| spec.write(out));
-        let made: &'static Collation = Box::leak(Box::new(Collation { spec, form, collator }));
-        known.insert(spec, made);
-        Ok(made)
     }
 
     /// The options, each with its value.
@@ -164,5 +191,31 @@ impl Eq for Collation {}
 impl fmt::Debug for Collation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Collation").field(&self.spec).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(locale: &str, strength: i32) -> Spec {
+        let doc = DocBuf::build(|out| {
+            out.put("locale", locale);
+            out.put("strength", strength);
+        });
+        Spec::parse(doc.as_doc()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn known_collations_go_on_at_the_limit_and_new_ones_do_not() {
+        let known = Known::default();
+        let first = known.get(spec("de", 1), 2).unwrap();
+        known.get(spec("de", 2), 2).unwrap();
+        let error = known.get(spec("de", 3), 2).unwrap_err();
+        assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT);
+        assert!(std::ptr::eq(first, known.get(spec("de", 1), 2).unwrap()));
+        // What is stored has no limit, and once known it is there for requests as well.
+        let stored = known.get(spec("fr", 3), usize::MAX).unwrap();
+        assert!(std::ptr::eq(stored, known.get(spec("fr", 3), 2).unwrap()));
     }
 }

@@ -4,15 +4,17 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use nagi_bson::{Array, Value, ValueBuf, ValueSlot, compare};
+use nagi_bson::{Array, Value, ValueBuf, ValueSlot};
 use nagi_error::Result;
 
 use super::WindowState;
 use crate::accum::{held_bytes, order_of_rows};
+use crate::collation::{self, Collation};
 
 /// The smallest or largest value of a moving window; the oldest of equal ones.
 pub(crate) struct Extremum {
     wanted: Ordering,
+    collation: Option<&'static Collation>,
     /// Values that may still become the result, with the numbers at which they came.
     candidates: VecDeque<(u64, ValueBuf)>,
     added: u64,
@@ -22,8 +24,9 @@ pub(crate) struct Extremum {
 
 impl Extremum {
     /// `Less` looks for the smallest, `Greater` for the largest value.
-    pub(crate) fn new(wanted: Ordering) -> Extremum {
-        Extremum { wanted, candidates: VecDeque::new(), added: 0, removed: 0, bytes: 0 }
+    pub(crate) fn new(wanted: Ordering, collation: Option<&'static Collation>) -> Extremum {
+        let candidates = VecDeque::new();
+        Extremum { wanted, collation, candidates, added: 0, removed: 0, bytes: 0 }
     }
 
     /// The result; none over a window without values.
@@ -39,7 +42,7 @@ impl WindowState for Extremum {
             return Ok(());
         }
         while let Some((_, last)) = self.candidates.back()
-            && compare::values(value, last.value()) == self.wanted
+            && collation::values(value, last.value(), self.collation) == self.wanted
         {
             self.bytes -= self.candidates.pop_back().map_or(0, |(_, last)| held_bytes(&last) + 8);
         }
@@ -73,9 +76,9 @@ impl WindowState for Extremum {
 #[derive(Clone)]
 enum Order {
     /// By value; `Greater` puts the largest first.
-    Values(Ordering),
+    Values(Ordering, Option<&'static Collation>),
     /// Rows `[output, sort value, ...]` by the directions of a sort.
-    Rows(Arc<[bool]>),
+    Rows(Arc<[bool]>, Option<&'static Collation>),
 }
 
 /// A value with its rank; equal ones in the order in which they came.
@@ -90,12 +93,12 @@ impl Ord for Ranked {
     fn cmp(&self, other: &Ranked) -> Ordering {
         let (a, b) = (self.value.value(), other.value.value());
         let order = match &self.order {
-            Order::Values(Ordering::Greater) => compare::values(b, a),
-            Order::Values(_) => compare::values(a, b),
-            Order::Rows(descending) => {
+            Order::Values(Ordering::Greater, own) => collation::values(b, a, *own),
+            Order::Values(_, own) => collation::values(a, b, *own),
+            Order::Rows(descending, own) => {
                 let (a, b) = (a.as_array(), b.as_array());
                 let (a, b) = (a.unwrap_or(Array::EMPTY), b.unwrap_or(Array::EMPTY));
-                order_of_rows(a, b, descending, None)
+                order_of_rows(a, b, descending, *own)
             }
         };
         order.then_with(|| self.number.cmp(&other.number))
@@ -131,13 +134,22 @@ pub(crate) struct Least {
 
 impl Least {
     /// The n smallest (`Less`) or largest values.
-    pub(crate) fn values(wanted: Ordering, n: usize) -> Least {
-        Least::new(Order::Values(wanted), n)
+    pub(crate) fn values(
+        wanted: Ordering,
+        n: usize,
+        collation: Option<&'static Collation>,
+    ) -> Least {
+        Least::new(Order::Values(wanted, collation), n)
     }
 
     /// The outputs of the first n rows, or the last n.
-    pub(crate) fn rows(descending: Arc<[bool]>, n: usize, last: bool, single: bool) -> Least {
-        Least { last, single, ..Least::new(Order::Rows(descending), n) }
+    pub(crate) fn rows(
+        (descending, collation): (Arc<[bool]>, Option<&'static Collation>),
+        n: usize,
+        last: bool,
+        single: bool,
+    ) -> Least {
+        Least { last, single, ..Least::new(Order::Rows(descending, collation), n) }
     }
 
     fn new(order: Order, n: usize) -> Least {
@@ -155,7 +167,7 @@ impl Least {
 
     fn output<'v>(&self, value: Value<'v>) -> Value<'v> {
         match (&self.order, value) {
-            (Order::Rows(_), Value::Array(row)) => row.get(0),
+            (Order::Rows(..), Value::Array(row)) => row.get(0),
             (_, value) => value,
         }
     }

@@ -3,10 +3,11 @@
 //! Values are the documents' sort keys, in order; documents with equal keys share a rank. Null and
 //! missing are equal keys, as they are to `$sort`.
 
-use nagi_bson::{Value, ValueBuf, ValueSlot, compare};
+use nagi_bson::{Value, ValueBuf, ValueSlot};
 use nagi_error::Result;
 
 use super::WindowState;
+use crate::collation::{self, Collation};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,14 +23,16 @@ pub(super) enum Counting {
 /// The place of the document added last.
 pub(super) struct Ranks {
     counting: Counting,
+    /// How keys that are strings compare.
+    collation: Option<&'static Collation>,
     last: Option<ValueBuf>,
     documents: i64,
     rank: i64,
 }
 
 impl Ranks {
-    pub(super) fn new(counting: Counting) -> Ranks {
-        Ranks { counting, last: None, documents: 0, rank: 0 }
+    pub(super) fn new(counting: Counting, collation: Option<&'static Collation>) -> Ranks {
+        Ranks { counting, collation, last: None, documents: 0, rank: 0 }
     }
 }
 
@@ -40,7 +43,8 @@ impl WindowState for Ranks {
             self.rank = self.documents;
             return Ok(());
         }
-        let same = self.last.as_ref().is_some_and(|last| compare::equal(last.value(), value));
+        let same = |last: &ValueBuf| collation::equal(last.value(), value, self.collation);
+        let same = self.last.as_ref().is_some_and(same);
         if !same {
             self.last = Some(ValueBuf::new(value));
             self.rank = match self.counting {

@@ -28,8 +28,8 @@ impl Scaler {
         Scaler {
             low,
             high,
-            least: Extremum::new(Ordering::Less),
-            largest: Extremum::new(Ordering::Greater),
+            least: Extremum::new(Ordering::Less, None),
+            largest: Extremum::new(Ordering::Greater, None),
             values: VecDeque::new(),
             first: 0,
             bytes: 0,

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use nagi_bson::{Value, ValueBuf, ValueSlot};
+use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
 
 use super::WindowState;
 use crate::accum::{SetItem, elements};
+use crate::collation::Collation;
 
 /// Memory of an entry beside its value: in the map and in the queue.
 const ENTRY_BYTES: usize = 64;
@@ -16,6 +17,8 @@ const ENTRY_BYTES: usize = 64;
 pub(crate) struct Counted {
     /// Whether inputs are arrays whose elements count.
     of_elements: bool,
+    /// How strings compare.
+    collation: Option<&'static Collation>,
     counts: HashMap<Arc<SetItem>, u64, foldhash::fast::FixedState>,
     /// What each input brought.
     queue: VecDeque<Vec<Arc<SetItem>>>,
@@ -24,19 +27,19 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// Each input is a member.
-    pub(crate) fn of_values() -> Counted {
+    pub(crate) fn of_values(collation: Option<&'static Collation>) -> Counted {
         let (counts, queue) = (HashMap::default(), VecDeque::new());
-        Counted { of_elements: false, counts, queue, bytes: 0 }
+        Counted { of_elements: false, collation, counts, queue, bytes: 0 }
     }
 
     /// Each element of an input is a member.
-    pub(crate) fn of_elements() -> Counted {
-        Counted { of_elements: true, ..Counted::of_values() }
+    pub(crate) fn of_elements(collation: Option<&'static Collation>) -> Counted {
+        Counted { of_elements: true, ..Counted::of_values(collation) }
     }
 
     fn insert(&mut self, value: Value<'_>, brought: &mut Vec<Arc<SetItem>>) {
-        let item = Arc::new(SetItem(ValueBuf::new(value)));
-        self.bytes += item.0.heap_bytes() + ENTRY_BYTES;
+        let item = Arc::new(SetItem::new(value, self.collation));
+        self.bytes += item.heap_bytes() + ENTRY_BYTES;
         *self.counts.entry(item.clone()).or_insert(0) += 1;
         brought.push(item);
     }
@@ -56,7 +59,7 @@ impl WindowState for Counted {
 
     fn remove(&mut self) {
         for item in self.queue.pop_front().unwrap_or_default() {
-            self.bytes -= item.0.heap_bytes() + ENTRY_BYTES;
+            self.bytes -= item.heap_bytes() + ENTRY_BYTES;
             if let Some(count) = self.counts.get_mut(&item) {
                 *count -= 1;
                 if *count == 0 {
@@ -67,7 +70,7 @@ impl WindowState for Counted {
     }
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
-        out.array(|out| self.counts.keys().for_each(|item| out.push(item.0.value())));
+        out.array(|out| self.counts.keys().for_each(|item| out.push(item.value())));
         Ok(())
     }
 

@@ -269,7 +269,7 @@ fn covariance(call: &Call<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     Ok(Parsed { argument, bounds, new_state })
 }
 
-fn rank(call: &Call<'_>, _: &mut ParseCx<'_>) -> Result<Parsed> {
+fn rank(call: &Call<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     if !call.window.is_missing() {
         bail!(Code::Location(5_371_601), "Rank style window functions take no other arguments");
     }
@@ -292,7 +292,8 @@ fn rank(call: &Call<'_>, _: &mut ParseCx<'_>) -> Result<Parsed> {
         "$denseRank" => Counting::Dense,
         _ => Counting::Documents,
     };
-    let new_state = boxed(move || Ranks::new(counting));
+    let own = cx.collation();
+    let new_state = boxed(move || Ranks::new(counting, own));
     Ok(Parsed { argument: Argument::SortKey, bounds: UP_TO_CURRENT, new_state })
 }
 

@@ -17,15 +17,13 @@ use std::{
 
 use nagi_bson::{ArrayBuf, ValueBuf, compare, number};
 use nagi_lang::{
+    collation::Collation,
     expr::{Eval, ExprPath},
     time::{self, Unit, Zone},
 };
 
 use super::{densify_spec, prelude::*, several::Several, sort};
-use crate::{
-    limits::DENSIFY_DOCS_MAX,
-    source::{carry, document, metadata},
-};
+use crate::source::{carry, document, metadata};
 
 pub(super) static DENSIFY: StageSpec =
     StageSpec { name: "$densify", place: Place::Anywhere, parse };
@@ -37,6 +35,10 @@ pub(super) struct Plan {
     pub(super) step: ValueBuf,
     pub(super) unit: Option<Unit>,
     pub(super) range: Range,
+    /// How strings of partition keys compare.
+    pub(super) collation: Option<&'static Collation>,
+    /// Documents that are made at most.
+    pub(super) docs_max: u64,
 }
 
 /// From where to where steps go.
@@ -56,7 +58,7 @@ struct Densify {
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    let plan = densify_spec::parse(spec)?;
+    let plan = densify_spec::parse(spec, cx)?;
     let order = DocBuf::build(|out| {
         if !matches!(plan.range, Range::Full) {
             plan.partition.iter().for_each(|path| out.put(&path.dotted(), 1));
@@ -96,7 +98,8 @@ impl Stage for Densify {
     }
 }
 
-/// The partition's values, in the order of its fields; null for missing.
+/// The partition's values, in the order of its fields; null for missing. Under a collation strings are
+/// replaced by their keys.
 struct Key(ArrayBuf);
 
 impl Ord for Key {
@@ -197,7 +200,12 @@ impl Plan {
     fn key<'a>(&'a self, eval: &Eval<'a>) -> (Key, Arc<[ValueBuf]>) {
         let values: Vec<ValueBuf> =
             self.partition.iter().map(|path| ValueBuf::new(path.of_doc(eval.root, eval))).collect();
-        let key = ArrayBuf::build(|out| values.iter().for_each(|v| out.push(v.value())));
+        let key = ArrayBuf::build(|out| {
+            for value in &values {
+                let keyed = self.collation.and_then(|own| own.keyed(value.value()));
+                out.push(keyed.as_ref().unwrap_or(value).value());
+            }
+        });
         (Key(key), values.into())
     }
 
@@ -342,13 +350,14 @@ impl Running {
             if order.is_lt() || (walk.inclusive && order.is_eq()) {
                 cx.tick()?;
                 self.generated += 1;
-                if self.generated > DENSIFY_DOCS_MAX {
+                if self.generated > self.plan.docs_max {
                     bail!(
                         Code::Location(5_897_900),
                         "Generated {} documents in $densify, which is over the limit of \
-                         {DENSIFY_DOCS_MAX}. Increase the 'internalQueryMaxAllowedDensifyDocs' \
-                         parameter to allow more generated documents",
-                        self.generated
+                         {}. Increase the 'internalQueryMaxAllowedDensifyDocs' parameter to allow \
+                         more generated documents",
+                        self.generated,
+                        self.plan.docs_max
                     );
                 }
                 self.plan.write(&walk.steps, &mut self.out);

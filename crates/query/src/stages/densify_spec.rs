@@ -7,6 +7,7 @@ use nagi_lang::{
 };
 
 use super::{
+    PipelineCx,
     densify::{Plan, Range},
     prelude::*,
 };
@@ -15,7 +16,7 @@ use super::{
 ///
 /// # Errors
 /// 9, 14, 40414, 40415 for the shape; 5733401-5733409, 5876900, 5946802, 6586400, 8993000, 9554500.
-pub(super) fn parse(spec: Value<'_>) -> Result<Plan> {
+pub(super) fn parse(spec: Value<'_>, cx: &PipelineCx<'_>) -> Result<Plan> {
     let Value::Doc(spec) = spec else {
         bail!(
             Code::FAILED_TO_PARSE,
@@ -75,7 +76,15 @@ pub(super) fn parse(spec: Value<'_>) -> Result<Plan> {
         );
     }
     let range = self::range(bounds, step, unit, &partition)?;
-    Ok(Plan { field, partition, step: ValueBuf::new(step), unit, range })
+    Ok(Plan {
+        field,
+        partition,
+        step: ValueBuf::new(step),
+        unit,
+        range,
+        collation: cx.collation,
+        docs_max: cx.densify_docs_max,
+    })
 }
 
 fn wrong_type(name: &str, value: Value<'_>, expected: &str) -> nagi_error::Error {

@@ -18,6 +18,7 @@ pub(super) struct Inner {
     depth: u32,
     allow_disk_use: bool,
     memory_bytes_max: usize,
+    densify_docs_max: u64,
     /// That of the whole operation.
     pub(super) collation: Option<&'static Collation>,
 }
@@ -39,17 +40,23 @@ impl Inner {
             depth: cx.depth + 1,
             allow_disk_use: cx.allow_disk_use,
             memory_bytes_max: cx.memory_bytes_max,
+            densify_docs_max: cx.densify_docs_max,
             bypass_validation: cx.bypass_validation,
             within,
             collation: cx.collation,
             metas: &Cell::default(),
         };
         let pipeline = Pipeline::parse(stages, &mut inner)?;
-        let depth = cx.depth + 1;
-        let allow_disk_use = cx.allow_disk_use;
-        let memory_bytes_max = cx.memory_bytes_max;
-        let collation = cx.collation;
-        Ok(Inner { namespace, lets, pipeline, depth, allow_disk_use, memory_bytes_max, collation })
+        Ok(Inner {
+            namespace,
+            lets,
+            pipeline,
+            depth: cx.depth + 1,
+            allow_disk_use: cx.allow_disk_use,
+            memory_bytes_max: cx.memory_bytes_max,
+            densify_docs_max: cx.densify_docs_max,
+            collation: cx.collation,
+        })
     }
 
     /// Adds what it does to collections.
@@ -94,6 +101,7 @@ impl Inner {
             depth: self.depth,
             allow_disk_use: self.allow_disk_use,
             memory_bytes_max: self.memory_bytes_max,
+            densify_docs_max: self.densify_docs_max,
             // A pipeline within another one writes nothing.
             bypass_validation: false,
             within: Within::Top,

@@ -232,6 +232,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) allow_disk_use: bool,
     /// Memory of each blocking stage.
     pub(crate) memory_bytes_max: usize,
+    /// Documents that one `$densify` makes at most.
+    pub(crate) densify_docs_max: u64,
     /// Whether stages that write leave the target's validator out.
     pub(crate) bypass_validation: bool,
     /// The kind of pipeline around it, for placement errors.

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{ValueBuf, compare};
+use nagi_bson::ValueBuf;
 use nagi_lang::{
+    collation::{self, Collation},
     expr::{Eval, Expr, Vars, parse_field_path},
     project::AddFields,
     sort::SortSpec,
@@ -32,6 +33,8 @@ pub(super) struct Plan {
     fields: AddFields,
     pub(super) allow_disk_use: bool,
     pub(super) memory_bytes_max: usize,
+    /// How partition keys that are strings compare.
+    collation: Option<&'static Collation>,
 }
 
 /// How documents are told apart.
@@ -93,12 +96,6 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 
 /// The stages of a specification: the hidden field, the sort, the windows, as far as they are needed.
 pub(super) fn assemble(parts: &Parts<'_>, cx: &mut PipelineCx<'_>) -> Result<Vec<Arc<dyn Stage>>> {
-    if cx.collation.is_some() {
-        bail!(
-            Code::COMMAND_NOT_SUPPORTED,
-            "window functions under a collation are not supported yet"
-        );
-    }
     let sort_by = parts.sort_by.filter(|keys| !keys.is_empty());
     let sort = sort_by.map(|keys| sort::parse_keys(keys, cx)).transpose()?.map(Arc::new);
     let functions = functions(parts.output, sort.as_deref(), cx)?;
@@ -138,6 +135,7 @@ pub(super) fn assemble(parts: &Parts<'_>, cx: &mut PipelineCx<'_>) -> Result<Vec
         fields,
         allow_disk_use: cx.allow_disk_use,
         memory_bytes_max: cx.memory_bytes_max,
+        collation: cx.collation,
     };
     stages.push(Arc::new(SetWindowFields { plan: Arc::new(plan), text }));
     Ok(stages)
@@ -262,6 +260,11 @@ impl PartitionBy {
 }
 
 impl Plan {
+    /// Whether two keys are of one partition.
+    pub(super) fn same_partition(&self, a: &ValueBuf, b: Value<'_>) -> bool {
+        collation::equal(a.value(), b, self.collation)
+    }
+
     /// Whether any window is over the values of the sort key.
     pub(super) fn has_ranges(&self) -> bool {
         self.functions.iter().any(|function| matches!(function.bounds(), Bounds::Range(_)))
@@ -281,11 +284,6 @@ impl Plan {
         let eval = Eval::new(doc, &vars, arena, now_ms);
         self.fields.apply(&eval, &mut DocWriter::new(out))
     }
-}
-
-/// Whether two keys are of one partition.
-pub(super) fn same_partition(a: &ValueBuf, b: Value<'_>) -> bool {
-    compare::equal(a.value(), b)
 }
 
 impl Stage for SetWindowFields {

@@ -12,10 +12,7 @@ use nagi_bson::compare;
 use nagi_lang::expr::Metadata;
 use nagi_lang::window::{Argument, Bound, Bounds, RangeBounds, WindowFunction, WindowState};
 
-use super::{
-    prelude::*,
-    set_window_fields::{Plan, same_partition},
-};
+use super::{prelude::*, set_window_fields::Plan};
 use crate::source::{Held, Partition, PartitionReader, SourceStats, document, metadata, read_meta};
 
 /// A smaller part of the memory is not worth a run of its own.
@@ -198,7 +195,7 @@ impl Feed {
             }
             match self.read(cx)? {
                 None => self.complete = true,
-                Some((doc, key)) if same_partition(&self.key, key.value()) => {
+                Some((doc, key)) if self.plan.same_partition(&self.key, key.value()) => {
                     self.docs.push(&doc);
                     self.check_memory(cx)?;
                 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf, Value, json};
+use nagi_bson::{Array, Doc, DocBuf, Value, json};
 use nagi_error::Result;
+use nagi_lang::collation::Asked;
 use nagi_query::{
     AggregateRequest, Env, Execution, Explained, FindRequest, Take, Verbosity, aggregate, explain,
     find,
@@ -62,6 +63,19 @@ impl Fixture {
         let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
         let request = AggregateRequest {
             memory_bytes_max: memory,
+            ..AggregateRequest::new(&self.ns, stages)
+        };
+        let env = Env::new(&(), NOW_MS);
+        drain(aggregate(&self.store, &request, &env)?, usize::MAX)
+    }
+
+    pub(crate) fn aggregate_under(
+        &self,
+        collation: Doc<'_>,
+        stages: Array<'_>,
+    ) -> Result<Vec<DocBuf>> {
+        let request = AggregateRequest {
+            collation: Asked::parse(Some(collation))?,
             ..AggregateRequest::new(&self.ns, stages)
         };
         let env = Env::new(&(), NOW_MS);

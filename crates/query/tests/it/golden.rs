@@ -3,6 +3,7 @@
 //!   docs [name] [...]      inserts documents (into the collection "c")
 //!   index {...}            creates an index
 //!   aggregate [...]        runs a pipeline; one document a line
+//!   collated {...} [...]   the same under a collation
 //!   find {...}             runs a find with filter, sort, projection, skip, limit, hint, min, max
 //!   plan {...}             names of the stages of that find's plan from the top
 //!   bounds {...}           its index bounds
@@ -121,6 +122,14 @@ fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
             Err(error) => format!("error {error}"),
         },
         "aggregate" => lines(fixture.aggregate(input)),
+        "collated" => {
+            let wrapped = array(&format!("[{}]", input.replacen("} [", "}, [", 1)));
+            let Value::Array(parts) = wrapped.get("a") else { return "no array".to_owned() };
+            let (Value::Doc(collation), Value::Array(list)) = (parts.get(0), parts.get(1)) else {
+                return "no collation and pipeline".to_owned();
+            };
+            lines(fixture.aggregate_under(collation, list))
+        }
         "find" => {
             let spec = doc(input);
             lines(fixture.find(&request(fixture, &spec)))

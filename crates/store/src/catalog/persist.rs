@@ -16,6 +16,7 @@ use std::{
 use nagi_bson::{Binary, Doc, DocBuf, Value, number};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::{Engine, Read, Space};
+use nagi_lang::collation::Collation;
 
 use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
 use crate::{
@@ -120,6 +121,7 @@ fn load_spec(
     options: &CollectionOptions,
 ) -> Result<IndexSpec> {
     let is_id = spec.get("name").as_str() == Some("_id_");
+    Collation::keep(spec.get("collation"));
     IndexSpec::parse_with(spec, namespace, true, options.collation.filter(|_| is_id))
 }
 
@@ -127,6 +129,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
     let namespace = Namespace::parse(doc.get("ns").as_str().ok_or_else(corrupt)?)?;
     let Value::Binary(uuid) = doc.get("uuid") else { return Err(corrupt()) };
     let options = doc.get("options").as_doc().ok_or_else(corrupt)?;
+    Collation::keep(options.get("collation"));
     let options = CollectionOptions::parse(options, &namespace)?;
     let mut indexes = Vec::new();
     for index in doc.get("indexes").as_array().ok_or_else(corrupt)?.iter() {

@@ -187,6 +187,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let host = cx.server.host_and_port();
         request.host = &host;
         request.memory_bytes_max = cx.server.sort_memory_bytes_max();
+        request.densify_docs_max = cx.server.densify_docs_max();
         request.allow_disk_use =
             args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
         if let Some(own) = &own {

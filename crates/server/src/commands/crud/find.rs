@@ -105,6 +105,7 @@ fn run_on(
     check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
     let mut request = to_request(args, ns)?;
     request.memory_bytes_max = cx.server.sort_memory_bytes_max();
+    request.densify_docs_max = cx.server.densify_docs_max();
     request.allow_disk_use = args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
     if args.batch_size != Some(NonNegative(0))
         && args.query_stats != Some(true)
