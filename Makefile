@@ -28,7 +28,7 @@ PURE := --workspace --exclude nagi --exclude nagi-kv-rocks
 DATA ?= data
 ARGS ?=
 
-.PHONY: run build test unit native wire bench lint clean golden crash power-cut drivers java seed mongosh tools ycsb fuzz \
+.PHONY: run build test unit native wire bench bench-lang lint clean golden crash power-cut drivers java seed mongosh tools ycsb fuzz \
 	coverage differential deny deps rocksdb help
 
 help:
@@ -102,6 +102,9 @@ power-cut: build      # power cuts on ext4, xfs and ext3 (root: FUSE, loop devic
 bench: build
 	@scripts/ferretdb >/dev/null || echo "no peer: FerretDB could not be built" >&2
 	@$(NAGI) bench limit --peer-ferretdb "$$(scripts/ferretdb 2>/dev/null)" $(ARGS)
+
+bench-lang: deps      # filters, projections, updates, expressions beside owned documents: make bench-lang ARGS=filter
+	@CARGO_INCREMENTAL=0 cargo bench --locked -p nagi-lang --bench language -- $(ARGS)
 
 # ---- care -----------------------------------------------------------------------------------------
 lint: rocksdb
