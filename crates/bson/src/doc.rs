@@ -1,6 +1,6 @@
 //! A borrowed document and the walk over its elements.
 
-use crate::{DocBuf, Result, Type, Value, raw, validate};
+use crate::{DocBuf, NameTag, Result, Type, Value, raw, validate};
 
 /// A document: a slice that begins with its length and ends with a zero byte.
 ///
@@ -73,7 +73,26 @@ impl<'a> Doc<'a> {
 
     /// The first field called `name`.
     pub fn element(&self, name: &str) -> Option<Element<'a>> {
-        self.iter().find(|e| e.name == name)
+        self.element_tagged(NameTag::of(name), name)
+    }
+
+    /// The first field called `name`, whose tag the caller keeps.
+    pub fn element_tagged(&self, tag: NameTag, name: &str) -> Option<Element<'a>> {
+        let (bytes, mut at) = (self.0, 4);
+        loop {
+            let step = raw::step(bytes, at)?;
+            if step.tag == tag
+                && (tag.is_whole() || bytes[at + 1..step.name_end] == *name.as_bytes())
+            {
+                return Some(Element::of(bytes, at, &step));
+            }
+            at = step.end;
+        }
+    }
+
+    /// The value of the first field called `name`, whose tag the caller keeps, or `Missing`.
+    pub fn get_tagged(&self, tag: NameTag, name: &str) -> Value<'a> {
+        self.element_tagged(tag, name).map_or(Value::Missing, |e| e.value())
     }
 
     /// The first field.
@@ -112,6 +131,15 @@ impl std::fmt::Debug for Doc<'_> {
 }
 
 impl<'a> Element<'a> {
+    #[inline(always)]
+    fn of(bytes: &'a [u8], at: usize, step: &raw::Step) -> Element<'a> {
+        Element {
+            name: raw::text(&bytes[at + 1..step.name_end]),
+            kind: step.kind,
+            value: &bytes[step.name_end + 1..step.end],
+        }
+    }
+
     pub const fn name(&self) -> &'a str {
         self.name
     }
@@ -148,22 +176,40 @@ impl<'a> Elements<'a> {
     pub fn offset(&self) -> usize {
         self.at
     }
+
+    /// The next element with the tag of its name.
+    #[inline]
+    pub fn next_tagged(&mut self) -> Option<(NameTag, Element<'a>)> {
+        let step = raw::step(self.bytes, self.at)?;
+        let element = Element::of(self.bytes, self.at, &step);
+        self.at = step.end;
+        Some((step.tag, element))
+    }
+}
+
+impl<'a> Elements<'a> {
+    /// The next element whose name has one of four tags, and a bit for each tag that it has. Whether
+    /// a name of eight bytes or more goes on as the one that is looked for is the caller's to see.
+    pub fn find_any(&mut self, tags: &[NameTag; 4]) -> Option<(u32, Element<'a>)> {
+        loop {
+            let step = raw::step(self.bytes, self.at)?;
+            let mut which = 0;
+            for (at, tag) in tags.iter().enumerate() {
+                which |= u32::from(*tag == step.tag) << at;
+            }
+            let begin = std::mem::replace(&mut self.at, step.end);
+            if which != 0 {
+                return Some((which, Element::of(self.bytes, begin, &step)));
+            }
+        }
+    }
 }
 
 impl<'a> Iterator for Elements<'a> {
     type Item = Element<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Element<'a>> {
-        let kind = *self.bytes.get(self.at)?;
-        if kind == 0 {
-            return None;
-        }
-        let name_at = self.at + 1;
-        let name_len = raw::name_len(self.bytes.get(name_at..)?)?;
-        let value_at = name_at + name_len + 1;
-        let len = raw::value_len(self.bytes, value_at, kind);
-        let value = self.bytes.get(value_at..value_at + len)?;
-        self.at = value_at + len;
-        Some(Element { name: raw::text(&self.bytes[name_at..name_at + name_len]), kind, value })
+        self.next_tagged().map(|(_, element)| element)
     }
 }

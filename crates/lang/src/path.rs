@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Array, Doc, Value};
+use nagi_bson::{Array, Doc, NameTag, Value};
 use nagi_error::Result;
 
 /// A parsed dotted path; a clone shares it. The path without components names the value itself.
@@ -23,6 +23,7 @@ pub struct FieldPath {
 struct Part {
     start: u32,
     end: u32,
+    tag: NameTag,
     /// The component read as an array position, or `NO_INDEX`.
     index: u32,
 }
@@ -48,6 +49,7 @@ impl FieldPath {
             parts.push(Part {
                 start: start as u32,
                 end: end as u32,
+                tag: NameTag::of(part),
                 index: array_index(part).unwrap_or(NO_INDEX),
             });
             start = end + 1;
@@ -78,6 +80,16 @@ impl FieldPath {
     pub fn part(&self, at: usize) -> &str {
         let part = self.parts[at];
         &self.text[part.start as usize..part.end as usize]
+    }
+
+    /// The tag of the component at `at`.
+    pub(crate) fn tag(&self, at: usize) -> NameTag {
+        self.parts[at].tag
+    }
+
+    /// The value of the component at `at` in a document.
+    pub(crate) fn step<'a>(&self, at: usize, doc: Doc<'a>) -> Value<'a> {
+        doc.get_tagged(self.parts[at].tag, self.part(at))
     }
 
     /// The component at `at` as an array position ("0", "17", but not "01").
@@ -142,7 +154,7 @@ pub fn lookup<'a>(doc: Doc<'a>, path: &FieldPath) -> Value<'a> {
     let mut value = Value::Doc(doc);
     for at in 0..path.len() {
         value = match value {
-            Value::Doc(doc) => doc.get(path.part(at)),
+            Value::Doc(doc) => path.step(at, doc),
             Value::Array(array) => match path.index(at) {
                 Some(index) => array.get(index as usize),
                 None => Value::Missing,
@@ -182,8 +194,36 @@ pub fn for_each_value<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(
     debug_assert!(outcome.is_ok());
 }
 
+/// As [`any`], from the value on that the first component led to. The path has one at least.
+pub(crate) fn any_from<'a, F>(
+    first: Value<'a>,
+    path: &FieldPath,
+    leaf: Leaf,
+    test: &mut F,
+) -> Result<bool>
+where
+    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
+{
+    go_on(first, path, 1, leaf, None, test)
+}
+
 fn walk<'a, F>(
-    mut doc: Doc<'a>,
+    doc: Doc<'a>,
+    path: &FieldPath,
+    at: usize,
+    leaf: Leaf,
+    outer: Option<u32>,
+    test: &mut F,
+) -> Result<bool>
+where
+    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
+{
+    go_on(path.step(at, doc), path, at + 1, leaf, outer, test)
+}
+
+/// Goes on behind `value`, to which the components before `at` led.
+fn go_on<'a, F>(
+    mut value: Value<'a>,
     path: &FieldPath,
     mut at: usize,
     leaf: Leaf,
@@ -194,15 +234,14 @@ where
     F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
 {
     loop {
-        let value = doc.get(path.part(at));
-        at += 1;
         match value {
             Value::Array(array) if at == path.len() => return end(array, leaf, outer, test),
             Value::Array(array) => return enter(array, path, at, leaf, outer, test),
             value if at == path.len() => return test(value, outer),
-            Value::Doc(inner) => doc = inner,
+            Value::Doc(inner) => value = path.step(at, inner),
             _ => return test(Value::Missing, outer),
         }
+        at += 1;
     }
 }
 

@@ -7,7 +7,7 @@ use bumpalo::Bump;
 use nagi_bson::{Array, ArrayBuf, ArrayWriter, Doc, DocWriter, Value, oid::Generator};
 use nagi_error::{Code, Result, bail};
 
-use super::{Expr, Metadata, Nulls, Operator, Variable};
+use super::{Expr, Metadata, Nulls, Operator, Variable, scratch};
 use crate::collation::Collation;
 use crate::script::{self, Scripts};
 
@@ -170,20 +170,18 @@ impl<'a> Eval<'a> {
         &self,
         fill: impl FnOnce(&mut ArrayWriter<'_>) -> Result<()>,
     ) -> Result<Value<'a>> {
-        let mut bytes = Vec::new();
-        let mut out = ArrayWriter::new(&mut bytes);
-        fill(&mut out)?;
-        out.finish();
-        Ok(Value::Array(Array::trusted(self.arena.alloc_slice_copy(&bytes))))
+        scratch::with(|bytes| {
+            let mut out = ArrayWriter::new(bytes);
+            fill(&mut out)?;
+            out.finish();
+            Ok(Value::Array(Array::trusted(self.arena.alloc_slice_copy(bytes))))
+        })
     }
 
     /// Makes a document in the arena.
     pub fn doc(&self, fill: impl FnOnce(&mut DocWriter<'_>) -> Result<()>) -> Result<Value<'a>> {
-        let mut bytes = Vec::new();
-        let mut out = DocWriter::new(&mut bytes);
-        fill(&mut out)?;
-        out.finish();
-        Ok(Value::Doc(Doc::trusted(self.arena.alloc_slice_copy(&bytes))))
+        let made = self.doc_if(|out| fill(out).map(|()| true))?;
+        Ok(Value::Doc(made.unwrap_or(Doc::EMPTY)))
     }
 
     /// Makes a document in the arena, unless `fill` says that there is none.
@@ -191,11 +189,12 @@ impl<'a> Eval<'a> {
         &self,
         fill: impl FnOnce(&mut DocWriter<'_>) -> Result<bool>,
     ) -> Result<Option<Doc<'a>>> {
-        let mut bytes = Vec::new();
-        let mut out = DocWriter::new(&mut bytes);
-        let filled = fill(&mut out)?;
-        out.finish();
-        Ok(filled.then(|| Doc::trusted(self.arena.alloc_slice_copy(&bytes))))
+        scratch::with(|bytes| {
+            let mut out = DocWriter::new(bytes);
+            let filled = fill(&mut out)?;
+            out.finish();
+            Ok(filled.then(|| Doc::trusted(self.arena.alloc_slice_copy(bytes))))
+        })
     }
 
     /// Copies text into the arena.

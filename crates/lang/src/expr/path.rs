@@ -3,27 +3,28 @@
 //! Unlike filters, a numeric component is a field name, never a position; elements of an array that
 //! are no documents (arrays among them) are left out of the result.
 
-use nagi_bson::{Array, Doc, Value};
+use nagi_bson::{Array, Doc, NameTag, Value};
 
 use super::Eval;
 
 /// The components of a path such as `a.b.c`, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExprPath(Box<[Box<str>]>);
+pub struct ExprPath(Box<[(NameTag, Box<str>)]>);
 
 impl ExprPath {
     /// Splits a path that was checked by [`super::parse_field_path`].
     pub(crate) fn split(path: &str) -> ExprPath {
-        ExprPath(path.split('.').map(Box::from).collect())
+        ExprPath(path.split('.').map(|part| (NameTag::of(part), part.into())).collect())
     }
 
-    pub fn parts(&self) -> &[Box<str>] {
+    pub fn parts(&self) -> &[(NameTag, Box<str>)] {
         &self.0
     }
 
     /// The path as it was written, without `$`.
     pub fn dotted(&self) -> String {
-        self.0.join(".")
+        let parts: Vec<&str> = self.0.iter().map(|(_, part)| &**part).collect();
+        parts.join(".")
     }
 
     /// The value at the path in `doc`. No allocation unless an array is mapped over.
@@ -37,10 +38,10 @@ impl ExprPath {
     }
 }
 
-fn in_doc<'a>(doc: Doc<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a> {
+fn in_doc<'a>(doc: Doc<'a>, parts: &[(NameTag, Box<str>)], cx: &Eval<'a>) -> Value<'a> {
     let mut doc = doc;
-    for (at, part) in parts.iter().enumerate() {
-        let value = doc.get(part);
+    for (at, (tag, part)) in parts.iter().enumerate() {
+        let value = doc.get_tagged(*tag, part);
         let rest = &parts[at + 1..];
         match value {
             _ if rest.is_empty() => return value,
@@ -52,7 +53,7 @@ fn in_doc<'a>(doc: Doc<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a> {
     Value::Doc(doc)
 }
 
-fn in_value<'a>(value: Value<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a> {
+fn in_value<'a>(value: Value<'a>, parts: &[(NameTag, Box<str>)], cx: &Eval<'a>) -> Value<'a> {
     match value {
         Value::Doc(doc) => in_doc(doc, parts, cx),
         Value::Array(items) => over_array(items, parts, cx),
@@ -60,7 +61,7 @@ fn in_value<'a>(value: Value<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a
     }
 }
 
-fn over_array<'a>(items: Array<'a>, parts: &[Box<str>], cx: &Eval<'a>) -> Value<'a> {
+fn over_array<'a>(items: Array<'a>, parts: &[(NameTag, Box<str>)], cx: &Eval<'a>) -> Value<'a> {
     let built = cx.array(|out| {
         for item in items.iter() {
             if let Value::Doc(doc) = item {

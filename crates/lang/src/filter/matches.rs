@@ -4,9 +4,11 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 
+use super::fields::Fields;
+use super::pred::compares;
 use super::{Filter, Pred};
 use crate::expr::{Metadata, Vars};
-use crate::path;
+use crate::path::{self, FieldPath};
 
 /// What a match may need besides the document. Made per document: the arena can be reset between.
 #[derive(Clone, Copy)]
@@ -89,8 +91,9 @@ impl Filter {
             Filter::AlwaysTrue => Ok(true),
             Filter::AlwaysFalse => Ok(false),
             Filter::And(all) => {
-                for part in all {
-                    if !part.test(doc, cx, position)? {
+                let mut fields = Fields::new(doc, all);
+                for (at, part) in all.iter().enumerate() {
+                    if !part.test_with(&mut fields, at, doc, cx, position)? {
                         position.reset();
                         return Ok(false);
                     }
@@ -98,27 +101,36 @@ impl Filter {
                 Ok(true)
             }
             // As in MongoDB, a branch that matched does not tell its position.
-            Filter::Or(any) => {
-                for part in any {
-                    if part.test(doc, cx, &mut Position::Ignored)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
-            Filter::Nor(none) => {
-                for part in none {
-                    if part.test(doc, cx, &mut Position::Ignored)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
+            Filter::Or(any) => any_matches(any, doc, cx),
+            Filter::Nor(none) => Ok(!any_matches(none, doc, cx)?),
             Filter::Not(inner) => Ok(!inner.test(doc, cx, &mut Position::Ignored)?),
             Filter::Field { path, pred } => test_field(path, pred, doc, cx, position),
             Filter::Expr(expr) => expr.matches(doc, cx),
             Filter::Schema(schema) => schema.matches(doc),
             Filter::Where(script) => script.matches(doc, cx),
+        }
+    }
+
+    /// As `test`, for the part at `at` of a list whose fields are looked for together.
+    fn test_with<'a>(
+        &'a self,
+        fields: &mut Fields<'a, '_>,
+        at: usize,
+        doc: Doc<'a>,
+        cx: &MatchCx<'a>,
+        position: &mut Position,
+    ) -> Result<bool> {
+        match self {
+            Filter::Field { path, pred } if !path.is_empty() => {
+                let first = fields.value(at);
+                if let Some(matched) = test_scalar(pred, first, path) {
+                    return Ok(matched);
+                }
+                path::any_from(first, path, pred.leaf(), &mut |value, index| {
+                    test_one(pred, value, index, cx, position)
+                })
+            }
+            other => other.test(doc, cx, position),
         }
     }
 
@@ -181,17 +193,57 @@ impl Filter {
 }
 
 fn test_field<'a>(
-    path: &'a crate::path::FieldPath,
+    path: &'a FieldPath,
     pred: &'a Pred,
     doc: Doc<'a>,
     cx: &MatchCx<'a>,
     position: &mut Position,
 ) -> Result<bool> {
-    path::any(doc, path, pred.leaf(), &mut |value, index| {
-        let matched = pred.matches(value, cx, position)?;
-        if let (true, Some(index)) = (matched, index) {
-            position.set(index);
-        }
-        Ok(matched)
+    if path.is_empty() {
+        return test_one(pred, Value::Doc(doc), None, cx, position);
+    }
+    let first = path.step(0, doc);
+    if let Some(matched) = test_scalar(pred, first, path) {
+        return Ok(matched);
+    }
+    path::any_from(first, path, pred.leaf(), &mut |value, index| {
+        test_one(pred, value, index, cx, position)
     })
+}
+
+/// A comparison with what is no array and stands at the top, which needs nothing else.
+#[inline]
+fn test_scalar(pred: &Pred, first: Value<'_>, path: &FieldPath) -> Option<bool> {
+    match pred {
+        Pred::Compare { op, value, collation }
+            if path.len() == 1 && !matches!(first, Value::Array(_)) =>
+        {
+            Some(compares(*op, first, value.value(), *collation))
+        }
+        _ => None,
+    }
+}
+
+fn test_one<'a>(
+    pred: &'a Pred,
+    value: Value<'a>,
+    index: Option<u32>,
+    cx: &MatchCx<'a>,
+    position: &mut Position,
+) -> Result<bool> {
+    let matched = pred.matches(value, cx, position)?;
+    if let (true, Some(index)) = (matched, index) {
+        position.set(index);
+    }
+    Ok(matched)
+}
+
+fn any_matches<'a>(any: &'a [Filter], doc: Doc<'a>, cx: &MatchCx<'a>) -> Result<bool> {
+    let mut fields = Fields::new(doc, any);
+    for (at, part) in any.iter().enumerate() {
+        if part.test_with(&mut fields, at, doc, cx, &mut Position::Ignored)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

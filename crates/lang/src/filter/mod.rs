@@ -13,6 +13,7 @@
 mod bits;
 mod elem;
 mod explain;
+mod fields;
 mod inlist;
 mod matches;
 mod near;

@@ -74,22 +74,37 @@ impl Pred {
 }
 
 /// A comparison within one class of types; null, undefined and missing keep to their own rules.
-fn compares(
+#[inline]
+pub(super) fn compares(
     op: CompareOp,
     value: Value<'_>,
     operand: Value<'_>,
     collation: Option<&Collation>,
 ) -> bool {
     match (value, operand) {
-        (Value::Int32(a), Value::Int32(b)) => return op.accepts(a.cmp(&b)),
-        (Value::String(a), Value::String(b)) => {
-            return op.accepts(match collation {
-                None => a.as_bytes().cmp(b.as_bytes()),
-                Some(collation) => collation.compare(a, b),
-            });
+        (Value::Int32(a), Value::Int32(b)) => op.accepts(a.cmp(&b)),
+        (Value::String(a), Value::String(b)) if collation.is_none() => match op {
+            CompareOp::Eq => a == b,
+            _ => op.accepts(a.as_bytes().cmp(b.as_bytes())),
+        },
+        _ => compares_any(op, value, operand, collation),
+    }
+}
+
+/// As `compares`, for the pairs of types that are met less often.
+#[inline(never)]
+fn compares_any(
+    op: CompareOp,
+    value: Value<'_>,
+    operand: Value<'_>,
+    collation: Option<&Collation>,
+) -> bool {
+    match (value, operand, collation) {
+        (Value::String(a), Value::String(b), Some(collation)) => {
+            return op.accepts(collation.compare(a, b));
         }
-        (Value::ObjectId(a), Value::ObjectId(b)) => return op.accepts(a.cmp(b)),
-        (Value::DateTime(a), Value::DateTime(b)) => return op.accepts(a.cmp(&b)),
+        (Value::ObjectId(a), Value::ObjectId(b), _) => return op.accepts(a.cmp(b)),
+        (Value::DateTime(a), Value::DateTime(b), _) => return op.accepts(a.cmp(&b)),
         _ => {}
     }
     if let Value::MinKey | Value::MaxKey = operand

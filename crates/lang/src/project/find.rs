@@ -8,12 +8,10 @@
 //!   of the specification; `$slice` works where the field stands.
 //! - An excluding projection leaves everything that it does not name.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value, ValueSlot};
+use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value, ValueSlot};
 use nagi_error::{Code, Result, bail};
 
+use super::names::{Names, Seen};
 use crate::expr::{Eval, Expr};
 use crate::filter::{Filter, MatchCx, MatchInfo};
 
@@ -31,32 +29,21 @@ pub struct Projection {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Level {
     pub(super) fields: Vec<(Box<str>, Action)>,
-    /// Positions by name once there are many.
-    index: HashMap<Box<str>, usize, RandomState>,
+    names: Names,
     /// Whether something at or below this level is computed and so appended.
     pub(super) appends: bool,
 }
 
-/// Fields from which on names are hashed.
-const MANY: usize = 16;
-
 impl Level {
     /// The place of a field.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        if self.fields.len() < MANY {
-            return self.fields.iter().position(|(n, _)| &**n == name);
-        }
-        self.index.get(name).copied()
+        self.names.find(NameTag::of(name), name)
     }
 
     /// Adds a field that is not there yet.
     pub(super) fn push(&mut self, name: &str, action: Action) -> usize {
         self.fields.push((name.into(), action));
-        if self.fields.len() >= MANY {
-            let known = self.index.len();
-            let new = self.fields.iter().enumerate().skip(known);
-            self.index.extend(new.map(|(at, (name, _))| (name.clone(), at)));
-        }
+        self.names.push(name);
         self.fields.len() - 1
     }
 }
@@ -155,28 +142,28 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn level(&self, level: &'a Level, doc: Doc<'a>, out: &mut DocWriter<'_>) -> Result<()> {
-        let mut seen = vec![false; level.fields.len()];
-        let mut missing = seen.len();
+        let mut seen = Seen::of(level.fields.len());
+        let mut missing = level.fields.len();
         let mut elements = doc.iter();
         // Fields that stay are copied in one piece up to the next that is named.
         let mut copied = elements.offset();
         let mut next = copied;
         // Excluding goes on to the end: a name may stand in a document twice.
         while (missing > 0 || self.excludes)
-            && let Some(element) = elements.next()
+            && let Some((tag, element)) = elements.next_tagged()
         {
             let begin = std::mem::replace(&mut next, elements.offset());
-            let Some(at) = level.find(element.name()) else { continue };
+            let Some(at) = level.names.find(tag, element.name()) else { continue };
             if self.excludes {
                 out.extend_between(doc, copied, begin);
             }
             copied = next;
-            if std::mem::replace(&mut seen[at], true) {
+            if seen.note(at) {
                 continue;
             }
             missing = missing.saturating_sub(1);
             match &level.fields[at].1 {
-                Action::Include => out.put_element(element),
+                Action::Include => out.extend_between(doc, begin, next),
                 action => self.existing(action, element.value(), out.slot(element.name()))?,
             }
         }
@@ -209,12 +196,13 @@ impl<'a> Run<'a> {
         &self,
         level: &'a Level,
         doc: Doc<'a>,
-        seen: &[bool],
+        seen: &Seen,
         out: &mut DocWriter<'_>,
     ) -> Result<()> {
-        for ((name, action), seen) in level.fields.iter().zip(seen) {
+        for (at, (name, action)) in level.fields.iter().enumerate() {
+            let seen = seen.has(at);
             match action {
-                Action::Compute(_) | Action::ElemMatch(_) if self.excludes && *seen => {}
+                Action::Compute(_) | Action::ElemMatch(_) if self.excludes && seen => {}
                 Action::Compute(expr) => out.put(name, expr.eval(&self.cx)?),
                 Action::ElemMatch(filter) => {
                     self.first_match(filter, doc.get(name), out.slot(name))?;

@@ -18,6 +18,7 @@ mod add_fields;
 mod aggregate;
 mod find;
 mod find_parse;
+mod names;
 mod node;
 mod parse;
 mod redact;

@@ -1,8 +1,9 @@
 //! The tree of a projection and how it is applied.
 
-use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value};
+use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value};
 use nagi_error::Result;
 
+use super::names::{Names, Seen};
 use crate::expr::{Deps, Eval, Expr};
 
 /// What happens to fields that the tree does not name, and to computed ones.
@@ -30,13 +31,14 @@ pub enum Action {
 pub struct Node {
     mode: Mode,
     fields: Vec<(Box<str>, Action)>,
+    names: Names,
     /// Whether this level or one below computes something.
     computes: bool,
 }
 
 impl Node {
     pub fn new(mode: Mode) -> Node {
-        Node { mode, fields: Vec::new(), computes: false }
+        Node { mode, fields: Vec::new(), names: Names::default(), computes: false }
     }
 
     pub fn mode(&self) -> Mode {
@@ -53,7 +55,16 @@ impl Node {
 
     /// The action for a field name.
     pub fn get(&self, name: &str) -> Option<&Action> {
-        self.fields.iter().find(|(n, _)| &**n == name).map(|(_, action)| action)
+        self.position(name).map(|at| &self.fields[at].1)
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.names.find(NameTag::of(name), name)
+    }
+
+    fn push(&mut self, name: &str, action: Action) {
+        self.fields.push((name.into(), action));
+        self.names.push(name);
     }
 
     /// Puts an action at a path; a later one for the same path replaces the earlier.
@@ -62,16 +73,16 @@ impl Node {
             return;
         };
         self.computes |= matches!(action, Action::Compute(_));
-        let at = self.fields.iter().position(|(n, _)| &**n == *first);
+        let at = self.position(first);
         if rest.is_empty() {
             match at {
                 Some(at) => self.fields[at].1 = action,
-                None => self.fields.push(((*first).into(), action)),
+                None => self.push(first, action),
             }
             return;
         }
         let at = at.unwrap_or_else(|| {
-            self.fields.push(((*first).into(), Action::Nested(Node::new(self.mode))));
+            self.push(first, Action::Nested(Node::new(self.mode)));
             self.fields.len() - 1
         });
         if !matches!(self.fields[at].1, Action::Nested(_)) {
@@ -99,53 +110,83 @@ impl Node {
 
     /// Writes the projection of `doc`; computed fields see `cx.root`.
     pub fn apply<'a>(&'a self, doc: Doc<'a>, cx: &Eval<'a>, out: &mut DocWriter<'_>) -> Result<()> {
-        // Fields written in place are not written again below; specifications of more than 128
-        // fields fall back to asking the document.
-        let mut seen = 0u128;
-        for element in doc {
-            let name = element.name();
-            let at = self.fields.iter().position(|(n, _)| &**n == name);
-            let Some(at) = at else {
-                if self.mode != Mode::Include {
-                    out.put(name, element.value());
-                }
-                continue;
-            };
-            match &self.fields[at].1 {
-                Action::Include => out.put(name, element.value()),
-                Action::Exclude => {}
-                Action::Compute(_) if self.mode == Mode::Include => continue,
-                Action::Compute(_) if was_seen(seen, at) => {}
-                Action::Compute(expr) => out.put(name, expr.eval(cx)?),
-                Action::Nested(node) => node.apply_field(name, element.value(), cx, out)?,
-            }
-            if at < 128 {
-                seen |= 1 << at;
-            }
+        let mut seen = Seen::of(self.fields.len());
+        match self.mode {
+            Mode::Include => self.pick(doc, &mut seen, cx, out)?,
+            Mode::Exclude | Mode::Add => self.keep(doc, &mut seen, cx, out)?,
         }
-        if self.computes { self.append(doc, seen, cx, out) } else { Ok(()) }
+        if self.computes { self.append(&seen, cx, out) } else { Ok(()) }
     }
 
-    /// Writes the computed fields that the document has no place for.
-    fn append<'a>(
+    /// Including: looks no further than the last field that is named.
+    fn pick<'a>(
         &'a self,
         doc: Doc<'a>,
-        seen: u128,
+        seen: &mut Seen,
         cx: &Eval<'a>,
         out: &mut DocWriter<'_>,
     ) -> Result<()> {
-        for (at, (name, action)) in self.fields.iter().enumerate() {
-            let in_place = match action {
-                Action::Compute(_) if self.mode == Mode::Include => false,
-                _ if at < 128 => was_seen(seen, at),
-                _ => doc.element(name).is_some(),
-            };
-            if in_place {
+        let mut elements = doc.iter();
+        let mut next = elements.offset();
+        let mut missing = self.fields.len();
+        while missing > 0
+            && let Some((tag, element)) = elements.next_tagged()
+        {
+            let begin = std::mem::replace(&mut next, elements.offset());
+            let Some(at) = self.names.find(tag, element.name()) else { continue };
+            if seen.note(at) {
                 continue;
             }
-            match action {
+            missing -= 1;
+            match &self.fields[at].1 {
+                Action::Include => out.extend_between(doc, begin, next),
+                Action::Exclude | Action::Compute(_) => {}
+                Action::Nested(node) => {
+                    node.apply_field(element.name(), element.value(), cx, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Excluding or adding: fields that stay are copied in one piece up to the next that is named.
+    fn keep<'a>(
+        &'a self,
+        doc: Doc<'a>,
+        seen: &mut Seen,
+        cx: &Eval<'a>,
+        out: &mut DocWriter<'_>,
+    ) -> Result<()> {
+        let mut elements = doc.iter();
+        let mut next = elements.offset();
+        let mut copied = next;
+        while let Some((tag, element)) = elements.next_tagged() {
+            let begin = std::mem::replace(&mut next, elements.offset());
+            let name = element.name();
+            let Some(at) = self.names.find(tag, name) else { continue };
+            out.extend_between(doc, copied, begin);
+            copied = next;
+            let again = seen.note(at);
+            match &self.fields[at].1 {
+                Action::Include => out.put_element(element),
+                Action::Exclude => {}
+                Action::Compute(_) if again => {}
                 Action::Compute(expr) => out.put(name, expr.eval(cx)?),
-                Action::Nested(node) if node.computes => {
+                Action::Nested(node) => node.apply_field(name, element.value(), cx, out)?,
+            }
+        }
+        out.extend_between(doc, copied, doc.len() - 1);
+        Ok(())
+    }
+
+    /// Writes the computed fields that the document has no place for.
+    fn append<'a>(&'a self, seen: &Seen, cx: &Eval<'a>, out: &mut DocWriter<'_>) -> Result<()> {
+        for (at, (name, action)) in self.fields.iter().enumerate() {
+            match action {
+                Action::Compute(expr) if self.mode == Mode::Include || !seen.has(at) => {
+                    out.put(name, expr.eval(cx)?);
+                }
+                Action::Nested(node) if node.computes && !seen.has(at) => {
                     out.doc(name, |out| node.apply(Doc::EMPTY, cx, out))?;
                 }
                 _ => {}
@@ -190,8 +231,4 @@ impl Node {
         }
         Ok(())
     }
-}
-
-fn was_seen(seen: u128, at: usize) -> bool {
-    at < 128 && seen & (1 << at) != 0
 }

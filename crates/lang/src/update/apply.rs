@@ -4,6 +4,7 @@
 //! element. They are walked side by side; two operators at the same place are a conflict.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use foldhash::fast::RandomState;
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value, ValueSlot, text};
@@ -89,6 +90,8 @@ pub(super) struct Walk<'a> {
     fixed_id: bool,
     path: String,
     scratch: Vec<u8>,
+    /// Lists of children that were used below the root, for the next ones.
+    spare: Vec<Vec<Child<'a>>>,
 }
 
 impl Operators {
@@ -119,6 +122,7 @@ impl Operators {
             fixed_id: !doc.get("_id").is_missing(),
             path: String::new(),
             scratch: Vec::new(),
+            spare: Vec::new(),
         };
         let start = out.len();
         let mut writer = DocWriter::new(out);
@@ -149,8 +153,8 @@ impl<'a> Walk<'a> {
     }
 
     /// The children of `Fields` nodes in the order in which new ones are appended.
-    fn children(&self, nodes: &[&'a Node]) -> Result<Vec<Child<'a>>> {
-        let mut out: Vec<Child<'a>> = Vec::new();
+    fn children(&mut self, nodes: &[&'a Node]) -> Result<Vec<Child<'a>>> {
+        let mut out = self.spare.pop().unwrap_or_default();
         for node in nodes {
             let Node::Fields { children, positional } = node else { return self.conflict() };
             for (name, child) in children {
@@ -211,6 +215,10 @@ impl<'a> Walk<'a> {
                 self.append(child, at_root, out)?;
                 check::size(out.len())?;
             }
+        }
+        if !at_root {
+            children.clear();
+            self.spare.push(children);
         }
         Ok(())
     }
@@ -352,8 +360,10 @@ impl<'a> Walk<'a> {
         old: Array<'a>,
         out: &mut ArrayWriter<'_>,
     ) -> Result<()> {
+        let mut chosen: Vec<&'a Node> = Vec::new();
+        let mut name = String::new();
         for (at, value) in old.iter().enumerate() {
-            let mut chosen: Vec<&'a Node> = Vec::new();
+            chosen.clear();
             for node in nodes {
                 let Node::Elements(children) = node else { return self.conflict() };
                 for (identifier, child) in children {
@@ -366,7 +376,9 @@ impl<'a> Walk<'a> {
                 out.push(value);
                 continue;
             }
-            let name = at.to_string();
+            name.clear();
+            // Writing to a string cannot fail.
+            let _ = write!(name, "{at}");
             self.below(&name, |walk| walk.value(&chosen, &name, value, out.slot()))?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! Only stages that make one document of one are allowed. Each stage reads the output of the one
 //! before from the arena.
 
-use nagi_bson::{Array, Doc, DocWriter, Value, compare};
+use nagi_bson::{Array, Doc, DocWriter, NameTag, Value, compare};
 use nagi_error::{Code, Result, bail};
 
 use super::replace::altered;
@@ -62,9 +62,10 @@ impl Pipeline {
     /// The last stage's output.
     pub(super) fn run<'a>(&'a self, old: Doc<'a>, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
         let mut doc = old;
+        let mut bytes = Vec::new();
         for step in &self.0 {
             let eval = Eval::new(doc, cx.vars, cx.arena, cx.now_ms);
-            let mut bytes = Vec::new();
+            bytes.clear();
             let mut writer = DocWriter::new(&mut bytes);
             match step {
                 Step::Add(stage) => stage.apply(&eval, &mut writer)?,
@@ -87,7 +88,17 @@ pub(super) fn write(doc: Doc<'_>, id: Value<'_>, out: &mut Vec<u8>) -> Result<()
     check::depth(doc)?;
     let mut writer = DocWriter::new(out);
     writer.put("_id", id);
-    doc.iter().filter(|e| e.name() != "_id").for_each(|e| writer.put(e.name(), e.value()));
+    let own = NameTag::of("_id");
+    let mut elements = doc.iter();
+    let (mut copied, mut begin) = (elements.offset(), elements.offset());
+    while let Some((tag, _)) = elements.next_tagged() {
+        if tag == own {
+            writer.extend_between(doc, copied, begin);
+            copied = elements.offset();
+        }
+        begin = elements.offset();
+    }
+    writer.extend_between(doc, copied, doc.len() - 1);
     writer.finish();
     Ok(())
 }

@@ -144,8 +144,45 @@ fn apply(spec: &DocBuf, doc: &DocBuf) -> nagi_error::Result<(Applied, Vec<u8>)> 
     Ok((applied, out.split_off(6)))
 }
 
+/// Names of which some begin alike, and some stand twice in a document.
+fn long_name() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just(""),
+        Just("a"),
+        Just("abcdefg"),
+        Just("abcdefgh"),
+        Just("abcdefghi"),
+        Just("abcdefgh.x"),
+        Just("abcdefghj"),
+        Just("z"),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Parts whose fields are looked for together mean what each of them means alone.
+    #[test]
+    fn parts_together_mean_what_parts_alone_mean(
+        fields in proptest::collection::vec((long_name(), value()), 0..9),
+        parts in proptest::collection::vec((long_name(), 0..4i32, any::<bool>()), 2..11),
+    ) {
+        let doc = DocBuf::build(|out| fields.iter().for_each(|(name, v)| out.put(name, v.value())));
+        let parts: Vec<Filter> = parts
+            .iter()
+            .map(|(name, least, exists)| parsed(&DocBuf::build(|out| {
+                out.doc(name, |out| match exists {
+                    true => out.put("$exists", least % 2 == 0),
+                    false => out.put("$gte", *least - 2),
+                });
+            })))
+            .collect();
+        let alone: Vec<bool> = parts.iter().map(|part| matches(part, doc.as_doc())).collect();
+        let (all, any) = (alone.iter().all(|m| *m), alone.contains(&true));
+        prop_assert_eq!(matches(&Filter::And(parts.clone()), doc.as_doc()), all);
+        prop_assert_eq!(matches(&Filter::Or(parts.clone()), doc.as_doc()), any);
+        prop_assert_eq!(matches(&Filter::Nor(parts), doc.as_doc()), !any);
+    }
 
     /// The normal form selects the same documents, and so does what explain prints.
     #[test]

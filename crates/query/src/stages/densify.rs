@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-use nagi_bson::{ArrayBuf, ValueBuf, compare, number};
+use nagi_bson::{ArrayBuf, NameTag, ValueBuf, compare, number};
 use nagi_lang::{
     collation::Collation,
     expr::{Eval, ExprPath},
@@ -213,23 +213,26 @@ impl Plan {
     fn write(&self, steps: &Steps, out: &mut Vec<u8>) {
         let paths = self.partition.iter().chain([&self.field]).map(ExprPath::parts);
         let values = steps.values.iter().chain([&steps.next]).map(ValueBuf::value);
-        let fields: Vec<(&[Box<str>], Value<'_>)> =
+        let fields: Vec<(PathParts<'_>, Value<'_>)> =
             paths.zip(values).filter(|(_, value)| !value.is_missing()).collect();
         out.clear();
         nest(&fields, &mut DocWriter::new(out));
     }
 }
 
+type PathParts<'p> = &'p [(NameTag, Box<str>)];
+
 /// Writes values at their paths, in the order in which the paths come.
-fn nest(fields: &[(&[Box<str>], Value<'_>)], out: &mut DocWriter<'_>) {
+fn nest(fields: &[(PathParts<'_>, Value<'_>)], out: &mut DocWriter<'_>) {
     for (at, (path, value)) in fields.iter().enumerate() {
-        let Some((name, rest)) = path.split_first() else { continue };
+        let Some((part, rest)) = path.split_first() else { continue };
+        let name = &part.1;
         if rest.is_empty() {
             out.put(name, *value);
-        } else if !fields[..at].iter().any(|(other, _)| other.first() == Some(name)) {
-            let inner: Vec<(&[Box<str>], Value<'_>)> = fields
+        } else if !fields[..at].iter().any(|(other, _)| other.first() == Some(part)) {
+            let inner: Vec<(PathParts<'_>, Value<'_>)> = fields
                 .iter()
-                .filter(|(other, _)| other.first() == Some(name))
+                .filter(|(other, _)| other.first() == Some(part))
                 .map(|(other, value)| (&other[1..], *value))
                 .collect();
             out.doc(name, |out| nest(&inner, out));
