@@ -2,7 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
-#   crash power-cut drivers java mongosh tools ycsb seed fuzz coverage differential deny    slow or special targets
+#   crash power-cut drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
 #
 # Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
 # second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
@@ -117,6 +117,9 @@ coverage: deps        # docs/coverage.md from the tables; `make test` fails when
 
 differential: deps    # two ways to say the same, 50,000 cases each (2,000 in `make test`)
 	@NAGI_CASES=50000 cargo test --locked --release -p nagi-lang --test it differential
+
+plans: deps           # any plan returns what a collection scan returns: 100,000 queries (2,000 in `make test`)
+	@NAGI_CASES=100000 cargo test --locked --release -p nagi-query --test it any_plan
 
 deny:
 	@cargo deny check

@@ -60,9 +60,12 @@ impl Store {
         if specs.is_empty() {
             bail!(Code::BAD_VALUE, "Must specify at least one index to create");
         }
-        let default = self.collection(namespace).and_then(|c| c.options.collation);
+        let existing = self.collection(namespace);
+        let default = existing.as_ref().and_then(|c| c.options.collation);
+        let is_clustered = existing.is_some_and(|c| c.options.clustered.is_some());
         let parse = |spec: &Doc<'_>| {
-            IndexSpec::parse_with(*spec, namespace, options.ignore_unknown, default)
+            let spec = catalog::without_clustered(*spec, is_clustered)?;
+            IndexSpec::parse_with(spec.as_doc(), namespace, options.ignore_unknown, default)
                 .and_then(checked)
         };
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,5 @@
-//! Documents whose time is up: one pass over the TTL indexes.
+//! Documents whose time is up: one pass over the TTL indexes, and over the ids of clustered collections
+//! that expire.
 //!
 //! A TTL index is read from the earliest date to the latest that has expired; the documents found are
 //! deleted in small transactions, each looked at again first. Of an array of dates the earliest
@@ -23,8 +24,10 @@ impl Store {
     pub fn expire(&self, now_ms: i64, interrupt: &dyn Fn() -> Result<()>) -> Result<u64> {
         let mut deleted = 0;
         for collection in self.catalog().iter() {
+            let clustered = collection.options.expire_after_seconds;
             for index in collection.ready_indexes() {
-                if let Some(seconds) = index.spec.expire_after_seconds {
+                let of_collection = clustered.filter(|_| index.spec.is_id());
+                if let Some(seconds) = index.spec.expire_after_seconds.or(of_collection) {
                     let cutoff_ms = now_ms.saturating_sub(seconds.saturating_mul(1000));
                     deleted += self.expire_index(collection, index, cutoff_ms, interrupt)?;
                 }

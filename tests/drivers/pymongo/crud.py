@@ -290,6 +290,13 @@ def indexes(client, db):
     check("index filter", c.find({"a": 3, "e.f": 3}).explain()["queryPlanner"]["indexFilterSet"] is True)
     db.command("planCacheClearFilters", c.name)
     c.drop_indexes()
+    by_id = db.create_collection("clustered", clusteredIndex={"key": {"_id": 1}, "unique": True}, expireAfterSeconds=3600)
+    by_id.insert_many([{"_id": i} for i in (3, 1, 2)])
+    equal("a clustered collection is in order", [d["_id"] for d in by_id.find()], [1, 2, 3])
+    check("its index", by_id.index_information()["_id_"].get("clustered") is True, by_id.index_information())
+    plan = by_id.find({"_id": {"$gt": 1}}).explain()["queryPlanner"]["winningPlan"]
+    check("explain of a clustered index", plan["stage"] == "CLUSTERED_IXSCAN" and plan["minRecord"] == 1, plan)
+    fails("the clustered index stays", 5979800, lambda: by_id.drop_index("_id_"))
     equal("min and max", [d["_id"] for d in c.find().min([("_id", 3)]).max([("_id", 6)]).hint("_id_")], [3, 4, 5])
 
 

@@ -25,6 +25,9 @@ pub(super) fn write(
     counting: bool,
     out: &mut DocWriter<'_>,
 ) {
+    if let Some(access) = clustered(node) {
+        return write_clustered(node, access, ran, out);
+    }
     out.put("stage", stage_name(node, counting));
     let mut ran = ran;
     if let Some(source) = &mut ran {
@@ -55,6 +58,46 @@ pub(super) fn write(
             source = source.and_then(first_input);
         }
         out.doc("inputStage", |out| write(input, source, false, out));
+    }
+}
+
+/// The scan of a clustered index, with or without the reading of its records.
+fn clustered(node: &Node) -> Option<&IndexAccess> {
+    match node {
+        Node::IndexScan(access) if access.index.spec.is_clustered() => Some(access),
+        Node::Fetch { input, .. } => match &**input {
+            Node::IndexScan(access) if access.index.spec.is_clustered() => Some(access),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Both are one stage to explain: a scan of the records in the order of their ids.
+fn write_clustered(
+    node: &Node,
+    access: &IndexAccess,
+    ran: Option<&mut dyn Source>,
+    out: &mut DocWriter<'_>,
+) {
+    out.put("stage", access.stage_name());
+    if let Some(source) = &ran {
+        let stats = source.stats();
+        write_counters(stats.advanced, stats.works, stats.advanced, stats.at_end, out);
+    }
+    if let Node::Fetch { filter, .. } = node {
+        write_filter(filter.as_deref(), out);
+    }
+    out.put("direction", direction(access.forward));
+    let all = access.bounds.iter().all(Intervals::is_all);
+    if let (false, Some(set)) = (all, access.bounds.first())
+        && let (Some(first), Some(last)) = (set.0.first(), set.0.last())
+    {
+        out.put("minRecord", first.low.value());
+        out.put("maxRecord", last.high.value());
+    }
+    if let Some(source) = ran {
+        out.put("docsExamined", int(source.stats().docs_examined));
     }
 }
 
@@ -125,6 +168,11 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
         Node::CollScan { forward, filter, .. } => {
             write_filter(filter.as_deref(), out);
             out.put("direction", direction(*forward));
+        }
+        Node::IdLookup { collection, id } if collection.options.clustered.is_some() => {
+            out.put("direction", "forward");
+            out.put("minRecord", id.value());
+            out.put("maxRecord", id.value());
         }
         Node::IndexScan(access) => write_access(access, out),
         Node::GeoNear(access) => {

@@ -157,6 +157,22 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
         Filter::AlwaysTrue => None,
         _ => Some(spec.filter.clone()),
     };
+    // A clustered collection is in the order of its ids; a resume token is a place among the records.
+    let by_record = spec.scan.tracked || spec.scan.resume_after.is_some();
+    if let Some(index) = collection.id_index().filter(|index| index.spec.is_clustered())
+        && !by_record
+    {
+        let access = IndexAccess {
+            index: index.clone(),
+            bounds: vec![Intervals::all()],
+            forward,
+            dedup: false,
+            distinct: false,
+            range: None,
+        };
+        let input = Box::new(Node::IndexScan(Arc::new(access)));
+        return Node::Fetch { collection: collection.clone(), filter, input };
+    }
     Node::CollScan { collection: collection.clone(), forward, filter, options: spec.scan }
 }
 

@@ -197,6 +197,17 @@ pub(crate) struct IndexAccess {
     pub(crate) range: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+impl IndexAccess {
+    /// Explain's name of the scan. The clustered index stands for the records.
+    pub(crate) fn stage_name(&self) -> &'static str {
+        match self.index.spec.is_clustered() {
+            true if self.range.is_none() && self.bounds.iter().all(Intervals::is_all) => "COLLSCAN",
+            true => "CLUSTERED_IXSCAN",
+            false => "IXSCAN",
+        }
+    }
+}
+
 /// A blocking sort.
 pub(crate) struct SortNode {
     pub(crate) sort: Arc<SortSpec>,
@@ -259,8 +270,11 @@ impl Node {
         match self {
             Node::Eof => "EOF",
             Node::CollScan { .. } => "COLLSCAN",
+            Node::IdLookup { collection, .. } if collection.options.clustered.is_some() => {
+                "CLUSTERED_IXSCAN"
+            }
             Node::IdLookup { .. } => "IDHACK",
-            Node::IndexScan(_) => "IXSCAN",
+            Node::IndexScan(access) => access.stage_name(),
             Node::GeoNear(access) => access.stage_name(),
             Node::Fetch { .. } => "FETCH",
             Node::Or { .. } => "OR",
@@ -282,6 +296,9 @@ impl Node {
             Node::Eof => "EOF".to_owned(),
             Node::CollScan { .. } => "COLLSCAN".to_owned(),
             Node::IdLookup { .. } => "IDHACK".to_owned(),
+            Node::IndexScan(access) if access.index.spec.is_clustered() => {
+                access.stage_name().to_owned()
+            }
             Node::IndexScan(access) => {
                 let key = access.index.spec.key_pattern.as_doc();
                 format!("IXSCAN {}", nagi_bson::text::doc_text(key))

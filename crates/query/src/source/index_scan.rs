@@ -312,6 +312,10 @@ impl Source for IndexScan {
     }
 
     fn stats(&self) -> SourceStats {
-        self.stats
+        // The clustered index stands for the records, which are counted where they are read.
+        match self.access.index.spec.is_clustered() {
+            true => SourceStats { keys_examined: 0, ..self.stats },
+            false => self.stats,
+        }
     }
 }

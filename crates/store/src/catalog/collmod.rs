@@ -64,7 +64,14 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
     if capped && !collection.options.capped {
         bail!(Code::INVALID_OPTIONS, "Collection must be capped.");
     }
-    let new: [(&str, Option<Value<'_>>); 7] = [
+    if changes.expire_after_seconds.is_some() && collection.options.clustered.is_none() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "'expireAfterSeconds' is only supported on a time-series collection or a clustered \
+             collection"
+        );
+    }
+    let new: [(&str, Option<Value<'_>>); 8] = [
         ("validator", changes.validator.map(Value::Doc)),
         ("validationLevel", changes.validation_level.map(Value::String)),
         ("validationAction", changes.validation_action.map(Value::String)),
@@ -72,6 +79,7 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
         ("pipeline", changes.pipeline.map(Value::Array)),
         ("size", changes.capped_size.map(Value::Int64)),
         ("max", changes.capped_max.map(Value::Int64)),
+        ("expireAfterSeconds", changes.expire_after_seconds),
     ];
     let doc = DocBuf::build(|w| {
         for element in collection.options.doc.as_doc() {

@@ -302,8 +302,11 @@ fn made(
     let ident = ddl.ident()?;
     let mut indexes = Vec::new();
     if options.view.is_none() {
-        let spec =
-            IndexSpec::id_of_version(options.id_index_version.unwrap_or(2), options.collation);
+        let version = options.id_index_version.unwrap_or(2);
+        let spec = match &options.clustered {
+            Some(name) => IndexSpec::clustered(name, options.collation),
+            None => IndexSpec::id_of_version(version, options.collation),
+        };
         let index = Index::new(spec, true, ddl.ident()?, Multikey::new(1).into())?;
         indexes.push(Arc::new(index));
     }
@@ -415,6 +418,9 @@ fn select_indexes(collection: &Collection, which: &IndexSelector<'_>) -> Result<
         }
         IndexSelector::Key(key) => vec![find_by_key(collection, *key)?],
     };
+    if collection.options.clustered.is_some() && selected.iter().any(|index| index.spec.is_id()) {
+        bail!(Code::Location(5_979_800), "It is illegal to drop the clusteredIndex");
+    }
     if selected.iter().any(|index| index.spec.is_id()) {
         bail!(Code::INVALID_OPTIONS, "cannot drop _id index");
     }

@@ -1,5 +1,6 @@
 //! What exists: databases, collections, indexes. Immutable; a request holds one version.
 
+mod clustered;
 mod collmod;
 mod ddl;
 mod options;
@@ -17,10 +18,11 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use nagi_bson::Doc;
+use nagi_bson::{Doc, Value};
 use nagi_kv::Space;
 use parking_lot::Mutex;
 
+pub(crate) use clustered::without_clustered;
 pub(crate) use ddl::{
     Ddl, DdlState, commit_private, create, create_private, refuse_view, same_options,
 };
@@ -217,6 +219,8 @@ pub struct CollMod<'a> {
     pub pipeline: Option<nagi_bson::Array<'a>>,
     pub capped_size: Option<i64>,
     pub capped_max: Option<i64>,
+    /// `expireAfterSeconds` of a clustered collection; [`Value::Missing`] turns it off.
+    pub expire_after_seconds: Option<Value<'a>>,
     /// Checks everything, changes nothing.
     pub dry_run: bool,
 }

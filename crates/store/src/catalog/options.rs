@@ -5,6 +5,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::{Compressor, Space};
 use nagi_lang::collation::{self, Collation};
 
+use super::clustered;
 use crate::{
     Namespace,
     condition::Condition,
@@ -58,6 +59,10 @@ pub struct CollectionOptions {
     /// How strings compare in operations that do not say, in the validator, and in indexes that were
     /// made without; of a view, in all operations on it.
     pub collation: Option<&'static Collation>,
+    /// Of a clustered collection: the name of its clustered index.
+    pub clustered: Option<Box<str>>,
+    /// Of a clustered collection: how long after the date in `_id` a document is deleted.
+    pub expire_after_seconds: Option<i64>,
     /// The version that `idIndex` asks for; none is 2.
     pub(crate) id_index_version: Option<i32>,
 }
@@ -69,6 +74,7 @@ impl CollectionOptions {
         for element in options {
             parsed.field(element.name(), element.value(), options)?;
         }
+        parsed.check_clustered(options)?;
         parsed.check_capped(options)?;
         parsed.view = view(options, namespace)?;
         parsed.doc = DocBuf::build(|w| {
@@ -76,6 +82,14 @@ impl CollectionOptions {
                 match element.name() {
                     // Defaults and what is kept elsewhere are not listed.
                     "autoIndexId" | "idIndex" => {}
+                    "clusteredIndex" => {
+                        if let Some(name) = &parsed.clustered {
+                            w.put("clusteredIndex", &clustered::listed(name));
+                        }
+                    }
+                    "expireAfterSeconds" => {
+                        w.put("expireAfterSeconds", parsed.expire_after_seconds.unwrap_or(0));
+                    }
                     "capped" if !element.value().is_truthy() => {}
                     // No limit is listed as the largest one.
                     "max" if parsed.capped && parsed.count_max.is_none() => w.put("max", i32::MAX),
@@ -188,7 +202,9 @@ impl CollectionOptions {
             | "encryptedFields"
             | "flags"
             | "temp" => {}
-            "timeseries" | "clusteredIndex" | "expireAfterSeconds" => bail!(
+            "clusteredIndex" => self.clustered = clustered::parse(value)?,
+            "expireAfterSeconds" => self.expire_after_seconds = clustered::expire_after(value)?,
+            "timeseries" => bail!(
                 Code::COMMAND_NOT_SUPPORTED,
                 "collection option '{name}' is not supported yet"
             ),

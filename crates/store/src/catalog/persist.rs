@@ -120,6 +120,11 @@ fn load_spec(
     namespace: &Namespace,
     options: &CollectionOptions,
 ) -> Result<IndexSpec> {
+    if let Some(name) = &options.clustered
+        && spec.get("clustered").is_truthy()
+    {
+        return Ok(IndexSpec::clustered(name, options.collation));
+    }
     let is_id = spec.get("name").as_str() == Some("_id_");
     Collation::keep(spec.get("collation"));
     IndexSpec::parse_with(spec, namespace, true, options.collation.filter(|_| is_id))

@@ -139,6 +139,26 @@ impl IndexSpec {
         }
     }
 
+    /// The index on `_id` of a clustered collection.
+    pub(crate) fn clustered(name: &str, collation: Option<&'static Collation>) -> IndexSpec {
+        let mut spec = IndexSpec::id_of_version(2, collation);
+        spec.name = name.into();
+        spec.doc = DocBuf::build(|w| {
+            w.put("v", 2);
+            w.doc("key", |w| w.put("_id", 1));
+            w.put("name", name);
+            w.put("unique", true);
+            w.put("clustered", true);
+            collation::put(collation, "collation", w);
+        });
+        spec
+    }
+
+    /// Whether this is the index of a clustered collection that stands for its records.
+    pub fn is_clustered(&self) -> bool {
+        self.is_id() && self.doc.get("clustered").is_truthy()
+    }
+
     /// Checks one element of `createIndexes.indexes`. Codes 2, 9, 14, 67, 115, 197, 16764.
     pub fn parse(spec: Doc<'_>, namespace: &Namespace) -> Result<IndexSpec> {
         IndexSpec::parse_with(spec, namespace, false, None)

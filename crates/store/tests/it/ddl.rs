@@ -252,6 +252,27 @@ fn expired_documents_are_deleted() {
 }
 
 #[test]
+fn a_clustered_collection_lists_and_expires_by_its_ids() {
+    let mut f = Fixture::new();
+    f.store.drop_collection(&f.namespace).unwrap();
+    let options =
+        "{clusteredIndex: {key: {_id: 1}, unique: true, name: 'i'}, expireAfterSeconds: 10}";
+    f.store.create_collection(&f.namespace, parse(options).as_doc()).unwrap();
+    for seconds in [91, 1, 89, 90] {
+        f.insert(&format!("{{_id: {{$date: {{$numberLong: '{}'}}}}}}", seconds * 1000)).unwrap();
+    }
+    f.insert("{_id: 5}").unwrap();
+    f.reopen();
+    let index = f.collection().id_index().cloned().unwrap();
+    assert!(index.spec.is_clustered() && index.name() == "i");
+    assert_eq!(f.store.expire(100_000, &|| Ok(())).unwrap(), 3);
+    assert_eq!(f.ids("i"), "5 new Date(91000)");
+    f.check_valid();
+    let refused = f.store.drop_indexes(&f.namespace, nagi_store::IndexSelector::Name("i"));
+    assert_eq!(error(refused), "5979800: It is illegal to drop the clusteredIndex");
+}
+
+#[test]
 fn runs_are_spilled_and_read_back() {
     let f = Fixture::new();
     let mut spill = f.store.spill();

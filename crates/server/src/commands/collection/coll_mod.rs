@@ -49,13 +49,10 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    if !args.expire_after_seconds.is_nullish() || args.timeseries.is_some() {
-        bail!(
-            Code::INVALID_OPTIONS,
-            "'expireAfterSeconds' and 'timeseries' are only supported on a time-series collection or \
-             a clustered collection"
-        );
+    if args.timeseries.is_some() {
+        bail!(Code::INVALID_OPTIONS, "'timeseries' is only supported on a time-series collection");
     }
+    let expire_after_seconds = expire_after(args.expire_after_seconds)?;
     check_dry_run(&args)?;
     check_capped(args.capped_size, args.capped_max)?;
     if args.pre_images.is_some() {
@@ -68,6 +65,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         nagi_query::check_view(&ns, pipeline)?;
     }
     let changes = CollMod {
+        expire_after_seconds,
         index: args.index,
         validator: args.validator,
         validation_level: args.validation_level,
@@ -82,6 +80,26 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let changed = cx.store().coll_mod(&ns, changes)?;
     out.extend(changed.as_doc());
     Ok(())
+}
+
+/// A number of seconds, or "off": missing.
+fn expire_after(value: Value<'_>) -> Result<Option<Value<'_>>> {
+    match value {
+        Value::Missing | Value::Null => Ok(None),
+        Value::String("off") => Ok(Some(Value::Missing)),
+        value if value.is_number() => Ok(Some(value)),
+        Value::String(text) => bail!(
+            Code::INVALID_OPTIONS,
+            "Invalid string value for the 'expireAfterSeconds' option. Got: '{text}'. Accepted \
+             value is: 'off'"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'collMod.expireAfterSeconds' is the wrong type '{}', expected types \
+             '[string, decimal, double, long, int]'",
+            other.kind().name()
+        ),
+    }
 }
 
 /// `dryRun` is for the one change that may fail after a long look (72).

@@ -64,6 +64,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if let Some(index) = args.id_index {
         check_id_index(index)?;
     }
+    let clustered = matches!(args.clustered_index, Value::Doc(_));
+    if clustered && args.auto_index_id == Some(false) {
+        bail!(
+            Code::Location(6_026_501),
+            "The 'clusteredIndex' option does not support {{autoIndexId: false}}"
+        );
+    }
     if args.auto_index_id == Some(false) && req.db != "local" {
         bail!(
             Code::Location(50001),
@@ -114,12 +121,14 @@ fn check_replicated(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
 fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
     let capped = args.capped == Some(true);
     let is_view = args.view_on.is_some();
+    let clustered = matches!(args.clustered_index, Value::Doc(_));
     for element in body.iter().skip(1).filter(|e| !is_generic(e.name())) {
         let value = element.value();
         match element.name() {
             // Every collection has its `_id` index; the flags were MMAPv1's.
             "autoIndexId" | "flags" => {}
-            "capped" | "size" | "max" if !capped || is_view => {}
+            // Of a clustered collection they are refused.
+            "capped" | "size" | "max" if (!capped && !clustered) || is_view => {}
             "capped" => out.put("capped", true),
             "indexOptionDefaults" | "storageEngine" if is_view => {}
             "indexOptionDefaults" if value.as_doc().is_some_and(|doc| doc.is_empty()) => {}

@@ -76,7 +76,7 @@ fn describe(collection: &Collection, name_only: bool) -> DocBuf {
                 info.put("uuid", Value::Binary(nagi_bson::Binary { subtype: 4, bytes }));
             }
         });
-        if let Some(index) = collection.id_index() {
+        if let Some(index) = collection.id_index().filter(|index| !index.spec.is_clustered()) {
             doc.put("idIndex", &index.spec.doc);
         }
     })
