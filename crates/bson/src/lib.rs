@@ -21,6 +21,7 @@ mod array;
 mod buf;
 pub mod compare;
 pub mod decimal;
+mod depth;
 mod doc;
 mod error;
 pub mod json;

@@ -9,8 +9,6 @@ use crate::{IndexSpec, clock};
 const DOC_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX;
 /// Deepest nesting of a stored document.
 const DEPTH_MAX: usize = 180;
-/// Least bytes that one level of nesting takes: type, empty name, length, terminator.
-const LEVEL_BYTES_MIN: usize = 7;
 
 /// Checks a document that is to be inserted. Gives it back as it is if `_id` comes first and no
 /// timestamp is empty, else rewritten into `rewritten`.
@@ -109,26 +107,13 @@ fn check_id(id: Value<'_>) -> Result<()> {
 }
 
 fn check_depth(doc: Doc<'_>) -> Result<()> {
-    if doc.len() > DEPTH_MAX * LEVEL_BYTES_MIN && deeper_than(doc, DEPTH_MAX) {
+    if doc.is_deeper_than(DEPTH_MAX) {
         bail!(
             Code::OVERFLOW,
             "cannot insert document because it exceeds {DEPTH_MAX} levels of nesting"
         );
     }
     Ok(())
-}
-
-/// Whether the document nests more than `levels` deep, itself counted.
-fn deeper_than(doc: Doc<'_>, levels: usize) -> bool {
-    if levels == 0 {
-        return true;
-    }
-    doc.iter().any(|element| match element.value() {
-        Value::Doc(inner) => deeper_than(inner, levels - 1),
-        Value::Array(inner) => deeper_than(Doc::trusted(inner.as_bytes()), levels - 1),
-        Value::CodeWithScope(code) => deeper_than(code.scope(), levels - 1),
-        _ => false,
-    })
 }
 
 /// Whether the keys of two versions of a document may differ in an index: false only if every

@@ -7,6 +7,7 @@ use bumpalo::Bump;
 use nagi_bson::{Array, ArrayBuf, ArrayWriter, Doc, DocWriter, Value, oid::Generator};
 use nagi_error::{Code, Result, bail};
 
+use super::room::check_size;
 use super::{Expr, Metadata, Nulls, Operator, Variable, scratch};
 use crate::collation::Collation;
 use crate::script::{self, Scripts};
@@ -174,6 +175,7 @@ impl<'a> Eval<'a> {
             let mut out = ArrayWriter::new(bytes);
             fill(&mut out)?;
             out.finish();
+            self.check_room(bytes.len())?;
             Ok(Value::Array(Array::trusted(self.arena.alloc_slice_copy(bytes))))
         })
     }
@@ -193,6 +195,7 @@ impl<'a> Eval<'a> {
             let mut out = DocWriter::new(bytes);
             let filled = fill(&mut out)?;
             out.finish();
+            self.check_room(bytes.len())?;
             Ok(filled.then(|| Doc::trusted(self.arena.alloc_slice_copy(bytes))))
         })
     }
@@ -222,12 +225,14 @@ impl Expr {
             Expr::Object(fields) => cx.doc(|out| {
                 for (name, field) in fields {
                     out.put(name, field.eval(cx)?);
+                    check_size(out.len())?;
                 }
                 Ok(())
             }),
             Expr::Array(items) => cx.array(|out| {
                 for item in items {
                     out.push(item.eval(cx)?);
+                    check_size(out.len())?;
                 }
                 Ok(())
             }),

@@ -30,6 +30,7 @@ mod ops;
 mod parse;
 mod path;
 pub(crate) mod print;
+pub mod room;
 mod scratch;
 
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};

@@ -12,7 +12,7 @@ use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value, ValueSlot};
 use nagi_error::{Code, Result, bail};
 
 use super::names::{Names, Seen};
-use crate::expr::{Eval, Expr};
+use crate::expr::{Eval, Expr, room::check_size};
 use crate::filter::{Filter, MatchCx, MatchInfo};
 
 /// A parsed projection.
@@ -203,7 +203,10 @@ impl<'a> Run<'a> {
             let seen = seen.has(at);
             match action {
                 Action::Compute(_) | Action::ElemMatch(_) if self.excludes && seen => {}
-                Action::Compute(expr) => out.put(name, expr.eval(&self.cx)?),
+                Action::Compute(expr) => {
+                    out.put(name, expr.eval(&self.cx)?);
+                    check_size(out.len())?;
+                }
                 Action::ElemMatch(filter) => {
                     self.first_match(filter, doc.get(name), out.slot(name))?;
                 }

@@ -4,7 +4,7 @@ use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value};
 use nagi_error::Result;
 
 use super::names::{Names, Seen};
-use crate::expr::{Deps, Eval, Expr};
+use crate::expr::{Deps, Eval, Expr, room::check_size};
 
 /// What happens to fields that the tree does not name, and to computed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,7 +171,10 @@ impl Node {
                 Action::Include => out.put_element(element),
                 Action::Exclude => {}
                 Action::Compute(_) if again => {}
-                Action::Compute(expr) => out.put(name, expr.eval(cx)?),
+                Action::Compute(expr) => {
+                    out.put(name, expr.eval(cx)?);
+                    check_size(out.len())?;
+                }
                 Action::Nested(node) => node.apply_field(name, element.value(), cx, out)?,
             }
         }
@@ -185,6 +188,7 @@ impl Node {
             match action {
                 Action::Compute(expr) if self.mode == Mode::Include || !seen.has(at) => {
                     out.put(name, expr.eval(cx)?);
+                    check_size(out.len())?;
                 }
                 Action::Nested(node) if node.computes && !seen.has(at) => {
                     out.doc(name, |out| node.apply(Doc::EMPTY, cx, out))?;
@@ -227,6 +231,9 @@ impl Node {
                 _ if self.computes => out.doc(|out| self.apply(Doc::EMPTY, cx, out))?,
                 scalar if self.mode == Mode::Exclude => out.push(scalar),
                 _ => {}
+            }
+            if self.computes {
+                cx.check_turn(out.len())?;
             }
         }
         Ok(())

@@ -8,8 +8,11 @@ use nagi_error::{Code, Result, bail};
 
 use super::replace::altered;
 use super::{UpdateCx, check};
-use crate::expr::{Eval, ParseCx};
+use crate::expr::{Eval, ParseCx, room::check_size};
 use crate::project::{AddFields, AggProjection, ReplaceRoot};
+
+/// Stages of one update, as of an aggregation.
+const STAGES_MAX: usize = 1000;
 
 /// Parsed stages.
 #[derive(Debug)]
@@ -27,6 +30,12 @@ impl Pipeline {
     /// 72 for a stage that is not allowed, 40323 and 40324 for what is no stage.
     pub(super) fn parse(stages: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Pipeline> {
         let mut steps = Vec::new();
+        if stages.count() > STAGES_MAX {
+            bail!(
+                Code::Location(7_749_501),
+                "Pipeline length must be no longer than {STAGES_MAX} stages."
+            );
+        }
         for stage in stages.iter() {
             let Value::Doc(stage) = stage else {
                 bail!(
@@ -76,6 +85,14 @@ impl Pipeline {
                 }
             }
             writer.finish();
+            check_size(bytes.len())?;
+            if Doc::trusted(&bytes).is_deeper_than(check::STORED_DEPTH_MAX) {
+                bail!(
+                    Code::OVERFLOW,
+                    "Document exceeds maximum nesting depth of {}",
+                    check::STORED_DEPTH_MAX
+                );
+            }
             doc = Doc::trusted(cx.arena.alloc_slice_copy(&bytes));
         }
         Ok(doc)

@@ -10,6 +10,7 @@ use nagi_bson::ValueBuf;
 use nagi_lang::{
     accum::{AccumSpec, Accumulator, parse_group_key},
     collation::{self, Collation},
+    expr::room::check_size,
     expr::{Deps, Expr},
 };
 use nagi_store::Spill;
@@ -238,6 +239,9 @@ impl Running {
     }
 }
 
+/// Largest document of one group before a later stage makes it smaller.
+const GROUP_BYTES_MAX: usize = 1 << 30;
+
 fn key_value(key: &[u8]) -> Value<'_> {
     Doc::trusted(key).first().map_or(Value::Null, |element| element.value())
 }
@@ -255,6 +259,10 @@ fn write_group(
     for ((name, _), state) in grouping.fields.iter().zip(states) {
         state.settle(cx.vars)?;
         state.finish(out.slot(name));
+        // Each accumulator has a bound of its own (146); lengths in BSON end at 2 GiB.
+        if out.len() > GROUP_BYTES_MAX {
+            check_size(out.len())?;
+        }
     }
     Ok(())
 }

@@ -13,8 +13,15 @@ use super::{
 };
 use crate::{
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
-    source::Source,
+    source::{Shallow, Source},
 };
+
+/// Levels of nesting that stages may add before documents between them are looked at: far from what
+/// would overflow a stack.
+const GROWTH_MAX: usize = 500;
+/// Levels of nesting that stages may add to a stored document (180) without leaving what a client
+/// takes (200).
+const GROWTH_UNNOTICED: usize = 20;
 
 /// A parsed pipeline.
 #[derive(Clone)]
@@ -24,6 +31,8 @@ pub(crate) struct Pipeline {
     pub(crate) wanted: MetaSet,
     /// Metadata that is asked for before a stage that loses it.
     required: MetaSet,
+    /// How many levels deeper than what comes in a document may nest that comes out, loops aside.
+    growth: usize,
 }
 
 /// What a plan can do for the beginning of a pipeline.
@@ -54,6 +63,7 @@ impl Pipeline {
         let mut rows = Vec::new();
         let around = cx.metas.replace(MetaSet::NONE);
         let (mut wanted, mut required, mut lost) = (MetaSet::NONE, MetaSet::NONE, false);
+        let mut growth = 0;
         for element in pipeline.iter() {
             let Value::Doc(spec) = element else {
                 bail!(
@@ -88,6 +98,7 @@ impl Pipeline {
             }
             lost |= stages[before..].iter().any(|stage| !stage.keeps_meta());
             rows.push(row);
+            growth += Value::Doc(spec).depth();
             if stages.len() > PIPELINE_STAGES_MAX {
                 bail!(
                     Code::Location(7_749_501),
@@ -99,7 +110,7 @@ impl Pipeline {
             check_place(row, at, rows.len(), cx.within)?;
         }
         cx.metas.set(around | wanted);
-        Ok(Pipeline { stages: reorder(stages), wanted, required })
+        Ok(Pipeline { stages: reorder(stages), wanted, required, growth })
     }
 
     /// Adds what it does to collections; `namespace` is its own.
@@ -173,12 +184,15 @@ impl Pipeline {
     /// Opens the stages from `from` on over `input`.
     pub(crate) fn open(&self, from: usize, mut input: Box<dyn Source>) -> Box<dyn Source> {
         for (at, stage) in self.stages.iter().enumerate().skip(from) {
+            if self.growth > GROWTH_MAX && at % 2 == 1 {
+                input = Shallow::boxed(input);
+            }
             input = match stage.step() {
                 Step::Sort(sort) => sort.open_limited(input, self.limit_after(at + 1)),
                 _ => stage.open(input),
             };
         }
-        input
+        if self.growth > GROWTH_UNNOTICED { Shallow::boxed(input) } else { input }
     }
 
     /// How many documents the skips and limits from `at` on ask of a sort before them.

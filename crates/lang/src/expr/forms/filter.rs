@@ -68,6 +68,7 @@ impl Filter {
                 if cond.eval_bool(&inner)? {
                     out.push(item);
                 }
+                inner.check_turn(out.len())?;
             }
             Ok(())
         })

@@ -46,6 +46,7 @@ impl Map {
             for item in items.iter() {
                 local.value.set(item);
                 out.push(self.body.eval(&inner)?);
+                inner.check_turn(out.len())?;
             }
             Ok(())
         })

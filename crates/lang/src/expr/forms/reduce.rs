@@ -2,8 +2,8 @@
 
 use super::params::Codes;
 use super::{Form, form};
-use crate::expr::{Eval, Expr, ParseCx, parse};
-use nagi_bson::Value;
+use crate::expr::{Eval, Expr, ParseCx, parse, room::check_depth};
+use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 const CODES: Codes = Codes { name: "$reduce", not_object: 40075, unknown: 40076 };
@@ -47,7 +47,14 @@ impl Reduce {
         let (inner, total) = outer.bind(self.level + 1, initial.eval(cx)?);
         for item in items.iter() {
             this.value.set(item);
-            total.value.set(body.eval(&inner)?);
+            let value = body.eval(&inner)?;
+            inner.check_turn(0)?;
+            match value {
+                Value::Doc(doc) => check_depth(doc)?,
+                Value::Array(items) => check_depth(Doc::trusted(items.as_bytes()))?,
+                _ => {}
+            }
+            total.value.set(value);
         }
         Ok(total.value.get())
     }

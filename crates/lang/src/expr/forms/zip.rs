@@ -1,7 +1,10 @@
 //! `$zip`: the i-th elements of several arrays, side by side.
 
 use super::{Form, form};
-use crate::expr::{Eval, Expr, ParseCx, parse};
+use crate::expr::{
+    Eval, Expr, ParseCx, parse,
+    room::{VALUE_BYTES_MAX, check_size},
+};
 use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail};
 
@@ -80,8 +83,12 @@ impl Zip {
                     for (at, column) in columns.iter_mut().enumerate() {
                         let default = defaults.get(at).copied().unwrap_or(Value::Null);
                         out.push(column.next().unwrap_or(default));
+                        if out.len() > VALUE_BYTES_MAX {
+                            break;
+                        }
                     }
                 });
+                check_size(out.len())?;
             }
             Ok(())
         })

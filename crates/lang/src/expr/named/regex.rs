@@ -2,6 +2,7 @@
 use std::borrow::Cow;
 
 use super::prelude::*;
+use crate::expr::room::check_size;
 use crate::regex::Pattern;
 use nagi_bson::DocWriter;
 
@@ -125,6 +126,7 @@ fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
             points += text.get(at..start).map_or(0, |part| part.chars().count());
             at = start;
             out.doc(|out| write_at(text, &captures, points, out));
+            check_size(out.len())?;
         }
         Ok(())
     })

@@ -1,5 +1,6 @@
 //! `$replaceOne`, `$replaceAll`: a string in a string by another one.
 use super::prelude::*;
+use crate::expr::room::check_text;
 
 pub(super) static OPS: &[Named] = &[
     Named { name: "$replaceAll", eval: |given| replace(given, usize::MAX), ..REPLACE },
@@ -34,5 +35,9 @@ fn replace<'a>(given: &Given<'a, '_>, count: usize) -> Result<Value<'a>> {
         return Ok(Value::Null);
     }
     let [input, find, replacement] = texts;
+    let found = input.matches(find).take(count).count();
+    let bytes = input.len() + found.saturating_mul(replacement.len());
+    check_text(bytes)?;
+    given.cx.check_room(bytes)?;
     Ok(given.cx.text(&input.replacen(find, replacement, count)))
 }

@@ -82,6 +82,7 @@ fn concat<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     }
     cx.array(|out| {
         for items in args.iter().filter_map(Value::as_array) {
+            check_size(out.len() + items.as_bytes().len())?;
             items.iter().for_each(|v| out.push(v));
         }
         Ok(())

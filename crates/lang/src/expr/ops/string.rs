@@ -46,10 +46,10 @@ pub(super) fn coerce<'a>(cx: &Eval<'a>, value: Value<'a>) -> Result<&'a str> {
 }
 
 fn concat<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    let mut text = bumpalo::collections::String::new_in(cx.arena);
+    let mut bytes = 0;
     for arg in args {
         match *arg {
-            Value::String(part) => text.push_str(part),
+            Value::String(part) => bytes += part.len(),
             value if value.is_nullish() => return Ok(Value::Null),
             other => bail!(
                 Code::Location(16702),
@@ -58,6 +58,10 @@ fn concat<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             ),
         }
     }
+    check_text(bytes)?;
+    cx.check_room(bytes)?;
+    let mut text = bumpalo::collections::String::with_capacity_in(bytes, cx.arena);
+    args.iter().filter_map(Value::as_str).for_each(|part| text.push_str(part));
     Ok(Value::String(text.into_bump_str()))
 }
 
@@ -156,8 +160,10 @@ fn split<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         bail!(Code::Location(40087), "$split requires a non-empty separator");
     }
     cx.array(|out| {
-        text.split(separator).for_each(|part| out.push(part));
-        Ok(())
+        text.split(separator).try_for_each(|part| {
+            out.push(part);
+            check_size(out.len())
+        })
     })
 }
 

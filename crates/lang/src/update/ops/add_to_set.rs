@@ -8,7 +8,7 @@ use super::{At, Change, UpdateOp};
 use crate::collation::Collation;
 use crate::expr::ParseCx;
 use crate::path::FieldPath;
-use crate::update::{Operators, check};
+use crate::update::Operators;
 
 pub(super) const ADD_TO_SET: UpdateOp = UpdateOp { name: "$addToSet", parse: parse };
 
@@ -47,7 +47,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
 impl AddToSet {
     /// Levels that the operand adds below its path.
     pub(super) fn depth(&self) -> usize {
-        1 + self.values.iter().map(|v| check::depth_of(v.value())).max().unwrap_or(0)
+        1 + self.values.iter().map(|v| v.value().depth()).max().unwrap_or(0)
     }
 
     pub(super) fn apply(&self, old: Value<'_>, at: &At<'_, '_>, slot: ValueSlot<'_>) -> Result<()> {

@@ -147,8 +147,8 @@ impl Change {
     /// Whether a document could become too deep by this change at the end of `components`.
     pub(super) fn is_deep(&self, components: usize) -> bool {
         let operand = match self {
-            Change::Set(value) | Change::SetOnInsert(value) => check::depth_of(value.value()),
-            Change::Extreme(extreme) => check::depth_of(extreme.operand.value()),
+            Change::Set(value) | Change::SetOnInsert(value) => value.value().depth(),
+            Change::Extreme(extreme) => extreme.operand.value().depth(),
             Change::Push(push) => push.depth(),
             Change::AddToSet(add) => add.depth(),
             Change::RenameTo(_) => return true,

@@ -10,7 +10,7 @@ use super::{At, Change, UpdateOp};
 use crate::collation::Collation;
 use crate::expr::ParseCx;
 use crate::path::FieldPath;
-use crate::update::{Operators, check};
+use crate::update::Operators;
 
 pub(super) const PUSH: UpdateOp = UpdateOp { name: "$push", parse };
 
@@ -80,7 +80,7 @@ fn whole(value: Value<'_>) -> std::result::Result<Option<i64>, &'static str> {
 impl Push {
     /// Levels that the operand adds below its path.
     pub(super) fn depth(&self) -> usize {
-        1 + self.values.iter().map(|v| check::depth_of(v.value())).max().unwrap_or(0)
+        1 + self.values.iter().map(|v| v.value().depth()).max().unwrap_or(0)
     }
 
     pub(super) fn apply(&self, old: Value<'_>, at: &At<'_, '_>, slot: ValueSlot<'_>) -> Result<()> {

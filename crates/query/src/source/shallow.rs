@@ -1,0 +1,43 @@
+//! A bound on how deep documents nest that stages make.
+//!
+//! Each stage may put what it was given some levels deeper. A pipeline that is long enough would make
+//! documents whose nesting no reader bounds, so that comparing or copying them would overflow the stack.
+
+use nagi_bson::{DEPTH_MAX, Doc};
+use nagi_error::{Code, Result, err};
+use nagi_store::RecordId;
+
+use super::{Cx, Source};
+
+/// Passes on its input, but no document that nests deeper than one on the wire.
+pub(crate) struct Shallow {
+    input: Box<dyn Source>,
+}
+
+impl Shallow {
+    pub(crate) fn boxed(input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Shallow { input })
+    }
+}
+
+impl Source for Shallow {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if !self.input.advance(cx)? {
+            return Ok(false);
+        }
+        if self.input.doc().is_deeper_than(DEPTH_MAX) {
+            return Err(err!(
+                Code::OVERFLOW,
+                "cannot convert document to BSON because it exceeds the limit of {DEPTH_MAX} \
+                 levels of nesting"
+            ));
+        }
+        Ok(true)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.input.doc()
+    }
+
+    over_input!();
+}
