@@ -12,7 +12,7 @@
 //! for clients that compute the keys themselves.
 
 use md5::{Digest, Md5};
-use nagi_bson::{Doc, DocBuf, Value, number};
+use nagi_bson::{Doc, DocBuf, Value, compare, number};
 use sha2::Sha256;
 
 /// The MD5 of bytes.
@@ -138,26 +138,13 @@ fn truncated(value: Value<'_>) -> i64 {
     }
 }
 
-/// MongoDB's canonical type: the class by which values of different types are ordered.
+/// MongoDB's canonical type: the class by which values of different types are ordered, with three of
+/// its own.
 fn sort_class(value: Value<'_>) -> i32 {
     match value {
         Value::MinKey => -1,
-        Value::MaxKey => 127,
         Value::Missing | Value::Undefined => 0,
-        Value::Null => 5,
-        Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_) => 10,
-        Value::String(_) | Value::Symbol(_) => 15,
-        Value::Doc(_) => 20,
-        Value::Array(_) => 25,
-        Value::Binary(_) => 30,
-        Value::ObjectId(_) => 35,
-        Value::Bool(_) => 40,
-        Value::DateTime(_) => 45,
-        Value::Timestamp(_) => 47,
-        Value::Regex(_) => 50,
-        Value::DbPointer(_) => 55,
-        Value::Code(_) => 60,
-        Value::CodeWithScope(_) => 65,
+        other => i32::from(compare::class(other)),
     }
 }
 

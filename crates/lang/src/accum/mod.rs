@@ -9,6 +9,7 @@
 mod averages;
 mod collect;
 mod concat;
+mod digest;
 mod extremes;
 mod merge_objects;
 mod number_sum;
@@ -133,7 +134,7 @@ pub(crate) use collect::SetItem;
 pub(crate) use concat::elements;
 pub(crate) use extremes::Extreme;
 pub(crate) use merge_objects::MergeObjects;
-pub(crate) use percentile::Shares;
+pub(crate) use percentile::{Shares, countable, position};
 pub(crate) use ranked::order_of_rows;
 pub(crate) use spread::Spread;
 pub(crate) use sums::Sum;

@@ -1,18 +1,18 @@
 //! `$percentile` and `$median`: values at given shares of the sorted numbers.
 //!
-//! The method is called approximate and is exact here: the numbers are kept (8 bytes each) and sorted
-//! once, and the answer is the one at rank `ceil(p * n)`. Values that are no numbers do not count.
+//! The method is called approximate: a group's answer is exact, the number at rank `ceil(p * n)`, while
+//! its numbers are few, and that of a t-digest when they are many (see `digest`). An array's numbers, and
+//! those of a moving window, are there anyway and answered exactly. Values that are no numbers do not
+//! count, nor does NaN.
 
 use nagi_bson::{Array, Value, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
+use super::digest::Digest;
 use super::spec::parsed;
 use super::{Accumulator, Parsed};
 use crate::expr::{Expr, ParseCx};
 use crate::window::SortedNumbers;
-
-/// What one state may keep.
-const PERCENTILE_BYTES_MAX: usize = 100 * 1024 * 1024;
 
 /// The specification, parsed: what is looked at and which shares are wanted.
 #[derive(Debug, Clone)]
@@ -60,27 +60,29 @@ impl Shares {
 
     /// Writes the result for `numbers`, which get sorted.
     pub(crate) fn write(&self, numbers: &mut [f64], out: ValueSlot<'_>) {
-        numbers.sort_by(|a, b| number::compare_f64(*a, *b));
-        self.write_by(numbers.len(), &|at| numbers.get(at).copied(), out);
+        numbers.sort_unstable_by(f64::total_cmp);
+        self.write_by(&mut |share| numbers.get(position(share, numbers.len())).copied(), out);
     }
 
-    /// Writes the result for `count` numbers, of which `nth` gives one by its position in order.
-    pub(crate) fn write_by(
-        &self,
-        count: usize,
-        nth: &dyn Fn(usize) -> Option<f64>,
-        out: ValueSlot<'_>,
-    ) {
-        let at = |share: f64| {
-            let rank = (share * count as f64).ceil() as usize;
-            nth(rank.saturating_sub(1)).map_or(Value::Null, Value::Double)
-        };
+    /// Writes the result, each number as `at` finds it for its share.
+    pub(crate) fn write_by(&self, at: &mut dyn FnMut(f64) -> Option<f64>, out: ValueSlot<'_>) {
+        let mut found = |share| at(share).map_or(Value::Null, Value::Double);
         if self.single {
-            out.put(at(0.5));
+            out.put(found(0.5));
         } else {
-            out.array(|out| self.shares.iter().for_each(|share| out.push(at(*share))));
+            out.array(|out| self.shares.iter().for_each(|share| out.push(found(*share))));
         }
     }
+}
+
+/// Where a share's number stands among `count` sorted ones.
+pub(crate) fn position(share: f64, count: usize) -> usize {
+    ((share * count as f64).ceil() as usize).saturating_sub(1)
+}
+
+/// A value as a number that counts; what is none, and NaN, does not.
+pub(crate) fn countable(value: Value<'_>) -> Option<f64> {
+    number::as_f64(value).filter(|n| !n.is_nan())
 }
 
 fn shares(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[f64]>> {
@@ -122,46 +124,40 @@ pub(super) fn parse(name: &'static str, value: Value<'_>, cx: &mut ParseCx<'_>) 
     let shares = Shares::parse(name, value, cx)?;
     let input = shares.input.clone();
     let over_window = shares.clone();
-    Ok(parsed(input, move || Percentile { shares: shares.clone(), numbers: Vec::new() })
+    Ok(parsed(input, move || Percentile { shares: shares.clone(), digest: Digest::default() })
         .sliding(move || SortedNumbers::new(over_window.clone())))
 }
 
 struct Percentile {
     shares: Shares,
-    numbers: Vec<f64>,
+    digest: Digest,
 }
 
 impl Accumulator for Percentile {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        if let Some(n) = number::as_f64(value) {
-            self.numbers.push(n);
-            if self.bytes() > PERCENTILE_BYTES_MAX {
-                bail!(
-                    Code::EXCEEDED_MEMORY_LIMIT,
-                    "$percentile used too much memory and cannot spill to disk. Memory limit: \
-                     {PERCENTILE_BYTES_MAX} bytes"
-                );
-            }
+        if let Some(n) = countable(value) {
+            self.digest.add(n);
         }
         Ok(())
     }
 
     fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        match part {
-            Value::Array(numbers) => numbers.iter().try_for_each(|n| self.add(n)),
-            _ => Ok(()),
+        if let Value::Doc(part) = part {
+            self.digest.merge(part);
         }
+        Ok(())
     }
 
     fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.numbers.iter().for_each(|n| out.push(*n)));
+        self.digest.partial(out);
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {
-        self.shares.write(&mut self.numbers, out);
+        let digest = &mut self.digest;
+        self.shares.write_by(&mut |share| digest.at(share), out);
     }
 
     fn bytes(&self) -> usize {
-        self.numbers.len() * size_of::<f64>()
+        self.digest.bytes()
     }
 }

@@ -3,14 +3,13 @@
 //! Values are pairs `[sort key, input]`. Dates need a `unit`, which says per what the change is and in
 //! what the width is measured; numbers must not have one.
 
-use std::collections::VecDeque;
-
-use nagi_bson::{Decimal128, Value, ValueBuf, ValueSlot, number};
+use nagi_bson::{Decimal128, Value, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
 use super::WindowState;
 use super::folded::{Fold, Folded};
-use crate::accum::{NumberSum, held_bytes};
+use super::ring::Queue;
+use crate::accum::NumberSum;
 
 /// The sort key and the input of a pair.
 fn pair(value: Value<'_>) -> (Value<'_>, Value<'_>) {
@@ -57,13 +56,12 @@ pub(super) struct Derivative {
     unit_ms: Option<i64>,
     /// Whether only the first and the last value are kept, as nothing will be forgotten.
     grows: bool,
-    values: VecDeque<ValueBuf>,
-    bytes: usize,
+    queue: Queue,
 }
 
 impl Derivative {
     pub(super) fn new(unit_ms: Option<i64>, grows: bool) -> Derivative {
-        Derivative { unit_ms, grows, values: VecDeque::new(), bytes: 0 }
+        Derivative { unit_ms, grows, queue: Queue::default() }
     }
 
     fn check(&self, x: Value<'_>) -> Result<()> {
@@ -82,7 +80,8 @@ impl Derivative {
     }
 
     fn value(&self) -> Result<Value<'static>> {
-        let (Some(first), Some(last)) = (self.values.front(), self.values.back()) else {
+        let values = &self.queue.values;
+        let (Some(first), Some(last)) = (values.front(), values.back()) else {
             return Ok(Value::Null);
         };
         let ((x1, y1), (x2, y2)) = (pair(first.value()), pair(last.value()));
@@ -102,17 +101,15 @@ impl Derivative {
 
 impl WindowState for Derivative {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        if self.grows && self.values.len() == 2 {
-            self.bytes -= self.values.pop_back().as_ref().map_or(0, held_bytes);
+        if self.grows && self.queue.values.len() == 2 {
+            self.queue.pop();
         }
-        let value = ValueBuf::new(value);
-        self.bytes += held_bytes(&value);
-        self.values.push_back(value);
+        self.queue.push(value);
         Ok(())
     }
 
     fn remove(&mut self) {
-        self.bytes -= self.values.pop_front().as_ref().map_or(0, held_bytes);
+        self.queue.shift();
     }
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
@@ -121,7 +118,7 @@ impl WindowState for Derivative {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.queue.bytes()
     }
 }
 

@@ -8,7 +8,7 @@ use nagi_bson::{Value, ValueSlot, number};
 use nagi_error::Result;
 
 use super::WindowState;
-use crate::accum::Shares;
+use crate::accum::{Shares, countable, position};
 
 /// Numbers of a chunk before it is split.
 const CHUNK_MAX: usize = 512;
@@ -80,7 +80,7 @@ impl SortedNumbers {
 
 impl WindowState for SortedNumbers {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        let number = number::as_f64(value);
+        let number = countable(value);
         if let Some(n) = number {
             self.insert(n);
         }
@@ -95,7 +95,7 @@ impl WindowState for SortedNumbers {
     }
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
-        self.shares.write_by(self.count, &|at| self.nth(at), out);
+        self.shares.write_by(&mut |share| self.nth(position(share, self.count)), out);
         Ok(())
     }
 

@@ -21,16 +21,44 @@ pub(crate) enum Pick {
     LastN(usize),
 }
 
-/// A queue of values.
+/// Values in the order in which they came, and the memory they take.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) values: VecDeque<ValueBuf>,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, value: Value<'_>) {
+        let value = ValueBuf::new(value);
+        self.bytes += held_bytes(&value);
+        self.values.push_back(value);
+    }
+
+    /// Forgets the oldest.
+    pub(super) fn shift(&mut self) {
+        self.bytes -= self.values.pop_front().as_ref().map_or(0, held_bytes);
+    }
+
+    /// Forgets the newest.
+    pub(super) fn pop(&mut self) {
+        self.bytes -= self.values.pop_back().as_ref().map_or(0, held_bytes);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The values of a window, of which some are the result.
 pub(crate) struct Ring {
     pick: Pick,
-    values: VecDeque<ValueBuf>,
-    bytes: usize,
+    queue: Queue,
 }
 
 impl Ring {
     pub(crate) fn new(pick: Pick) -> Ring {
-        Ring { pick, values: VecDeque::new(), bytes: 0 }
+        Ring { pick, queue: Queue::default() }
     }
 }
 
@@ -43,18 +71,16 @@ impl WindowState for Ring {
         if let Pick::Elements = self.pick {
             elements("$concatArrays", value)?;
         }
-        let value = ValueBuf::new(value);
-        self.bytes += held_bytes(&value);
-        self.values.push_back(value);
+        self.queue.push(value);
         Ok(())
     }
 
     fn remove(&mut self) {
-        self.bytes -= self.values.pop_front().as_ref().map_or(0, held_bytes);
+        self.queue.shift();
     }
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
-        let mut values = self.values.iter().map(ValueBuf::value);
+        let mut values = self.queue.values.iter().map(ValueBuf::value);
         match self.pick {
             Pick::First => out.put(null_for_missing(values.next().unwrap_or(Value::Null))),
             Pick::Last => out.put(null_for_missing(values.next_back().unwrap_or(Value::Null))),
@@ -67,7 +93,7 @@ impl WindowState for Ring {
             }),
             Pick::FirstN(n) => out.array(|out| values.take(n).for_each(|v| out.push(v))),
             Pick::LastN(n) => out.array(|out| {
-                let skipped = self.values.len().saturating_sub(n);
+                let skipped = self.queue.values.len().saturating_sub(n);
                 values.skip(skipped).for_each(|v| out.push(v));
             }),
         }
@@ -75,6 +101,6 @@ impl WindowState for Ring {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.queue.bytes()
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod any_plan;
+mod fills;
 mod finds;
 mod fixture;
 mod geo;

@@ -1,9 +1,9 @@
 //! `$percentile` and `$median` over the numbers of an array.
 
 use super::{Form, form};
-use crate::accum::Shares;
+use crate::accum::{Shares, countable};
 use crate::expr::{Eval, Expr, ParseCx};
-use nagi_bson::{Value, number};
+use nagi_bson::Value;
 use nagi_error::Result;
 
 pub(super) fn parse_percentile(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
@@ -16,8 +16,8 @@ pub(super) fn parse_median(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<
 
 pub(super) fn eval<'a>(shares: &'a Shares, cx: &Eval<'a>) -> Result<Value<'a>> {
     let mut numbers: Vec<f64> = match shares.input.eval(cx)? {
-        Value::Array(items) => items.iter().filter_map(number::as_f64).collect(),
-        other => number::as_f64(other).into_iter().collect(),
+        Value::Array(items) => items.iter().filter_map(countable).collect(),
+        other => countable(other).into_iter().collect(),
     };
     let result = cx.doc(|out| {
         shares.write(&mut numbers, out.slot(""));
