@@ -161,7 +161,7 @@ RULES = [
      "4.4: 'pipeline' requires 'viewOn'"),
     ("wildcard indexes", r"^index/spec & \$\*\*", r"^67 ", r"^OK", "4.2: wildcard indexes"),
     ("options of create since", r"^command/create & (clusteredIndex|timeseries|expireAfterSeconds|changeStreamPreAndPostImages)", r"^72 The field",
-     r"^(115 collection option|OK)", "5.0 to 6.0: options of create of later versions; those not built yet are refused (115)"),
+     r"^(115 collection option|48 Collection|OK)", "5.0 to 6.0: options of create of later versions; those not built yet are refused (115)"),
     ("size without capped", r"^error/create.type & NaN", r"^2 size has to be >= 0", r"^OK", "5.0: NaN is read as 0"),
     ("flags of MMAPv1", r"^command/create & \"flags\"", r"\"flags\"", r"^OK", "4.2: the flags of MMAPv1 mean nothing and are not kept"),
     ("rename to itself", r"^command/rename", r"^(26|48) ", r"^20 Can't rename a collection to itself", "4.4: checked before anything is looked for"),
