@@ -170,6 +170,14 @@ pub(crate) fn assemble(
         let plan = plan::nearest(&collection, &stage.spec, &filter, hint, pipeline.wanted)?;
         return Ok(Assembled { plan, planned: 1, collection: Some(collection) });
     }
+    let plain = head.sort.is_none() && head.skip == 0 && head.limit.is_none() && hint.is_none();
+    let distinct = pipeline.stages.get(head.stages).and_then(|stage| stage.distinct_of());
+    if let (Some(collection), Some(path), true) = (&collection, distinct, plain)
+        && let Some(plan) = plan::distinct_scan(collection, path, &filter, true)
+    {
+        let collection = Some(collection.clone());
+        return Ok(Assembled { plan, planned: head.stages, collection });
+    }
     let spec = FindSpec {
         sort: head.sort,
         skip: head.skip,

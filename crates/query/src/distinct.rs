@@ -8,7 +8,6 @@ use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::{self, Asked, Collation},
     expr::Vars,
-    filter::Filter,
     path,
     path::FieldPath,
 };
@@ -86,9 +85,8 @@ pub(crate) fn plan_distinct(
     let collection = store.collection(request.namespace);
     let collation = collating::of(collection.as_deref(), request.collation)?;
     let parsed = find::parse(&find, collation, cx.env)?;
-    if let (Some(collection), Filter::AlwaysTrue, None) =
-        (&collection, &*parsed.filter, request.hint)
-        && let Some(plan) = plan::distinct_scan(collection, request.key)
+    if let (Some(collection), None) = (&collection, request.hint)
+        && let Some(plan) = plan::distinct_scan(collection, request.key, &parsed.filter, false)
     {
         return Ok(plan);
     }

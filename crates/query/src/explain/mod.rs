@@ -370,6 +370,9 @@ fn query_planner(subject: &Subject<'_>, filter: &Filter, out: &mut DocWriter<'_>
                 out.doc(|out| {
                     out.put("isCached", plan.choice.is_cached(at + 1));
                     write_top(top, rejected, None, out);
+                    if let Some(reason) = plan.choice.reason(at + 1) {
+                        out.put("reason", reason.as_str());
+                    }
                 });
             }
         });

@@ -148,7 +148,7 @@ pub(crate) fn nothing() -> Plan {
     single(Node::Eof)
 }
 
-fn single(root: Node) -> Plan {
+pub(super) fn single(root: Node) -> Plan {
     Plan::of(Arc::new(root))
 }
 
@@ -558,29 +558,4 @@ fn index_below(node: &Node) -> Option<Arc<Index>> {
 
 fn from_key(node: &Node) -> bool {
     matches!(node, Node::FromKey { .. }) || node.inputs().into_iter().any(from_key)
-}
-
-/// The plan that meets each value of `path` once: an index that begins with it, skipped through.
-pub(crate) fn distinct_scan(collection: &Arc<Collection>, path: &str) -> Option<Plan> {
-    let index = collection.ready_indexes().find(|index| {
-        let spec = &index.spec;
-        !spec.hidden
-            && spec.partial.is_none()
-            && !spec.key[0].hashed
-            && spec.geometry.is_none()
-            && spec.wildcard.is_none()
-            && spec.collation.is_none()
-            && *spec.key[0].path == *path
-            && !index.is_multikey()
-    })?;
-    let access = Arc::new(IndexAccess {
-        bounds: vec![Intervals::all(); index.spec.key.len()],
-        index: index.clone(),
-        forward: true,
-        dedup: false,
-        distinct: true,
-        range: None,
-    });
-    let scan = Box::new(Node::IndexScan(access.clone()));
-    Some(single(Node::FromKey { access, flat: false, input: scan }))
 }

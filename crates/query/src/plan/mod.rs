@@ -18,6 +18,7 @@ mod bounds;
 mod build;
 mod cache;
 mod choose;
+mod distinct;
 mod explode;
 mod geo;
 mod hint;
@@ -27,12 +28,13 @@ mod open;
 mod order;
 mod usable;
 
-pub(crate) use build::{FindSpec, distinct_scan, nearest, nothing, plan};
+pub(crate) use build::{FindSpec, nearest, nothing, plan};
 pub(crate) use cache::{Entry as CacheEntry, PlanCache, Shape, hex, short};
 pub use cache::{
     PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
     plan_cache_figures, set_index_filter,
 };
+pub(crate) use distinct::distinct_scan;
 pub(crate) use geo::{GeoNearAccess, GeoNearSpec, Shown};
 pub use hint::Hint;
 pub(crate) use interval::{Interval, Intervals};

@@ -61,6 +61,17 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// Why the plan at this place lost.
+    pub(crate) fn reason(&self, at: usize) -> Option<String> {
+        let (won, lost) = (self.tried.first()?, self.tried.get(at)?);
+        Some(format!(
+            "in the trial it had {} results after {} entries, the winning plan {} after {}",
+            lost.results, lost.works, won.results, won.works
+        ))
+    }
+}
+
 impl Tried {
     /// As `allPlansExecution` shows it.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {

@@ -17,6 +17,10 @@ use nagi_store::{IndexCursor, KeyPart, RecordId, keystring};
 use super::{Cx, Source, SourceStats};
 use crate::plan::{IndexAccess, Interval, Intervals};
 
+/// Entries of a value that a scan for different values steps over before it seeks: a step costs a
+/// fraction of a seek.
+const SAME_STEPS: u32 = 4;
+
 /// Walks index entries. `doc` is empty; see `record_id` and `key`.
 pub(crate) struct IndexScan {
     access: Arc<IndexAccess>,
@@ -31,6 +35,8 @@ pub(crate) struct IndexScan {
     last: Option<(Vec<u8>, RecordId)>,
     seen: HashSet<RecordId, foldhash::fast::RandomState>,
     seek: Vec<u8>,
+    /// Of a scan for different values: the one that was met last.
+    value: Vec<u8>,
     done: bool,
     stats: SourceStats,
 }
@@ -109,6 +115,7 @@ impl IndexScan {
             last: None,
             seen: HashSet::default(),
             seek: Vec::new(),
+            value: Vec::new(),
             done: fields.iter().any(|field| field.ranges.is_empty()),
             fields,
             stats: SourceStats::default(),
@@ -171,17 +178,19 @@ impl IndexScan {
         Ok(cursor)
     }
 
-    /// Seeks behind every key with the first field's current value.
-    fn skip_value(&mut self, cursor: &mut IndexCursor) -> Result<()> {
+    /// Notes the first field's current value, to pass over its other entries.
+    fn note_value(&mut self, cursor: &IndexCursor) -> Result<()> {
         let last = self.last.take();
         let key = last.as_ref().map_or_else(|| cursor.key(), |(key, _)| key);
         let Some(field) = self.fields.first() else { return Ok(()) };
         let len = keystring::field_len(key, field.descending)?;
-        self.seek.clear();
-        self.seek.extend_from_slice(&key[..len]);
-        self.seek.push(keystring::AFTER);
-        self.stats.seeks += 1;
-        cursor.seek(&self.seek);
+        self.value.clear();
+        // Null and missing are one key: each entry is looked at.
+        let mut null = Vec::new();
+        keystring::append(Value::Null, field.descending, &mut null);
+        if key[..len] != *null {
+            self.value.extend_from_slice(&key[..len]);
+        }
         Ok(())
     }
 
@@ -258,11 +267,25 @@ impl Source for IndexScan {
         let resumed = self.cursor.is_some();
         let mut cursor = self.cursor(cx)?;
         if self.access.distinct && (resumed || self.last.is_some()) {
-            self.skip_value(&mut cursor)?;
+            self.note_value(&cursor)?;
         }
+        let mut same = 0;
         while cursor.advance()? {
             cx.tick()?;
             self.stats.keys_examined += 1;
+            if self.access.distinct
+                && !self.value.is_empty()
+                && cursor.key().starts_with(&self.value)
+            {
+                same += 1;
+                if same == SAME_STEPS {
+                    self.seek.clone_from(&self.value);
+                    self.seek.push(keystring::AFTER);
+                    self.stats.seeks += 1;
+                    cursor.seek(&self.seek);
+                }
+                continue;
+            }
             if !self.whole {
                 match self.position(cursor.key())? {
                     Position::Inside => {}

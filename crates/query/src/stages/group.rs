@@ -94,6 +94,15 @@ impl Stage for Group {
         out.put("$group", &self.text);
     }
 
+    fn distinct_of(&self) -> Option<&str> {
+        let plain = self.grouping.fields.is_empty() && self.grouping.collation.is_none();
+        let Value::String(id) = self.text.get("_id") else { return None };
+        let path = id.strip_prefix('$').filter(|path| plain && !path.starts_with('$'))?;
+        // In expressions a number is no position.
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        (!path.split('.').any(is_number)).then_some(path)
+    }
+
     fn needs(&self, deps: &mut Deps) -> bool {
         self.grouping.id.deps(deps);
         self.grouping.fields.iter().for_each(|(_, accum)| accum.deps(deps));

@@ -104,6 +104,11 @@ pub(crate) trait Stage: Send + Sync {
         Some(Use::Read)
     }
 
+    /// The path, if all it asks for is its different values in any order.
+    fn distinct_of(&self) -> Option<&str> {
+        None
+    }
+
     /// Adds the paths it reads; true if nothing else of its input can reach its output.
     fn needs(&self, _deps: &mut Deps) -> bool {
         false
