@@ -25,6 +25,8 @@ pub(crate) struct Committer {
     /// The log could not be written. RocksDB flushes everything to a new log once there is room,
     /// and takes writes again; to sync the old log meanwhile would make the error final.
     log_failed: bool,
+    /// Failures of the spool when the log was last known to be good.
+    failures: u64,
     /// What is on the disk and not yet noted in the log.
     mark: Option<Mark>,
     /// The newest log when the last note was made.
@@ -113,12 +115,14 @@ impl Committer {
         result
     }
 
-    /// Says whether the log may be synced: not after it failed, until writes succeed again.
-    pub(crate) fn check_log(&mut self, db: &Db) -> Result<()> {
-        if self.log_failed {
+    /// Says whether the log may be synced: not after it failed, until writes succeed again, which they do when
+    /// the memtables are written out. `failures`: of the spool until now.
+    pub(crate) fn check_log(&mut self, db: &Db, failures: u64) -> Result<()> {
+        if self.log_failed || self.failures != failures {
             let mut probe = Batch::new();
             db.put_batch(&mut probe, Space::Spill, b"probe", b"");
             self.write(db, &mut probe)?;
+            self.failures = failures;
         }
         Ok(())
     }

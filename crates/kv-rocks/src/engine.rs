@@ -433,13 +433,19 @@ impl Log for Core {
     }
 
     fn sync_log(&self) -> Result<()> {
-        let mark = {
+        let failures = || self.spool.as_ref().map_or(0, |spool| spool.failures());
+        let (mark, before) = {
             // Nobody writes a batch meanwhile, so the log ends with a whole one.
             let mut committer = self.commit.lock();
-            committer.check_log(&self.db)?;
-            self.spool.as_ref().map(|spool| spool.mark())
+            let before = failures();
+            committer.check_log(&self.db, before)?;
+            (self.spool.as_ref().map(|spool| spool.mark()), before)
         };
-        let result = self.db.sync_log();
+        let mut result = self.db.sync_log();
+        // RocksDB may have given up a log that failed meanwhile, and not yet written its memtables out.
+        if result.is_ok() && failures() != before {
+            result = Err(Error::Full);
+        }
         match (&result, &self.spool, mark) {
             (Err(_), ..) => self.commit.lock().set_log_failed(),
             (Ok(()), Some(spool), Some(mark)) => {

@@ -6,18 +6,23 @@
 //!   waiters  wanted = max(wanted, stamp), wake the thread, sleep until synced >= stamp
 //!   thread   newest = last published stamp; sync; synced = newest; wake everyone
 //!
-//! A sync that fails for want of room is told to everyone who waited for it, and tried again an
-//! interval later. Any other failure ends the process: see `fatal`.
+//! A sync that fails for want of room is tried again an interval later. Who waits for it waits on, half a
+//! minute at the most: the commits are applied and everybody sees them, so an error would say something
+//! else than what has happened, and whoever repeats the write has it twice. Any other failure ends the
+//! process: see `fatal`.
 
 use std::{
     sync::{Arc, Weak},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::{Error, Result, fatal};
+
+/// How long a commit waits for room to be synced. New ones are refused meanwhile, before they change anything.
+const FULL_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What the thread syncs.
 pub trait Log: Send + Sync + 'static {
@@ -70,13 +75,16 @@ impl Journal {
     }
 
     /// Returns once `stamp` is durable.
+    ///
+    /// # Errors
+    /// `Full` if it cannot be made durable for want of room, for long; the commit stays applied.
     pub fn wait(&self, stamp: u64) -> Result<()> {
         let mut state = self.state.lock();
         if state.synced >= stamp {
             return Ok(());
         }
         // An attempt that is under way may have begun before our commit; the next one did not.
-        let first = state.attempt_count;
+        let (first, begin) = (state.attempt_count, Instant::now());
         state.wanted = state.wanted.max(stamp);
         self.wake.notify_one();
         loop {
@@ -89,6 +97,7 @@ impl Journal {
             }
             if state.attempt_count > first + 1
                 && let Some(failure) = &state.failure
+                && (!matches!(failure, Failure::Full) || begin.elapsed() > FULL_WAIT_MAX)
             {
                 return Err(failure.error());
             }
@@ -160,4 +169,42 @@ pub fn start<L: Log>(
     let journal = Arc::clone(journal);
     let thread = std::thread::Builder::new().name("journal".to_owned());
     Ok(thread.spawn(move || journal.run(&log, interval))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A log that has no room for its first syncs.
+    struct Cramped {
+        attempts: AtomicU64,
+        full_until: u64,
+    }
+
+    impl Log for Cramped {
+        fn newest(&self) -> u64 {
+            7
+        }
+
+        fn sync_log(&self) -> Result<()> {
+            match self.attempts.fetch_add(1, Ordering::SeqCst) < self.full_until {
+                true => Err(Error::Full),
+                false => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_commit_waits_for_room_and_is_told_nothing_wrong() {
+        let log = Arc::new(Cramped { attempts: AtomicU64::new(0), full_until: 20 });
+        let journal = Arc::new(Journal::new(0));
+        let interval = Duration::from_millis(1);
+        let thread = start(&journal, Arc::downgrade(&log), interval).unwrap();
+        assert!(journal.wait(7).is_ok());
+        assert_eq!(log.attempts.load(Ordering::SeqCst), 21);
+        journal.stop();
+        thread.join().unwrap();
+    }
 }

@@ -217,7 +217,16 @@ fn a_log_that_cannot_be_created_says_so() {
     fs::create_dir(files::path(folder, 1)).unwrap();
     assert_eq!(spool.inner.create(1), 0);
     assert_eq!(spool.inner.sync(1), libc::EISDIR);
-    assert_eq!(spool.inner.append(1, b"x"), libc::EISDIR);
+    // Once: whoever asks again is getting rid of it.
+    assert_eq!((spool.inner.append(1, b"x"), spool.inner.sync(1), spool.inner.close(1)), (0, 0, 0));
+    assert_eq!(spool.failures(), 1);
+    fs::create_dir(files::path(folder, 2)).unwrap();
+    assert_eq!(spool.inner.create(2), 0);
+    spool.inner.drain();
+    assert_eq!(spool.inner.append(2, b"x"), libc::EISDIR);
+    assert_eq!((spool.inner.sync(2), spool.inner.close(2)), (0, 0));
+    assert_eq!((spool.inner.create(3), spool.inner.append(3, b"x")), (0, 0));
+    assert_eq!((spool.inner.sync(3), spool.inner.close(3), spool.failures()), (0, 0, 2));
 }
 
 fn ring_of(folder: &Path) -> PathBuf {

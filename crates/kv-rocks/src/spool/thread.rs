@@ -61,6 +61,19 @@ pub(crate) struct Spool {
 struct Open {
     handle: Option<Arc<File>>,
     error: Option<i32>,
+    /// RocksDB knows of the error.
+    told: bool,
+}
+
+/// What there is to say of a log.
+enum Condition {
+    Fine,
+    /// It has failed, and RocksDB learns it now.
+    Failed(i32),
+    /// RocksDB has learned it before. It does not touch such a log again but to be rid of it: when there is
+    /// room it writes out all memtables, and syncs and closes the log only then. That must succeed, or it
+    /// never takes writes again; what the log lacks the tables have.
+    GivenUp,
 }
 
 /// What was appended.
@@ -88,6 +101,7 @@ pub(super) struct Inner {
     newest: AtomicU64,
     open: Mutex<HashMap<u64, Open>>,
     any_failed: AtomicBool,
+    failures: AtomicU64,
     state: Mutex<State>,
     /// The thread waits here.
     wake: Condvar,
@@ -114,6 +128,7 @@ impl Spool {
             newest: AtomicU64::new(0),
             open: Mutex::default(),
             any_failed: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
             state: Mutex::default(),
             wake: Condvar::new(),
             done: Condvar::new(),
@@ -148,6 +163,11 @@ impl Spool {
         let mut producer = self.inner.producer.lock();
         self.inner.ring.set_mark(mark, producer.marks);
         producer.marks += 1;
+    }
+
+    /// How many logs could not be written so far.
+    pub(crate) fn failures(&self) -> u64 {
+        self.inner.failures.load(Ordering::SeqCst)
     }
 
     pub(crate) fn gauges(&self) -> Gauges {
@@ -207,10 +227,12 @@ impl Inner {
 
     /// Appends to a log. Slower while the ring fills; waits while it is full.
     pub(super) fn append(&self, number: u64, bytes: &[u8]) -> i32 {
-        if self.any_failed.load(Ordering::Relaxed)
-            && let Some(code) = self.error(number)
-        {
-            return code;
+        if self.any_failed.load(Ordering::Relaxed) {
+            match self.condition(number) {
+                Condition::Fine => {}
+                Condition::Failed(code) => return code,
+                Condition::GivenUp => return 0,
+            }
         }
         let mut producer = self.producer.lock();
         let Some(at) = producer.open.iter().position(|(open, _)| *open == number) else {
@@ -229,13 +251,14 @@ impl Inner {
     /// Returns once what was appended before is on the disk.
     pub(super) fn sync(&self, number: u64) -> i32 {
         self.drain();
-        let handle = {
-            let open = self.open.lock();
-            let Some(log) = open.get(&number) else { return libc::EBADF };
-            if let Some(code) = log.error {
-                return code;
-            }
-            log.handle.clone()
+        match self.condition(number) {
+            Condition::Fine => {}
+            Condition::Failed(code) => return code,
+            Condition::GivenUp => return 0,
+        }
+        let handle = match self.open.lock().get(&number) {
+            Some(log) => log.handle.clone(),
+            None => return libc::EBADF,
         };
         match handle.map(|file| file.sync_data()) {
             Some(Ok(())) => 0,
@@ -251,7 +274,10 @@ impl Inner {
         let (_, size) = producer.open.swap_remove(at);
         self.push(Kind::Close, number, size, &[]);
         drop(producer);
-        self.error(number).unwrap_or(0)
+        match self.condition(number) {
+            Condition::Failed(code) => code,
+            Condition::Fine | Condition::GivenUp => 0,
+        }
     }
 
     /// Returns once everything appended so far has been written to the files.
@@ -268,8 +294,19 @@ impl Inner {
         self.wake.notify_all();
     }
 
-    fn error(&self, number: u64) -> Option<i32> {
-        self.open.lock().get(&number)?.error
+    fn has_failed(&self, number: u64) -> bool {
+        self.open.lock().get(&number).is_some_and(|log| log.error.is_some())
+    }
+
+    /// What to tell RocksDB, once.
+    fn condition(&self, number: u64) -> Condition {
+        let mut open = self.open.lock();
+        let Some(log) = open.get_mut(&number) else { return Condition::Fine };
+        match log.error {
+            None => Condition::Fine,
+            Some(_) if std::mem::replace(&mut log.told, true) => Condition::GivenUp,
+            Some(code) => Condition::Failed(code),
+        }
     }
 
     /// With the producer's lock held.
@@ -362,6 +399,7 @@ impl Inner {
                     log::error!(target: "STORAGE", id = 7_702_030, error:% = error;
                         "The spool of the journal is damaged");
                     self.any_failed.store(true, Ordering::SeqCst);
+                    self.failures.fetch_add(1, Ordering::SeqCst);
                     for log in self.open.lock().values_mut() {
                         log.error = Some(libc::EIO);
                     }
@@ -443,7 +481,7 @@ impl Inner {
     fn write(&self, writer: &mut Writer) {
         let Some((number, offset)) = writer.at.take() else { return };
         if let Some(file) = writer.files.get_mut(&number)
-            && self.error(number).is_none()
+            && !self.has_failed(number)
             && let Err(error) = self.patiently(|| file.write(offset, &writer.gathered))
         {
             self.fail(number, &error);
@@ -472,6 +510,7 @@ impl Inner {
         let code = error.raw_os_error().unwrap_or(libc::EIO);
         self.open.lock().entry(number).or_default().error = Some(code);
         self.any_failed.store(true, Ordering::SeqCst);
+        self.failures.fetch_add(1, Ordering::SeqCst);
     }
 }
 
