@@ -182,12 +182,14 @@ Streams& streams() {
   return *all;
 }
 
-// Places that no read gets, of files by device and inode. Tests put them there.
+// Places that no read gets, of files by device and inode, so of their other names in the data folder, too; not
+// elsewhere, where a number may be given again. Tests put them there.
 class Faults {
  public:
-  void Add(const struct stat& file, uint64_t from, uint64_t to) {
+  void Add(const std::string& name, const struct stat& file, uint64_t from, uint64_t to) {
+    const size_t end = name.rfind('/', name.rfind('/') - 1);
     std::lock_guard<std::mutex> guard(lock_);
-    places_.push_back({file.st_dev, file.st_ino, from, to});
+    places_.push_back({name.substr(0, end + 1), file.st_dev, file.st_ino, from, to});
     any_.store(true);
   }
 
@@ -197,12 +199,14 @@ class Faults {
     if (stat(name.c_str(), &file) != 0) return false;
     std::lock_guard<std::mutex> guard(lock_);
     return std::any_of(places_.begin(), places_.end(), [&](const Place& p) {
-      return p.device == file.st_dev && p.inode == file.st_ino && offset < p.to && offset + n > p.from;
+      return name.compare(0, p.folder.size(), p.folder) == 0 && p.device == file.st_dev &&
+             p.inode == file.st_ino && offset < p.to && offset + n > p.from;
     });
   }
 
  private:
   struct Place {
+    std::string folder;
     dev_t device;
     ino_t inode;
     uint64_t from, to;
@@ -375,7 +379,7 @@ void nagi_options_read_back(rocksdb_options_t* options) noexcept {
 int nagi_make_unreadable(const char* name, uint64_t from, uint64_t to) noexcept {
   struct stat file;
   if (stat(name, &file) != 0) return -1;
-  faults().Add(file, from, to);
+  faults().Add(name, file, from, to);
   return 0;
 }
 }
