@@ -258,7 +258,7 @@ pub fn aggregate(
     let pipeline = parse(request, stages.as_array(), &lets, collation)?;
     let snapshot = store.snapshot()?;
     let values = lets.values();
-    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut assembled =
         assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;

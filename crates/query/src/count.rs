@@ -89,7 +89,7 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
         });
     }
     let snapshot = store.snapshot()?;
-    let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts());
+    let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut plan = plan_count(store, request, &mut cx)?;
     let mut source = plan.start();

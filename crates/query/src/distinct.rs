@@ -130,7 +130,7 @@ pub fn distinct(
         stats.stats = execution.stats();
     } else {
         let snapshot = store.snapshot()?;
-        let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts());
+        let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts()).with_pace(env);
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         let mut plan = plan_distinct(store, request, &mut cx)?;
         let mut source = plan.start();

@@ -185,7 +185,9 @@ impl Execution {
         };
         let values = self.lets.values();
         let env = Env::new(interrupt, self.now_ms).with_system(self.system.clone());
-        let vars = Vars::with_system(&values, env.system()).with_scripts(interrupt.scripts());
+        let vars = Vars::with_system(&values, env.system())
+            .with_scripts(interrupt.scripts())
+            .with_pace(&env);
         // The next batch draws other random numbers.
         self.system.seed = self.system.seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         let mut cx = Cx { store: &self.store, reader: snapshot.reader(), vars: &vars, env: &env };

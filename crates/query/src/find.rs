@@ -238,7 +238,8 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
     let spec = spec(request, &parsed, collection.clone());
     let mut plan = {
         let values = parsed.lets.values();
-        let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
+        let vars =
+            Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         plan::plan(&spec, &mut cx)?
     };

@@ -76,7 +76,7 @@ pub fn map_reduce(
         crate::collating::by_name(store, request.namespace, request.collation)?,
     )?;
     let snapshot = store.snapshot()?;
-    let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts());
+    let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let disk = (true, request.memory_bytes_max);
     let mut assembled = assemble(collection, &pipeline, None, None, disk, &mut cx)?;

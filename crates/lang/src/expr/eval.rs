@@ -34,6 +34,16 @@ pub struct System {
 static NO_SYSTEM: System =
     System { cluster_time: None, user_roles: None, clock: None, ids: None, seed: 0 };
 
+/// Somebody who says whether a request shall go on: one document may keep an expression busy for
+/// hours (`$map` inside of `$map`).
+pub trait Pace: std::fmt::Debug {
+    /// Counts a step of long work; now and then it looks whether the request was killed or is late.
+    ///
+    /// # Errors
+    /// What ends the request (11601, 50, ...).
+    fn step(&self) -> Result<()>;
+}
+
 /// Values of variables that hold for a whole request.
 #[derive(Debug, Clone)]
 pub struct Vars<'a> {
@@ -45,6 +55,8 @@ pub struct Vars<'a> {
     pub seed: Cell<u64>,
     /// Who calls functions in JavaScript; none where they are switched off.
     pub scripts: Option<&'a dyn Scripts>,
+    /// Who is told of each step of long work.
+    pub pace: Option<&'a dyn Pace>,
 }
 
 impl<'a> Vars<'a> {
@@ -54,16 +66,16 @@ impl<'a> Vars<'a> {
         reason = "each use is a value of its own; the seed starts anew"
     )]
     pub const EMPTY: Vars<'static> =
-        Vars { lets: &[], system: &NO_SYSTEM, seed: Cell::new(0), scripts: None };
+        Vars { lets: &[], system: &NO_SYSTEM, seed: Cell::new(0), scripts: None, pace: None };
 
     /// Without a server's part.
     pub const fn new(lets: &'a [Value<'a>]) -> Vars<'a> {
-        Vars { lets, system: &NO_SYSTEM, seed: Cell::new(0), scripts: None }
+        Vars { lets, system: &NO_SYSTEM, seed: Cell::new(0), scripts: None, pace: None }
     }
 
     /// With a server's part; `$rand` begins at its seed.
     pub fn with_system(lets: &'a [Value<'a>], system: &'a System) -> Vars<'a> {
-        Vars { lets, system, seed: Cell::new(system.seed), scripts: None }
+        Vars { lets, system, seed: Cell::new(system.seed), scripts: None, pace: None }
     }
 
     /// The same with somebody who calls functions in JavaScript.
@@ -71,6 +83,22 @@ impl<'a> Vars<'a> {
     pub const fn with_scripts(mut self, scripts: Option<&'a dyn Scripts>) -> Vars<'a> {
         self.scripts = scripts;
         self
+    }
+
+    /// The same with somebody who is told of each step of long work.
+    #[must_use]
+    pub const fn with_pace(mut self, pace: &'a dyn Pace) -> Vars<'a> {
+        self.pace = Some(pace);
+        self
+    }
+
+    /// Counts a step of long work.
+    #[inline]
+    pub(crate) fn step(&self) -> Result<()> {
+        match self.pace {
+            Some(pace) => pace.step(),
+            None => Ok(()),
+        }
     }
 
     /// # Errors

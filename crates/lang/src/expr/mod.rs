@@ -36,7 +36,7 @@ mod scratch;
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;
-pub use eval::{Eval, System, Vars};
+pub use eval::{Eval, Pace, System, Vars};
 pub use metadata::{MetaKind, MetaSet, Metadata};
 pub use names::{check_field_name, check_variable_write, parse_field_path};
 pub use path::ExprPath;

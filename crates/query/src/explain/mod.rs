@@ -142,7 +142,9 @@ impl Run<'_> {
     ) -> Result<T> {
         let snapshot = self.store.snapshot()?;
         let values = lets.values();
-        let vars = Vars::with_system(&values, self.env.system()).with_scripts(self.env.scripts());
+        let vars = Vars::with_system(&values, self.env.system())
+            .with_scripts(self.env.scripts())
+            .with_pace(self.env);
         let reader = snapshot.reader();
         make(&mut Cx { store: self.store, reader, vars: &vars, env: self.env })
     }

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::{Error, Result};
 use nagi_lang::{
-    expr::{Eval, Metadata, System, Vars},
+    expr::{Eval, Metadata, Pace, System, Vars},
     filter::MatchCx,
     script::Scripts,
 };
@@ -42,6 +42,8 @@ pub struct Env<'c> {
     spent: Cell<u64>,
     /// Work at which the next look at interrupt and budget is due.
     due: Cell<u64>,
+    /// Steps that are no entries, since the last look.
+    steps: Cell<u64>,
     budget: Cell<u64>,
     explaining: Cell<bool>,
     system: System,
@@ -55,6 +57,7 @@ impl<'c> Env<'c> {
             now_ms,
             spent: Cell::new(0),
             due: Cell::new(TICKS_PER_POLL),
+            steps: Cell::new(0),
             budget: Cell::new(u64::MAX),
             explaining: Cell::new(false),
             system: System::default(),
@@ -85,6 +88,19 @@ impl<'c> Env<'c> {
 
     pub(crate) fn is_explaining(&self) -> bool {
         self.explaining.get()
+    }
+
+    /// Counts a step that looks at no entry: a document that a stage held, an element of an array.
+    /// Fails when the operation shall stop.
+    #[inline]
+    pub(crate) fn pass(&self) -> Result<()> {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        if steps < TICKS_PER_POLL {
+            return Ok(());
+        }
+        self.steps.set(0);
+        self.interrupt.check()
     }
 
     /// Whether to go on.
@@ -131,6 +147,18 @@ impl<'c> Env<'c> {
     }
 }
 
+impl Pace for Env<'_> {
+    fn step(&self) -> Result<()> {
+        self.pass()
+    }
+}
+
+impl std::fmt::Debug for Env<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a request that spent {}", self.spent.get())
+    }
+}
+
 /// The context of a call of `advance`.
 pub struct Cx<'c> {
     /// The database, for stages that read other collections.
@@ -147,6 +175,12 @@ impl<'c> Cx<'c> {
     /// Counts an entry that a leaf looked at; fails when the operation shall stop.
     pub fn tick(&self) -> Result<()> {
         self.env.tick()
+    }
+
+    /// Counts a document that a stage held and now passes on; fails when the operation shall stop. For
+    /// stages that read all their input first: nothing below them ticks any more.
+    pub fn pass(&self) -> Result<()> {
+        self.env.pass()
     }
 
     /// What expressions evaluate in: `root` as the document, results in `arena`.

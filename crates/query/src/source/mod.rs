@@ -8,6 +8,8 @@
 //!
 //! Invariants
 //! - Leaf sources call [`Cx::tick`] for every entry they look at, so that every plan can be killed.
+//!   Sources that read all their input first call [`Cx::pass`] for every document they pass on then,
+//!   and sort by [`ordered::order`].
 //! - After `save` a source holds no cursor of the engine; `restore` opens them again, behind the
 //!   entry returned last. What `doc` lends is lost by `save`.
 //! - Metadata goes with its document through every source that keeps documents or reshapes them; it is
@@ -49,6 +51,7 @@ mod index_scan;
 mod limit;
 mod memory;
 mod nearest;
+pub(crate) mod ordered;
 mod partition;
 mod random;
 mod runs;

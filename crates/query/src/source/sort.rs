@@ -15,7 +15,9 @@ use nagi_lang::{
 };
 use nagi_store::{RecordId, Spill, keystring};
 
-use super::{Cx, Held, Random, Source, SourceStats, carry, document, metadata, runs::Runs};
+use super::{
+    Cx, Held, Random, Source, SourceStats, carry, document, metadata, ordered, runs::Runs,
+};
 
 /// Bytes an entry costs beside its document and key.
 const ENTRY_BYTES: usize = size_of::<Entry>();
@@ -138,7 +140,7 @@ impl Sort {
             }
         }
         self.stats.bytes_held += self.held_bytes as u64;
-        self.order();
+        self.order(cx)?;
         self.output = match self.spill.take() {
             None => {
                 if let Some(keep) = keep {
@@ -147,7 +149,7 @@ impl Sort {
                 Output::Memory(0)
             }
             Some(mut spill) => {
-                self.write_run(&mut spill)?;
+                self.write_run(&mut spill, cx)?;
                 self.held.keep(0);
                 self.stats.bytes_spilled = spill.bytes();
                 let left = self.limits.count.unwrap_or(u64::MAX);
@@ -178,21 +180,22 @@ impl Sort {
                 self.limits.memory_bytes
             );
         }
-        self.order();
+        self.order(cx)?;
         let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
-        self.write_run(&mut spill)?;
+        self.write_run(&mut spill, cx)?;
         self.held.keep(0);
         self.spill = Some(spill);
         Ok(())
     }
 
     /// Writes the ordered entries as a run: the record id before the document.
-    fn write_run(&mut self, spill: &mut Spill) -> Result<()> {
+    fn write_run(&mut self, spill: &mut Spill, cx: &Cx<'_>) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries).into_iter();
         self.stats.bytes_held += self.held_bytes as u64;
         self.held_bytes = 0;
         spill.write_run(&mut |key, value| {
             let Some(entry) = entries.next() else { return Ok(false) };
+            cx.pass()?;
             key.extend_from_slice(entry.key());
             value.push(u8::from(entry.id.is_some()));
             value.extend_from_slice(&entry.id.map_or(0, |id| id.0).to_le_bytes());
@@ -201,8 +204,8 @@ impl Sort {
         })
     }
 
-    fn order(&mut self) {
-        self.entries.sort_unstable_by(Entry::compare);
+    fn order(&mut self, cx: &Cx<'_>) -> Result<()> {
+        ordered::order(&mut self.entries, &Entry::compare, &mut || cx.pass())
     }
 
     /// Keeps the best `keep` entries.
@@ -238,6 +241,7 @@ impl Source for Sort {
         if let Output::Unread = self.output {
             self.fill(cx)?;
         }
+        cx.pass()?;
         let Output::Memory(next) = &mut self.output else { return self.next_from_disk() };
         if *next >= self.entries.len() {
             return Ok(false);

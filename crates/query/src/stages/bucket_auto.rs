@@ -11,7 +11,7 @@ use nagi_lang::{
 
 use super::{bucket::is_expression, granularity::Granularity, prelude::*};
 use crate::limits::SORT_MEMORY_BYTES_MAX;
-use crate::source::Held;
+use crate::source::{Held, ordered};
 
 pub(super) static BUCKET_AUTO: StageSpec =
     StageSpec { name: "$bucketAuto", place: Place::Anywhere, parse };
@@ -195,7 +195,8 @@ impl Running {
             self.rows.push(Row { key, arguments: arguments.into() });
         }
         let own = self.plan.collation;
-        self.rows.sort_by(|a, b| collation::values(a.key.value(), b.key.value(), own));
+        let by_key = |a: &Row, b: &Row| collation::values(a.key.value(), b.key.value(), own);
+        ordered::order(&mut self.rows, &by_key, &mut || cx.pass())?;
         let buckets = distribute(&self.plan, &self.rows, cx)?;
         self.rows = Vec::new();
         self.held.keep(0);
@@ -249,6 +250,7 @@ fn accumulate(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<Box<dyn Accu
         state.start(Value::Null, cx.vars, cx.env.now_ms())?;
     }
     for row in rows {
+        cx.pass()?;
         for (state, argument) in states.iter_mut().zip(&row.arguments) {
             state.add_in(argument.value(), cx.vars)?;
         }
@@ -276,6 +278,7 @@ impl Source for Running {
         if !self.filled {
             self.fill(cx)?;
         }
+        cx.pass()?;
         let more = self.next < self.done.len();
         self.next += usize::from(more);
         Ok(more)

@@ -16,7 +16,7 @@ use nagi_lang::{
 use nagi_store::Spill;
 
 use super::prelude::*;
-use crate::source::{Held, Runs};
+use crate::source::{Held, Runs, ordered};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
 
@@ -173,7 +173,7 @@ impl Running {
         self.output = match self.spill.take() {
             None => Output::Memory(0),
             Some(mut spill) => {
-                self.write_run(&mut spill)?;
+                self.write_run(&mut spill, cx)?;
                 self.held.keep(0);
                 Output::Disk { runs: Runs::open(spill)?, pending: false }
             }
@@ -193,22 +193,25 @@ impl Running {
             );
         }
         let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
-        self.write_run(&mut spill)?;
+        self.write_run(&mut spill, cx)?;
         self.held.keep(0);
         self.spill = Some(spill);
         Ok(())
     }
 
     /// Writes all groups by key, with the partial states as an array, and forgets them.
-    fn write_run(&mut self, spill: &mut Spill) -> Result<()> {
+    fn write_run(&mut self, spill: &mut Spill, cx: &Cx<'_>) -> Result<()> {
         let mut groups = std::mem::take(&mut self.groups);
         self.heads.clear();
         self.held_bytes = 0;
         let own = self.grouping.collation;
-        groups.sort_by(|a, b| collation::values(a.key.value(), b.key.value(), own));
+        let by_key =
+            |a: &OneGroup, b: &OneGroup| collation::values(a.key.value(), b.key.value(), own);
+        ordered::order(&mut groups, &by_key, &mut || cx.pass())?;
         let mut groups = groups.into_iter();
         spill.write_run(&mut |key, value| {
             let Some(group) = groups.next() else { return Ok(false) };
+            cx.pass()?;
             DocWriter::new(key).put("", group.key.value());
             let mut partials = DocWriter::new(value);
             for (at, state) in group.states.iter().enumerate() {
@@ -231,6 +234,7 @@ impl Running {
         let mut states: Vec<Box<dyn Accumulator>> =
             fields.iter().map(|(_, accum)| accum.new_state()).collect();
         loop {
+            cx.pass()?;
             let partials = Doc::trusted(runs.entry()?.1);
             for element in partials {
                 let at = element.name().parse::<usize>().ok();
@@ -306,6 +310,7 @@ impl Source for Running {
         if let Output::Unread = self.output {
             self.fill(cx)?;
         }
+        cx.pass()?;
         let Output::Memory(next) = &mut self.output else { return self.next_from_disk(cx) };
         let Some(group) = self.groups.get_mut(*next) else { return Ok(false) };
         *next += 1;

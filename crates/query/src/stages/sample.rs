@@ -109,6 +109,7 @@ impl Source for Running {
             self.fill(cx)?;
             self.current = Some(Vec::new());
         }
+        cx.pass()?;
         let Some(next) = self.next() else { return Ok(false) };
         self.current = Some(next);
         Ok(true)

@@ -423,6 +423,7 @@ impl Window {
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         self.arena.reset();
+        cx.pass()?;
         if !self.feed.has(self.next, cx)? && !self.begin(cx)? {
             return Ok(false);
         }

@@ -60,7 +60,7 @@ pub fn delete(
     let selection = prepare(statement, collation, env)?;
     let Some(collection) = target(store, namespace)? else { return Ok(0) };
     let values = selection.lets.values();
-    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let how = How { durability, bypass_validation: true, keep_empty_timestamps: true };
     if !statement.multi {
         let mut old = Vec::new();

@@ -134,7 +134,7 @@ pub fn find_and_modify(
     }
     let Some(collection) = collection else { return Ok(FoundAndModified::default()) };
     let values = prepared.selection.lets.values();
-    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let run = Run { request, prepared: &prepared, projection, collection, vars: &vars, env };
     let how = How {
         durability,

@@ -126,7 +126,7 @@ pub fn update(
     }
     let Some(collection) = collection else { return Ok(UpdateOutcome::default()) };
     let values = prepared.selection.lets.values();
-    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts());
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let how = How {
         durability,
         bypass_validation: statement.bypass_validation,

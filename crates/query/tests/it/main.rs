@@ -8,6 +8,7 @@ mod finds;
 mod fixture;
 mod geo;
 mod golden;
+mod interrupted;
 mod plan_cache;
 mod recorded;
 mod spill;

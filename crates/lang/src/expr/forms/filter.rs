@@ -64,6 +64,7 @@ impl Filter {
                 if out.count() >= limit {
                     break;
                 }
+                cx.vars.step()?;
                 local.value.set(item);
                 if cond.eval_bool(&inner)? {
                     out.push(item);

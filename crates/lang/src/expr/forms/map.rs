@@ -44,6 +44,7 @@ impl Map {
         let (inner, local) = cx.bind(self.level, Value::Missing);
         cx.array(|out| {
             for item in items.iter() {
+                cx.vars.step()?;
                 local.value.set(item);
                 out.push(self.body.eval(&inner)?);
                 inner.check_turn(out.len())?;

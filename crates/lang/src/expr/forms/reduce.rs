@@ -46,6 +46,7 @@ impl Reduce {
         let (outer, this) = cx.bind(self.level, Value::Missing);
         let (inner, total) = outer.bind(self.level + 1, initial.eval(cx)?);
         for item in items.iter() {
+            cx.vars.step()?;
             this.value.set(item);
             let value = body.eval(&inner)?;
             inner.check_turn(0)?;

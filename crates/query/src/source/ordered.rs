@@ -1,0 +1,115 @@
+//! Sorting what lies in memory, a piece at a time: a sort of a million entries asks on its way whether
+//! the operation shall go on.
+
+use std::cmp::Ordering;
+
+use nagi_error::Result;
+
+/// Entries that are sorted without asking: a few milliseconds.
+const PIECE: usize = 8192;
+
+/// Sorts `items`; equal ones stay in their order. `go_on` is asked for each entry that is merged.
+///
+/// Costs the comparisons of one sort, and a second vector of items where there is more than one piece.
+///
+/// # Errors
+/// Those of `go_on`; what was not merged yet is then lost.
+pub(crate) fn order<T>(
+    items: &mut Vec<T>,
+    compare: &dyn Fn(&T, &T) -> Ordering,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    if items.len() <= PIECE {
+        items.sort_by(compare);
+        return Ok(());
+    }
+    let mut whole = std::mem::take(items);
+    let mut runs = Vec::with_capacity(whole.len() / PIECE + 1);
+    while !whole.is_empty() {
+        let mut run = whole.split_off(whole.len().saturating_sub(PIECE));
+        run.sort_by(compare);
+        go_on()?;
+        runs.push(run);
+    }
+    runs.reverse();
+    // Two by two, so that each round goes over all of them once.
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut rest = runs.into_iter();
+        while let Some(one) = rest.next() {
+            merged.push(match rest.next() {
+                Some(other) => merge(one, other, compare, go_on)?,
+                None => one,
+            });
+        }
+        runs = merged;
+    }
+    *items = runs.pop().unwrap_or_default();
+    Ok(())
+}
+
+fn merge<T>(
+    one: Vec<T>,
+    other: Vec<T>,
+    compare: &dyn Fn(&T, &T) -> Ordering,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<T>> {
+    // Often they follow each other: the input was in order, forwards or backwards.
+    if let (Some(last), Some(first)) = (one.last(), other.first())
+        && compare(last, first).is_le()
+    {
+        return Ok(one.into_iter().chain(other).collect());
+    }
+    if let (Some(first), Some(last)) = (one.first(), other.last())
+        && compare(last, first).is_lt()
+    {
+        return Ok(other.into_iter().chain(one).collect());
+    }
+    let mut out = Vec::with_capacity(one.len() + other.len());
+    let (mut left, mut right) = (one.into_iter().peekable(), other.into_iter().peekable());
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        go_on()?;
+        let from = if compare(a, b).is_le() { &mut left } else { &mut right };
+        out.extend(from.next());
+    }
+    out.extend(left);
+    out.extend(right);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_out_in_order() {
+        let numbers = |n: u64| (0..n).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40);
+        for n in [0, 1, PIECE as u64, PIECE as u64 + 1, 5 * PIECE as u64 + 7] {
+            for all in [numbers(n).collect(), (0..n).collect(), (0..n).rev().collect::<Vec<_>>()] {
+                let mut expected = all.clone();
+                expected.sort_unstable();
+                let mut got = all;
+                order(&mut got, &u64::cmp, &mut || Ok(())).expect("nothing stops it");
+                assert!(got == expected, "{n}");
+            }
+            // By a part only: what is equal there stays in its order.
+            let mut pairs: Vec<(u64, u64)> = numbers(n).map(|i| i % 100).zip(0..).collect();
+            let mut expected = pairs.clone();
+            expected.sort();
+            order(&mut pairs, &|a, b| a.0.cmp(&b.0), &mut || Ok(())).expect("nothing stops it");
+            assert!(pairs == expected, "{n}");
+        }
+    }
+
+    #[test]
+    fn asks_on_its_way() {
+        let mut asked = 0;
+        let mut items: Vec<u64> = (0..3 * PIECE as u64).map(|i| i % 1000).collect();
+        order(&mut items, &u64::cmp, &mut || {
+            asked += 1;
+            Ok(())
+        })
+        .expect("nothing stops it");
+        assert!(asked > 2 * PIECE, "{asked}");
+    }
+}
