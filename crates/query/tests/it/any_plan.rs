@@ -4,9 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use nagi_bson::{Doc, DocBuf};
+use nagi_bson::{ArrayBuf, Doc, DocBuf, ValueBuf};
 use nagi_lang::{collation::Asked, sort::SortSpec};
-use nagi_query::{CountRequest, Env, FindRequest, Hint, count, find};
+use nagi_query::{
+    AggregateRequest, CountRequest, DistinctRequest, Env, FindRequest, Hint, aggregate, count,
+    distinct, find,
+};
 use nagi_store::Namespace;
 
 use crate::fixture::{Fixture, NOW_MS, doc, drain};
@@ -353,6 +356,7 @@ fn one_query(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64
     }
     if case.limit.is_none() {
         counts(&fixture.ns, &case, expected.len());
+        values(&case, random.one(PATHS), natural.as_doc());
     }
 }
 
@@ -363,6 +367,56 @@ fn counts(ns: &Namespace, case: &Case<'_>, expected: usize) {
         CountRequest { namespace: ns, filter, skip: 0, limit: None, hint: None, collation };
     let counted = count(&case.fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
     assert_eq!(counted.count as usize, expected, "count {:?}: {}", filter, counted.plan_summary);
+}
+
+/// The different values at a path, and the groups by it, are those of a collection scan.
+fn values(case: &Case<'_>, path: &str, natural: Doc<'_>) {
+    let fixture = case.fixture;
+    let env = Env::new(&(), NOW_MS);
+    let seen = [None, Some(Hint::Key(natural))].map(|hint| {
+        let request = DistinctRequest {
+            namespace: &fixture.ns,
+            key: path,
+            filter: case.filter.as_doc(),
+            hint,
+            collation: case.asked(),
+        };
+        let found = ArrayBuf::build(|out| {
+            distinct(&fixture.store, &request, &env, out).unwrap();
+        });
+        let stages = ArrayBuf::build(|out| {
+            out.doc(|out| out.doc("$match", |out| out.extend(case.filter.as_doc())));
+            out.doc(|out| out.doc("$group", |out| out.put("_id", format!("${path}").as_str())));
+        });
+        let request = AggregateRequest {
+            hint,
+            collation: case.asked(),
+            ..AggregateRequest::new(&fixture.ns, stages.as_array())
+        };
+        let groups = aggregate(&fixture.store, &request, &env).and_then(|run| drain(run, 7));
+        let groups = groups.unwrap().into_iter().map(|doc| ValueBuf::new(doc.get("_id")));
+        (ordered(found.as_array().iter().map(ValueBuf::new)), ordered(groups))
+    });
+    let same = |a: &[ValueBuf], b: &[ValueBuf]| {
+        let equal = |(a, b): (&ValueBuf, &ValueBuf)| collation_equal(case, a, b);
+        a.len() == b.len() && a.iter().zip(b).all(equal)
+    };
+    assert!(same(&seen[0].0, &seen[1].0), "distinct {path} {:?} {seen:?}", case.filter);
+    assert!(same(&seen[0].1, &seen[1].1), "group {path} {:?} {seen:?}", case.filter);
+}
+
+/// Which of several equal values stands for them is not said.
+fn collation_equal(case: &Case<'_>, a: &ValueBuf, b: &ValueBuf) -> bool {
+    nagi_lang::collation::equal(a.value(), b.value(), case.asked().or(None))
+}
+
+fn ordered(values: impl Iterator<Item = ValueBuf>) -> Vec<ValueBuf> {
+    let mut values: Vec<ValueBuf> = values.collect();
+    values.sort_by(|a, b| {
+        let lower = |value: &ValueBuf| format!("{:?}", value.value()).to_lowercase();
+        nagi_bson::compare::values(a.value(), b.value()).then_with(|| lower(a).cmp(&lower(b)))
+    });
+    values
 }
 
 #[test]
