@@ -44,6 +44,17 @@ db.createCollection('words', { collation: { locale: 'en', numericOrdering: true 
 db.words.insertMany([{ s: 'a10' }, { s: 'a2' }]);
 equal('numbers in strings', db.words.find().sort({ s: 1 }).toArray().map((d) => d.s), ['a2', 'a10']);
 equal('the version of collations', db.getCollectionInfos({ name: 'words' })[0].options.collation.version, '57.1');
+db.places.insertMany([0, 1, 2].map((i) => ({ _id: i, at: { type: 'Point', coordinates: [i, 0] }, flat: [i, 0] })));
+equal('a 2dsphere index', db.places.createIndex({ at: '2dsphere' }), 'at_2dsphere');
+equal('a 2d index', db.places.createIndex({ flat: '2d' }), 'flat_2d');
+const here = { type: 'Point', coordinates: [2, 0] };
+equal('near', db.places.find({ at: { $near: { $geometry: here } } }).toArray().map((d) => d._id), [2, 1, 0]);
+equal('near in the plane', db.places.find({ flat: { $near: [0.9, 0] } }).limit(1).toArray()[0]._id, 1);
+equal('distances', db.places.aggregate([{ $geoNear: { near: here, key: 'at', maxDistance: 150000 } },
+  { $project: { km: { $round: [{ $divide: [{ $meta: 'geoNearDistance' }, 1000] }] } } }]).toArray(), [{ _id: 2, km: 0 }, { _id: 1, km: 111 }]);
+equal('windows', db.places.aggregate([{ $setWindowFields: { sortBy: { _id: 1 }, output: { n: { $sum: '$_id', window: { documents: [-1, 0] } } } } }])
+  .toArray().map((d) => d.n), [0, 1, 3]);
+equal('$where', db.places.find({ $where: 'this._id % 2 === 0' }).toArray().map((d) => d._id), [0, 2]);
 const bulk = c.initializeOrderedBulkOp();
 bulk.insert({ _id: 10 });
 bulk.find({ _id: 10 }).updateOne({ $set: { b: 1 } });

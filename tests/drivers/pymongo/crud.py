@@ -324,6 +324,53 @@ def collations(client, db):
     equal("the default of a collection", c.options()["collation"]["backwards"], True)
 
 
+
+def geometry(client, db):
+    places = db.places
+    places.insert_many([{"_id": i, "at": {"type": "Point", "coordinates": [i, 0]}, "flat": [i, 0]} for i in range(5)])
+    places.create_index([("at", pymongo.GEOSPHERE)])
+    places.create_index([("flat", pymongo.GEO2D)])
+    here = {"type": "Point", "coordinates": [0, 0]}
+    near = places.find({"at": {"$near": {"$geometry": here, "$maxDistance": 250_000}}})
+    equal("nearest first, on the sphere", [d["_id"] for d in near], [0, 1, 2])
+    equal("nearest first, in the plane", [d["_id"] for d in places.find({"flat": {"$near": [4, 0]}}).limit(2)], [4, 3])
+    box = {"flat": {"$geoWithin": {"$box": [[0.5, -1], [2.5, 1]]}}}
+    equal("within a box", places.count_documents(box), 2)
+    stages = [
+        {"$geoNear": {"near": here, "key": "at", "query": {"_id": {"$gt": 1}}}},
+        {"$sort": {"x": {"$meta": "geoNearDistance"}}},
+        {"$project": {"km": {"$round": [{"$divide": [{"$meta": "geoNearDistance"}, 1000]}, 0]}}},
+    ]
+    found = [(d["_id"], d["km"]) for d in places.aggregate(stages)]
+    equal("distances behind $geoNear", found, [(4, 445.0), (3, 334.0), (2, 223.0)])
+    negative = [{"$geoNear": {"near": here, "key": "at", "maxDistance": -1}}]
+    error = fails("a negative distance", 2, lambda: list(places.aggregate(negative)))
+    check("the text of a negative distance", "nonnegative" in str(error), error)
+    fails("a distance that nobody measured", 40218, lambda: list(places.aggregate([{"$project": {"d": {"$meta": "geoNearDistance"}}}])))
+
+
+def windows(client, db):
+    c = db.readings
+    rows = [(1, "a", 1.0), (2, "A", 3.0), (4, "a", None), (5, "b", 8.0), (7, "B", 2.0)]
+    c.insert_many([{"_id": t, "s": s, "v": v} for t, s, v in rows])
+    running = {"$sum": "$v", "window": {"documents": ["unbounded", "current"]}}
+    stage = {"$setWindowFields": {"partitionBy": "$s", "sortBy": {"_id": 1}, "output": {"sum": running, "n": {"$rank": {}}}}}
+    found = [(d["_id"], d["sum"], d["n"]) for d in c.aggregate([stage], collation=Collation("en", strength=2))]
+    equal("windows under a collation", found, [(1, 1.0, 1), (2, 4.0, 2), (4, 4.0, 3), (5, 8.0, 1), (7, 10.0, 2)])
+    equal("windows by bytes", len({d["sum"] for d in c.aggregate([stage])}), 4)
+    filled = c.aggregate([{"$fill": {"sortBy": {"_id": 1}, "output": {"v": {"method": "linear"}}}}])
+    equal("a line through a gap", [d["v"] for d in filled][2], 3.0 + 5.0 * 2 / 3)
+    dense = {"$densify": {"field": "_id", "range": {"step": 1, "bounds": "full"}}}
+    equal("steps between", c.aggregate([dense, {"$count": "n"}]).next()["n"], 7)
+    client.admin.command("setParameter", 1, internalQueryMaxAllowedDensifyDocs=1)
+    try:
+        fails("too many steps", 5897900, lambda: list(c.aggregate([dense])))
+    finally:
+        client.admin.command("setParameter", 1, internalQueryMaxAllowedDensifyDocs=500_000)
+    shares = {"$percentile": {"input": "$v", "p": [0.5, 1.0], "method": "approximate"}}
+    equal("percentiles", c.aggregate([{"$group": {"_id": None, "p": shares}}]).next()["p"], [2.0, 8.0])
+
+
 def aggregation(client, db):
     c = db.agg
     c.insert_many([{"_id": i, "k": "abc"[i % 3], "v": i, "l": list(range(i % 4))} for i in range(30)])
@@ -436,7 +483,7 @@ def main():
     client.drop_database("nagi_pymongo")
     db = client.nagi_pymongo
     only = os.environ.get("ONLY", "").split()
-    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, collations, aggregation, admin, concurrency,
+    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, collations, geometry, windows, aggregation, admin, concurrency,
               compression, files):
         if only and f.__name__ not in only:
             continue
