@@ -1,11 +1,9 @@
-"""Runs the golden set (recorded answers of a real server) against a server, without what is pending.
+"""Runs the golden set (recorded answers of a real server) against a server.
 
     run.py --golden DIR --uri URI [--areas filter,update,...] [--filter REGEX] [--out FILE] [--min-pass P]
-    run.py --golden DIR --write-pending       makes pending.txt anew
     run.py ... --write-differences            writes explained.txt and docs/differences.md anew
 
-`pending.txt` names the cases of the areas in scope that need a feature which is not built. It is made from
-what a case asks for (its request and set-up), never from whether it failed. A case that fails must follow a rule of
+A case that fails must follow a rule of
 `differences.py` (a later version's behaviour) and stand in `explained.txt` with the very answer it gives, or stand in
 `open.txt` (known, to be mended). Any other fails the run, and so does a listed case that agrees.
 """
@@ -24,63 +22,7 @@ import differences  # noqa: E402
 
 EXPLAINED = os.path.join(HERE, "explained.txt")
 OPEN = os.path.join(HERE, "open.txt")
-PENDING = os.path.join(HERE, "pending.txt")
 AREAS = ["collation", "command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
-REASONS = {
-    "text": "text search: $text, textScore and text indexes are not built",
-}
-
-
-def walk(value):
-    """Every (key, value) in a document, with duplicates as they stand."""
-    if isinstance(value, list) and value and isinstance(value[0], Pair):
-        for pair in value:
-            yield pair.key, pair.value
-            yield from walk(pair.value)
-    elif isinstance(value, list):
-        for item in value:
-            yield from walk(item)
-
-
-class Pair:
-    __slots__ = ("key", "value")
-
-    def __init__(self, key, value):
-        self.key, self.value = key, value
-
-
-def pairs(items):
-    return [Pair(k, v) for k, v in items] or {}
-
-
-def reason(line):
-    """Why a case is pending, or None."""
-    case = json.loads(line, object_pairs_hook=pairs)
-    top = {p.key: p.value for p in case}
-    keys = collections.defaultdict(list)
-    for part in ("request", "create", "indexes", "extra"):
-        for key, value in walk(top.get(part, [])):
-            keys[key].append(value)
-    features = top.get("feature", "")
-    specs = [v for name in ("key", "keys") for v in keys.get(name, []) if isinstance(v, list) and v and isinstance(v[0], Pair)]
-    kinds = {p.value for spec in specs for p in spec if isinstance(p.value, str)}
-    kinds |= {v for values in keys.values() for v in values if isinstance(v, str) and v in ("2d", "2dsphere", "text", "hashed",
-                                                                                            "geoHaystack")}
-    if keys.keys() & {"$text"} or "text" in kinds or "textScore" in kinds or "q.text" in features or "idx.text" in features:
-        return "text"
-    return None
-
-
-def read_pending():
-    ids, group = {}, None
-    for line in open(PENDING):
-        line = line.rstrip("\n")
-        if line.startswith("# "):
-            group = line[2:].split(":")[0]
-        elif line:
-            ids[line] = group
-    return ids
-
 
 def cases(golden, areas):
     for area in areas:
@@ -90,24 +32,6 @@ def cases(golden, areas):
                     yield area, line
 
 
-def write_pending(golden):
-    groups = collections.defaultdict(list)
-    total = 0
-    for _, line in cases(golden, AREAS):
-        total += 1
-        why = reason(line)
-        if why:
-            groups[why].append(json.loads(line)["id"])
-    with open(PENDING, "w") as f:
-        for why in sorted(groups):
-            f.write("# %s: %s\n" % (why, REASONS[why]))
-            f.writelines(case + "\n" for case in groups[why])
-            f.write("\n")
-    for why in sorted(groups):
-        print("%-16s %5d" % (why, len(groups[why])))
-    print("%d of %d cases pending" % (sum(map(len, groups.values())), total))
-
-
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--golden", required=True)
@@ -115,24 +39,16 @@ def main():
     ap.add_argument("--areas", default=",".join(AREAS))
     ap.add_argument("--filter", help="regular expression on the line of a case")
     ap.add_argument("--out")
-    ap.add_argument("--all", action="store_true", help="pending cases too")
     ap.add_argument("--sample", type=int, default=1, help="every n-th case")
     ap.add_argument("--write-differences", action="store_true")
-    ap.add_argument("--write-pending", action="store_true")
     o = ap.parse_args()
-    if o.write_pending:
-        return write_pending(o.golden)
-    pending = {} if o.all else read_pending()
-    left_out, ran = collections.Counter(), set()
+    ran = set()
     with tempfile.TemporaryDirectory() as folder:
         for area in o.areas.split(","):
             with open(os.path.join(folder, area + ".jsonl"), "w") as f:
                 for number, (_, line) in enumerate(cases(o.golden, [area])):
                     case = re.search(r'"id": ?"([^"]+)"', line).group(1)
-                    why = pending.get(case)
-                    if why:
-                        left_out[why] += 1
-                    elif number % o.sample == 0 and not (o.filter and not re.search(o.filter, line)):
+                    if number % o.sample == 0 and not (o.filter and not re.search(o.filter, line)):
                         ran.add(case)
                         f.write(line)
         out = o.out or os.path.join(folder, "failed.out")
@@ -142,7 +58,6 @@ def main():
         print(replay.stdout[replay.stdout.find("by area"):], end="")
         if "golden: " not in replay.stdout:
             sys.exit("the replay did not end")
-        print("pending: " + ", ".join("%s %d" % pair for pair in left_out.most_common()))
         status = judge(out, o.write_differences, ran)
     sys.exit(status)
 

@@ -14,6 +14,7 @@ pub mod project;
 pub mod regex;
 pub mod script;
 pub mod sort;
+pub mod text;
 pub mod time;
 pub mod update;
 pub mod window;

@@ -419,7 +419,7 @@ fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
         return Ok(true);
     }
     match indexes.iter().find(|index| index.spec.same_signature(spec)) {
-        None => Ok(false),
+        None => refuse_second_text(indexes, spec),
         Some(index) if index.spec.same_options(spec) => bail!(
             Code::INDEX_OPTIONS_CONFLICT,
             "Index already exists with a different name: {}",
@@ -435,15 +435,36 @@ fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
     }
 }
 
+/// A collection has one text index. False otherwise: the index is not there.
+fn refuse_second_text(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
+    match indexes.iter().find(|index| spec.text.is_some() && index.spec.text.is_some()) {
+        None => Ok(false),
+        Some(index) => bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "only one text index per collection allowed, found existing text index \"{}\"",
+            index.spec.name
+        ),
+    }
+}
+
 /// Two equal indexes in one request.
 fn refuse_twice(requested: &[Arc<Index>], spec: &IndexSpec) -> Result<()> {
     let Some(index) = requested
         .iter()
         .find(|index| index.spec.name == spec.name || index.spec.same_signature(spec))
     else {
-        return Ok(());
+        return refuse_second_text(requested, spec).map(drop);
     };
     if index.spec.name != spec.name {
+        if index.spec.text.is_some() && !index.spec.same_options(spec) {
+            bail!(
+                Code::INDEX_OPTIONS_CONFLICT,
+                "An equivalent index already exists with a different name and options. Requested \
+                 index: {}, existing index: {}",
+                doc_text(spec.doc.as_doc()),
+                doc_text(index.spec.doc.as_doc())
+            );
+        }
         bail!(
             Code::INDEX_ALREADY_EXISTS,
             "index already exists with different name: {}",

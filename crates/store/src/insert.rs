@@ -2,6 +2,7 @@
 
 use nagi_bson::{Doc, DocWriter, Type, Value, oid::Generator};
 use nagi_error::{Code, Result, bail};
+use nagi_lang::text::TextSpec;
 
 use crate::{IndexSpec, clock};
 
@@ -119,16 +120,23 @@ fn check_depth(doc: Doc<'_>) -> Result<()> {
 /// Whether the keys of two versions of a document may differ in an index: false only if every
 /// top-level field that the index looks at has the same bytes in both.
 pub(crate) fn keys_may_differ(spec: &IndexSpec, old: Doc<'_>, new: Doc<'_>) -> bool {
+    let differs = |path: &str| {
+        let top = path.split('.').next().unwrap_or("");
+        match (old.element(top), new.element(top)) {
+            (Some(a), Some(b)) => {
+                a.kind_byte() != b.kind_byte() || a.value_bytes() != b.value_bytes()
+            }
+            (None, None) => false,
+            _ => true,
+        }
+    };
+    let text_differs = |text: &TextSpec| {
+        text.wildcard.is_some()
+            || differs(&text.language_override)
+            || text.fields.iter().any(|(path, _)| differs(path))
+    };
     spec.partial.is_some()
         || spec.wildcard.is_some()
-        || spec.key.iter().any(|part| {
-            let top = part.path.split('.').next().unwrap_or("");
-            match (old.element(top), new.element(top)) {
-                (Some(a), Some(b)) => {
-                    a.kind_byte() != b.kind_byte() || a.value_bytes() != b.value_bytes()
-                }
-                (None, None) => false,
-                _ => true,
-            }
-        })
+        || spec.text.as_deref().is_some_and(text_differs)
+        || spec.key.iter().any(|part| differs(&part.path))
 }

@@ -56,7 +56,9 @@ pub use catalog::{
 };
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use division::first_division;
-pub use index::{Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, Wildcard, hash_value};
+pub use index::{
+    Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, Wildcard, hash_value, key_term,
+};
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
 pub use notes::Notes;

@@ -30,6 +30,7 @@ impl Filter {
             }
             Filter::Expr(expr) => out.put("$expr", expr.source.value()),
             Filter::Schema(schema) => out.put("$jsonSchema", schema.source()),
+            Filter::Text(text) => out.doc("$text", |out| text.write(out)),
             Filter::Where(script) => out.put("$where", script.source.value()),
         }
     }

@@ -107,6 +107,7 @@ impl Filter {
             Filter::Field { path, pred } => test_field(path, pred, doc, cx, position),
             Filter::Expr(expr) => expr.matches(doc, cx),
             Filter::Schema(schema) => schema.matches(doc),
+            Filter::Text(text) => text.matches(doc),
             Filter::Where(script) => script.matches(doc, cx),
         }
     }

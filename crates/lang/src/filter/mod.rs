@@ -25,9 +25,12 @@ mod schema;
 mod schema_encrypt;
 mod schema_parse;
 mod seed;
+mod text;
 mod types;
 mod why;
 mod why_schema;
+
+use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
 
@@ -44,6 +47,7 @@ pub use matches::{MatchCx, MatchInfo};
 pub use parse::Allowed;
 pub use schema::Schema;
 pub use seed::{Equality, Seed};
+pub use text::TextFilter;
 pub use types::TypeSet;
 pub use why::why_not;
 
@@ -65,6 +69,8 @@ pub enum Filter {
     Expr(Box<ExprFilter>),
     /// The document is valid under a `$jsonSchema`.
     Schema(Box<Schema>),
+    /// A search in the text index finds the document.
+    Text(Arc<TextFilter>),
     /// A function in JavaScript is true of the document.
     Where(Box<WhereFilter>),
 }
@@ -150,7 +156,11 @@ impl Filter {
 
     /// The metadata that looking for what matches leaves with it.
     pub fn metas(&self) -> MetaSet {
-        if self.near().is_some() { MetaSet::GEO } else { MetaSet::NONE }
+        match self.text() {
+            Some(_) => MetaSet::TEXT,
+            None if self.near().is_some() => MetaSet::GEO,
+            None => MetaSet::NONE,
+        }
     }
 
     /// The `_id` a filter fixes when it is nothing but `{_id: <value>}`, where ids compare as `own`

@@ -173,5 +173,6 @@ fn rank(filter: &Filter) -> u8 {
         Filter::AlwaysTrue => 23,
         Filter::Schema(_) => 24,
         Filter::Where(_) => 25,
+        Filter::Text(_) => 27,
     }
 }

@@ -7,7 +7,7 @@ use nagi_bson::{Doc, DocBuf, Value, ValueBuf, number};
 use nagi_error::{Code, Result, bail};
 
 use super::elem::{ExprFilter, WhereFilter};
-use super::{CompareOp, Filter, Pred, Schema, near, parse_field};
+use super::{CompareOp, Filter, Pred, Schema, near, parse_field, text};
 use crate::expr::{Expr, ParseCx};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
@@ -18,7 +18,7 @@ use crate::script::Function;
 pub struct Allowed {
     /// `$expr`; refused with 224 otherwise.
     pub expr: bool,
-    /// `$text`: allowed here in MongoDB, so that they get their own errors.
+    /// `$text`, which needs a plan of its own.
     pub special: bool,
     /// `$near` and its like, which need a plan of their own; refused with 5626500 otherwise.
     pub near: bool,
@@ -61,7 +61,7 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$or", |p, v| Ok(Some(Filter::Or(p.list(v)?)))),
     ("$ref", |p, v| Ok(Some(equality(p, "$ref", v)?))),
     ("$sampleRate", |p, v| p.sample_rate(v)),
-    ("$text", |p, v| p.text(v)),
+    ("$text", |p, v| text::parse(p, v)),
     ("$where", |p, v| p.script(v)),
 ];
 
@@ -81,6 +81,7 @@ impl Filter {
     pub fn parse_with(doc: Doc<'_>, cx: &mut ParseCx<'_>, allowed: Allowed) -> Result<Filter> {
         let filter = Parser { cx, allowed, nested: false }.object(doc)?;
         near::check(&filter)?;
+        text::check(&filter)?;
         Ok(filter)
     }
 
@@ -183,13 +184,6 @@ impl Parser<'_, '_> {
         self.expr(Value::Doc(expr.as_doc()))
     }
 
-    fn text(&mut self, _: Value<'_>) -> Result<Option<Filter>> {
-        if !self.allowed.special {
-            bail!(Code::BAD_VALUE, "$text is not allowed in this context");
-        }
-        bail!(Code::INDEX_NOT_FOUND, "text index required for $text query")
-    }
-
     fn script(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
         if !self.allowed.script {
             bail!(Code::BAD_VALUE, "$where is not allowed in this context");
@@ -279,7 +273,7 @@ mod tests {
         let files = rows::Files {
             shared: &[("$db", "dbRef"), ("$id", "dbRef"), ("$ref", "dbRef")],
             always_fails: &[
-                ("$text", "there are no text indexes"),
+                ("$text", "its plan binds it to an index"),
                 ("$where", "there is no JavaScript"),
             ],
             language: true,

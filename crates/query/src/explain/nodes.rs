@@ -4,7 +4,7 @@ use nagi_bson::DocWriter;
 use nagi_lang::{collation, filter::Filter, sort::SortSpec};
 
 use crate::{
-    plan::{IndexAccess, Intervals, Node},
+    plan::{IndexAccess, Intervals, Node, TextAccess},
     source::Source,
 };
 
@@ -39,7 +39,7 @@ pub(super) fn write(
         write_work(node, &**source, out);
     }
     let inputs = node.inputs();
-    let many = matches!(node, Node::Or { .. } | Node::SortMerge { .. });
+    let many = matches!(node, Node::Or { .. } | Node::SortMerge { .. } | Node::TextOr { .. });
     if many {
         out.array("inputStages", |out| {
             for (at, input) in inputs.into_iter().enumerate() {
@@ -158,7 +158,10 @@ fn write_filter(filter: Option<&Filter>, out: &mut DocWriter<'_>) {
 fn write_sort(name: &str, sort: &SortSpec, out: &mut DocWriter<'_>) {
     out.doc(name, |out| {
         for part in sort.parts() {
-            out.put(part.path.as_str(), if part.descending { -1 } else { 1 });
+            match part.meta {
+                Some(_) => out.doc(part.path.as_str(), |out| out.put("$meta", "textScore")),
+                None => out.put(part.path.as_str(), if part.descending { -1 } else { 1 }),
+            }
         }
     });
 }
@@ -181,6 +184,8 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
             out.put("indexName", access.index.name());
             out.put("indexVersion", 2);
         }
+        Node::TextMatch { access, .. } => write_search(access, out),
+        Node::TextOr { filter, .. } => write_filter(filter.as_deref(), out),
         Node::Fetch { filter, .. } => write_filter(filter.as_deref(), out),
         Node::SortMerge { sort, .. } => write_sort("sortPattern", sort, out),
         Node::Sort(sort) => {
@@ -204,6 +209,31 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
         }),
         _ => {}
     }
+}
+
+/// The search as it was understood.
+fn write_search(access: &TextAccess, out: &mut DocWriter<'_>) {
+    let spec = &access.index.spec;
+    out.doc("indexPrefix", |out| {
+        for (part, set) in spec.key.iter().zip(&access.bounds).take(access.term) {
+            if let Some(interval) = set.0.first() {
+                out.put(&part.path, interval.low.value());
+            }
+        }
+    });
+    out.put("indexName", &*spec.name);
+    let Some(bound) = access.text.bound() else { return };
+    let search = &bound.search;
+    out.doc("parsedTextQuery", |out| {
+        let mut list = |name: &str, texts: &mut dyn Iterator<Item = &String>| {
+            out.array(name, |out| texts.for_each(|text| out.push(&**text)));
+        };
+        list("terms", &mut search.terms.iter());
+        list("negatedTerms", &mut search.negated_terms.iter());
+        list("phrases", &mut search.phrases.iter());
+        list("negatedPhrases", &mut search.negated_phrases.iter());
+    });
+    out.put("textIndexVersion", i32::from(search.version));
 }
 
 fn write_access(access: &IndexAccess, out: &mut DocWriter<'_>) {
@@ -268,6 +298,7 @@ fn write_work(node: &Node, source: &dyn Source, out: &mut DocWriter<'_>) {
             out.put("docsExamined", int(stats.docs_examined));
             out.put("alreadyHasObj", 0);
         }
+        Node::TextOr { .. } => out.put("docsExamined", int(stats.docs_examined)),
         Node::Or { .. } | Node::SortMerge { .. } => {
             out.put("dupsTested", int(stats.advanced + stats.dups_dropped));
             out.put("dupsDropped", int(stats.dups_dropped));

@@ -188,7 +188,7 @@ impl<'f> Item<'f> {
     }
 
     /// The bounds in `index`. A sparse index on one field holds just the documents that have it.
-    fn bounds_in(&self, index: &Index, multikey: u64) -> Option<Bounds> {
+    pub(super) fn bounds_in(&self, index: &Index, multikey: u64) -> Option<Bounds> {
         let keys = Keys::Index(index.spec.collation);
         let (Source::Is(pred) | Source::IsNot(pred)) = self.source;
         if bounds::is_foreign(pred, keys) {

@@ -16,7 +16,7 @@ use super::{
     geo::{self, GeoNearSpec},
     hint::{self, Chosen, Hint},
     node::{Choice, IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
-    order, usable,
+    order, text, usable,
 };
 use crate::{
     projection::Projection,
@@ -76,6 +76,7 @@ impl<'a> FindSpec<'a> {
 /// Makes the plan. Runs short trials through `cx` when several candidates are in question.
 pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     let Some(collection) = &spec.collection else {
+        text::refuse_missing(&spec.filter)?;
         return Ok(single(Node::Eof));
     };
     if spec.scan.tailable {
@@ -89,6 +90,9 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
         let shows = (None, spec.metas);
         let node = geo::near(collection, &spec.filter, (path, near), chosen.as_ref(), shows)?;
         return Ok(single(above(spec, node, spec.sort.is_none())));
+    }
+    if let Some(search) = spec.filter.text() {
+        return Ok(single(text::plan(spec, collection, search)?));
     }
     if !spec.min.is_empty()
         && !spec.max.is_empty()
@@ -195,6 +199,13 @@ fn tailable(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Result<Plan> {
 
 fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> Result<Plan> {
     match hint.choose(collection)? {
+        Chosen::Index(index) if index.spec.text.is_some() => bail!(
+            Code::NO_QUERY_EXECUTION_PLANS,
+            "error processing query: ns={} planner returned error :: caused by :: the hinted index \
+             {} holds text, and serves $text only",
+            collection.namespace,
+            index.name()
+        ),
         Chosen::Natural(forward) => {
             let forward = spec.natural.unwrap_or(forward);
             Ok(single(above(spec, coll_scan(spec, collection, forward), false)))
@@ -316,7 +327,7 @@ fn residual(spec: &FindSpec<'_>, exact: &[usize]) -> Option<Arc<Filter>> {
     rest(access::conjuncts(&spec.filter), exact)
 }
 
-fn rest(conjuncts: &[Filter], without: &[usize]) -> Option<Arc<Filter>> {
+pub(super) fn rest(conjuncts: &[Filter], without: &[usize]) -> Option<Arc<Filter>> {
     let mut rest: Vec<Filter> = conjuncts
         .iter()
         .enumerate()
@@ -455,10 +466,10 @@ fn or_candidate(
     Some(Candidate::union(names.iter(), node))
 }
 
-type BranchAccess = (Arc<IndexAccess>, Option<Arc<Filter>>, bool);
+pub(super) type BranchAccess = (Arc<IndexAccess>, Option<Arc<Filter>>, bool);
 
 /// The index with the narrowest bounds for one branch.
-fn best_access(
+pub(super) fn best_access(
     collection: &Arc<Collection>,
     branch: &Filter,
     sort: Option<&SortSpec>,
@@ -489,7 +500,7 @@ fn best_access(
 }
 
 /// Sort, skip, limit and projection above an access path.
-fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
+pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
     let is_one = matches!(node, Node::IdLookup { .. } | Node::Eof);
     if let Some(sort) = &spec.sort
         && !sorted

@@ -12,6 +12,7 @@
 //!   choose.rs      candidates, and the trial that decides between them
 //!   cache/         what trials found, by the shape of queries; index filters
 //!   hint.rs        hint, min, max
+//!   text.rs        searches in a text index
 
 mod access;
 mod bounds;
@@ -26,6 +27,7 @@ mod interval;
 mod node;
 mod open;
 mod order;
+mod text;
 mod usable;
 
 pub(crate) use build::{FindSpec, nearest, nothing, plan};
@@ -40,3 +42,4 @@ pub use hint::Hint;
 pub(crate) use interval::{Interval, Intervals};
 pub(crate) use node::{IndexAccess, MetaSource, Node, Plan, Planned};
 pub(crate) use open::{Opener, open};
+pub(crate) use text::TextAccess;

@@ -11,6 +11,7 @@ use super::{
     cache::Shape,
     geo::GeoNearAccess,
     open::{Opener, open},
+    text::TextAccess,
 };
 use crate::{
     projection::Projection,
@@ -140,6 +141,20 @@ pub(crate) enum Node {
     IndexScan(Arc<IndexAccess>),
     /// The nearest documents first, by a geometry index.
     GeoNear(Arc<GeoNearAccess>),
+    /// What a search finds, of the documents below that have some of its terms.
+    TextMatch {
+        access: Arc<TextAccess>,
+        input: Box<Node>,
+    },
+    /// The documents of its inputs' entries with the sums of their scores.
+    TextOr {
+        access: Arc<TextAccess>,
+        filter: Option<Arc<Filter>>,
+        memory_bytes_max: usize,
+        /// Whether it may write to disk.
+        spills: bool,
+        inputs: Vec<Node>,
+    },
     /// Reads the documents that its input's entries point to.
     Fetch {
         collection: Arc<Collection>,
@@ -263,9 +278,12 @@ impl Node {
             | Node::IdLookup { .. }
             | Node::IndexScan(_)
             | Node::GeoNear(_) => Vec::new(),
-            Node::Or { inputs } | Node::SortMerge { inputs, .. } => inputs.iter().collect(),
+            Node::Or { inputs } | Node::SortMerge { inputs, .. } | Node::TextOr { inputs, .. } => {
+                inputs.iter().collect()
+            }
             Node::Sort(sort) => vec![&sort.input],
-            Node::Fetch { input, .. }
+            Node::TextMatch { input, .. }
+            | Node::Fetch { input, .. }
             | Node::Skip { input, .. }
             | Node::Limit { input, .. }
             | Node::Projection { input, .. }
@@ -287,6 +305,8 @@ impl Node {
             Node::IdLookup { .. } => "IDHACK",
             Node::IndexScan(access) => access.stage_name(),
             Node::GeoNear(access) => access.stage_name(),
+            Node::TextMatch { .. } => "TEXT_MATCH",
+            Node::TextOr { .. } => "TEXT_OR",
             Node::Fetch { .. } => "FETCH",
             Node::Or { .. } => "OR",
             Node::SortMerge { .. } => "SORT_MERGE",
@@ -336,6 +356,7 @@ impl Node {
         match self {
             Node::IndexScan(access) => access.index.note_use(),
             Node::GeoNear(access) => access.index.note_use(),
+            Node::TextMatch { access, .. } => access.index.note_use(),
             Node::IdLookup { collection, .. } => {
                 if let Some(index) = collection.id_index() {
                     index.note_use();

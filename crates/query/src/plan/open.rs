@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::node::Node;
 use crate::source::{
     self, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, Nearest, NoKey,
-    Project, RecordIds, Skip, Sort, SortMerge, Source, Union,
+    Project, RecordIds, Skip, Sort, SortMerge, Source, TextMatch, TextOr, Union,
 };
 
 /// How to open.
@@ -28,6 +28,14 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         }
         Node::IndexScan(access) => Box::new(IndexScan::new(access)),
         Node::GeoNear(access) => Box::new(Nearest::new(access)),
+        Node::TextMatch { access, input: below } => {
+            Box::new(TextMatch::new(input(below), access.clone()))
+        }
+        Node::TextOr { access, filter, memory_bytes_max, spills, inputs } => {
+            let inputs = inputs.iter().map(input).collect();
+            let limits = (*memory_bytes_max, *spills);
+            Box::new(TextOr::new(inputs, access.clone(), filter.clone(), limits))
+        }
         Node::Fetch { collection, filter, input: below } => {
             Box::new(Fetch::new(input(below), collection.clone(), filter.clone()))
         }

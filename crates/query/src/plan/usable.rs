@@ -17,7 +17,8 @@ use super::{
 };
 
 /// The indexes that may serve the filter, by this and by being ready, not hidden and allowed; and those
-/// that may not because they are sparse or partial. Of a wildcard index: one for each path.
+/// that may not because they are sparse or partial. Of a wildcard index: one for each path. A text
+/// index serves searches only, which have plans of their own.
 pub(crate) fn usable<'c>(
     collection: &'c Collection,
     items: &[Item<'_>],
@@ -26,7 +27,8 @@ pub(crate) fn usable<'c>(
 ) -> (Vec<Arc<Index>>, Vec<&'c Arc<Index>>) {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for index in collection.ready_indexes() {
-        if index.spec.hidden || allowed.is_some_and(|allowed| !allowed.allows(index)) {
+        let apart = index.spec.hidden || index.spec.text.is_some();
+        if apart || allowed.is_some_and(|allowed| !allowed.allows(index)) {
             continue;
         }
         if index.spec.wildcard.is_some() {
@@ -62,7 +64,7 @@ fn in_sparse(index: &Index, items: &[Item<'_>]) -> bool {
         .any(|part| items.iter().any(|item| *item.path == *part.path && item.excludes_missing()))
 }
 
-fn in_partial(index: &Index, items: &[Item<'_>], filter: &Filter) -> bool {
+pub(super) fn in_partial(index: &Index, items: &[Item<'_>], filter: &Filter) -> bool {
     let keys = Keys::Index(index.spec.collation);
     index.partial_filter().is_none_or(|partial| implies(filter, items, partial, keys))
 }

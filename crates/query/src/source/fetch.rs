@@ -140,6 +140,10 @@ impl Source for Union {
         self.inputs.get(self.at).map_or(Doc::EMPTY, |input| input.doc())
     }
 
+    fn meta(&self) -> Doc<'_> {
+        self.inputs.get(self.at).map_or(Doc::EMPTY, |input| input.meta())
+    }
+
     fn record_id(&self) -> Option<RecordId> {
         self.inputs.get(self.at)?.record_id()
     }

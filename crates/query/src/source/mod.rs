@@ -60,6 +60,7 @@ mod shallow;
 mod shape;
 mod sort;
 mod started;
+mod text;
 
 pub(crate) use carried::{carry, document, metadata};
 pub(crate) use counted::{Counted, Pass};
@@ -80,6 +81,7 @@ pub(crate) use shallow::Shallow;
 pub(crate) use shape::{FromKey, NoKey, Project, RecordIds};
 pub(crate) use sort::{Sort, SortLimits};
 pub(crate) use started::{Returned, Started};
+pub(crate) use text::{TextMatch, TextOr};
 
 /// Anything that yields documents.
 pub(crate) trait Source: Send {

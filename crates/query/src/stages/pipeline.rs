@@ -86,6 +86,15 @@ impl Pipeline {
                 );
             };
             let stage: Arc<dyn Stage> = (row.parse)(field.value(), cx)?.into();
+            if let Step::Match(matching) = stage.step()
+                && matching.filter.text().is_some()
+                && (!stages.is_empty() || cx.within == Within::Facet)
+            {
+                bail!(
+                    Code::Location(17313),
+                    "$match with $text is only allowed as the first pipeline stage"
+                );
+            }
             let noted = cx.metas.take();
             wanted = wanted | noted;
             if !lost {

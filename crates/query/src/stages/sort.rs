@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_lang::sort::SortSpec;
+use nagi_lang::{expr::MetaSet, sort::SortSpec};
 
 use super::prelude::*;
 use crate::source::{self, SortLimits};
@@ -82,7 +82,7 @@ impl Sort {
 
     /// Whether a plan may take it over.
     pub(crate) fn is_plannable(&self) -> bool {
-        !self.spec.needs_meta()
+        self.spec.metas() == MetaSet::NONE || self.spec.metas() == MetaSet::TEXT
     }
 
     /// A running sort of which only the first `count` documents are needed.

@@ -12,5 +12,6 @@ mod interrupted;
 mod plan_cache;
 mod recorded;
 mod spill;
+mod text;
 mod windows;
 mod writes;

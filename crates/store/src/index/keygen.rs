@@ -13,7 +13,7 @@
 use nagi_bson::{Array, Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
-use super::{IndexSpec, KeyPart, geo, hashed, wildcard};
+use super::{IndexSpec, KeyPart, geo, hashed, text, wildcard};
 use crate::keystring::{self, TypeBits};
 
 /// Most keys one document may have in one index.
@@ -133,6 +133,9 @@ pub(crate) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result
     }
     if let Some(wild) = &spec.wildcard {
         return wildcard::keys(spec, wild, doc, sink);
+    }
+    if let Some(indexed) = &spec.text {
+        return text::keys(spec, indexed, doc, sink);
     }
     sink.reset(spec.key.len());
     let mut values = [Value::Missing; 32];

@@ -5,6 +5,7 @@ mod grid;
 mod hashed;
 pub(crate) mod keygen;
 mod spec;
+mod text;
 mod wildcard;
 
 use std::sync::{
@@ -20,6 +21,7 @@ pub use geo::Geometry;
 pub use grid::Grid;
 pub use hashed::hash_value;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
+pub use text::key_term;
 pub use wildcard::Wildcard;
 pub(crate) use wildcard::multikey_words;
 

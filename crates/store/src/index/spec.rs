@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Type, Value, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::collation::{self, Collation};
+use nagi_lang::{
+    collation::{self, Collation},
+    text::TextSpec,
+};
 
-use super::{Geometry, Grid, Wildcard, geo, wildcard};
+use super::{Geometry, Grid, Wildcard, geo, text, wildcard};
 use crate::Namespace;
 
 /// Most fields of a key pattern.
@@ -30,6 +33,8 @@ pub enum IndexKind {
     TwoDSphere,
     /// Every path with its value, others as they are.
     Wildcard,
+    /// The terms of strings with their scores, others as they are.
+    Text,
 }
 
 /// One field of a key pattern.
@@ -41,6 +46,8 @@ pub struct KeyPart {
     pub hashed: bool,
     /// The field holds geometries.
     pub geo: bool,
+    /// The field stands for the terms of text; the next one holds their scores.
+    pub is_term: bool,
 }
 
 /// A checked specification.
@@ -61,6 +68,8 @@ pub struct IndexSpec {
     pub geometry: Option<Geometry>,
     /// Of a wildcard index: which paths.
     pub wildcard: Option<Arc<Wildcard>>,
+    /// Of a text index: which strings, in which languages.
+    pub text: Option<Arc<TextSpec>>,
     /// How strings order; none by their bytes. Keys hold what orders so in their place.
     pub collation: Option<&'static Collation>,
     /// The row of `listIndexes`: `{v, key, name, options...}`.
@@ -114,7 +123,13 @@ impl IndexSpec {
 
     /// The same, listed with the version that old clients ask for: 1 or 2. The keys are the same.
     pub(crate) fn id_of_version(version: i32, collation: Option<&'static Collation>) -> IndexSpec {
-        let key = KeyPart { path: "_id".into(), descending: false, hashed: false, geo: false };
+        let key = KeyPart {
+            path: "_id".into(),
+            descending: false,
+            hashed: false,
+            geo: false,
+            is_term: false,
+        };
         let doc = DocBuf::build(|w| {
             w.put("v", version);
             w.doc("key", |w| w.put("_id", 1));
@@ -134,6 +149,7 @@ impl IndexSpec {
             expire_after_seconds: None,
             geometry: None,
             wildcard: None,
+            text: None,
             collation,
             doc,
         }
@@ -191,6 +207,9 @@ impl IndexSpec {
                 "The 'name' field is a required property of an index specification"
             );
         };
+        let given = pattern;
+        let text = text::is_text(pattern).then(|| text::parse(spec, pattern)).transpose()?;
+        let pattern = text.as_ref().map_or(pattern, |text| text.key.as_doc());
         let key = parse_pattern(pattern)?;
         check_name(name, pattern)?;
         check_version(spec)?;
@@ -219,9 +238,13 @@ impl IndexSpec {
             hidden: spec.get("hidden").is_truthy(),
             prepare_unique: spec.get("prepareUnique").is_truthy(),
             partial: spec.get("partialFilterExpression").as_doc().map(|doc| doc.to_buf()),
-            expire_after_seconds: expire_after(spec, pattern)?,
+            expire_after_seconds: expire_after(spec, given)?,
             collation,
-            doc: listed(spec, kind),
+            doc: match &text {
+                Some(text) => text.doc.clone(),
+                None => listed(spec, kind),
+            },
+            text: text.map(|text| Arc::new(text.spec)),
         };
         parsed.check_combination(spec)?;
         Ok(parsed)
@@ -234,11 +257,16 @@ impl IndexSpec {
                 "cannot mix \"partialFilterExpression\" and \"sparse\" options"
             );
         }
-        if self.kind == IndexKind::TwoD && self.collation.is_some() {
+        let plugin = match self.kind {
+            IndexKind::TwoD => "2d",
+            IndexKind::Text => "text",
+            _ => "",
+        };
+        if let (Some(collation), false) = (self.collation, plugin.is_empty()) {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
-                "Index type '2d' does not support collation: {}",
-                doc_text(spec)
+                "Index type '{plugin}' does not support collation: {}",
+                doc_text(collation.as_doc())
             );
         }
         if self.kind == IndexKind::Hashed && self.unique {
@@ -289,7 +317,9 @@ impl IndexSpec {
 
     /// Same options besides the name and the signature.
     pub(crate) fn same_options(&self, other: &IndexSpec) -> bool {
-        self.expire_after_seconds == other.expire_after_seconds && self.geometry == other.geometry
+        self.expire_after_seconds == other.expire_after_seconds
+            && self.geometry == other.geometry
+            && self.text == other.text
     }
 
     /// The specification with a changed option; `None` removes it.
@@ -424,7 +454,8 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
                 doc_text(pattern)
             );
         }
-        parts.push(KeyPart { path: path.into(), descending, hashed, geo });
+        let is_term = matches!(element.value(), Value::String("text"));
+        parts.push(KeyPart { path: path.into(), descending, hashed, geo, is_term });
     }
     if parts.iter().filter(|part| part.hashed).count() > 1 {
         bail!(
@@ -440,8 +471,8 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
 fn direction(value: Value<'_>, pattern: Doc<'_>) -> Result<(bool, bool)> {
     match value {
         Value::String("hashed") => Ok((false, true)),
-        Value::String("2d" | "2dsphere") => Ok((false, false)),
-        Value::String(plugin @ ("text" | "wildcard")) => bail!(
+        Value::String("2d" | "2dsphere" | "text") => Ok((false, false)),
+        Value::String(plugin @ "wildcard") => bail!(
             Code::CANNOT_CREATE_INDEX,
             "Index type '{plugin}' is not supported yet: {}",
             doc_text(pattern)
@@ -507,6 +538,7 @@ fn kind_of(key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
         "2d" if !key[0].geo => bail!(Code::Location(16801), "2d has to be first in index"),
         "2d" => IndexKind::TwoD,
         "2dsphere" => IndexKind::TwoDSphere,
+        "text" => IndexKind::Text,
         _ => IndexKind::Hashed,
     })
 }

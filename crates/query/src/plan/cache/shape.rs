@@ -149,6 +149,7 @@ fn of_filter(filter: &Filter) -> u64 {
         Filter::AlwaysFalse => hash.text("false"),
         Filter::Expr(_) => hash.text("expr"),
         Filter::Schema(_) => hash.text("schema"),
+        Filter::Text(_) => hash.text("text"),
         Filter::Where(_) => hash.text("where"),
     }
     hash.finish()

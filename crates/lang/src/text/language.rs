@@ -1,0 +1,153 @@
+//! The languages of text search: names, stemmers, stop words.
+
+use std::{collections::HashSet, sync::OnceLock};
+
+use waken_snowball::Algorithm;
+
+use super::fold::{Folding, fold_char};
+
+/// A row: what a language is called and how its words are made terms.
+struct Row {
+    name: &'static str,
+    /// ISO 639-1, the other name; also the code under which its stop words are found.
+    code: &'static str,
+    stemmer: Option<Algorithm>,
+}
+
+const fn row(name: &'static str, code: &'static str, stemmer: Algorithm) -> Row {
+    Row { name, code, stemmer: Some(stemmer) }
+}
+
+/// Every language, sorted by name.
+static LANGUAGES: &[Row] = &[
+    row("danish", "da", Algorithm::Danish),
+    row("dutch", "nl", Algorithm::DutchPorter),
+    row("english", "en", Algorithm::English),
+    row("finnish", "fi", Algorithm::Finnish),
+    row("french", "fr", Algorithm::French),
+    row("german", "de", Algorithm::German),
+    row("hungarian", "hu", Algorithm::Hungarian),
+    row("italian", "it", Algorithm::Italian),
+    Row { name: "none", code: "none", stemmer: None },
+    row("norwegian", "nb", Algorithm::Norwegian),
+    row("portuguese", "pt", Algorithm::Portuguese),
+    row("romanian", "ro", Algorithm::Romanian),
+    row("russian", "ru", Algorithm::Russian),
+    row("spanish", "es", Algorithm::Spanish),
+    row("swedish", "sv", Algorithm::Swedish),
+    row("turkish", "tr", Algorithm::Turkish),
+];
+
+const ENGLISH: u8 = 2;
+const NONE: u8 = 8;
+const TURKISH: u8 = 15;
+/// Longest word that is stemmed, in bytes: no language has longer ones.
+const STEMMED_BYTES_MAX: usize = 1000;
+
+/// A language of text search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Language(u8);
+
+impl Language {
+    /// What an index has if it does not say.
+    pub const ENGLISH: Language = Language(ENGLISH);
+    /// Words as they are.
+    pub const NONE: Language = Language(NONE);
+
+    /// The language of a name or a code, in any case.
+    pub fn named(name: &str) -> Option<Language> {
+        let is =
+            |row: &Row| row.name.eq_ignore_ascii_case(name) || row.code.eq_ignore_ascii_case(name);
+        Some(Language(LANGUAGES.iter().position(is)? as u8))
+    }
+
+    /// The language of a name as an index of some version takes it: the first version knows names in
+    /// lower case only, and takes words of any other language as they are.
+    pub fn of_version(name: &str, version: u8) -> Option<Language> {
+        match version {
+            1 => {
+                let known = LANGUAGES.iter().position(|row| row.name == name || row.code == name);
+                Some(known.map_or(Language::NONE, |at| Language(at as u8)))
+            }
+            _ => Language::named(name),
+        }
+    }
+
+    /// Its name in full.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    fn row(self) -> &'static Row {
+        &LANGUAGES[usize::from(self.0)]
+    }
+
+    /// Whether an apostrophe belongs to a word.
+    pub(super) fn keeps_apostrophes(self) -> bool {
+        self == Language::ENGLISH
+    }
+
+    /// Whether `I` is the capital of a letter without a dot.
+    pub(super) fn is_turkish(self) -> bool {
+        self.0 == TURKISH
+    }
+
+    /// Whether a folded word is too common to be a term.
+    pub(super) fn is_stop_word(self, word: &str) -> bool {
+        static WORDS: [OnceLock<HashSet<String, foldhash::fast::RandomState>>; 16] =
+            [const { OnceLock::new() }; 16];
+        if self == Language::NONE {
+            return false;
+        }
+        let words = WORDS[usize::from(self.0)].get_or_init(|| {
+            let code = if self.row().code == "nb" { "no" } else { self.row().code };
+            let listed = stop_words::lookup(code).unwrap_or_default();
+            let folding = Folding { unicode: true, turkish: self.is_turkish() };
+            listed
+                .iter()
+                .map(|word| word.chars().map(|c| fold_char(c, folding)).collect())
+                .collect()
+        });
+        words.contains(word)
+    }
+
+    /// The stem of a word.
+    pub(super) fn stem(self, word: &str) -> std::borrow::Cow<'_, str> {
+        match self.row().stemmer {
+            Some(stemmer) if word.len() <= STEMMED_BYTES_MAX => waken_snowball::stem(stemmer, word),
+            _ => word.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_constants_fit() {
+        assert!(LANGUAGES.is_sorted_by_key(|row| row.name));
+        assert_eq!(Language::ENGLISH.name(), "english");
+        assert_eq!(Language::NONE.name(), "none");
+        assert_eq!(Language(TURKISH).name(), "turkish");
+    }
+
+    #[test]
+    fn every_language_has_stop_words() {
+        for (at, row) in LANGUAGES.iter().enumerate().filter(|(_, row)| row.name != "none") {
+            let code = if row.code == "nb" { "no" } else { row.code };
+            let words = stop_words::lookup(code).unwrap_or_default();
+            assert!(words.len() > 30, "{}: {}", row.name, words.len());
+            assert!(Language(at as u8).is_stop_word(&words[0].to_lowercase()), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn names_and_codes_are_taken_in_any_case() {
+        assert_eq!(Language::named("English"), Some(Language::ENGLISH));
+        assert_eq!(Language::named("EN"), Some(Language::ENGLISH));
+        assert_eq!(Language::named("klingon"), None);
+        assert_eq!(Language::of_version("klingon", 1), Some(Language::NONE));
+        assert_eq!(Language::of_version("English", 1), Some(Language::NONE));
+    }
+}

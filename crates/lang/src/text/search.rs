@@ -1,0 +1,144 @@
+//! The text of `$search`, taken apart.
+//!
+//!   fox "brown dog" -cat -"black bird"
+//!
+//! Words are alternatives; phrases in quotes must all be there (and their words count as words); words
+//! and phrases behind a minus must not. A minus inside a word joins, as a space would.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Language, Sensitivity,
+    tokens::{Terms, is_delimiter},
+};
+
+/// A parsed search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    pub language: Language,
+    pub sensitivity: Sensitivity,
+    /// The version of the index that it is for.
+    pub version: u8,
+    /// What to look up in the index: as the index folds them.
+    pub terms: BTreeSet<String>,
+    /// The same words, as the search tells them apart.
+    pub(super) wanted: BTreeSet<String>,
+    /// As the search tells them apart.
+    pub negated_terms: BTreeSet<String>,
+    pub phrases: Vec<String>,
+    pub negated_phrases: Vec<String>,
+}
+
+impl Search {
+    /// Takes `text` apart.
+    pub fn parse(text: &str, language: Language, sensitivity: Sensitivity, version: u8) -> Search {
+        let mut search = Search {
+            language,
+            sensitivity,
+            version,
+            terms: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            negated_terms: BTreeSet::new(),
+            phrases: Vec::new(),
+            negated_phrases: Vec::new(),
+        };
+        let mut words = Words {
+            folded: Terms::new(language, version, Sensitivity::default()),
+            told: Terms::new(language, version, sensitivity),
+        };
+        search.read(text, &mut words);
+        search
+    }
+
+    /// Whether nothing can be found.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    fn read(&mut self, text: &str, words: &mut Words) {
+        let mut rest = text;
+        // A minus negates what follows it only at the beginning of a word.
+        let (mut negated, mut fresh) = (false, true);
+        while let Some(c) = rest.chars().next() {
+            if c == '"' {
+                let inside = &rest[1..];
+                if let Some(end) = inside.find('"') {
+                    self.phrase(&inside[..end], negated, words);
+                    rest = &inside[end + 1..];
+                } else {
+                    rest = inside;
+                }
+                (negated, fresh) = (false, true);
+                continue;
+            }
+            if c == '-' {
+                negated = fresh;
+                fresh = false;
+            } else if is_delimiter(c, self.language) {
+                negated = false;
+                fresh = c.is_whitespace();
+            } else {
+                let is_end = |c: char| c == '"' || is_delimiter(c, self.language);
+                let (word, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
+                self.word(word, negated, words);
+                (negated, fresh) = (false, false);
+                rest = behind;
+                continue;
+            }
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+
+    fn word(&mut self, word: &str, negated: bool, words: &mut Words) {
+        if negated {
+            self.negated_terms.extend(words.told.term(word).map(str::to_owned));
+            return;
+        }
+        self.terms.extend(words.folded.term(word).map(str::to_owned));
+        self.wanted.extend(words.told.term(word).map(str::to_owned));
+    }
+
+    fn phrase(&mut self, phrase: &str, negated: bool, words: &mut Words) {
+        if phrase.is_empty() {
+            return;
+        }
+        if negated {
+            self.negated_phrases.push(phrase.to_owned());
+            return;
+        }
+        let language = self.language;
+        super::tokens::words(phrase, language).for_each(|word| self.word(word, false, words));
+        self.phrases.push(phrase.to_owned());
+    }
+}
+
+struct Words {
+    folded: Terms,
+    told: Terms,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let search = Search::parse(text, Language::ENGLISH, Sensitivity::default(), 3);
+        format!(
+            "{:?} -{:?} {:?} -{:?}",
+            search.terms, search.negated_terms, search.phrases, search.negated_phrases
+        )
+    }
+
+    #[test]
+    fn searches_are_taken_apart() {
+        assert_eq!(shown("the Foxes -Dogs"), r#"{"fox"} -{"dog"} [] -[]"#);
+        assert_eq!(
+            shown(r#"a "brown dog" -"black bird""#),
+            r#"{"brown", "dog"} -{} ["brown dog"] -["black bird"]"#
+        );
+        assert_eq!(shown("pre-market - dog"), r#"{"dog", "market", "pre"} -{} [] -[]"#);
+        assert_eq!(shown(r#""unclosed cat"#), r#"{"cat", "unclos"} -{} [] -[]"#);
+        assert_eq!(shown(r#"dog"cat"-bird"#), r#"{"cat", "dog"} -{"bird"} ["cat"] -[]"#);
+        assert_eq!(shown(""), "{} -{} [] -[]");
+    }
+}

@@ -1,0 +1,139 @@
+//! Words of a string, and the terms they become.
+
+use icu_properties::{
+    CodePointSetData,
+    props::{Dash, Hyphen, PatternSyntax, QuotationMark, TerminalPunctuation, WhiteSpace},
+};
+
+use super::{
+    Language,
+    fold::{Folding, fold_char, strip_into},
+};
+
+/// What a search tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sensitivity {
+    /// Capitals and small letters.
+    pub case: bool,
+    /// Letters with and without diacritics.
+    pub diacritic: bool,
+}
+
+/// Whether a character ends a word.
+pub(super) fn is_delimiter(c: char, language: Language) -> bool {
+    if c.is_ascii() {
+        return match c {
+            '\'' => !language.keeps_apostrophes(),
+            '_' => false,
+            '\t'..='\r' => true,
+            _ => !c.is_ascii_alphanumeric() && !c.is_ascii_control(),
+        };
+    }
+    CodePointSetData::new::<PatternSyntax>().contains(c)
+        || CodePointSetData::new::<WhiteSpace>().contains(c)
+        || CodePointSetData::new::<TerminalPunctuation>().contains(c)
+        || CodePointSetData::new::<QuotationMark>().contains(c)
+        || CodePointSetData::new::<Dash>().contains(c)
+        || CodePointSetData::new::<Hyphen>().contains(c)
+}
+
+/// The words of a string.
+pub(super) fn words(text: &str, language: Language) -> impl Iterator<Item = &str> {
+    text.split(move |c| is_delimiter(c, language)).filter(|word| !word.is_empty())
+}
+
+/// Makes terms of words; keeps its buffers.
+#[derive(Debug)]
+pub(super) struct Terms {
+    language: Language,
+    folding: Folding,
+    sensitivity: Sensitivity,
+    folded: String,
+    term: String,
+}
+
+impl Terms {
+    /// For an index of `version` (1 to 3), telling apart what `sensitivity` says: indexes before
+    /// version 3 always tell diacritics apart.
+    pub(super) fn new(language: Language, version: u8, sensitivity: Sensitivity) -> Terms {
+        let unicode = version >= 3;
+        Terms {
+            language,
+            folding: Folding { unicode, turkish: language.is_turkish() },
+            sensitivity: Sensitivity {
+                diacritic: sensitivity.diacritic || !unicode,
+                ..sensitivity
+            },
+            folded: String::new(),
+            term: String::new(),
+        }
+    }
+
+    /// The term of a word; none for a stop word.
+    pub(super) fn term(&mut self, word: &str) -> Option<&str> {
+        self.folded.clear();
+        self.folded.extend(word.chars().map(|c| fold_char(c, self.folding)));
+        if self.language.is_stop_word(&self.folded) {
+            return None;
+        }
+        let word = if self.sensitivity.case { word } else { &self.folded };
+        // Stemmers know words with their diacritics, so these go last.
+        let stem = self.language.stem(word);
+        self.term.clear();
+        match self.sensitivity.diacritic {
+            true => self.term.push_str(&stem),
+            false => strip_into(&stem, &mut self.term),
+        }
+        (!self.term.is_empty()).then_some(&self.term)
+    }
+
+    /// A whole string as phrases are compared: folded, neither split nor stemmed.
+    pub(super) fn flatten(&self, text: &str, out: &mut String) {
+        let plain: String = match self.sensitivity.case {
+            true => text.to_owned(),
+            false => text.chars().map(|c| fold_char(c, self.folding)).collect(),
+        };
+        match self.sensitivity.diacritic {
+            true => out.push_str(&plain),
+            false => strip_into(&plain, out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn terms(text: &str, language: &str) -> Vec<String> {
+        let language = Language::named(language).expect("a language");
+        let mut terms = Terms::new(language, 3, Sensitivity::default());
+        words(text, language).filter_map(|word| terms.term(word).map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn words_become_terms() {
+        assert_eq!(
+            terms("The quick brown Foxes are running!", "english"),
+            ["quick", "brown", "fox", "run"]
+        );
+        assert_eq!(terms("John's caf\u{e9}-noir_x", "english"), ["john", "cafe", "noir_x"]);
+        assert_eq!(terms("Die H\u{e4}user der Stadt", "german"), ["haus", "stadt"]);
+        assert_eq!(terms("l'amour toujours", "french"), ["amour", "toujour"]);
+        assert_eq!(terms("The Foxes", "none"), ["the", "foxes"]);
+        assert_eq!(terms("IRMAK \u{130}zmir", "turkish"), ["\u{131}rmak", "izmir"]);
+    }
+
+    proptest! {
+        /// Whatever the text, stemmers neither fail nor loop.
+        #[test]
+        fn any_text_is_taken(text in "\\PC{0,60}|[a-z'\u{e0}-\u{ff}\u{131}\u{430}-\u{44f}]{0,40}") {
+            for name in ["da", "nl", "en", "fi", "fr", "de", "hu", "it", "none", "nb", "pt", "ro",
+                "ru", "es", "sv", "tr"]
+            {
+                terms(&text, name);
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Text searches: the union of the terms' scans with scores, and the check of what keys do not tell.
+
+use std::{collections::HashMap, slice, sync::Arc};
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, DocWriter, number};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    expr::{MetaSet, Metadata},
+    filter::Filter,
+};
+use nagi_store::{RecordBuf, RecordId, Spill, keystring};
+
+use super::{Cx, Held, Source, SourceStats, runs::Runs};
+use crate::plan::TextAccess;
+
+/// What a record with its score costs in the map, about.
+const ENTRY_BYTES: usize = 40;
+/// Entries between two looks at the memory.
+const ENTRIES_PER_LOOK: usize = 1024;
+
+/// The documents that have any of the terms, each with the sum of its scores; by record.
+pub(crate) struct TextOr {
+    inputs: Vec<Box<dyn Source>>,
+    access: Arc<TextAccess>,
+    filter: Option<Arc<Filter>>,
+    memory_bytes_max: usize,
+    spills: bool,
+    held: Held,
+    found: Found,
+    id: Option<RecordId>,
+    doc: Vec<u8>,
+    meta: Vec<u8>,
+    buf: RecordBuf,
+    arena: Bump,
+    stats: SourceStats,
+}
+
+/// What the scans found.
+enum Found {
+    Unread,
+    Memory(std::vec::IntoIter<(RecordId, f64)>),
+    /// Runs sorted by record; the next record, whose scores are not all read yet.
+    Disk(Runs, Option<(RecordId, f64)>),
+}
+
+type Sums = HashMap<RecordId, f64, foldhash::fast::RandomState>;
+
+impl TextOr {
+    pub(crate) fn new(
+        inputs: Vec<Box<dyn Source>>,
+        access: Arc<TextAccess>,
+        filter: Option<Arc<Filter>>,
+        (memory_bytes_max, spills): (usize, bool),
+    ) -> TextOr {
+        TextOr {
+            inputs,
+            access,
+            filter,
+            memory_bytes_max,
+            spills,
+            held: Held::default(),
+            found: Found::Unread,
+            id: None,
+            doc: Vec::new(),
+            meta: Vec::new(),
+            buf: RecordBuf::default(),
+            arena: Bump::new(),
+            stats: SourceStats::default(),
+        }
+    }
+
+    /// Reads all scans.
+    fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let mut sums = Sums::default();
+        let mut spill: Option<Spill> = None;
+        let mut scratch = Vec::new();
+        for at in 0..self.inputs.len() {
+            while self.inputs[at].advance(cx)? {
+                let input = &self.inputs[at];
+                let (Some(id), Some(key)) = (input.record_id(), input.key()) else {
+                    continue;
+                };
+                *sums.entry(id).or_default() += self.score(key, &mut scratch)?;
+                if sums.len().is_multiple_of(ENTRIES_PER_LOOK) {
+                    self.look(&mut sums, &mut spill, cx)?;
+                }
+            }
+        }
+        self.note(&sums);
+        self.found = match spill {
+            None => {
+                let mut all: Vec<(RecordId, f64)> = sums.into_iter().collect();
+                all.sort_unstable_by_key(|(id, _)| *id);
+                Found::Memory(all.into_iter())
+            }
+            Some(mut spill) => {
+                write_run(&mut sums, &mut spill)?;
+                self.held.keep(0);
+                self.stats.bytes_spilled = spill.bytes();
+                let mut runs = Runs::open(spill)?;
+                let first = next_entry(&mut runs)?;
+                Found::Disk(runs, first)
+            }
+        };
+        Ok(())
+    }
+
+    fn note(&mut self, sums: &Sums) {
+        let bytes = (sums.len() * ENTRY_BYTES) as u64;
+        self.stats.bytes_held = self.stats.bytes_held.max(bytes);
+    }
+
+    /// Writes the sums to disk if they are too many.
+    fn look(&mut self, sums: &mut Sums, spill: &mut Option<Spill>, cx: &Cx<'_>) -> Result<()> {
+        let bytes = sums.len() * ENTRY_BYTES;
+        if bytes <= self.memory_bytes_max && self.held.fits(cx, bytes) {
+            return Ok(());
+        }
+        if !self.spills {
+            if bytes <= self.memory_bytes_max {
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+            }
+            bail!(
+                Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                "Exceeded memory limit for TEXT_OR, but didn't allow external spilling; pass \
+                 allowDiskUse:true to opt in."
+            );
+        }
+        self.note(sums);
+        write_run(sums, spill.get_or_insert_with(|| cx.store.spill()))?;
+        self.held.keep(0);
+        Ok(())
+    }
+
+    /// The score in an index key.
+    fn score(&self, (key, type_bits): (&[u8], &[u8]), scratch: &mut Vec<u8>) -> Result<f64> {
+        scratch.clear();
+        let mut out = DocWriter::new(scratch);
+        let parts = self.access.index.spec.key.iter().map(|part| ("", part.descending));
+        keystring::decode(key, type_bits, parts, &mut out)?;
+        out.finish();
+        let score = Doc::trusted(scratch).iter().nth(self.access.term + 1);
+        let score = score.and_then(|field| number::as_f64(field.value()));
+        Ok(score.unwrap_or(0.0))
+    }
+
+    fn next(&mut self) -> Result<Option<(RecordId, f64)>> {
+        match &mut self.found {
+            Found::Unread => Ok(None),
+            Found::Memory(all) => Ok(all.next()),
+            Found::Disk(runs, pending) => {
+                let Some((id, mut sum)) = pending.take() else { return Ok(None) };
+                while let Some((other, score)) = next_entry(runs)? {
+                    if other != id {
+                        *pending = Some((other, score));
+                        break;
+                    }
+                    sum += score;
+                }
+                Ok(Some((id, sum)))
+            }
+        }
+    }
+
+    /// Reads a record into `doc`; false if it is gone or does not match.
+    fn read(&mut self, id: RecordId, cx: &Cx<'_>) -> Result<bool> {
+        let Some(doc) = cx.reader.record(&self.access.collection, id, &mut self.buf)? else {
+            return Ok(false);
+        };
+        self.stats.docs_examined += 1;
+        if let Some(filter) = &self.filter {
+            let matched = filter.matches(doc, &cx.matching(&self.arena))?;
+            self.arena.reset();
+            if !matched {
+                return Ok(false);
+            }
+        }
+        self.doc.clear();
+        self.doc.extend_from_slice(doc.as_bytes());
+        Ok(true)
+    }
+}
+
+/// Writes the sums as a run sorted by record, and forgets them.
+fn write_run(sums: &mut Sums, spill: &mut Spill) -> Result<()> {
+    let mut all: Vec<(RecordId, f64)> = sums.drain().collect();
+    all.sort_unstable_by_key(|(id, _)| *id);
+    let mut all = all.into_iter();
+    spill.write_run(&mut |key, value| {
+        let Some((id, score)) = all.next() else { return Ok(false) };
+        // The sign flipped, so that bytes are ordered as numbers are.
+        key.extend_from_slice(&(id.0 ^ i64::MIN).to_be_bytes());
+        value.extend_from_slice(&score.to_le_bytes());
+        Ok(true)
+    })
+}
+
+fn next_entry(runs: &mut Runs) -> Result<Option<(RecordId, f64)>> {
+    if !runs.advance(&|a, b| a.cmp(b))? {
+        return Ok(None);
+    }
+    let (key, value) = runs.entry()?;
+    let id = key.first_chunk::<8>().map_or(0, |bytes| i64::from_be_bytes(*bytes) ^ i64::MIN);
+    let score = value.first_chunk::<8>().map_or(0.0, |bytes| f64::from_le_bytes(*bytes));
+    Ok(Some((RecordId(id), score)))
+}
+
+impl Source for TextOr {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if let Found::Unread = self.found {
+            self.fill(cx)?;
+        }
+        while let Some((id, score)) = self.next()? {
+            cx.tick()?;
+            if !self.read(id, cx)? {
+                continue;
+            }
+            self.id = Some(id);
+            self.meta.clear();
+            let mut out = DocWriter::new(&mut self.meta);
+            let meta = Metadata { text_score: Some(score), ..Metadata::default() };
+            meta.write(MetaSet::TEXT, &mut out);
+            out.finish();
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.doc)
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        Doc::trusted(&self.meta)
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.id
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut self.inputs
+    }
+
+    fn save(&mut self) {
+        self.held.park();
+        self.inputs.iter_mut().for_each(|input| input.save());
+    }
+
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.held.resume();
+        // Once the scans are read they are not read again.
+        match self.found {
+            Found::Unread => self.inputs.iter_mut().try_for_each(|input| input.restore(cx)),
+            _ => Ok(()),
+        }
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.stats
+    }
+}
+
+/// Passes on the documents that match all of a search, of those that have some of its terms.
+pub(crate) struct TextMatch {
+    input: Box<dyn Source>,
+    access: Arc<TextAccess>,
+    verify: bool,
+    /// The snapshot is another one than the terms were found in.
+    stale: bool,
+}
+
+impl TextMatch {
+    pub(crate) fn new(input: Box<dyn Source>, access: Arc<TextAccess>) -> TextMatch {
+        let verify = access.text.bound().is_some_and(|bound| bound.needs_verifying());
+        TextMatch { input, access, verify, stale: false }
+    }
+}
+
+impl Source for TextMatch {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        while self.input.advance(cx)? {
+            if !self.verify && !self.stale {
+                return Ok(true);
+            }
+            cx.tick()?;
+            let Some(bound) = self.access.text.bound() else { return Ok(false) };
+            let doc = self.input.doc();
+            let matched = if self.stale { bound.matches(doc)? } else { bound.verify(doc)? };
+            if matched {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.input.doc()
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        self.input.meta()
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.input.record_id()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.input.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
+    }
+
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.stale = true;
+        self.input.restore(cx)
+    }
+}

@@ -1,0 +1,260 @@
+//! Text indexes: their specification, and the keys of a document.
+//!
+//! The key pattern that is kept has `_fts: "text", _ftsx: 1` in the place of the fields given as text;
+//! which fields these are stand in `weights`. A document has one key for each of its terms:
+//!
+//! ```text
+//!   fields before | term | score | fields behind
+//! ```
+//!
+//! A document without terms has none.
+
+use nagi_bson::{Doc, DocBuf, Value, number, text::doc_text};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    hash::md5,
+    text::{Language, Scores, TextSpec},
+};
+
+use super::{IndexSpec, keygen::KeySink};
+
+/// The field of the key pattern that stands for the terms.
+pub(super) const TERM: &str = "_fts";
+/// The field of the key pattern that stands for their scores.
+pub(super) const SCORE: &str = "_ftsx";
+/// The newest layout of terms, and the one a new index gets.
+const VERSION: i64 = 3;
+/// Weights lie below this.
+const WEIGHT_END: f64 = 100_000.0;
+/// Longer terms are cut in keys, with a hash of the whole behind.
+const TERM_BYTES_MAX: usize = 256;
+/// What is left of a term that is cut, at most.
+const CUT_BYTES: usize = 224;
+
+/// What makes a specification one of text, in full.
+pub(super) struct Parsed {
+    pub(super) spec: TextSpec,
+    /// The key pattern that is kept.
+    pub(super) key: DocBuf,
+    /// All options, completed.
+    pub(super) doc: DocBuf,
+}
+
+/// The term as keys hold it.
+pub fn key_term(term: &str) -> std::borrow::Cow<'_, str> {
+    if term.len() <= TERM_BYTES_MAX {
+        return term.into();
+    }
+    let cut = term.floor_char_boundary(CUT_BYTES);
+    let hash = u128::from_be_bytes(md5(term.as_bytes()));
+    format!("{}{hash:032x}", &term[..cut]).into()
+}
+
+/// Whether a key pattern is one of text.
+pub(super) fn is_text(pattern: Doc<'_>) -> bool {
+    pattern.iter().any(|field| field.value() == Value::String("text"))
+}
+
+/// Checks and completes a specification `{v, key, name, options...}`.
+///
+/// # Errors
+/// 67, in MongoDB's words.
+pub(super) fn parse(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Parsed> {
+    let version = version(spec)?;
+    let (key, listed) = key_pattern(pattern)?;
+    let weights = weights(spec, &listed)?;
+    let language = match spec.get("default_language") {
+        Value::Missing => "english",
+        Value::String(name) => name,
+        _ => bail!(Code::CANNOT_CREATE_INDEX, "default_language needs a string type"),
+    };
+    let Some(default_language) = Language::of_version(language, version) else {
+        bail!(Code::CANNOT_CREATE_INDEX, "default_language is not valid");
+    };
+    let language_override = spec.get("language_override").as_str().unwrap_or("language");
+    if language_override.is_empty()
+        || language_override.starts_with('$')
+        || language_override.contains('.')
+    {
+        bail!(Code::CANNOT_CREATE_INDEX, "language_override is not valid");
+    }
+    let written = DocBuf::build(|out| {
+        for (path, weight) in &weights {
+            out.put(path, whole(*weight));
+        }
+    });
+    let doc = DocBuf::build(|out| {
+        for element in spec {
+            match element.name() {
+                "key" => out.put("key", &key),
+                "weights" => out.put("weights", &written),
+                "textIndexVersion" => out.put("textIndexVersion", i32::from(version)),
+                _ => out.put_element(element),
+            }
+        }
+        if spec.get("weights").is_missing() {
+            out.put("weights", &written);
+        }
+        if spec.get("default_language").is_missing() {
+            out.put("default_language", language);
+        }
+        if spec.get("language_override").is_missing() {
+            out.put("language_override", language_override);
+        }
+        if spec.get("textIndexVersion").is_missing() {
+            out.put("textIndexVersion", i32::from(version));
+        }
+    });
+    let wildcard = weights.iter().find(|(path, _)| *path == "$**").map(|(_, weight)| *weight);
+    let fields = weights.iter().filter(|(path, _)| *path != "$**");
+    let spec = TextSpec {
+        fields: fields.map(|(path, weight)| ((*path).into(), *weight)).collect(),
+        wildcard,
+        default_language,
+        language_override: language_override.into(),
+        version,
+    };
+    Ok(Parsed { spec, key, doc })
+}
+
+fn version(spec: Doc<'_>) -> Result<u8> {
+    let given = spec.get("textIndexVersion");
+    match number::truncate_to_i64(given) {
+        None if given.is_missing() => Ok(VERSION as u8),
+        Some(version @ 1..=VERSION) => Ok(version as u8),
+        _ => bail!(Code::CANNOT_CREATE_INDEX, "bad textIndexVersion: {given}"),
+    }
+}
+
+/// A weight as it is listed: an int32 if it is whole.
+fn whole(weight: f64) -> Value<'static> {
+    match weight as i32 {
+        whole if f64::from(whole) == weight => Value::Int32(whole),
+        _ => Value::Double(weight),
+    }
+}
+
+/// The key pattern that is kept, and the fields that were given as text.
+fn key_pattern(pattern: Doc<'_>) -> Result<(DocBuf, Vec<&str>)> {
+    let fields: Vec<(&str, Value<'_>)> = pattern.iter().map(|e| (e.name(), e.value())).collect();
+    let is_text = |value: Value<'_>| value == Value::String("text");
+    let first = fields.iter().position(|(_, value)| is_text(*value)).unwrap_or(0);
+    let count = fields[first..].iter().take_while(|(_, value)| is_text(*value)).count();
+    let mut behind = &fields[first + count..];
+    if behind.iter().any(|(_, value)| is_text(*value)) {
+        bail!(Code::CANNOT_CREATE_INDEX, "'text' fields in index must all be adjacent");
+    }
+    let mut listed: Vec<&str> =
+        fields[first..first + count].iter().map(|(name, _)| *name).collect();
+    if listed == [TERM] {
+        // As listIndexes shows it; the fields stand in the weights.
+        match behind.split_first() {
+            Some(((SCORE, value), rest)) if number::as_f64(*value) == Some(1.0) => behind = rest,
+            _ => bail!(Code::CANNOT_CREATE_INDEX, "expecting _ftsx:1 after _fts:\"text\""),
+        }
+        listed.clear();
+    }
+    for (name, value) in fields[..first].iter().chain(behind) {
+        if matches!(*name, TERM | SCORE) {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "expected \"{name}\" to be part of a text index: {}",
+                doc_text(pattern)
+            );
+        }
+        if !matches!(number::as_f64(*value), Some(1.0 | -1.0)) {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "compound text index only supports 1 or -1 for the other fields: {}",
+                doc_text(pattern)
+            );
+        }
+    }
+    let key = DocBuf::build(|out| {
+        fields[..first].iter().for_each(|(name, value)| out.put(name, *value));
+        out.put(TERM, "text");
+        out.put(SCORE, 1);
+        behind.iter().for_each(|(name, value)| out.put(name, *value));
+    });
+    Ok((key, listed))
+}
+
+/// The fields with their weights, sorted.
+fn weights<'s>(spec: Doc<'s>, listed: &[&'s str]) -> Result<Vec<(&'s str, f64)>> {
+    let mut out: Vec<(&str, f64)> = listed.iter().map(|path| (*path, 1.0)).collect();
+    if let Value::Doc(given) = spec.get("weights") {
+        for element in given {
+            let (path, value) = (element.name(), element.value());
+            let Some(weight) = number::as_f64(value) else {
+                bail!(Code::CANNOT_CREATE_INDEX, "weight for text index needs numeric type");
+            };
+            if !(weight > 0.0 && weight < WEIGHT_END) {
+                bail!(
+                    Code::CANNOT_CREATE_INDEX,
+                    "text index weight must be in the exclusive interval (0,{WEIGHT_END}) but \
+                     found: {value}"
+                );
+            }
+            match out.iter_mut().find(|(other, _)| *other == path) {
+                Some(entry) => entry.1 = weight,
+                None => out.push((path, weight)),
+            }
+        }
+    }
+    for (path, _) in &out {
+        let bad = path.is_empty()
+            || path.split('.').any(str::is_empty)
+            || (*path != "$**" && path.split('.').any(|part| part.starts_with('$')));
+        if bad {
+            bail!(Code::CANNOT_CREATE_INDEX, "weight cannot be set on the field '{path}'");
+        }
+    }
+    if out.is_empty() {
+        bail!(Code::CANNOT_CREATE_INDEX, "text index with no fields: give them in 'weights'");
+    }
+    out.sort_unstable_by(|a, b| a.0.cmp(b.0));
+    Ok(out)
+}
+
+/// Adds the keys of `doc`.
+///
+/// # Errors
+/// 16675 for an array in another field, 17261 and 17262 for languages.
+pub(super) fn keys(
+    spec: &IndexSpec,
+    text: &TextSpec,
+    doc: Doc<'_>,
+    sink: &mut KeySink,
+) -> Result<()> {
+    sink.reset(spec.key.len());
+    let mut scores = Scores::default();
+    scores.of(text, doc)?;
+    if scores.is_empty() {
+        return Ok(());
+    }
+    let mut values = Vec::with_capacity(spec.key.len());
+    for part in &spec.key {
+        let value = match &*part.path {
+            TERM | SCORE => Value::Missing,
+            path => match super::keygen::scalar(doc, path) {
+                Some(value) => value,
+                None => bail!(
+                    Code::Location(16675),
+                    "cannot have a multi-key as a prefix of a text index"
+                ),
+            },
+        };
+        values.push(value);
+    }
+    let at = spec.key.iter().position(|part| part.is_term).unwrap_or(0);
+    sink.multikey[at] = u64::from(scores.len() > 1);
+    for (term, score) in scores.iter() {
+        let term = key_term(term);
+        let mut key = values.clone();
+        key[at] = Value::String(&term);
+        key[at + 1] = Value::Double(score);
+        sink.push(spec, &key)?;
+    }
+    sink.sort();
+    Ok(())
+}
