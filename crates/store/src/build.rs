@@ -28,6 +28,8 @@ use crate::{
 const INDEX_COUNT_MAX: usize = 64;
 /// Records in a batch, unless conflicts make it smaller.
 const BATCH_COUNT: usize = 256;
+/// Records between two looks at the interrupt: a document may have hundreds of keys.
+const ASK_EACH: usize = 32;
 /// Bytes of keys after which a batch ends.
 const BATCH_BYTES: usize = 4 << 20;
 /// What a build has at a time: staged keys, the same as the engine's batch, the largest document.
@@ -230,7 +232,7 @@ impl Store {
                 WriteOptions { interrupt: options.interrupt, ..Default::default() },
                 &mut |txn| {
                     conflicts.set(conflicts.get() + 1);
-                    put_batch(txn, collection, &indexes, &ids)
+                    put_batch(txn, collection, &indexes, &ids, options)
                 },
             )?;
             // Shorter batches where many write, longer ones again where nobody does.
@@ -361,12 +363,18 @@ fn put_batch(
     collection: &Collection,
     indexes: &[Arc<Index>],
     ids: &[RecordId],
+    options: BuildOptions<'_>,
 ) -> Result<usize> {
     let mut sink = KeySink::default();
     let (mut buf, mut spare) = (Vec::new(), Vec::new());
     for (at, id) in ids.iter().enumerate() {
         if at > 0 && txn.txn().staged_bytes() > BATCH_BYTES {
             return Ok(at);
+        }
+        if at % ASK_EACH == ASK_EACH - 1
+            && let Some(interrupt) = options.interrupt
+        {
+            interrupt()?;
         }
         txn.lock(collection, *id)?;
         let key = collection.ident.record_key(*id);

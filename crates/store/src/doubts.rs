@@ -39,6 +39,9 @@ impl Store {
         let keys = std::mem::take(&mut *doubts.0.lock());
         let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
         for key in keys {
+            if let Some(interrupt) = options.interrupt {
+                interrupt()?;
+            }
             self.write(write, &mut |txn| settle(txn, built, index, &key))?;
         }
         Ok(())

@@ -40,6 +40,59 @@ fn an_interrupted_build_is_undone() {
     f.check_valid();
 }
 
+/// Counts how often each operation asks whether to go on, and ends it at the first, the middle and the
+/// last look: no more than so many records are handled between two.
+#[test]
+fn long_operations_look_at_the_interrupt() {
+    const RECORDS: u64 = 1600;
+    type Go<'a> = &'a dyn Fn() -> nagi_error::Result<()>;
+    type Run = fn(&Fixture, Go<'_>) -> nagi_error::Result<()>;
+    fn build(f: &Fixture, spec: &str, go_on: Go<'_>) -> nagi_error::Result<()> {
+        let spec = parse(spec);
+        let options = BuildOptions { interrupt: Some(go_on), ..BuildOptions::default() };
+        f.store.create_indexes(&f.namespace, &[spec.as_doc()], options).map(drop)
+    }
+    let rows: [(&str, u64, Run); 4] = [
+        ("createIndexes", 32, |f, go| build(f, "{key: {a: 1}, name: 'a'}", go)),
+        ("createIndexes, multikey", 32, |f, go| build(f, "{key: {t: 1}, name: 't'}", go)),
+        ("createIndexes, unique", 32, |f, go| {
+            build(f, "{key: {_id: 1, a: 1}, name: 'u', unique: true}", go)
+        }),
+        ("convertToCapped", 1000, |f, go| {
+            let options = parse("{capped: true, size: 1000000}");
+            f.store.convert_to_capped(&f.namespace, options.as_doc(), go).map(drop)
+        }),
+    ];
+    for (name, records, run) in rows {
+        let start = |stop_at: u64| {
+            let f = Fixture::new();
+            for id in 0..RECORDS {
+                f.insert(&format!("{{_id: {id}, a: {}, t: ['x', {id}]}}", id % 7)).unwrap();
+            }
+            let asked = std::cell::Cell::new(0);
+            let go_on = || {
+                asked.set(asked.get() + 1);
+                match asked.get() {
+                    n if n >= stop_at => {
+                        Err(nagi_error::err!(nagi_error::Code::INTERRUPTED, "stopped"))
+                    }
+                    _ => Ok(()),
+                }
+            };
+            let result = run(&f, &go_on);
+            f.check_valid();
+            (result, asked.get())
+        };
+        let (result, times) = start(u64::MAX);
+        result.unwrap();
+        assert!(times >= RECORDS / records, "{name}: asked {times} times");
+        for stop_at in [1, times.div_ceil(2), times] {
+            let (result, _) = start(stop_at);
+            assert_eq!(error(result), "11601: stopped", "{name} at {stop_at} of {times}");
+        }
+    }
+}
+
 /// Three writers insert, update and delete while two indexes are built; then all must agree.
 #[test]
 fn writers_go_on_during_a_build() {
