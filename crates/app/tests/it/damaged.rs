@@ -188,3 +188,76 @@ fn a_lost_file_list_is_no_empty_database() {
         assert_eq!(check_valid(&mut client, name), DOCUMENTS);
     }
 }
+
+/// Makes records that hold `mark` no documents, while no server runs.
+fn garble(folder: &Folder, mark: &[u8]) {
+    use nagi_kv::{Durability, Space, TxnOptions};
+    let options = nagi_kv_rocks::Options { cache_bytes: 64 << 20, ..Default::default() };
+    let engine = nagi_kv_rocks::open(&folder.data(), &options).unwrap();
+    let mut txn = engine.begin(TxnOptions::default()).unwrap();
+    let mut found = Vec::new();
+    for space in Space::ALL.into_iter().filter(|space| space.is_records()) {
+        let mut cursor = engine.latest().cursor(space, &[], &[]).unwrap();
+        let mut there = cursor.seek(&[]).unwrap();
+        while there {
+            if cursor.value().windows(mark.len()).any(|part| part == mark) {
+                found.push((space, cursor.key().to_vec()));
+            }
+            there = cursor.next().unwrap();
+        }
+    }
+    assert!(!found.is_empty());
+    for (space, key) in found {
+        txn.put(space, &key, b"\0\xFF\0\0\0no document").unwrap();
+    }
+    txn.commit(Durability::Synced).unwrap();
+    engine.close().unwrap();
+}
+
+#[test]
+fn records_that_are_no_documents_are_moved_by_validate_and_by_repair() {
+    let folder = Folder::new("records");
+    let server = Server::start(&folder.data());
+    let mut client = server.client();
+    client.run("{createIndexes: 'a', indexes: [{key: {k: 1}, name: 'k_1'}]}");
+    let documents: Vec<_> =
+        (0..100).map(|id| format!("{{_id: {id}, k: {id}, mark: 'mark-{id}-'}}")).collect();
+    client.run(&format!("{{insert: 'a', documents: [{}]}}", documents.join(",")));
+    drop(client);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+
+    garble(&folder, b"mark-7");
+    let server = Server::start(&folder.data());
+    let mut client = server.client();
+    let reply = client.run("{validate: 'a'}");
+    assert_eq!(reply.get("valid"), Value::Bool(false), "{reply:?}");
+    assert_eq!(field(&reply, &["nInvalidDocuments"]), 11);
+    assert!(reply.get("numRemovedCorruptRecords").is_missing());
+    let reply = client.run("{validate: 'a', repair: true}");
+    assert_eq!(reply.get("repaired"), Value::Bool(true), "{reply:?}");
+    assert_eq!(reply.get("valid"), Value::Bool(true), "{reply:?}");
+    assert_eq!(field(&reply, &["numRemovedCorruptRecords"]), 11);
+    assert_eq!(check_valid(&mut client, "a"), 89);
+    let reply = client.run("{count: 'a', query: {k: {$gte: 70, $lt: 80}}, hint: 'k_1'}");
+    assert_eq!(field(&reply, &["n"]), 0);
+    drop(client);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+
+    garble(&folder, b"mark-3-");
+    repair(&folder);
+    let server = Server::start(&folder.data());
+    let mut client = server.client();
+    assert_eq!(check_valid(&mut client, "a"), 88);
+    let reply = client.try_run_on("local", "{listCollections: 1, nameOnly: true}").unwrap();
+    let Value::Doc(cursor) = reply.get("cursor") else { panic!("{reply:?}") };
+    let names = cursor.get("firstBatch").as_array().unwrap();
+    let names = names.iter().filter_map(|row| Some(row.as_doc()?.get("name").as_str()?.to_owned()));
+    let kept: Vec<_> = names.filter(|name| name.starts_with("lost_and_found.")).collect();
+    let [kept] = &kept[..] else { panic!("{reply:?}") };
+    let query = "{ns: 'test.a', byteCount: 16, bytes: {$type: 'binData'}}";
+    let count = format!("{{count: '{kept}', query: {query}}}");
+    let reply = client.try_run_on("local", &count).unwrap();
+    assert_eq!(field(&reply, &["n"]), 12);
+}
