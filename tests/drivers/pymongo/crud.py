@@ -300,6 +300,48 @@ def indexes(client, db):
     equal("min and max", [d["_id"] for d in c.find().min([("_id", 3)]).max([("_id", 6)]).hint("_id_")], [3, 4, 5])
 
 
+def texts(client, db):
+    c = db.texts
+    equal("create text index", c.create_index([("t", "text"), ("u", "text")], weights={"u": 5}), "t_text_u_text")
+    c.insert_many([{"_id": 1, "t": "the quick brown fox", "u": "lazy"}, {"_id": 2, "t": "Foxes are quick and quicker", "u": "dog"},
+                   {"_id": 3, "t": "dogs run", "u": "running fox"}, {"_id": 4, "t": "caf\u00e9 noir"}])
+    info = c.index_information()["t_text_u_text"]
+    equal("key of a text index", [list(pair) for pair in info["key"]], [["_fts", "text"], ["_ftsx", 1]])
+    equal("weights", dict(info["weights"]), {"t": 1, "u": 5})
+    score = {"score": {"$meta": "textScore"}}
+    found = list(c.find({"$text": {"$search": "dog fox"}}, score).sort([("score", {"$meta": "textScore"})]))
+    equal("by score", [d["_id"] for d in found], [2, 3, 1])
+    equal("scores", [round(d["score"], 6) for d in found], [6.166667, 4.5, 0.666667])
+    equal("phrase", [d["_id"] for d in c.find({"$text": {"$search": '"quick brown"'}})], [1])
+    equal("negation", [d["_id"] for d in c.find({"$text": {"$search": "quick -brown"}})], [2])
+    equal("no accents", [d["_id"] for d in c.find({"$text": {"$search": "CAFE"}})], [4])
+    equal("counted", c.count_documents({"$text": {"$search": "fox"}}), 3)
+    found = c.aggregate([{"$match": {"$text": {"$search": "fox"}}}, {"$sort": score}, {"$project": score}, {"$limit": 1}])
+    equal("pipeline", [(d["_id"], d["score"]) for d in found], [(3, 3.75)])
+    c.update_one({"$text": {"$search": "noir"}}, {"$set": {"t": "a fox"}})
+    equal("updated", sorted(d["_id"] for d in c.find({"$text": {"$search": "fox"}})), [1, 2, 3, 4])
+    check("valid", client[db.name].command("validate", "texts")["valid"])
+    plan = c.find({"$text": {"$search": "fox"}}, score).explain()["queryPlanner"]["winningPlan"]
+    check("explained", "TEXT_MATCH" in str(plan) and "TEXT_OR" in str(plan), plan)
+    fails("second text index", 67, lambda: c.create_index([("x", 1), ("y", "text")]))
+    fails("other text index", 85, lambda: c.create_index([("y", "text")]))
+    fails("language", 2, lambda: list(c.find({"$text": {"$search": "x", "$language": "klingon"}})))
+    fails("no text index", 27, lambda: list(db.nothing.find({"$text": {"$search": "x"}})))
+    c = db.kinds
+    c.create_index([("h", "hashed")])
+    c.create_index("p", unique=True, partialFilterExpression={"p": {"$gt": 5}})
+    c.create_index("s", unique=True, sparse=True)
+    c.create_index("when", expireAfterSeconds=3600)
+    c.insert_many([{"_id": i, "h": "x%d" % (i % 5), "p": 1} for i in range(20)])
+    equal("hashed", c.count_documents({"h": "x3"}), 4)
+    check("by hash", "IXSCAN" in str(c.find({"h": "x3"}).explain()["queryPlanner"]["winningPlan"]))
+    fails("unique among some", 11000, lambda: c.insert_many([{"p": 7}, {"p": 7}]), kind=BulkWriteError)
+    c.insert_one({"_id": "s", "s": 1})
+    fails("unique where there", 11000, lambda: c.insert_one({"s": 1}))
+    equal("ttl option", c.index_information()["when_1"]["expireAfterSeconds"], 3600)
+    fails("hashed and unique", 16764, lambda: c.create_index([("q", "hashed")], unique=True))
+
+
 def collations(client, db):
     nocase = Collation("en", strength=2)
     c = db.mails
@@ -483,7 +525,7 @@ def main():
     client.drop_database("nagi_pymongo")
     db = client.nagi_pymongo
     only = os.environ.get("ONLY", "").split()
-    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, collations, geometry, windows, aggregation, admin, concurrency,
+    for f in (handshake, insert_find, updates, errors, cursors, bulk, types, indexes, texts, collations, geometry, windows, aggregation, admin, concurrency,
               compression, files):
         if only and f.__name__ not in only:
             continue
