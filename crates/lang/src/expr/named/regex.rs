@@ -112,6 +112,10 @@ fn find<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     }
 }
 
+/// Bytes that may be looked at for all matches of one text. The library checks the rest of the text anew for
+/// each match, so that many matches in a long text take time that grows with the square: seconds here.
+const SCANNED_BYTES_MAX: u64 = 8 << 30;
+
 fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     let Some((text, pattern)) = operands(given)? else {
         return given.cx.array_of(&[]);
@@ -119,9 +123,17 @@ fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     let pattern = pattern.get()?;
     given.cx.array(|out| {
         // Code points are counted on from match to match.
-        let (mut at, mut points) = (0, 0);
+        let (mut at, mut points, mut scanned) = (0, 0, 0);
         for captures in pattern.code().captures_iter(text.as_bytes()) {
             let captures = captures.map_err(|e| pattern.failed(&e))?;
+            scanned += (text.len() - at) as u64;
+            if scanned > SCANNED_BYTES_MAX {
+                bail!(
+                    Code::Location(51156),
+                    "Error occurred while executing the regular expression /{}/: match limit exceeded",
+                    pattern.pattern()
+                );
+            }
             let start = captures.get(0).map_or(at, |m| m.start());
             points += text.get(at..start).map_or(0, |part| part.chars().count());
             at = start;
