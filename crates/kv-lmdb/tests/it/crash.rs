@@ -82,34 +82,6 @@ fn what_was_acknowledged_is_there_after_kill_9() {
 }
 
 #[test]
-fn a_killed_process_loses_nothing() {
-    let (scratch, killed) = (Scratch::new(), Scratch::new());
-    // Layers of a few commits and segments of a few layers: every stage is met.
-    let tiny = Options { layer_bytes: 20_000, segment_bytes: Some(8_000), ..lazy() };
-    let engine = open(scratch.path(), &tiny).expect("opens");
-    for n in 0..400 {
-        commit(&engine, n, Durability::Buffered);
-    }
-    engine.drop_range(Space::Changes, &[], &[]).expect("drops");
-    let stamp = engine.last_stamp();
-    // The thread that applies is not stopped meanwhile, so the copy takes the data file first: what
-    // it has less than the log, the log's copy has.
-    fs::create_dir_all(killed.path()).expect("a folder");
-    for part in ["lmdb", "journal"] {
-        copy(&scratch.path().join(part), &killed.path().join(part));
-    }
-    fs::copy(scratch.path().join("nagi.storage"), killed.path().join("nagi.storage")).expect("x");
-    let again = open(killed.path(), &tiny).expect("opens");
-    assert_eq!(commits(&again), 400);
-    assert_eq!(again.last_stamp(), stamp);
-    commit(&again, 400, Durability::Synced);
-    drop(again);
-    let again = open(killed.path(), &tiny).expect("opens");
-    assert_eq!(commits(&again), 401);
-    assert!(again.last_stamp() > stamp);
-}
-
-#[test]
 fn a_power_cut_leaves_the_commits_up_to_some_moment() {
     let scratch = Scratch::new();
     let engine = open(scratch.path(), &lazy()).expect("opens");
