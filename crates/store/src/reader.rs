@@ -112,6 +112,16 @@ impl<'r> Reader<'r> {
         let keyed_alone = index.keyed_alone;
         Ok(IndexCursor { cursor, ident, keyed_alone, forward, first, last, next: Next::First })
     }
+
+    /// The greatest key of an index as it is stored, behind the ident; empty if there is none.
+    pub(crate) fn last_key(&self, index: &Index) -> Result<Vec<u8>> {
+        let (start, end) = (index.ident.bytes(), index.ident.end());
+        let mut cursor = self.read.cursor(Space::Index, &start, &end).map_err(engine)?;
+        Ok(match cursor.seek_back(&end).map_err(engine)? {
+            true => cursor.key().get(start.len()..).unwrap_or_default().to_vec(),
+            false => Vec::new(),
+        })
+    }
 }
 
 /// What the next `advance` does.

@@ -636,11 +636,16 @@ impl WriteTxn<'_> {
         writer: bool,
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
-        let taken = match self.txn().get(Space::Index, full, &mut value) {
-            Ok(Some(entry)) => entry.first_chunk() != Some(&id.bytes()),
-            Ok(None) => false,
-            Err(error) => return Err(engine(error)),
+        let is_new = match &index.ceiling {
+            Some(ceiling) => ceiling.rise(&full[4..], || self.store.latest().last_key(index))?,
+            None => false,
         };
+        let taken = !is_new
+            && match self.txn().get(Space::Index, full, &mut value) {
+                Ok(Some(entry)) => entry.first_chunk() != Some(&id.bytes()),
+                Ok(None) => false,
+                Err(error) => return Err(engine(error)),
+            };
         value.clear();
         value.extend_from_slice(&id.bytes());
         value.extend_from_slice(bits);

@@ -1,5 +1,6 @@
 //! Indexes: what they are (spec), which keys a document has in them (kinds), what is known of them.
 
+mod ceiling;
 mod geo;
 mod grid;
 mod hashed;
@@ -17,6 +18,7 @@ use nagi_bson::{Value, ValueBuf};
 use nagi_error::Result;
 use parking_lot::Mutex;
 
+use ceiling::Ceiling;
 pub use geo::Geometry;
 pub use grid::Grid;
 pub use hashed::hash_value;
@@ -43,6 +45,8 @@ pub struct Index {
     /// Of a unique index that is being built: keys for which a writer met another record's entry.
     /// None once such a writer is refused.
     pub(crate) doubts: Option<Arc<Doubts>>,
+    /// Of an `_id` index that was never built beside writers.
+    pub(crate) ceiling: Option<Arc<Ceiling>>,
     usage: Arc<Usage>,
 }
 
@@ -85,15 +89,17 @@ impl Index {
             spec.partial.as_ref().map(|doc| Condition::partial(doc.as_doc(), spec.collation));
         let keyed_alone = spec.unique;
         let doubts = (keyed_alone && !ready).then(Arc::default);
+        let ceiling = (keyed_alone && ready && spec.is_id()).then(Arc::default);
         let partial = partial.transpose()?;
         let usage = Arc::new(Usage { count: AtomicU64::new(0), since_ms: clock::now_ms() });
-        Ok(Index { partial, spec, ready, ident, multikey, keyed_alone, doubts, usage })
+        Ok(Index { partial, spec, ready, ident, multikey, keyed_alone, doubts, ceiling, usage })
     }
 
     /// The same index with other options, ready or not.
     pub(crate) fn changed(&self, spec: IndexSpec, ready: bool) -> Result<Index> {
         let mut changed = Index::new(spec, ready, self.ident, Arc::clone(&self.multikey))?;
         changed.keyed_alone = self.keyed_alone;
+        changed.ceiling.clone_from(&self.ceiling);
         changed.usage = Arc::clone(&self.usage);
         changed.doubts = self.doubts.clone().filter(|_| !ready);
         Ok(changed)
@@ -109,6 +115,7 @@ impl Index {
             partial: self.partial.clone(),
             keyed_alone: self.keyed_alone,
             doubts: self.doubts.clone(),
+            ceiling: self.ceiling.clone(),
             usage: Arc::clone(&self.usage),
         }
     }
