@@ -70,6 +70,11 @@ pub(super) fn find(name: &str) -> Option<&'static Row> {
     BY_NAME.get(name)
 }
 
+/// Whether a name with `$` is an operator's.
+pub(crate) fn is_operator(name: &str) -> bool {
+    BY_NAME.contains_key(name)
+}
+
 /// Every operator's name, sorted.
 pub fn operator_names() -> Vec<&'static str> {
     let mut names: Vec<_> = BY_NAME.keys().copied().collect();

@@ -33,6 +33,7 @@ pub(crate) mod print;
 pub mod room;
 mod scratch;
 
+pub(crate) use catalogue::is_operator;
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;

@@ -1,11 +1,13 @@
 //! `$project` and `$unset`: which fields stay, which go, which are computed.
 
-use nagi_bson::{DocWriter, Value};
+use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 
-use super::parse::{Leaf, compute, invalid, leaves, put};
+use super::find::{self, Level, Projection};
+use super::parse::invalid;
+use super::parser::{Parser, Place};
 use super::{Action, Mode, Node};
-use crate::expr::{Deps, Eval, ParseCx, parse_field_path};
+use crate::expr::{Deps, Eval, ParseCx};
 
 /// A parsed `$project`.
 #[derive(Debug, Clone)]
@@ -15,37 +17,27 @@ pub struct AggProjection {
 
 impl AggProjection {
     /// Parses the specification of `$project`.
+    ///
+    /// # Errors
+    /// 15969, 51272, and those of [`Projection::parse_find`], with the stage named; 31324 for a
+    /// positional path.
     pub fn parse(spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<AggProjection> {
         let Value::Doc(doc) = spec else {
             bail!(Code::Location(15969), "$project specification must be an object");
         };
-        let leaves = leaves(doc).map_err(invalid("$project"))?;
-        let mode = mode(&leaves, spec)?;
-        let mut root = Node::new(mode);
-        if mode == Mode::Include && !leaves.iter().any(|l| is_id(&l.path)) {
-            put(&mut root, "_id", Action::Include);
-        }
-        for leaf in &leaves {
-            match kind(leaf.value) {
-                Kind::Include => put(&mut root, &leaf.path, Action::Include),
-                Kind::Exclude if mode == Mode::Exclude || leaf.path != "_id" => {
-                    put(&mut root, &leaf.path, Action::Exclude);
-                }
-                Kind::Exclude => {}
-                Kind::Compute => compute(&mut root, leaf, cx).map_err(invalid("$project"))?,
-            }
-        }
-        Ok(AggProjection { root })
+        read(doc, cx).map_err(invalid("$project"))
     }
 
     /// Parses the argument of `$unset`: a field name or an array of them.
+    ///
+    /// # Errors
+    /// 31002, 31119, 31120 for the form; those of paths and of paths that collide.
     pub fn parse_unset(spec: Value<'_>) -> Result<AggProjection> {
-        let mut root = Node::new(Mode::Exclude);
+        let mut cx = ParseCx::new();
+        let mut parser = Parser::new(Place::Stage, None, &mut cx);
         let mut add = |value: Value<'_>| match value {
             Value::String(path) => {
-                parse_field_path(path).map_err(invalid("$unset"))?;
-                put(&mut root, path, Action::Exclude);
-                Ok(())
+                parser.field("", path, Value::Bool(false)).map_err(invalid("$unset"))
             }
             _ => bail!(
                 Code::Location(31120),
@@ -61,7 +53,12 @@ impl AggProjection {
             Value::Array(items) => items.iter().try_for_each(add)?,
             _ => bail!(Code::Location(31002), "$unset specification must be a string or an array"),
         }
-        Ok(AggProjection { root })
+        Ok(AggProjection::of(parser.finish()))
+    }
+
+    fn of(projection: Projection) -> AggProjection {
+        let mode = if projection.excludes { Mode::Exclude } else { Mode::Include };
+        AggProjection { root: node(projection.root, mode) }
     }
 
     /// Writes the projection of `cx.root`.
@@ -78,46 +75,28 @@ impl AggProjection {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Include,
-    Exclude,
-    Compute,
-}
-
-fn kind(value: Value<'_>) -> Kind {
-    match value {
-        Value::Bool(_) => {}
-        _ if value.is_number() => {}
-        _ => return Kind::Compute,
+fn read(spec: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<AggProjection> {
+    if spec.is_empty() {
+        bail!(Code::Location(51272), "projection specification must have at least one field");
     }
-    if value.is_truthy() { Kind::Include } else { Kind::Exclude }
+    let mut parser = Parser::new(Place::Stage, None, cx);
+    parser.fields("", spec)?;
+    Ok(AggProjection::of(parser.finish()))
 }
 
-fn is_id(path: &str) -> bool {
-    path == "_id" || path.starts_with("_id.")
-}
-
-/// The mode is decided by the first field that is not an exclusion of `_id`.
-fn mode(leaves: &[Leaf<'_>], spec: Value<'_>) -> Result<Mode> {
-    let mut mode = None;
-    for leaf in leaves {
-        let kind = kind(leaf.value);
-        match (mode, kind) {
-            (_, Kind::Exclude) if leaf.path == "_id" => {}
-            (Some(Mode::Include), Kind::Exclude) => bail!(
-                Code::Location(40178),
-                "Bad projection specification, cannot exclude fields other than '_id' in an \
-                 inclusion projection: {spec}"
-            ),
-            (Some(Mode::Exclude), Kind::Include | Kind::Compute) => bail!(
-                Code::Location(40179),
-                "Bad projection specification, cannot include fields or add computed fields \
-                 during an exclusion projection: {spec}"
-            ),
-            (_, Kind::Exclude) => mode = Some(Mode::Exclude),
-            _ => mode = Some(Mode::Include),
-        }
+/// The tree of a stage. `_id` may be included where fields are excluded, and the other way round:
+/// what happens to it then is what happens to every field that is not named.
+fn node(level: Level, mode: Mode) -> Node {
+    let mut node = Node::new(mode);
+    for (name, action) in level.fields {
+        let action = match action {
+            find::Action::Include if mode == Mode::Include => Action::Include,
+            find::Action::Exclude if mode == Mode::Exclude => Action::Exclude,
+            find::Action::Compute(expr) => Action::Compute(*expr),
+            find::Action::Nested(below) => Action::Nested(self::node(below, mode)),
+            _ => continue,
+        };
+        node.add(&name, action);
     }
-    Ok(mode.unwrap_or(Mode::Exclude))
+    node
 }

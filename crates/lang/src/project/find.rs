@@ -1,7 +1,7 @@
 //! The projection of `find` and `findAndModify`.
 //!
 //! The same tree idea as for `$project`, with what only `find` has: a positional `a.$`, `$slice` and
-//! `$elemMatch`. Parsing is in `find_parse`.
+//! `$elemMatch`. Parsing is in `parser`.
 //!
 //! Invariants
 //! - Included fields keep the document's order; computed fields and `$elemMatch` follow in the order
@@ -9,7 +9,7 @@
 //! - An excluding projection leaves everything that it does not name.
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value, ValueSlot};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail};
 
 use super::names::{Names, Seen};
 use crate::expr::{Eval, Expr, room::check_size};
@@ -234,12 +234,20 @@ impl<'a> Run<'a> {
     }
 
     fn items(&self, level: &'a Level, items: Array<'a>, out: &mut ArrayWriter<'_>) -> Result<()> {
-        if has_position(level) && !self.used {
-            // The positional part lies below: the array it means is this one.
-            let below = Run { used: true, excludes: self.excludes, info: self.info, cx: self.cx };
-            return below.item(level, self.matched(items)?, out);
+        if !has_position(level) || self.used {
+            return items.iter().try_for_each(|item| self.item(level, item, out));
         }
-        items.iter().try_for_each(|item| self.item(level, item, out))
+        // The positional part lies below: the array it means is this one, and the position is one
+        // among the elements that the projection leaves.
+        let position = self.position()?;
+        let below = Run { used: true, excludes: self.excludes, info: self.info, cx: self.cx };
+        let stays = |item: &Value<'_>| {
+            matches!(item, Value::Doc(_) | Value::Array(_)) || level.appends || self.excludes
+        };
+        match items.iter().filter(stays).nth(position) {
+            Some(item) => below.item(level, item, out),
+            None => Err(mismatch()),
+        }
     }
 
     fn item(&self, level: &'a Level, item: Value<'a>, out: &mut ArrayWriter<'_>) -> Result<()> {
@@ -270,20 +278,20 @@ impl<'a> Run<'a> {
 
     /// The element by which the filter matched.
     fn matched(&self, array: Array<'a>) -> Result<Value<'a>> {
-        let Some(position) = self.info.position else {
-            bail!(
-                Code::Location(51246),
-                "Executor error during find command :: caused by :: positional operator '.$' \
-                 couldn't find a matching element in the array"
-            );
-        };
-        match array.get(position as usize) {
-            Value::Missing => bail!(
-                Code::Location(51247),
-                "Executor error during find command :: caused by :: positional operator '.$' \
-                 element mismatch"
-            ),
+        match array.get(self.position()?) {
+            Value::Missing => Err(mismatch()),
             element => Ok(element),
+        }
+    }
+
+    /// The position by which the filter matched.
+    fn position(&self) -> Result<usize> {
+        match self.info.position {
+            Some(position) => Ok(position as usize),
+            None => bail!(
+                Code::Location(51246),
+                "positional operator '.$' couldn't find a matching element in the array"
+            ),
         }
     }
 
@@ -299,6 +307,10 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+fn mismatch() -> Error {
+    Error::new(Code::Location(51247), "positional operator '.$' element mismatch")
 }
 
 fn has_position(level: &Level) -> bool {

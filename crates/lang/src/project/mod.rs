@@ -10,17 +10,19 @@
 //!   that `$addFields` replaces an existing field where it stands.
 //! - A computed value that is missing leaves the field out.
 //!
-//! `find`'s projections, with positional paths, `$slice` and `$elemMatch`, are in `find`.
+//! `find`'s projections, with positional paths, `$slice` and `$elemMatch`, are in `find`. One parser
+//! reads them and those of `$project` and `$unset`; `$addFields` has rules of its own (`parse`).
 //!
 //! Does not know about: which fields an index covers.
 
 mod add_fields;
 mod aggregate;
 mod find;
-mod find_parse;
+mod find_only;
 mod names;
 mod node;
 mod parse;
+mod parser;
 mod redact;
 mod replace_root;
 

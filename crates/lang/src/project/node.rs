@@ -67,6 +67,16 @@ impl Node {
         self.names.push(name);
     }
 
+    /// Adds a field of this level that is not there yet.
+    pub(super) fn add(&mut self, name: &str, action: Action) {
+        self.computes |= match &action {
+            Action::Compute(_) => true,
+            Action::Nested(below) => below.computes,
+            Action::Include | Action::Exclude => false,
+        };
+        self.push(name, action);
+    }
+
     /// Puts an action at a path; a later one for the same path replaces the earlier.
     pub fn insert(&mut self, path: &[&str], action: Action) {
         let Some((first, rest)) = path.split_first() else {
