@@ -66,15 +66,41 @@ impl Update {
             }
             Kind::Pipeline(stages) => {
                 let seed = seed_of(filter, cx)?;
-                let made = stages.run(seed, cx)?;
-                let (seeded, id) = (seed.get("_id"), made.get("_id"));
-                if !seeded.is_missing() && !compare::equal(seeded, id) {
-                    return Err(altered(id));
-                }
-                finish(made, new_id, out)
+                replace_seed(seed, stages.run(seed, cx)?, new_id, out)
             }
         }
     }
+}
+
+/// Writes the document to insert where the statement brings it along (`upsertSupplied`): it takes the
+/// place of what the pipeline would make.
+///
+/// # Errors
+/// Those of [`Update::upsert_document`].
+pub fn upsert_supplied(
+    supplied: Doc<'_>,
+    filter: &Filter,
+    new_id: &[u8; 12],
+    cx: &UpdateCx<'_>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let start = out.len();
+    let seed = seed_of(filter, cx)?;
+    let outcome = replace_seed(seed, supplied, Value::ObjectId(new_id), out)
+        .and_then(|()| check::size_of_upsert(out.len() - start));
+    if outcome.is_err() {
+        out.truncate(start);
+    }
+    outcome
+}
+
+/// Writes a document in place of the seed, whose `_id` stays.
+fn replace_seed(seed: Doc<'_>, made: Doc<'_>, new_id: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let (seeded, id) = (seed.get("_id"), made.get("_id"));
+    if !seeded.is_missing() && !id.is_missing() && !compare::equal(seeded, id) {
+        return Err(altered(id));
+    }
+    finish(made, if seeded.is_missing() { new_id } else { seeded }, out)
 }
 
 /// Puts `_id` in front, the new one if there is none.

@@ -2,7 +2,8 @@
 //!
 //! Verbs: `doc` and `docs` set documents; `match` prints the ids that match, `position` also the array
 //! position, `normal` the normal form; `where` sets the filter by which an update or a projection was
-//! reached, `filters` the array filters; `update`, `upsert`, `project` print the new document.
+//! reached, `filters` the array filters; `update`, `upsert`, `project` print the new document; `new` of an
+//! `upsert` is the document that is supplied.
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf, json};
@@ -11,7 +12,7 @@ use nagi_lang::expr::{Eval, ParseCx, Vars};
 use nagi_lang::filter::{Allowed, Filter, MatchCx, MatchInfo};
 use nagi_lang::project::Projection;
 use nagi_lang::sort::SortSpec;
-use nagi_lang::update::{Applied, Update, UpdateCx};
+use nagi_lang::update::{Applied, Update, UpdateCx, upsert_supplied};
 use nagi_testkit::golden;
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -132,7 +133,10 @@ fn upsert(spec: Doc<'_>) -> Result<String> {
         keep_empty_timestamps: false,
     };
     let mut out = Vec::new();
-    update.upsert_document(&filter, &NEW_ID, &cx, &mut out)?;
+    match spec.get("new") {
+        Value::Doc(new) => upsert_supplied(new, &filter, &NEW_ID, &cx, &mut out)?,
+        _ => update.upsert_document(&filter, &NEW_ID, &cx, &mut out)?,
+    }
     Ok(shown(out))
 }
 

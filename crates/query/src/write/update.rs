@@ -9,7 +9,7 @@ use nagi_lang::{
     collation::{Asked, Collation},
     expr::{ParseCx, Vars},
     filter::MatchInfo,
-    update::{Applied, Update},
+    update::{Applied, Update, upsert_supplied},
 };
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 
@@ -29,6 +29,8 @@ pub struct UpdateStatement<'a> {
     pub update: Value<'a>,
     pub array_filters: &'a [Doc<'a>],
     pub upsert: bool,
+    /// What an upsert inserts instead of what the update makes.
+    pub supplied: Option<Doc<'a>>,
     pub multi: bool,
     pub hint: Option<Hint<'a>>,
     /// Which one to update, if several match (not with `multi`).
@@ -49,6 +51,7 @@ impl<'a> UpdateStatement<'a> {
             update,
             array_filters: &[],
             upsert: false,
+            supplied: None,
             multi: false,
             hint: None,
             sort: Doc::EMPTY,
@@ -73,6 +76,7 @@ pub struct UpdateOutcome {
 pub(crate) struct Prepared<'a> {
     pub(crate) selection: Selection<'a>,
     pub(super) update: Update,
+    supplied: Option<Doc<'a>>,
     pub(super) keep_empty_timestamps: bool,
 }
 
@@ -104,7 +108,7 @@ pub(crate) fn prepare<'a>(
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
     }
     let keep_empty_timestamps = statement.keep_empty_timestamps;
-    Ok(Prepared { selection, update, keep_empty_timestamps })
+    Ok(Prepared { selection, update, supplied: statement.supplied, keep_empty_timestamps })
 }
 
 /// Runs one update statement.
@@ -231,7 +235,11 @@ impl Prepared<'_> {
         let new_id = txn.store().new_object_id();
         new.clear();
         let cx = update_cx(vars, &arena, env, self.keep_empty_timestamps);
-        self.update.upsert_document(&self.selection.filter, &new_id, &cx, new)?;
+        let filter = &self.selection.filter;
+        match self.supplied {
+            Some(supplied) => upsert_supplied(supplied, filter, &new_id, &cx, new)?,
+            None => self.update.upsert_document(filter, &new_id, &cx, new)?,
+        }
         let doc = Doc::trusted(new);
         txn.insert_made(collection, doc)?;
         Ok(ValueBuf::new(doc.get("_id")))

@@ -254,6 +254,8 @@ pub(super) fn with_statement<R>(
     if multi && statement.sort.is_some_and(|sort| !sort.is_empty()) {
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
     }
+    let upsert = statement.upsert == Some(StrictBool(true));
+    let supplied = supplied(statement, upsert)?;
     let is_pipeline = matches!(statement.update, Value::Array(_));
     if statement.constants.is_some() && !is_pipeline {
         bail!(Code::Location(51198), "Constant values may only be specified for pipeline updates");
@@ -268,7 +270,8 @@ pub(super) fn with_statement<R>(
     let merged = merge(let_vars, statement.constants);
     f(&UpdateStatement {
         array_filters,
-        upsert: statement.upsert == Some(StrictBool(true)),
+        upsert,
+        supplied,
         multi,
         hint: Hint::parse(hint)?,
         collation: Asked::parse(statement.collation)?,
@@ -276,6 +279,26 @@ pub(super) fn with_statement<R>(
         let_vars: merged.as_ref().map_or(let_vars, |doc| doc.as_doc()),
         ..UpdateStatement::new(statement.filter, statement.update)
     })
+}
+
+/// The document that an upsert is to insert (`c.new`), with `upsertSupplied`.
+fn supplied<'a>(statement: &Statement<'a>, upsert: bool) -> Result<Option<Doc<'a>>> {
+    if statement.upsert_given != Some(true) {
+        return Ok(None);
+    }
+    if !upsert {
+        bail!(
+            Code::FAILED_TO_PARSE,
+            "cannot specify 'upsertSupplied: true' for a non-upsert operation"
+        );
+    }
+    match statement.constants.map(|constants| constants.get("new")) {
+        Some(Value::Doc(doc)) => Ok(Some(doc)),
+        _ => bail!(
+            Code::FAILED_TO_PARSE,
+            "the parameter 'upsertSupplied' is set to 'true', but no document was supplied"
+        ),
+    }
 }
 
 /// The command's variables and the statement's constants; the statement's come first.
