@@ -23,7 +23,7 @@ use crate::host::{Host, SavedHost, Shared};
 use crate::into_js::IntoScript;
 use crate::natives::natives;
 use crate::raw::{Countdown, Counted};
-use crate::{Interrupt, source};
+use crate::{Interrupt, Stored, source, stored};
 
 const BOUNDS: &str = include_str!("bounds.js");
 const PRELUDE: &str = include_str!("prelude.js");
@@ -50,6 +50,8 @@ type Language = (
 /// An engine. Fields are dropped in their order: values before the context, that before the runtime.
 pub(crate) struct Engine {
     functions: Vec<(Arc<Function>, Persistent<JsFunction<'static>>)>,
+    /// Whether the stored functions are there.
+    loaded: bool,
     shared: Rc<Shared>,
     countdown: Option<Countdown>,
     context: Context,
@@ -84,7 +86,15 @@ impl Engine {
             runtime.set_interrupt_handler(Some(Box::new(move || !watched.go_on())));
             let heap = heap.clone();
             let functions = Vec::new();
-            Ok(Engine { functions, shared, countdown, context, _runtime: runtime, heap })
+            Ok(Engine {
+                functions,
+                loaded: false,
+                shared,
+                countdown,
+                context,
+                _runtime: runtime,
+                heap,
+            })
         };
         make().map_err(|error| {
             err!(Code::JS_INTERPRETER_FAILURE, "cannot start a JavaScript engine: {error}")
@@ -99,6 +109,50 @@ impl Engine {
     /// Bytes that the engine holds.
     pub(crate) fn held(&self) -> usize {
         self.heap.held()
+    }
+
+    /// Makes what is stored global variables, once.
+    ///
+    /// # Errors
+    /// 10209, 10210 and 4546000 for documents that store nothing; 139 for lack of memory.
+    pub(crate) fn load(&mut self, stored: Stored<'_>) -> Result<()> {
+        if self.loaded {
+            return Ok(());
+        }
+        self.loaded = true;
+        stored(&mut |doc| {
+            let (name, value) = stored::parts(doc)?;
+            self.set_global(name, value)
+        })
+    }
+
+    /// A global variable. Code becomes a function; what does not compile is left out, as the log says.
+    fn set_global(&mut self, name: &str, value: Value<'_>) -> Result<()> {
+        let shared = &self.shared;
+        self.context.with(|ctx| {
+            shared.originals.borrow_mut().clear();
+            let set = || -> std::result::Result<(), Failure> {
+                if let Value::Code(text) = value {
+                    ctx.globals().set(name, source::compile(&ctx, text)?)?;
+                    return Ok(());
+                }
+                let saved = shared.host.borrow().clone();
+                let host = saved.ok_or(rquickjs::Error::Unknown)?.restore(&ctx)?;
+                let into = IntoScript { ctx: &ctx, host: &host, shared };
+                ctx.globals().set(name, into.value(value)?)?;
+                Ok(())
+            };
+            let error = match set() {
+                Ok(()) => return Ok(()),
+                Err(failure) => failure::error(&ctx, shared, failure),
+            };
+            if stored::is_fatal(&error) {
+                return Err(error);
+            }
+            log::error!(target: "QUERY", id = 8200092, name = name, error:% = error;
+                "Unable to load a stored JavaScript function");
+            Ok(())
+        })
     }
 
     /// Calls a function; what it returns, as BSON.

@@ -14,10 +14,10 @@ use nagi_error::Result;
 use nagi_lang::script::{Emit, Function};
 use parking_lot::{Condvar, Mutex};
 
-use crate::Interrupt;
 use crate::engine::{Engine, none_free};
 use crate::heap::Heap;
 use crate::watch::{Watch, Watched};
+use crate::{Interrupt, Stored};
 
 /// How long a request waits for another's engine to end.
 const WAIT: Duration = Duration::from_secs(30);
@@ -105,27 +105,36 @@ impl Engines {
         self.with(request, interrupt, |engine| engine.call(function, this, args))
     }
 
-    /// [`nagi_lang::script::Scripts::test`] for a request.
+    /// [`nagi_lang::script::Scripts::test`] for a request. What is `stored` is loaded once.
     pub fn test(
         self: &Arc<Engines>,
         request: u64,
         interrupt: &dyn Fn() -> Interrupt,
+        stored: Stored<'_>,
         function: &Arc<Function>,
         doc: Doc<'_>,
     ) -> Result<bool> {
-        self.with(request, interrupt, |engine| engine.test(function, doc))
+        self.with(request, interrupt, |engine| {
+            engine.load(stored)?;
+            engine.test(function, doc)
+        })
     }
 
-    /// [`nagi_lang::script::Scripts::map`] for a request.
+    /// [`nagi_lang::script::Scripts::map`] for a request. What is `stored` is loaded once, and is
+    /// there for the functions of the request that come after, too.
     pub fn map(
         self: &Arc<Engines>,
         request: u64,
         interrupt: &dyn Fn() -> Interrupt,
+        stored: Stored<'_>,
         function: &Arc<Function>,
         doc: Doc<'_>,
         emit: Emit<'_>,
     ) -> Result<()> {
-        self.with(request, interrupt, |engine| engine.map(function, doc, emit))
+        self.with(request, interrupt, |engine| {
+            engine.load(stored)?;
+            engine.map(function, doc, emit)
+        })
     }
 
     /// Runs something in the engine of this thread's request. The engine is away meanwhile: what runs

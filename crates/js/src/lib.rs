@@ -28,6 +28,7 @@ mod natives;
 mod raw;
 mod session;
 mod source;
+mod stored;
 mod text;
 mod watch;
 
@@ -35,6 +36,7 @@ use std::sync::Arc;
 
 pub use engines::{Engines, release};
 pub use session::Session;
+pub use stored::{Stored, nothing_stored};
 
 /// Says whether a request shall go on; an error ends the script that is running.
 pub type Interrupt = Arc<dyn Fn() -> nagi_error::Result<()> + Send + Sync>;

@@ -8,7 +8,7 @@ use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_lang::script::{Emit, Function, Scripts};
 
-use crate::{Engines, Interrupt, release};
+use crate::{Engines, Interrupt, nothing_stored, release};
 
 /// Beyond the numbers of requests, so that no engine is taken for another's.
 static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
@@ -56,10 +56,10 @@ impl Scripts for Session {
     }
 
     fn test(&self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool> {
-        self.engines.test(self.number, &never, function, doc)
+        self.engines.test(self.number, &never, &nothing_stored, function, doc)
     }
 
     fn map(&self, function: &Arc<Function>, doc: Doc<'_>, emit: Emit<'_>) -> Result<()> {
-        self.engines.map(self.number, &never, function, doc, emit)
+        self.engines.map(self.number, &never, &nothing_stored, function, doc, emit)
     }
 }

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
-use nagi_js::Engines;
 use nagi_lang::expr::System;
 use nagi_lang::script::Scripts;
 use nagi_query::Interrupt as _;
@@ -172,7 +171,7 @@ impl<'c> Context<'c> {
     pub(crate) fn take_ticket(&mut self) -> Result<()> {
         if let Some(pool) = self.pool {
             let (op, deadline) = (self.op, self.deadline);
-            let watch = Watch { op, deadline, engines: None };
+            let watch = Watch::new(op, deadline);
             let ticket = pool.take(&|| watch.check(), &|since| op.set_queued(since))?;
             self.ticket = Some(ticket);
         }
@@ -222,8 +221,8 @@ impl<'c> Context<'c> {
 
     /// What long work asks whether it shall go on.
     pub(crate) fn watch(&self) -> Watch<'c> {
-        let engines = self.server.engines.as_ref();
-        Watch { op: self.op, deadline: self.deadline, engines }
+        let server: &'c Server = self.server;
+        Watch { op: self.op, deadline: self.deadline, server: Some(server) }
     }
 
     /// What expressions see of the server: times, ids, the caller's roles.
@@ -248,14 +247,14 @@ impl<'c> Context<'c> {
 pub(crate) struct Watch<'c> {
     pub(crate) op: &'c Arc<Op>,
     pub(crate) deadline: Option<Instant>,
-    /// None where JavaScript is switched off, and for work without a request.
-    pub(crate) engines: Option<&'c Arc<Engines>>,
+    /// Whose engines run functions in JavaScript; none for work without a request.
+    pub(crate) server: Option<&'c Server>,
 }
 
 impl<'c> Watch<'c> {
     /// Of work without a request.
     pub(crate) fn new(op: &'c Arc<Op>, deadline: Option<Instant>) -> Watch<'c> {
-        Watch { op, deadline, engines: None }
+        Watch { op, deadline, server: None }
     }
 }
 
@@ -271,7 +270,7 @@ impl nagi_query::Interrupt for Watch<'_> {
     }
 
     fn scripts(&self) -> Option<&dyn Scripts> {
-        self.engines.is_some().then_some(self as &dyn Scripts)
+        self.server.is_some_and(|server| server.engines.is_some()).then_some(self as &dyn Scripts)
     }
 }
 

@@ -6,6 +6,7 @@ use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, err};
 use nagi_js::{Engines, Interrupt};
 use nagi_lang::script::{Emit, Function, Scripts};
+use nagi_store::Namespace;
 
 use crate::command::Watch;
 
@@ -14,13 +15,30 @@ pub(crate) const ENGINES_MAX: usize = 32;
 
 impl Watch<'_> {
     fn engines(&self) -> Result<&Arc<Engines>> {
-        self.engines.ok_or_else(|| err!(Code::ILLEGAL_OPERATION, "JavaScript is switched off"))
+        let engines = self.server.and_then(|server| server.engines.as_ref());
+        engines.ok_or_else(|| err!(Code::ILLEGAL_OPERATION, "JavaScript is switched off"))
     }
 
     /// What an engine of this request asks whether it shall go on; made once for each engine.
     fn interruption(&self) -> Interrupt {
         let (op, deadline) = (Arc::clone(self.op), self.deadline);
         Arc::new(move || crate::command::check(&op, deadline))
+    }
+
+    /// Shows the functions that are stored in the database of the request, the newest of each.
+    fn stored(&self, each: &mut dyn FnMut(Doc<'_>) -> Result<()>) -> Result<()> {
+        let Some(server) = self.server else { return Ok(()) };
+        let namespace = self.op.namespace();
+        let db = namespace.split('.').next().unwrap_or_default();
+        let Ok(stored) = Namespace::new(db, "system.js") else { return Ok(()) };
+        let Some(collection) = server.store.collection(&stored) else { return Ok(()) };
+        let snapshot = server.store.snapshot()?;
+        let mut cursor = snapshot.reader().scan(&collection, true)?;
+        while cursor.advance()? {
+            crate::command::check(self.op, self.deadline)?;
+            each(cursor.doc())?;
+        }
+        Ok(())
     }
 }
 
@@ -37,11 +55,13 @@ impl Scripts for Watch<'_> {
 
     fn test(&self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool> {
         let interruption = || self.interruption();
-        self.engines()?.test(self.op.id(), &interruption, function, doc)
+        let stored = |each: &mut dyn FnMut(Doc<'_>) -> Result<()>| self.stored(each);
+        self.engines()?.test(self.op.id(), &interruption, &stored, function, doc)
     }
 
     fn map(&self, function: &Arc<Function>, doc: Doc<'_>, emit: Emit<'_>) -> Result<()> {
         let interruption = || self.interruption();
-        self.engines()?.map(self.op.id(), &interruption, function, doc, emit)
+        let stored = |each: &mut dyn FnMut(Doc<'_>) -> Result<()>| self.stored(each);
+        self.engines()?.map(self.op.id(), &interruption, &stored, function, doc, emit)
     }
 }

@@ -221,7 +221,10 @@ fn emits_are_taken_as_they_are_then() {
     let interrupt = || bench.interrupt.clone();
     bench
         .engines
-        .map(1, &interrupt, &map, row.as_doc(), &mut |key: Value<'_>, value: Value<'_>| {
+        .map(1, &interrupt, &nagi_js::nothing_stored, &map, row.as_doc(), &mut |key: Value<'_>,
+                                                                                value: Value<
+            '_,
+        >| {
             seen.push(format!("{key} {value}"));
             Ok(())
         })

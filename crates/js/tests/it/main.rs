@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nagi_bson::{DocBuf, Value, ValueBuf};
 use nagi_budget::Budget;
 use nagi_error::Result;
-use nagi_js::{Engines, Interrupt};
+use nagi_js::{Engines, Interrupt, nothing_stored};
 use nagi_lang::script::Function;
 
 /// A request of its own for each call.
@@ -34,7 +34,8 @@ impl Bench {
 
     fn test(&self, text: &str, doc: &DocBuf) -> Result<bool> {
         let interrupt = || self.interrupt.clone();
-        let result = self.engines.test(1, &interrupt, &Function::new(text), doc.as_doc());
+        let function = Function::new(text);
+        let result = self.engines.test(1, &interrupt, &nothing_stored, &function, doc.as_doc());
         nagi_js::release();
         result
     }

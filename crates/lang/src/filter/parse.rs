@@ -191,6 +191,12 @@ impl Parser<'_, '_> {
         if self.nested {
             bail!(Code::BAD_VALUE, "$where can only be applied to the top-level document");
         }
+        if matches!(operand, Value::CodeWithScope(_)) {
+            bail!(
+                Code::Location(4_649_201),
+                "$where no longer supports deprecated BSON type CodeWScope"
+            );
+        }
         let Some(function) = Function::from_value(operand) else {
             bail!(Code::BAD_VALUE, "$where got bad type");
         };
