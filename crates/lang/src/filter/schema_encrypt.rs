@@ -122,6 +122,23 @@ pub(super) fn check_metadata(doc: Doc<'_>) -> Result<()> {
     doc.iter().try_for_each(|field| check_field("encryptMetadata", field.name(), field.value()))
 }
 
+/// One key of `keyId`.
+fn check_key(key: Value<'_>) -> Result<()> {
+    match key {
+        Value::Binary(data) if data.subtype == UUID => Ok(()),
+        Value::Binary(data) => bail!(
+            Code::Location(51084),
+            "Encryption schema 'keyId' array elements must have BinData type UUID, found {}",
+            data.subtype
+        ),
+        other => bail!(
+            Code::Location(51088),
+            "Encryption schema 'keyId' array elements must have type BinData, found {}",
+            other.kind().name()
+        ),
+    }
+}
+
 fn check_field(keyword: &str, name: &str, value: Value<'_>) -> Result<()> {
     let wrong = |expected: &str| {
         bail!(
@@ -140,25 +157,12 @@ fn check_field(keyword: &str, name: &str, value: Value<'_>) -> Result<()> {
         // A string points at the field of the document that names the key.
         ("keyId", Value::String(pointer)) if pointer.starts_with('/') => Ok(()),
         ("keyId", Value::String(_)) => {
-            bail!(Code::Location(51065), "A JSON pointer must start with a '/'")
+            bail!(Code::Location(51065), "JSONPointer must start with a '/'")
         }
-        ("keyId", Value::Array(keys)) if keys.is_empty() => bail!(
-            Code::Location(51088),
-            "Keys to use for encryption must be an array of at least one UUID"
-        ),
-        ("keyId", Value::Array(keys)) => {
-            let is_uuid = |key: Value<'_>| matches!(key, Value::Binary(b) if b.subtype == UUID);
-            match keys.iter().all(is_uuid) {
-                true => Ok(()),
-                false => bail!(
-                    Code::Location(51084),
-                    "Array elements must have type BinData with subtype UUID"
-                ),
-            }
-        }
+        ("keyId", Value::Array(keys)) => keys.iter().try_for_each(check_key),
         ("keyId", _) => bail!(
             Code::Location(51085),
-            "Expected either string or array of UUID in '{keyword}.keyId', but got {}",
+            "Expected either string or array of UUID for EncryptSchemaKeyId, found {}",
             value.kind().name()
         ),
         _ => bail!(Code::IDL_UNKNOWN_FIELD, "BSON field '{keyword}.{name}' is an unknown field."),

@@ -119,8 +119,7 @@ pub fn diff(start: i64, end: i64, unit: Unit, zone: &Zone, first: Weekday) -> Re
 
 /// The beginning of the bin of `size` units in which a date lies; bins are counted from 2000-01-01.
 pub fn truncate(ms: i64, unit: Unit, size: i64, zone: &Zone, first: Weekday) -> Result<i64> {
-    let overflow =
-        || nagi_error::err!(Code::Location(5976500), "$dateTrunc: the result is out of range");
+    let overflow = || nagi_error::err!(Code::Location(5439000), "dateTrunc overflowed");
     let reference_days = days_from_civil(2000, 1, 1);
     if let Some(length) = unit.fixed_ms() {
         let length = length.checked_mul(size).ok_or_else(overflow)?;
@@ -153,7 +152,7 @@ pub fn truncate(ms: i64, unit: Unit, size: i64, zone: &Zone, first: Weekday) -> 
     let since = local.days() - reference;
     let start = reference + since - since.rem_euclid(length);
     if start.abs() > i64::MAX / DAY_MS {
-        bail!(Code::Location(5976500), "$dateTrunc: the result is out of range");
+        bail!(Code::Location(5439004), "dateTrunc overflowed");
     }
     Ok(zone.to_utc(start * DAY_MS))
 }

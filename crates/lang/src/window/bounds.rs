@@ -132,7 +132,8 @@ impl RangeBounds {
             ),
             (None, Value::DateTime(_)) => bail!(
                 Code::Location(5_429_413),
-                "For windows that involve date or time ranges, a unit must be provided."
+                "Invalid range: For windows that involve date or time ranges, a unit must be \
+                 provided."
             ),
             (None, key) if key.is_number() => Ok(()),
             (None, key) => bail!(
@@ -253,12 +254,12 @@ fn range(window: Doc<'_>, sort: Option<&SortSpec>, cx: &mut ParseCx<'_>) -> Resu
     {
         return Err(backwards(bounds));
     }
-    let ascending = |sort: &SortSpec| matches!(sort.parts(), [part] if !part.descending);
-    if !sort.is_some_and(ascending) {
-        bail!(
-            Code::Location(5_339_902),
-            "Range-based bounds require sortBy a single ascending field"
-        );
+    match sort.map(|sort| sort.parts()) {
+        Some([part]) if !part.descending => {}
+        Some([_]) => {
+            bail!(Code::Location(8_947_401), "Range-based bounds require an ascending sortBy")
+        }
+        _ => bail!(Code::Location(5_339_902), "Range-based bounds require sortBy a single field"),
     }
     Ok(Bounds::Range(RangeBounds { lower, upper, unit }))
 }

@@ -69,11 +69,15 @@ impl Derivative {
         match self.unit_ms {
             Some(_) if !is_date => bail!(
                 Code::Location(5_624_900),
-                "$derivative with unit expects the sortBy field to be a Date"
+                "$derivative with 'unit' expects the sortBy field to be a Date"
             ),
             None if is_date => bail!(
                 Code::Location(5_624_901),
-                "$derivative where the sortBy is a Date requires a 'unit'"
+                "$derivative where the sortBy is a Date requires an 'unit'"
+            ),
+            None if !x.is_number() && !x.is_nullish() => bail!(
+                Code::Location(5_624_902),
+                "$derivative (with no 'unit') expects the sortBy field to be numeric"
             ),
             _ => Ok(()),
         }
@@ -194,11 +198,11 @@ impl WindowState for Integral {
         match self.unit_ms {
             Some(_) if !is_date => bail!(
                 Code::Location(5_423_901),
-                "$integral with unit expects the sortBy field to be a Date"
+                "$integral with 'unit' expects the sortBy field to be a Date"
             ),
             None if is_date => bail!(
                 Code::Location(5_423_902),
-                "$integral where the sortBy is a Date requires a 'unit'"
+                "$integral (with no 'unit') expects the sortBy field to be numeric"
             ),
             _ => self.area.add(value),
         }

@@ -93,7 +93,7 @@ impl LinearFill {
             if number::compare(last, x).is_eq() {
                 bail!(
                     Code::Location(6_050_106),
-                    "There can be no repeated values in the sort field"
+                    "There can be no repeated values in the sort field in the same partition"
                 );
             }
         }

@@ -65,7 +65,7 @@ pub(super) fn parse(spec: Value<'_>, cx: &PipelineCx<'_>) -> Result<Plan> {
     if !number::compare(step, Value::Int32(0)).is_gt() {
         bail!(
             Code::Location(5_733_401),
-            "the step parameter in a range statement must be a strictly positive numeric value"
+            "The step parameter in a range statement must be a strictly positive numeric value"
         );
     }
     if unit.is_some() && number::as_i64_exact(step).is_none() {
@@ -158,7 +158,7 @@ fn range(
     if pair.count() != 2 {
         bail!(
             Code::Location(5_733_403),
-            "a bounding array in a range statement must have exactly two elements"
+            "A bounding array in a range statement must have exactly two elements"
         );
     }
     let (lower, upper) = (pair.get(0), pair.get(1));
@@ -183,13 +183,13 @@ fn check_bounds(lower: Value<'_>, upper: Value<'_>, unit: Option<Unit>) -> Resul
         ),
         (lower, upper) if !lower.is_number() || !upper.is_number() => bail!(
             Code::Location(5_733_406),
-            "a bounding array must contain either both dates or both numeric types"
+            "A bounding array must contain either both dates or both numeric types"
         ),
         (lower, upper) if number::compare(lower, upper).is_gt() => {
             bail!(Code::Location(5_733_402), "{BOUNDS}")
         }
         _ if unit.is_some() => {
-            bail!(Code::Location(5_733_409), "numeric bounds may not have unit parameter")
+            bail!(Code::Location(5_733_409), "Numeric bounds may not have unit parameter")
         }
         _ => Ok(()),
     }

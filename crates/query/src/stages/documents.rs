@@ -49,10 +49,7 @@ fn evaluate(expr: &Expr, cx: &Cx<'_>) -> Result<Vec<DocBuf>> {
     let arena = Bump::new();
     let eval = cx.eval(Doc::EMPTY, &arena);
     let Value::Array(array) = expr.eval(&eval)? else {
-        bail!(
-            Code::Location(5_858_203),
-            "an array is expected as the argument of $documents, and it must hold objects"
-        );
+        bail!(Code::Location(5_858_203), "an array is expected");
     };
     let docs = array.iter().map(|value| match value {
         Value::Doc(doc) => Ok(doc.to_buf()),

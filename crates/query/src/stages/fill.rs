@@ -31,7 +31,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         bail!(Code::Location(40414), "BSON field '$fill.output' is missing but a required field");
     };
     if output.is_empty() {
-        bail!(Code::Location(6_050_203), "'$fill' must specify at least one output field");
+        bail!(
+            Code::Location(6_050_203),
+            "The output field in '$fill' must contain an object with at least one element"
+        );
     }
     if spec.partition_by.is_some() && spec.partition_by_fields.is_some() {
         bail!(

@@ -223,8 +223,8 @@ impl Feed {
         if self.states_bytes > most {
             bail!(
                 Code::Location(5_414_201),
-                "$setWindowFields exceeded the memory limit of its window functions, which cannot \
-                 spill to disk. Memory limit: {most} bytes"
+                "Exceeded memory limit in DocumentSourceSetWindowFields, used {bytes} bytes but \
+                 max allowed is {most}"
             );
         }
         if !self.plan.allow_disk_use {

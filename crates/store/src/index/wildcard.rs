@@ -305,7 +305,7 @@ pub(super) fn keys(
             Some(value) => value,
             None => bail!(
                 Code::Location(7_246_301),
-                "compound wildcard indexes do not support arrays in their other fields, field: '{}'",
+                "field {} cannot be indexed as an array (multikey)",
                 part.path
             ),
         });

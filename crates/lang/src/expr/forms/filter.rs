@@ -91,7 +91,7 @@ fn limit(value: Value<'_>) -> Result<u32> {
     match number::as_i64_exact(value).and_then(|n| i32::try_from(n).ok()) {
         Some(n) if n > 0 => Ok(n as u32),
         Some(n) => {
-            bail!(Code::Location(327392), "$filter: limit must be greater than 0. found: {n}")
+            bail!(Code::Location(327392), "$filter: limit must be greater than 0: {n}")
         }
         None => bail!(
             Code::Location(327391),

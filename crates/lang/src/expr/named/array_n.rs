@@ -27,9 +27,7 @@ fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(usize, Array<'a>)>> {
     let items = match input {
         Value::Array(items) => items,
         value if value.is_nullish() => return Ok(None),
-        other => {
-            bail!(Code::Location(5788200), "input must be an array, found {}", type_name(other))
-        }
+        _ => bail!(Code::Location(5788200), "Input must be an array"),
     };
     if !n.is_number() {
         bail!(

@@ -34,7 +34,7 @@ fn digest<'a>(given: &Given<'a, '_>) -> Result<Option<&'a [u8]>> {
     let Value::String(algorithm) = algorithm else {
         bail!(
             Code::Location(10754001),
-            "{} requires that 'algorithm' be a string, found: {}",
+            "{} requires that 'algorithm' be a string, found: {} with value {algorithm}",
             given.name,
             type_name(algorithm)
         );
@@ -55,7 +55,8 @@ fn digest<'a>(given: &Given<'a, '_>) -> Result<Option<&'a [u8]>> {
         value if value.is_nullish() => return Ok(None),
         other => bail!(
             Code::Location(10754000),
-            "{} requires that 'input' be a string or binData, found: {}",
+            "{} requires that 'input' be a valid UTF-8 string or binData, found: {} with value \
+             {other}",
             given.name,
             type_name(other)
         ),

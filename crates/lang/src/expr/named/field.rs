@@ -66,7 +66,11 @@ fn get_field<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
 fn set_field<'a>(given: &Given<'a, '_>, set: bool) -> Result<Value<'a>> {
     let name = name(given, 4161107)?;
     if name.contains('\0') {
-        bail!(Code::Location(4161107), "{} requires a field name without NUL", given.name);
+        bail!(
+            Code::Location(9534700),
+            "{}: 'field' cannot contain an embedded null byte",
+            given.name
+        );
     }
     let input = match given.value(1)? {
         Value::Doc(doc) => doc,

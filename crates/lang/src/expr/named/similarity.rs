@@ -16,9 +16,9 @@ pub(super) static OPS: &[Named] = &[
 
 const SIMILARITY: Named = Named {
     name: "",
-    params: &[("vectors", Some(9)), ("score", None)],
-    not_object: 9,
-    unknown: 9,
+    params: &[("vectors", Some(10413209)), ("score", None)],
+    not_object: 10413208,
+    unknown: 10413207,
     short: Some(vectors_alone),
     eval: |given| similarity(given, dot),
 };
@@ -35,18 +35,18 @@ fn vectors_alone(
         Value::Doc(doc) => doc.get("vectors"),
         value => value,
     };
-    let count = match list {
-        Value::Array(items) => items.count(),
-        // Named arguments: what is missing or unknown is said there.
-        Value::Missing => return Ok(None),
-        _ => 1,
-    };
-    if count != 2 {
-        bail!(
-            Code::Location(16020),
-            "Expression {} takes exactly 2 arguments. {count} were passed in.",
-            row.name
-        );
+    match list {
+        Value::Array(items) if items.count() == 2 => {}
+        Value::Array(_) => {
+            bail!(Code::Location(10413209), "{} requires exactly two vectors", row.name)
+        }
+        // What is missing or unknown is said of named arguments; what is no object, too.
+        other if other.is_missing() || !matches!(value, Value::Doc(_)) => return Ok(None),
+        other => bail!(
+            Code::Location(10413205),
+            "vectors must be an array of expressions, but found {}",
+            type_name(other)
+        ),
     }
     match value {
         Value::Array(_) => Ok(Some(Box::new([Some(parse::operand(value, cx)?), None]))),
@@ -71,9 +71,8 @@ fn similarity<'a>(
         Value::Bool(score) => score,
         value if value.is_nullish() => false,
         other => bail!(
-            Code::FAILED_TO_PARSE,
-            "{} requires that 'score' be a boolean, found: {}",
-            given.name,
+            Code::Location(10413206),
+            "score must be a boolean, but found {}",
             type_name(other)
         ),
     };
@@ -82,12 +81,13 @@ fn similarity<'a>(
     if a.is_nullish() || b.is_nullish() {
         return Ok(Value::Null);
     }
-    let a = numbers(given, a, 10413203)?;
-    let b = numbers(given, b, 10413204)?;
+    let a = numbers(given, a, 10413203, "first")?;
+    let b = numbers(given, b, 10413204, "second")?;
     if a.len() != b.len() {
         bail!(
             Code::Location(10413202),
-            "Arguments to {} must be the same size, but got {} and {}",
+            "Arguments to {} must be the same size, but the first is of size {} and the second is \
+             of size {}",
             given.name,
             a.len(),
             b.len()
@@ -99,27 +99,35 @@ fn similarity<'a>(
 
 type Numbers<'a> = bumpalo::collections::Vec<'a, f64>;
 
-/// A vector's elements; `code` is the error of an element that is no number.
-fn numbers<'a>(given: &Given<'a, '_>, vector: Value<'a>, code: i32) -> Result<Numbers<'a>> {
+/// A vector's elements; `code` is the error of an element that is no number, in the argument `which`.
+fn numbers<'a>(
+    given: &Given<'a, '_>,
+    vector: Value<'a>,
+    code: i32,
+    which: &str,
+) -> Result<Numbers<'a>> {
     let mut out = Numbers::new_in(given.cx.arena);
     match vector {
         Value::Array(items) => {
             for item in items.iter() {
-                let Some(n) = number::as_f64(item) else {
+                let number = match item {
+                    Value::Bool(bit) => Some(f64::from(u8::from(bit))),
+                    item => number::as_f64(item),
+                };
+                let Some(number) = number else {
                     bail!(
                         Code::Location(code),
-                        "{} requires numeric elements, found: {}",
-                        given.name,
-                        type_name(item)
+                        "All elements in the {which} argument to {} must be numeric or boolean",
+                        given.name
                     );
                 };
-                out.push(n);
+                out.push(number);
             }
         }
         Value::Binary(data) if data.subtype == VECTOR_SUBTYPE && unpack(data.bytes, &mut out) => {}
         other => bail!(
             Code::Location(10413200),
-            "{} requires arrays of numbers or vectors, found: {}",
+            "Arguments to {} must be arrays or binData vectors, but found type: {}",
             given.name,
             type_name(other)
         ),

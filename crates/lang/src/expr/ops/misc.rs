@@ -12,8 +12,7 @@ pub(super) static OPS: &[Operator] = &[
         Value::Binary(data) => Ok(Value::Int32(i32::from(data.subtype))),
         other => bail!(
             Code::Location(10389300),
-            "$subtype requires a BinData argument, found: {}",
-            type_name(other)
+            "Provided value: {other}, does not have a subtype, but $subtype was used."
         ),
     }),
     row("$toHashedIndexKey", Args::Exactly(1), |_, args| {

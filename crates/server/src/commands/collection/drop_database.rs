@@ -19,7 +19,7 @@ args! { "dropDatabase" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     if crate::args::truncate(args.one) != Some(1) {
-        bail!(Code::Location(5_255_100), "Have to pass 1 as 'dropDatabase' parameter");
+        bail!(Code::Location(5_255_100), "Have to pass 1 as 'drop' parameter");
     }
     if matches!(req.db, "config" | "local" | "admin") {
         bail!(Code::ILLEGAL_OPERATION, "Dropping the '{}' database is prohibited.", req.db);

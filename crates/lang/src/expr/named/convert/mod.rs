@@ -69,29 +69,31 @@ impl How<'static> {
 }
 
 fn how<'a>(given: &Given<'a, '_>) -> Result<How<'a>> {
-    let text = |at: usize, name: &str| match given.value(at)? {
+    let text = |at: usize, name: &str, code: i32| match given.value(at)? {
         Value::String(text) => Ok(Some(text)),
         value if value.is_nullish() => Ok(None),
         other => bail!(
-            Code::Location(4341114),
-            "$convert requires that '{name}' be a string, found: {}",
+            Code::Location(code),
+            "$convert requires that '{name}' be a string, found: {} with value {other}",
             type_name(other)
         ),
     };
-    let format = text(4, "format")?;
-    let big_endian = match text(5, "byteOrder")? {
+    let format = text(4, "format", 4341114)?;
+    let big_endian = match text(5, "byteOrder", 9130001)? {
         None | Some("little") => false,
         Some("big") => true,
         Some(other) => {
-            bail!(Code::BAD_VALUE, "Invalid 'byteOrder' argument for $convert: {other}")
+            bail!(Code::Location(9130002), "Invalid 'byteOrder' argument for $convert: {other}")
         }
     };
     let base = given.value(6)?;
     let base = match number::as_i64_exact(base) {
         _ if base.is_nullish() => None,
         Some(base @ (2 | 8 | 10 | 16)) => Some(base as u32),
-        Some(base) => bail!(Code::Location(3501301), "In $convert, 'base' is not valid: {base}"),
-        None => bail!(Code::Location(3501300), "In $convert, 'base' is not an integer: {base}"),
+        Some(_) => {
+            bail!(Code::Location(3501301), "In $convert, 'base' argument is not a valid base")
+        }
+        None => bail!(Code::Location(3501300), "In $convert, 'base' argument is not an integer"),
     };
     Ok(How { format, big_endian, base })
 }
@@ -137,7 +139,7 @@ fn subtype(value: Value<'_>) -> Result<Option<u8>> {
     if !value.is_number() {
         bail!(
             Code::Location(4341108),
-            "$convert's 'subtype' argument must be a number, but is {}",
+            "For BinData, $convert's 'subtype' argument must be a number, but is {}",
             type_name(value)
         );
     }

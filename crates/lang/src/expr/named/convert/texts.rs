@@ -132,7 +132,10 @@ pub(super) fn to_binary<'a>(
     }
     let bytes = match how.format {
         None => {
-            bail!(Code::Location(4341115), "Conversion from string to binData requires a 'format'")
+            bail!(
+                Code::Location(4341115),
+                "Format must be speficied when converting from 'string' to 'binData'"
+            )
         }
         Some("base64") => json::base64_decode(text),
         Some("base64url") => {
