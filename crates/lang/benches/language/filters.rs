@@ -63,7 +63,8 @@ fn scalars() -> Vec<Row> {
                 (day(10)..day(20)).contains(&created)
             }),
         ),
-        regex(),
+        regex("name", "lace 1"),
+        regex("note", "one Kilobytes"),
         plain("{$expr: {$gt: ['$flags', '$a']}}", test(|doc| int(doc, "flags") > int(doc, "a"))),
         plain(
             "{active: true, city: 'Rome', age: {$gte: 21, $lt: 40}, level: {$ne: 'tin'}, parent: null}",
@@ -78,11 +79,11 @@ fn scalars() -> Vec<Row> {
     ]
 }
 
-fn regex() -> Row {
-    let pattern = pattern("lace 1");
+fn regex(field: &'static str, text_of_pattern: &str) -> Row {
+    let pattern = pattern(text_of_pattern);
     plain(
-        "{name: /lace 1/i}",
-        test(move |doc| pattern.is_match(text(doc, "name").as_bytes()).expect("few steps")),
+        &format!("{{{field}: /{text_of_pattern}/i}}"),
+        test(move |doc| pattern.is_match(text(doc, field).as_bytes()).expect("few steps")),
     )
 }
 

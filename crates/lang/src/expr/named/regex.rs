@@ -3,7 +3,7 @@ use std::borrow::Cow;
 
 use super::prelude::*;
 use crate::expr::room::check_size;
-use crate::regex::Pattern;
+use crate::regex::{Matches, Pattern};
 use nagi_bson::DocWriter;
 
 pub(super) static OPS: &[Named] = &[
@@ -101,71 +101,43 @@ fn find<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     let Some((text, pattern)) = operands(given)? else {
         return Ok(Value::Null);
     };
-    let pattern = pattern.get()?;
-    let found = pattern.code().captures(text.as_bytes()).map_err(|e| pattern.failed(&e))?;
-    match found {
-        None => Ok(Value::Null),
-        Some(captures) => given.cx.doc(|out| {
-            write_match(text, &captures, 0, out);
-            Ok(())
-        }),
+    let mut matches = pattern.get()?.matches(text);
+    if !matches.advance()? {
+        return Ok(Value::Null);
     }
+    given.cx.doc(|out| {
+        write(&matches, points(text, 0, matches.start()), out);
+        Ok(())
+    })
 }
-
-/// Bytes that may be looked at for all matches of one text. The library checks the rest of the text anew for
-/// each match, so that many matches in a long text take time that grows with the square: seconds here.
-const SCANNED_BYTES_MAX: u64 = 8 << 30;
 
 fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     let Some((text, pattern)) = operands(given)? else {
         return given.cx.array_of(&[]);
     };
-    let pattern = pattern.get()?;
+    let mut matches = pattern.get()?.matches(text);
     given.cx.array(|out| {
         // Code points are counted on from match to match.
-        let (mut at, mut points, mut scanned) = (0, 0, 0);
-        for captures in pattern.code().captures_iter(text.as_bytes()) {
-            let captures = captures.map_err(|e| pattern.failed(&e))?;
-            scanned += (text.len() - at) as u64;
-            if scanned > SCANNED_BYTES_MAX {
-                bail!(
-                    Code::Location(51156),
-                    "Error occurred while executing the regular expression /{}/: match limit exceeded",
-                    pattern.pattern()
-                );
-            }
-            let start = captures.get(0).map_or(at, |m| m.start());
-            points += text.get(at..start).map_or(0, |part| part.chars().count());
-            at = start;
-            out.doc(|out| write_at(text, &captures, points, out));
+        let (mut at, mut index) = (0, 0);
+        while matches.advance()? {
+            given.cx.vars.step()?;
+            index += points(text, at, matches.start());
+            at = matches.start();
+            out.doc(|out| write(&matches, index, out));
             check_size(out.len())?;
         }
         Ok(())
     })
 }
 
-fn write_match(
-    text: &str,
-    captures: &pcre2::bytes::Captures<'_>,
-    from: usize,
-    out: &mut DocWriter<'_>,
-) {
-    let start = captures.get(0).map_or(from, |m| m.start());
-    let points = text.get(from..start).map_or(0, |part| part.chars().count());
-    write_at(text, captures, points, out);
+/// Code points between two positions.
+fn points(text: &str, from: usize, to: usize) -> usize {
+    text.get(from..to).map_or(0, |part| part.chars().count())
 }
 
-fn write_at(
-    text: &str,
-    captures: &pcre2::bytes::Captures<'_>,
-    points: usize,
-    out: &mut DocWriter<'_>,
-) {
-    let part = |index: usize| match captures.get(index) {
-        Some(m) => Value::String(text.get(m.start()..m.end()).unwrap_or("")),
-        None => Value::Null,
-    };
-    out.put("match", part(0));
-    out.put("idx", points as i32);
-    out.array("captures", |out| (1..captures.len()).for_each(|at| out.push(part(at))));
+fn write(matches: &Matches<'_, '_>, index: usize, out: &mut DocWriter<'_>) {
+    let group = |at| matches.group(at).map_or(Value::Null, Value::String);
+    out.put("match", group(0));
+    out.put("idx", index as i32);
+    out.array("captures", |out| (1..=matches.groups()).for_each(|at| out.push(group(at))));
 }
