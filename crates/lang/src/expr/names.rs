@@ -37,7 +37,7 @@ fn check_component(name: &str) -> Result<()> {
         );
     }
     if name.contains('\0') {
-        bail!(Code::Location(16411), "FieldPath field names may not contain '\0'.");
+        bail!(Code::Location(16411), "FieldPath field names may not contain '\\0'.");
     }
     Ok(())
 }

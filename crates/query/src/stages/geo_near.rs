@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nagi_bson::number;
 use nagi_lang::{
+    expr::parse_field_path,
     filter::Filter,
     geo::{self, GeoNear as Condition, Measure},
     path::FieldPath,
@@ -137,6 +138,9 @@ fn shown(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<Shown> {
             bail!(Code::Location(16607), "$geoNear requires that 'includeLocs' option is a String")
         }
     };
+    for path in distance.iter().chain(&place) {
+        parse_field_path(path)?;
+    }
     let fields = DocBuf::build(|out| {
         let meta = |out: &mut DocWriter<'_>| out.put("$meta", "geoNearDistance");
         match (distance, multiplier) {
