@@ -22,7 +22,12 @@ FEW = {
                '{patternProperties: {"^a": {type: "string", minLength: 1, pattern: "x$"}}, additionalProperties: false, minProperties: 1}\n{ab: "x"}',
                '{properties: {a: {type: "array", items: [{enum: [1, null]}, {}], additionalItems: {not: {}}, uniqueItems: true, minItems: 1}}}\n{a: [1, 2]}',
                '{anyOf: [{allOf: [{required: ["a"]}]}, {oneOf: [{}, {title: "t"}]}], dependencies: {a: ["b"], c: {maxProperties: 3}}}\n{a: 1}'],
+    "text": ['{$search: "the quick -brown \\"red fox\\" -\\"lazy dogs\\""}\n{a: "Quick red foxes", b: [{c: "a dog"}], language: "en"}',
+             '{$search: "\u00c9t\u00e9 l\u2019h\u00f4tel", $language: "french", $caseSensitive: true, $diacriticSensitive: true}\n{a: "\u00e9t\u00e9", b: {c: "HOTEL", language: "fr"}}',
+             '{$search: "I\u0131\u0130 -\u05d0 \u4e2d", $language: "turkish"}\n{a: ["\u0130stanbul", 5], language: "none"}'],
     "pipeline": ['[{$match: {a: 1}}, {$group: {_id: "$b", n: {$sum: 1}}}, {$sort: {_id: 1}}, {$limit: 3}]\n{a: 1, b: 2}',
+                 '[{$match: {$text: {$search: "x \\"y\\" -z"}}}, {$sort: {s: {$meta: "textScore"}}}]\n{$text: {$search: "x"}}',
+                 '[{$geoNear: {near: {type: "Point", coordinates: [1, 2]}, distanceField: "f", maxDistance: 9e6}}]\n{g: {$near: [1, 2]}}',
                  '[{$unwind: "$l"}, {$project: {l: 1}}, {$count: "n"}]\n{l: [1, 2]}'],
 }
 

@@ -10,7 +10,13 @@ use nagi_store::{BuildOptions, Namespace, Store, StoreOptions, WriteOptions};
 use std::sync::{Arc, OnceLock};
 
 const DOCUMENTS: &str = r#"[{_id: 1, a: 5, b: "x", l: [1, 2, 3]}, {_id: 2, a: 5.5, b: null, l: []}, {_id: 3, a: -1,
-    d: {e: [{f: 1}, {f: 2}]}}, {_id: 4, a: [1, 7], b: ISODate("2024-02-29"), l: 3}, {_id: 5}]"#;
+    d: {e: [{f: 1}, {f: 2}]}, g: [1, 2]}, {_id: 4, a: [1, 7], b: ISODate("2024-02-29"), l: 3,
+    g: {type: "Polygon", coordinates: [[[0, 0], [3, 0], [0, 3], [0, 0]]]}}, {_id: 5, b: "y x y"}]"#;
+const INDEXES: [&str; 3] = [
+    r#"{key: {a: 1, b: -1}, name: "a_1_b_-1"}"#,
+    r#"{key: {b: "text"}, name: "b_text"}"#,
+    r#"{key: {g: "2dsphere"}, name: "g_2dsphere"}"#,
+];
 /// A pipeline of nested unwinds grows quickly; enough is enough.
 const RESULTS_MAX: usize = 2_000;
 
@@ -25,11 +31,13 @@ fn world() -> &'static (Arc<Store>, Namespace) {
         let Value::Array(documents) = documents.value() else { unreachable!("an array") };
         for document in documents.iter() {
             let Value::Doc(document) = document else { unreachable!("documents") };
-            let mut insert = |txn: &mut nagi_store::WriteTxn<'_>| txn.insert(&collection, document).map(|_| ());
+            let mut insert =
+                |txn: &mut nagi_store::WriteTxn<'_>| txn.insert(&collection, document).map(|_| ());
             store.write(WriteOptions::default(), &mut insert).expect("inserted");
         }
-        let index = json::parse(r#"{key: {a: 1, b: -1}, name: "a_1_b_-1"}"#).expect("good text");
-        store.create_indexes(&namespace, &[index.as_doc()], BuildOptions::default()).expect("built");
+        let indexes = INDEXES.map(|index| json::parse(index).expect("good text"));
+        let indexes = indexes.each_ref().map(|index| index.as_doc());
+        store.create_indexes(&namespace, &indexes, BuildOptions::default()).expect("built");
         (store, namespace)
     })
 }

@@ -23,7 +23,7 @@ fuzz_target!(|data: &str| {
     };
     let Ok(update) = Update::parse(update.value(), &filters, &mut ParseCx::new()) else { return };
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx { vars: &vars, arena: &arena, now_ms: 0, timestamp: 1, keep_empty_timestamps: false };
+    let cx = UpdateCx::new(&vars, &arena, 0, 1);
     let mut out = Vec::new();
     let info = MatchInfo { position: Some(0) };
     match update.apply(doc.as_doc(), info, &cx, &mut out) {
