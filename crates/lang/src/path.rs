@@ -207,32 +207,31 @@ where
     go_on(first, path, 1, leaf, None, test)
 }
 
-fn walk<'a, F>(
+/// What is asked of each value, as [`any`] says.
+trait Test<'a>: FnMut(Value<'a>, Option<u32>) -> Result<bool> {}
+
+impl<'a, F: FnMut(Value<'a>, Option<u32>) -> Result<bool>> Test<'a> for F {}
+
+fn walk<'a>(
     doc: Doc<'a>,
     path: &FieldPath,
     at: usize,
     leaf: Leaf,
     outer: Option<u32>,
-    test: &mut F,
-) -> Result<bool>
-where
-    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
-{
+    test: &mut impl Test<'a>,
+) -> Result<bool> {
     go_on(path.step(at, doc), path, at + 1, leaf, outer, test)
 }
 
 /// Goes on behind `value`, to which the components before `at` led.
-fn go_on<'a, F>(
+fn go_on<'a>(
     mut value: Value<'a>,
     path: &FieldPath,
     mut at: usize,
     leaf: Leaf,
     outer: Option<u32>,
-    test: &mut F,
-) -> Result<bool>
-where
-    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
-{
+    test: &mut impl Test<'a>,
+) -> Result<bool> {
     loop {
         match value {
             Value::Array(array) if at == path.len() => return end(array, leaf, outer, test),
@@ -246,10 +245,12 @@ where
 }
 
 /// The path ends at `array`.
-fn end<'a, F>(array: Array<'a>, leaf: Leaf, outer: Option<u32>, test: &mut F) -> Result<bool>
-where
-    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
-{
+fn end<'a>(
+    array: Array<'a>,
+    leaf: Leaf,
+    outer: Option<u32>,
+    test: &mut impl Test<'a>,
+) -> Result<bool> {
     if leaf == Leaf::Traverse {
         for (index, value) in array.iter().enumerate() {
             if test(value, outer.or(Some(index as u32)))? {
@@ -261,17 +262,14 @@ where
 }
 
 /// The path goes on below `array` with the component `at`.
-fn enter<'a, F>(
+fn enter<'a>(
     array: Array<'a>,
     path: &FieldPath,
     at: usize,
     leaf: Leaf,
     outer: Option<u32>,
-    test: &mut F,
-) -> Result<bool>
-where
-    F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
-{
+    test: &mut impl Test<'a>,
+) -> Result<bool> {
     let wanted = path.index(at);
     for (index, value) in array.iter().enumerate() {
         let index = index as u32;

@@ -80,6 +80,13 @@ pub struct UpdateCx<'a> {
     pub keep_empty_timestamps: bool,
 }
 
+impl<'a> UpdateCx<'a> {
+    /// At a time; empty timestamps are filled in.
+    pub fn new(vars: &'a Vars<'a>, arena: &'a Bump, now_ms: i64, timestamp: u64) -> UpdateCx<'a> {
+        UpdateCx { vars, arena, now_ms, timestamp, keep_empty_timestamps: false }
+    }
+}
+
 /// What an update did to a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {

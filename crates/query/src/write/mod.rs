@@ -174,7 +174,7 @@ fn update_cx<'a>(
 ) -> UpdateCx<'a> {
     let seconds = u64::try_from(env.now_ms() / 1000).unwrap_or(0);
     let timestamp = seconds << 32 | 1;
-    UpdateCx { vars, arena, now_ms: env.now_ms(), timestamp, keep_empty_timestamps }
+    UpdateCx { keep_empty_timestamps, ..UpdateCx::new(vars, arena, env.now_ms(), timestamp) }
 }
 
 /// How the transactions of a statement write and commit.
