@@ -113,12 +113,22 @@ pub fn clear_plans(
     request: Option<&ShapeRequest<'_>>,
     env: &Env<'_>,
 ) -> Result<()> {
-    let Some(collection) = store.collection(namespace) else { return Ok(()) };
-    let shape = request.map(|request| shape(namespace, &collection, request, env)).transpose()?;
-    if let Some(cache) = collection.version_notes.get::<PlanCache>() {
-        cache.clear(shape);
+    if let Some((collection, shape)) = named(store, namespace, request, env)? {
+        forget(&collection, shape);
     }
     Ok(())
+}
+
+/// The collection, with the shape of the request if there is one; none if there is no collection.
+fn named(
+    store: &Store,
+    namespace: &Namespace,
+    request: Option<&ShapeRequest<'_>>,
+    env: &Env<'_>,
+) -> Result<Option<(Arc<Collection>, Option<u64>)>> {
+    let Some(collection) = store.collection(namespace) else { return Ok(None) };
+    let shape = request.map(|request| shape(namespace, &collection, request, env)).transpose()?;
+    Ok(Some((collection, shape)))
 }
 
 /// Lets queries of a shape use these indexes only: names or key patterns.
@@ -192,8 +202,7 @@ pub fn clear_index_filters(
     request: Option<&ShapeRequest<'_>>,
     env: &Env<'_>,
 ) -> Result<()> {
-    let Some(collection) = store.collection(namespace) else { return Ok(()) };
-    let shape = request.map(|request| shape(namespace, &collection, request, env)).transpose()?;
+    let Some((collection, shape)) = named(store, namespace, request, env)? else { return Ok(()) };
     let Some(filters) = collection.notes().get::<IndexFilters>() else { return Ok(()) };
     filters.change(|filters| match shape {
         Some(shape) => drop(filters.remove(&shape)),
