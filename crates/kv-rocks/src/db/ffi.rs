@@ -124,10 +124,7 @@ impl Db {
         let setup = Setup::new(path, options, system);
         let name = c_path(path)?;
         let present = setup.present(&name);
-        let names = names(&present);
-        let spaces = present.iter().map(|space| setup.spaces[*space as usize]);
-        let families: Vec<*const ffi::rocksdb_options_t> =
-            std::iter::once(setup.database).chain(spaces).map(|o| o.cast_const()).collect();
+        let (names, families) = (names(&present), setup.options(&present));
         let mut handles = vec![ptr::null_mut(); names.len()];
         // Only a full open refuses to leave families out.
         if system.read_only && setup.family_count(&name)? != names.len() {

@@ -57,6 +57,18 @@ fn check(cursor: &dyn Cursor, number: u64) {
     assert_eq!(cursor.value(), value(number), "at {number}");
 }
 
+/// Reads all of `0..count` backward.
+fn check_backward(engine: &Arc<dyn Engine>, count: u64) {
+    let mut cursor = engine.latest().cursor(Space::Records, &[], &[]).expect("a cursor");
+    let mut there = cursor.seek_back(&[]).expect("reads");
+    for number in (0..count).rev() {
+        assert!(there);
+        check(&*cursor, number);
+        there = cursor.prev().expect("reads");
+    }
+    assert!(!there);
+}
+
 /// Backward in one sweep, then in short hops among other readers, each value compared.
 #[test]
 fn backward_scans_read_what_was_written() {
@@ -67,14 +79,7 @@ fn backward_scans_read_what_was_written() {
     let engine = &engine;
     thread::scope(|scope| {
         scope.spawn(move || {
-            let mut cursor = engine.latest().cursor(Space::Records, &[], &[]).expect("a cursor");
-            let mut there = cursor.seek_back(&[]).expect("reads");
-            for number in (0..COUNT).rev() {
-                assert!(there);
-                check(&*cursor, number);
-                there = cursor.prev().expect("reads");
-            }
-            assert!(!there);
+            check_backward(engine, COUNT);
         });
         for part in 1..4 {
             scope.spawn(move || {
@@ -103,13 +108,7 @@ fn backward_scans_stand_files_that_come_and_go() {
     for round in 0..4 {
         load(&engine, 0..COUNT / 2 * (round % 2 + 1));
         engine.compact(Space::Records, &[], &[]).expect("compacts");
-        let mut cursor = engine.latest().cursor(Space::Records, &[], &[]).expect("a cursor");
-        let mut there = cursor.seek_back(&[]).expect("reads");
-        for number in (0..COUNT).rev() {
-            assert!(there);
-            check(&*cursor, number);
-            there = cursor.prev().expect("reads");
-        }
+        check_backward(&engine, COUNT);
     }
 }
 

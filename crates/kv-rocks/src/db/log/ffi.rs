@@ -25,10 +25,7 @@ pub(crate) fn first_needed_log(
     let setup = Setup::new(files, options, system);
     let name = c_path(files)?;
     let present = setup.present(&name);
-    let names = names(&present);
-    let spaces = present.iter().map(|space| setup.spaces[*space as usize]);
-    let families: Vec<*const ffi::rocksdb_options_t> =
-        std::iter::once(setup.database).chain(spaces).map(|o| o.cast_const()).collect();
+    let (names, families) = (names(&present), setup.options(&present));
     let mut handles = vec![ptr::null_mut(); names.len()];
     let log_folder = c_path(no_logs)?;
     let mut number = 0;

@@ -195,6 +195,12 @@ impl Setup {
         let wanted = |space: &Space| Space::CORE.contains(space) || made(space);
         Space::ALL.into_iter().filter(wanted).collect()
     }
+
+    /// The options of the default family and of these spaces, as [`names`] has them.
+    pub(crate) fn options(&self, spaces: &[Space]) -> Vec<*const ffi::rocksdb_options_t> {
+        let spaces = spaces.iter().map(|space| self.spaces[*space as usize]);
+        std::iter::once(self.database).chain(spaces).map(|o| o.cast_const()).collect()
+    }
 }
 
 /// SAFETY: `cache` is a live cache.
