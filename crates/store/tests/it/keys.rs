@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{DocBuf, Value, ValueBuf, compare};
+use nagi_bson::{DocBuf, Value, ValueBuf, compare, json};
+use nagi_lang::collation::{self, Collation};
 use nagi_store::keystring::{self, TypeBits};
 
 use crate::random::Random;
@@ -99,5 +100,37 @@ fn a_prefix_is_bounded_by_after() {
         let mut after = prefix.clone();
         after.push(keystring::AFTER);
         assert!(prefix < key && key < after, "{first:?} {second:?}");
+    }
+}
+
+/// Strings of documents and arrays too, in both directions; what is equal under the collation has one key.
+#[test]
+fn collated_keys_order_as_collations_compare() {
+    let specs = [
+        "{locale: 'en'}",
+        "{locale: 'en', strength: 1}",
+        "{locale: 'en', strength: 1, caseLevel: true, caseFirst: 'upper'}",
+        "{locale: 'en', strength: 2, numericOrdering: true}",
+        "{locale: 'de', alternate: 'shifted', maxVariable: 'space'}",
+        "{locale: 'fr', strength: 3, backwards: true, normalization: true}",
+        "{locale: 'sv', strength: 4, alternate: 'shifted'}",
+        "{locale: 'en', strength: 5}",
+    ];
+    let mut random = Random::new(6);
+    for spec in specs {
+        let parsed = json::parse(spec).unwrap();
+        let collation = Collation::parse(parsed.as_doc()).unwrap().unwrap();
+        for _ in 0..3_000 {
+            let (a, b) = (random.value(2), random.value(2));
+            let expected = collation::values(a.value(), b.value(), Some(collation));
+            for descending in [false, true] {
+                let [x, y] = [&a, &b].map(|value| {
+                    let keyed = collation.keyed(value.value());
+                    encode(keyed.as_ref().unwrap_or(value).value(), descending).0
+                });
+                let expected = if descending { expected.reverse() } else { expected };
+                assert_eq!(x.cmp(&y), expected, "{spec}: {a:?} and {b:?}, descending {descending}");
+            }
+        }
     }
 }

@@ -27,7 +27,8 @@ impl Random {
     }
 
     fn text(&mut self) -> String {
-        let letters = ['\0', '\u{1}', '\u{2}', 'a', 'b', '\u{7f}', '\u{e9}', '\u{10FFFF}'];
+        let letters = "\0\u{1}\u{2} -12Aab\u{7f}\u{e9}\u{301}\u{10FFFF}";
+        let letters: Vec<char> = letters.chars().collect();
         (0..self.below(4)).map(|_| self.pick(&letters)).collect()
     }
 
