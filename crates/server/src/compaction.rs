@@ -163,8 +163,7 @@ pub(crate) fn pass(server: &Arc<Server>) -> Duration {
             _ => return Duration::from_secs(1),
         }
     };
-    let op = Op::new("autoCompact".to_owned(), 0, String::new());
-    server.ops.register(op.clone());
+    let op = server.new_op("autoCompact".to_owned(), 0, String::new());
     let command = DocBuf::build(|w| {
         w.put("autoCompact", true);
         w.put("freeSpaceTargetMB", background.target_mb);

@@ -2,11 +2,13 @@
 //!
 //! `failCommand` is the one that drivers use most: it makes commands fail, close their connection,
 //! wait, or report a write concern error. While none is set a request pays one load for it.
+//! `checkForInterruptFail` ends the operations of one thread at a look whether to go on: by its mode
+//! `{skip: n}` at the n-th, which is how tests count such looks without a clock.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use nagi_bson::{Doc, DocBuf, Value};
+use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_error::{Code, Error, Result, bail};
 use parking_lot::Mutex;
 
@@ -22,10 +24,17 @@ const MAX_TIME_ALWAYS: usize = 1;
 const MAX_TIME_NEVER: usize = 2;
 /// Closes the connection at a retryable write, and perhaps keeps it from being committed.
 const NUMBERED_WRITE: usize = 3;
+/// Ends what a thread runs when it looks whether to go on.
+const INTERRUPT: usize = 4;
 
 /// The fail points there are.
-static NAMES: [&str; 4] =
-    ["failCommand", "maxTimeAlwaysTimeOut", "maxTimeNeverTimeOut", "onPrimaryTransactionalWrite"];
+static NAMES: [&str; 5] = [
+    "failCommand",
+    "maxTimeAlwaysTimeOut",
+    "maxTimeNeverTimeOut",
+    "onPrimaryTransactionalWrite",
+    "checkForInterruptFail",
+];
 
 /// Commands that fail points leave alone, or nobody could switch one off.
 const EXEMPT: &[&str] = &["configureFailPoint"];
@@ -36,6 +45,7 @@ pub(crate) struct FailPoints {
     active: AtomicBool,
     /// By position in [`NAMES`].
     points: [Point; NAMES.len()],
+    drawn: AtomicU64,
 }
 
 #[derive(Default)]
@@ -94,6 +104,25 @@ impl FailPoints {
     /// Whether time limits are off.
     pub(crate) fn never_times_out(&self) -> bool {
         self.active.load(Ordering::Relaxed) && self.points[MAX_TIME_NEVER].set.lock().is_some()
+    }
+
+    /// Whether an operation of `thread` ("conn7") that looks whether to go on is to be ended: with the
+    /// probability `chance`.
+    pub(crate) fn interrupts(&self, thread: &str) -> bool {
+        if !self.active.load(Ordering::Relaxed) {
+            return false;
+        }
+        let acts = |data: Doc<'_>| {
+            data.get("threadName").as_str() == Some(thread)
+                && number::as_f64(data.get("chance")).is_some_and(|chance| self.draw() < chance)
+        };
+        self.take(INTERRUPT, &acts).is_some()
+    }
+
+    /// A number in [0, 1): the steps of the golden ratio, which is even enough for a chance.
+    fn draw(&self) -> f64 {
+        let step = self.drawn.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        (step >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// What happens to a retryable write about to be committed: whether its connection is closed, and

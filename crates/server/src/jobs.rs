@@ -6,6 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use nagi_bson::DocBuf;
 use nagi_error::Code;
 use parking_lot::{Condvar, Mutex};
 
@@ -140,19 +141,25 @@ fn expire(server: &Arc<Server>) -> Duration {
     Duration::from_secs(1)
 }
 
-/// One pass over the TTL indexes.
+/// One pass over the TTL indexes: an operation of its own, so that currentOp shows it and killOp ends it.
 fn delete_expired(server: &Arc<Server>) {
     let signal = &server.signal;
     let pace = Pace::new(&server.metrics);
+    let op = server.new_op("TTLMonitor".to_owned(), 0, String::new());
+    let command = DocBuf::build(|w| w.put("ttlPass", 1));
+    op.begin(server.ops.next_id(), clock::now(), "command", command.as_doc());
     let stop = || {
         pace.rest();
         match signal.is_over() {
             true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
-            false => Ok(()),
+            false => op.check(),
         }
     };
     server.metrics.ttl_passes.increment();
-    match server.store.expire(clock::wall_ms(), &stop) {
+    let deleted = server.store.expire(clock::wall_ms(), &stop);
+    op.end();
+    server.ops.forget(&op);
+    match deleted {
         Ok(deleted) => server.metrics.ttl_deleted.add(deleted),
         Err(error) => {
             log::warn!(target: "INDEX", id = 22_540, error = error.message(); "Error in TTL pass");

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::auth::UserName;
 use crate::clock;
+use crate::fail_points::FailPoints;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
 
 /// The operation of one connection or background job.
@@ -32,6 +33,8 @@ pub(crate) struct Op {
     waits_for: Mutex<Option<Arc<Arrivals>>>,
     /// Whether the client is still there, as the network knows; set once, if at all.
     probe: OnceLock<Probe>,
+    /// Where test commands are allowed.
+    fail_points: OnceLock<Arc<FailPoints>>,
     created: Instant,
     /// When the next look at the client is due, in microseconds since `created`.
     look_due: AtomicU64,
@@ -104,6 +107,7 @@ impl Op {
             client: Mutex::new(None),
             waits_for: Mutex::new(None),
             probe: OnceLock::new(),
+            fail_points: OnceLock::new(),
             created: clock::now(),
             look_due: AtomicU64::new(u64::MAX),
             user: Mutex::new(None),
@@ -216,6 +220,11 @@ impl Op {
         let _ = self.probe.set(probe);
     }
 
+    /// Lets a fail point end it.
+    pub(crate) fn set_fail_points(&self, points: Arc<FailPoints>) {
+        let _ = self.fail_points.set(points);
+    }
+
     /// Whether to look now and then if the client is still there, from now on.
     pub(crate) fn watch_peer(&self, wanted: bool, now: Instant) {
         let due = match wanted && self.probe.get().is_some() {
@@ -263,6 +272,11 @@ impl Op {
 
     /// Fails if somebody asked the operation to end.
     pub(crate) fn check(&self) -> Result<()> {
+        if let Some(points) = self.fail_points.get()
+            && points.interrupts(&self.description)
+        {
+            self.kill(Code::INTERRUPTED);
+        }
         match self.kill_code.load(Ordering::Relaxed) {
             0 => Ok(()),
             code => Err(interruption(Code(code))),

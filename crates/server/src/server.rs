@@ -89,7 +89,7 @@ pub struct Server {
     pub(crate) fsync: crate::fsync::FsyncLock,
     pub(crate) compactions: crate::compaction::Compactions,
     pub(crate) backups: crate::backup::Backups,
-    pub(crate) fail_points: FailPoints,
+    pub(crate) fail_points: Arc<FailPoints>,
     pub(crate) profile: crate::profile::Profiles,
     pub(crate) top: crate::top::Top,
     pub(crate) tickets: Tickets,
@@ -214,7 +214,7 @@ impl Server {
             fsync: crate::fsync::FsyncLock::default(),
             compactions: crate::compaction::Compactions::default(),
             backups: crate::backup::Backups::default(),
-            fail_points: FailPoints::default(),
+            fail_points: Arc::default(),
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),
             tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
@@ -245,11 +245,25 @@ impl Server {
             return None;
         };
         self.metrics.connections_created.increment();
-        let op = Op::new(format!("conn{id}"), id, peer.address.clone());
-        self.ops.register(op.clone());
+        let op = self.new_op(format!("conn{id}"), id, peer.address.clone());
         log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
             connectionId = id, connectionCount = open_count; "Connection accepted");
         Some(Connection::new(self.clone(), id, peer, op, room))
+    }
+
+    /// An operation that currentOp shows, of a connection or (0) of the background.
+    pub(crate) fn new_op(
+        &self,
+        description: String,
+        connection_id: i64,
+        remote: String,
+    ) -> Arc<Op> {
+        let op = Op::new(description, connection_id, remote);
+        if self.params.bool("enableTestCommands") {
+            op.set_fail_points(self.fail_points.clone());
+        }
+        self.ops.register(op.clone());
+        op
     }
 
     pub(crate) fn disconnected(&self, connection: &Connection) {

@@ -20,7 +20,7 @@ const BYTES_AT_ONCE: usize = 4 << 20;
 /// Bytes of one record that are kept: a document has to hold them.
 const KEPT_BYTES_MAX: usize = 15 << 20;
 /// Records between two questions whether to go on.
-const ASK_EACH: u32 = 1024;
+const ASK_EACH: u32 = 64;
 
 /// A record that is none.
 struct Corrupt {

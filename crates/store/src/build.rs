@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use nagi_bson::{Doc, Value, text::doc_text};
 use nagi_budget::{Charge, Pool};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail, err};
 use nagi_kv::Space;
 
 use crate::{
@@ -94,7 +94,7 @@ impl Store {
                 error:% = error; "Index build: failed");
             let undone = self.give_up(&collection);
             self.build_ended.notify_all();
-            return undone.and(Err(error));
+            return undone.and(Err(of_build(error, &collection)));
         }
         self.build_ended.notify_all();
         for index in unready(&collection) {
@@ -337,6 +337,16 @@ fn checked(spec: IndexSpec) -> Result<IndexSpec> {
         crate::condition::Condition::partial(partial.as_doc(), spec.collation)?;
     }
     Ok(spec)
+}
+
+/// The error of a build: whose collection is gone has been aborted (276).
+pub(crate) fn of_build(error: Error, built: &Collection) -> Error {
+    match error.code() {
+        Code::QUERY_PLAN_KILLED => {
+            err!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", built.uuid)
+        }
+        _ => error,
+    }
 }
 
 pub(crate) fn unready(collection: &Collection) -> Vec<Arc<Index>> {

@@ -10,7 +10,7 @@ use nagi_kv::Space;
 
 use crate::{
     BuildOptions, Collection, Index, Namespace, Store, WriteOptions,
-    build::unready,
+    build::{of_build, unready},
     catalog::{Ddl, refuse_view},
     engine_error::engine,
     index::{Multikey, multikey_words},
@@ -32,7 +32,7 @@ impl Store {
         let (old, built) = self.start_again(namespace)?;
         let filled = self.fill_indexes(&built, options);
         if let Err(error) = filled.and_then(|()| self.finish(&built, options)) {
-            return self.give_up(&built).and(Err(error));
+            return self.give_up(&built).and(Err(of_build(error, &built)));
         }
         let mut ddl = Ddl::begin(self)?;
         let Some(current) = self.newest(&built) else {

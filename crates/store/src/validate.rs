@@ -15,8 +15,8 @@ use crate::{
 
 /// Errors listed at most.
 const ERROR_COUNT_MAX: usize = 100;
-/// Records or keys between two questions whether to go on.
-const ASK_EACH: i64 = 1024;
+/// Records or keys between two questions whether to go on: a record may have many keys, each a `get`.
+const ASK_EACH: i64 = 32;
 
 /// What `validate` found.
 #[derive(Clone, Debug, Default)]

@@ -52,6 +52,24 @@ equal('near', db.places.find({ at: { $near: { $geometry: here } } }).toArray().m
 equal('near in the plane', db.places.find({ flat: { $near: [0.9, 0] } }).limit(1).toArray()[0]._id, 1);
 equal('distances', db.places.aggregate([{ $geoNear: { near: here, key: 'at', maxDistance: 150000 } },
   { $project: { km: { $round: [{ $divide: [{ $meta: 'geoNearDistance' }, 1000] }] } } }]).toArray(), [{ _id: 2, km: 0 }, { _id: 1, km: 111 }]);
+db.texts.insertMany([{ _id: 1, t: 'the quick brown fox' }, { _id: 2, t: 'Foxes run', u: 'fox' }, { _id: 3, t: 'a lazy dog' }]);
+equal('a text index', db.texts.createIndex({ t: 'text', u: 'text' }, { weights: { u: 5 }, default_language: 'english' }), 't_text_u_text');
+const score = { score: { $meta: 'textScore' } };
+equal('best first', db.texts.find({ $text: { $search: 'fox dog' } }, score).sort(score).toArray().map((d) => d._id), [2, 3, 1]);
+equal('a phrase', db.texts.find({ $text: { $search: '"brown fox"' } }).toArray().map((d) => d._id), [1]);
+equal('a word that must not be there', db.texts.find({ $text: { $search: 'fox -quick' } }).toArray().map((d) => d._id), [2]);
+equal('without a language', ['fox', 'foxes'].map((w) => db.texts.countDocuments({ $text: { $search: w, $language: 'none' } })), [2, 0]);
+const textPlan = EJSON.stringify(db.texts.find({ $text: { $search: 'fox' } }).explain());
+check('explain of a search', textPlan.includes('TEXT_MATCH') && textPlan.includes('t_text_u_text'), textPlan);
+try { db.nothing.find({ $text: { $search: 'x' } }).toArray(); check('no text index', false); } catch (e) { equal('no text index', e.code, 27); }
+equal('reIndex', db.runCommand({ reIndex: 'texts' }).nIndexes, 2);
+equal('the weights stay', db.texts.getIndexes()[1].weights, { t: 1, u: 5 });
+equal('a TTL index', db.texts.createIndex({ at: 1 }, { expireAfterSeconds: 3600 }), 'at_1');
+equal('a partial index', db.texts.createIndex({ n: 1 }, { partialFilterExpression: { n: { $gt: 5 } } }), 'n_1');
+equal('a hashed index', db.texts.createIndex({ h: 'hashed' }), 'h_hashed');
+equal('a wildcard index', db.texts.createIndex({ 'w.$**': 1 }), 'w.$**_1');
+equal('hide', db.texts.hideIndex('n_1').hidden_new, true);
+equal('all of them', db.texts.getIndexes().map((i) => i.name), ['_id_', 't_text_u_text', 'at_1', 'n_1', 'h_hashed', 'w.$**_1']);
 equal('windows', db.places.aggregate([{ $setWindowFields: { sortBy: { _id: 1 }, output: { n: { $sum: '$_id', window: { documents: [-1, 0] } } } } }])
   .toArray().map((d) => d.n), [0, 1, 3]);
 equal('$where', db.places.find({ $where: 'this._id % 2 === 0' }).toArray().map((d) => d._id), [0, 2]);

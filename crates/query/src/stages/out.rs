@@ -165,7 +165,7 @@ impl Running {
             }
         }
         insert_all(cx.store, &collection, &docs, self.bypass_validation, cx)?;
-        cx.store.rename_collection(temporary, &self.target, true, false)
+        cx.store.rename_collection(temporary, &self.target, true, false, &|| Ok(()))
     }
 }
 

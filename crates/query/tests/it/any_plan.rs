@@ -17,7 +17,7 @@ use crate::fixture::{Fixture, NOW_MS, doc, drain};
 const QUERIES_EACH: u64 = 20;
 
 /// Queries in all: 2,000, or as many as NAGI_CASES says.
-fn cases() -> u64 {
+pub(crate) fn cases() -> u64 {
     std::env::var("NAGI_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2000)
 }
 
@@ -36,12 +36,12 @@ impl Random {
         of[self.below(of.len())]
     }
 
-    fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 }
 
-const SCALARS: &[&str] = &[
+pub(crate) const SCALARS: &[&str] = &[
     "0",
     "1",
     "2",
@@ -63,7 +63,7 @@ const SCALARS: &[&str] = &[
     "ObjectId('000000000000000000000001')",
 ];
 const PATHS: &[&str] = &["a", "b", "c", "a.x", "a.y", "b.x", "a.0", "a.0.x"];
-const INDEXES: &[&str] = &[
+pub(crate) const INDEXES: &[&str] = &[
     "{key: {a: 1}, name: 'a_1'}",
     "{key: {a: -1}, name: 'a_-1'}",
     "{key: {b: 1}, name: 'b_1'}",
@@ -98,7 +98,7 @@ const INDEXES: &[&str] = &[
     "{key: {g: '2d'}, name: 'g_2d'}",
 ];
 
-fn value(random: &mut Random) -> String {
+pub(crate) fn value(random: &mut Random) -> String {
     match random.below(10) {
         0 | 1 => {
             let items: Vec<String> = (0..random.below(4)).map(|_| item(random)).collect();
@@ -117,7 +117,7 @@ fn item(random: &mut Random) -> String {
     }
 }
 
-fn document(random: &mut Random, id: u64) -> String {
+pub(crate) fn document(random: &mut Random, id: u64) -> String {
     let mut fields = vec![format!("_id: {id}")];
     for name in ["a", "b", "c"] {
         if random.chance(85) {
@@ -189,7 +189,7 @@ fn condition(random: &mut Random) -> String {
     format!("'{path}': {}", operator(random))
 }
 
-fn filter(random: &mut Random) -> String {
+pub(crate) fn filter(random: &mut Random) -> String {
     let mut parts: Vec<String> =
         (0..random.below(3)).map(|_| format!("{{{}}}", condition(random))).collect();
     if random.chance(20) {
@@ -212,7 +212,7 @@ fn filter(random: &mut Random) -> String {
     }
 }
 
-fn sort(random: &mut Random) -> String {
+pub(crate) fn sort(random: &mut Random) -> String {
     if random.chance(50) {
         return "{}".to_owned();
     }
@@ -224,20 +224,20 @@ fn sort(random: &mut Random) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
-const PROJECTIONS: &[&str] =
+pub(crate) const PROJECTIONS: &[&str] =
     &["{}", "{}", "{a: 1, _id: 0}", "{b: 1, a: 1, _id: 0}", "{'a.x': 1, _id: 0}", "{c: 1}"];
 
-struct Case<'c> {
-    fixture: &'c Fixture,
-    filter: DocBuf,
-    sort: DocBuf,
-    projection: DocBuf,
-    limit: Option<u64>,
-    collation: Option<DocBuf>,
+pub(crate) struct Case<'c> {
+    pub(crate) fixture: &'c Fixture,
+    pub(crate) filter: DocBuf,
+    pub(crate) sort: DocBuf,
+    pub(crate) projection: DocBuf,
+    pub(crate) limit: Option<u64>,
+    pub(crate) collation: Option<DocBuf>,
 }
 
 impl Case<'_> {
-    fn request<'r>(&'r self, hint: Option<Hint<'r>>) -> FindRequest<'r> {
+    pub(crate) fn request<'r>(&'r self, hint: Option<Hint<'r>>) -> FindRequest<'r> {
         FindRequest {
             filter: self.filter.as_doc(),
             sort: self.sort.as_doc(),
@@ -249,24 +249,24 @@ impl Case<'_> {
         }
     }
 
-    fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> Asked {
         Asked::parse(self.collation.as_ref().map(DocBuf::as_doc)).unwrap()
     }
 
-    fn run(&self, hint: Option<Hint<'_>>, batch: usize) -> Option<Vec<DocBuf>> {
+    pub(crate) fn run(&self, hint: Option<Hint<'_>>, batch: usize) -> Option<Vec<DocBuf>> {
         let env = Env::new(&(), NOW_MS);
         let execution = find(&self.fixture.store, &self.request(hint), &env).ok()?;
         drain(execution, batch).ok()
     }
 }
 
-fn sorted(docs: &[DocBuf]) -> Vec<String> {
+pub(crate) fn sorted(docs: &[DocBuf]) -> Vec<String> {
     let mut out: Vec<String> = docs.iter().map(|doc| format!("{doc:?}")).collect();
     out.sort();
     out
 }
 
-fn keys(docs: &[DocBuf], sort: &SortSpec) -> Vec<Vec<u8>> {
+pub(crate) fn keys(docs: &[DocBuf], sort: &SortSpec) -> Vec<Vec<u8>> {
     docs.iter()
         .map(|doc| {
             let mut key = Vec::new();
@@ -276,7 +276,13 @@ fn keys(docs: &[DocBuf], sort: &SortSpec) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn check(case: &Case<'_>, hint: Option<Hint<'_>>, batch: usize, expected: &[DocBuf], seed: u64) {
+pub(crate) fn check(
+    case: &Case<'_>,
+    hint: Option<Hint<'_>>,
+    batch: usize,
+    expected: &[DocBuf],
+    seed: u64,
+) {
     let plan = case.fixture.plan(&case.request(hint));
     let context = format!(
         "seed {seed} hint {hint:?} batch {batch}\n filter {:?}\n sort {:?} projection {:?} \

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod any_plan;
+mod any_plan_kinds;
+mod any_plan_writes;
 mod fills;
 mod finds;
 mod fixture;

@@ -8,6 +8,7 @@ mod client;
 mod diagnostics;
 mod golden_access;
 mod golden_commands;
+mod interrupted;
 mod legacy;
 mod limits;
 mod login;

@@ -14,10 +14,13 @@ use crate::{Index, IndexSpec, Namespace, RecordId, Store};
 
 /// Groups of documents with the same key listed at most.
 const VIOLATION_COUNT_MAX: usize = 1000;
+/// Keys between two questions whether to go on.
+const ASK_EACH: u64 = 64;
 
 impl Store {
     /// `collMod`; gives back the fields of the reply (`*_old`, `*_new`). Codes 26, 27, 72.
     pub fn coll_mod(&self, namespace: &Namespace, changes: CollMod<'_>) -> Result<DocBuf> {
+        let checked = self.check_unique_first(namespace, &changes)?;
         let mut ddl = Ddl::begin(self)?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns does not exist");
@@ -32,7 +35,7 @@ impl Store {
         next.validator = options.condition()?;
         next.options = options;
         if let Some(change) = changes.index {
-            next.indexes = change_index(self, &collection, change, &mut out)?;
+            next.indexes = change_index(&collection, change, checked.as_ref(), &mut out)?;
         }
         out.finish();
         if !changes.dry_run {
@@ -40,6 +43,27 @@ impl Store {
             ddl.finish()?;
         }
         Ok(DocBuf::from_bytes(reply)?)
+    }
+
+    /// Where an index is to become unique: reads it whole, before anybody is kept from DDL. Gives back
+    /// the index that has no duplicates; 359 if it has. What is wrong otherwise is said later.
+    fn check_unique_first(
+        &self,
+        namespace: &Namespace,
+        changes: &CollMod<'_>,
+    ) -> Result<Option<Arc<Index>>> {
+        let wanted = changes.index.filter(|change| change.get("unique").is_truthy());
+        let (Some(change), Some(collection)) = (wanted, self.collection(namespace)) else {
+            return Ok(None);
+        };
+        let Ok(index) = find_index(&collection, change) else { return Ok(None) };
+        if index.spec.unique || !index.spec.prepare_unique {
+            return Ok(None);
+        }
+        // Writers that do not know yet that new duplicates are refused.
+        collection.state.gate.wait_for_earlier();
+        refuse_duplicates(self, &collection, &index, changes.interrupt)?;
+        Ok(Some(index))
     }
 }
 
@@ -96,34 +120,41 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
     CollectionOptions::parse(doc.as_doc(), &collection.namespace)
 }
 
-fn change_index(
-    store: &Store,
-    collection: &Collection,
-    change: Doc<'_>,
-    out: &mut DocWriter<'_>,
-) -> Result<Box<[Arc<Index>]>> {
-    let index = match (change.get("name"), change.get("keyPattern")) {
+/// The index that a change names.
+fn find_index(collection: &Collection, change: Doc<'_>) -> Result<Arc<Index>> {
+    match (change.get("name"), change.get("keyPattern")) {
         (Value::String(_), Value::Doc(_)) => {
             bail!(Code::INVALID_OPTIONS, "Cannot specify both key pattern and name.")
         }
         (Value::String(name), _) => match collection.index(name) {
-            Some(index) => Arc::clone(index),
+            Some(index) => Ok(Arc::clone(index)),
             None => bail!(
                 Code::INDEX_NOT_FOUND,
                 "cannot find index {name} for ns {}",
                 collection.namespace
             ),
         },
-        (_, Value::Doc(key)) => find_by_key(collection, key)?,
+        (_, Value::Doc(key)) => find_by_key(collection, key),
         _ => bail!(Code::INVALID_OPTIONS, "Must specify either index name or key pattern"),
-    };
+    }
+}
+
+/// `checked`: an index that has no duplicates and gets none.
+fn change_index(
+    collection: &Collection,
+    change: Doc<'_>,
+    checked: Option<&Arc<Index>>,
+    out: &mut DocWriter<'_>,
+) -> Result<Box<[Arc<Index>]>> {
+    let index = find_index(collection, change)?;
+    let is_checked = checked.is_some_and(|checked| Arc::ptr_eq(checked, &index));
     let mut spec = index.spec.clone();
     let mut any = false;
     for element in change {
         if matches!(element.name(), "name" | "keyPattern") {
             continue;
         }
-        spec = change_option(store, collection, &index, spec, element, out)?;
+        spec = change_option(&index, spec, element, is_checked, out)?;
         any = true;
     }
     if !any {
@@ -142,11 +173,10 @@ fn change_index(
 
 /// One option of an index; writes its old and its new value.
 fn change_option(
-    store: &Store,
-    collection: &Collection,
     index: &Index,
     spec: IndexSpec,
     option: Element<'_>,
+    is_checked: bool,
     out: &mut DocWriter<'_>,
 ) -> Result<IndexSpec> {
     let value = option.value();
@@ -200,7 +230,13 @@ fn change_option(
                      first."
                 );
             }
-            refuse_duplicates(store, collection, index)?;
+            if !is_checked {
+                bail!(
+                    Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                    "index '{}' was changed by another operation; run collMod again",
+                    index.name()
+                );
+            }
             out.put("unique_new", true);
             Ok(spec.with_option("prepareUnique", None).with_option("unique", flag))
         }
@@ -211,13 +247,25 @@ fn change_option(
 }
 
 /// Reads the whole index; 359 with the `_id`s of records that share a key.
-fn refuse_duplicates(store: &Store, collection: &Collection, index: &Index) -> Result<()> {
+fn refuse_duplicates(
+    store: &Store,
+    collection: &Collection,
+    index: &Index,
+    interrupt: Option<&dyn Fn() -> Result<()>>,
+) -> Result<()> {
     let snapshot = store.snapshot()?;
     let reader = snapshot.reader();
     let mut cursor = reader.index_cursor(index, true, &[], &[])?;
     let mut groups: Vec<Vec<RecordId>> = Vec::new();
     let (mut key, mut ids) = (Vec::new(), Vec::new());
+    let mut seen = 0;
     while cursor.advance()? && groups.len() < VIOLATION_COUNT_MAX {
+        seen += 1;
+        if seen % ASK_EACH == 0
+            && let Some(interrupt) = interrupt
+        {
+            interrupt()?;
+        }
         if cursor.key() != key {
             key = cursor.key().to_vec();
             groups.extend((ids.len() > 1).then(|| std::mem::take(&mut ids)));

@@ -209,7 +209,7 @@ pub enum IndexSelector<'a> {
 }
 
 /// What `collMod` changes; absent parts stay.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct CollMod<'a> {
     pub index: Option<Doc<'a>>,
     pub validator: Option<Doc<'a>>,
@@ -223,6 +223,8 @@ pub struct CollMod<'a> {
     pub expire_after_seconds: Option<Value<'a>>,
     /// Checks everything, changes nothing.
     pub dry_run: bool,
+    /// Asked while an index is read to become unique; an error ends that.
+    pub interrupt: Option<&'a dyn Fn() -> nagi_error::Result<()>>,
 }
 
 impl fmt::Display for Uuid {

@@ -13,18 +13,22 @@ use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
 
 /// Documents a transaction copies at most.
 const COPY_BATCH_COUNT: usize = 500;
+/// Documents between two questions whether to go on.
+const ASK_EACH: usize = 32;
 /// Bytes a transaction copies, about.
 const COPY_BATCH_BYTES: usize = 4 << 20;
 
 impl Store {
     /// Renames within a database, copies across. A temporary collection becomes a lasting one, unless
-    /// `stay_temp`. Codes 20, 26, 48, 166.
+    /// `stay_temp`. `interrupt` is asked while documents are copied; its error ends and undoes that.
+    /// Codes 20, 26, 48, 166.
     pub fn rename_collection(
         &self,
         from: &Namespace,
         to: &Namespace,
         drop_target: bool,
         stay_temp: bool,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let Some(source) = self.collection(from) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
@@ -43,7 +47,7 @@ impl Store {
         }
         let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
         let temporary = Namespace::new(to.database(), &name)?;
-        let copied = self.copy(&source, &temporary);
+        let copied = self.copy(&source, &temporary, interrupt);
         let renamed =
             copied.and_then(|()| self.rename_within(&temporary, to, drop_target, stay_temp));
         if let Err(error) = renamed {
@@ -86,7 +90,12 @@ impl Store {
     }
 
     /// Copies options, indexes and documents; keeps the order of the documents.
-    fn copy(&self, source: &Arc<Collection>, to: &Namespace) -> Result<()> {
+    fn copy(
+        &self,
+        source: &Arc<Collection>,
+        to: &Namespace,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
         let mut options = source.options.clone();
         options.set_temporary(true);
@@ -103,12 +112,18 @@ impl Store {
         let snapshot = self.snapshot()?;
         let mut cursor = snapshot.reader().scan(source, true)?;
         let mut last = RecordId(0);
-        let options = WriteOptions { bypass_validation: true, ..WriteOptions::default() };
+        let interrupted = Some(interrupt);
+        let options =
+            WriteOptions { bypass_validation: true, interrupt: interrupted, ..Default::default() };
         loop {
+            interrupt()?;
             let copied = self.write(options, &mut |txn| {
                 let (mut count, mut bytes, mut id) = (0, 0, last);
                 cursor.resume_after(last);
                 while count < COPY_BATCH_COUNT && bytes < COPY_BATCH_BYTES && cursor.advance()? {
+                    if count % ASK_EACH == 0 {
+                        interrupt()?;
+                    }
                     txn.insert(&target, cursor.doc())?;
                     count += 1;
                     bytes += cursor.doc().len();

@@ -39,7 +39,7 @@ fn records_lie_in_the_space_of_their_compressor_and_stay_there() {
         // Within the database, then to another one, which copies.
         for to in ["d.x", "e.y"] {
             let to = Namespace::parse(to).unwrap();
-            f.store.rename_collection(&f.namespace, &to, false, false).unwrap();
+            f.store.rename_collection(&f.namespace, &to, false, false, &|| Ok(())).unwrap();
             f.namespace = to;
             f.check_valid();
         }

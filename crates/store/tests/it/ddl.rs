@@ -164,7 +164,7 @@ fn collections_are_renamed() {
     });
     let uuid = f.collection().uuid;
     let rename = |f: &Fixture, from: &str, to: &str, drop| {
-        error(f.store.rename_collection(&namespace(from), &namespace(to), drop, false))
+        error(f.store.rename_collection(&namespace(from), &namespace(to), drop, false, &|| Ok(())))
     };
     assert_eq!(rename(&f, "d.none", "d.x", false), "26: Source collection d.none does not exist");
     assert_eq!(rename(&f, "d.c", "d.x", false), "ok");

@@ -64,6 +64,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if let Some(pipeline) = args.pipeline {
         nagi_query::check_view(&ns, pipeline)?;
     }
+    let check = || cx.check();
     let changes = CollMod {
         expire_after_seconds,
         index: args.index,
@@ -75,6 +76,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         dry_run: args.dry_run == Some(true),
         capped_size: args.capped_size,
         capped_max: args.capped_max,
+        interrupt: Some(&check),
     };
     let _writing = cx.begin_write()?;
     let changed = cx.store().coll_mod(&ns, changes)?;

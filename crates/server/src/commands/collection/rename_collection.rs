@@ -69,5 +69,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         &to,
         args.drop_target.is_truthy(),
         args.stay_temp == Some(true),
+        &|| cx.check(),
     )
 }

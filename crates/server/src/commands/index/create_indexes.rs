@@ -54,7 +54,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.check()
     };
     let progress = |done: i64, total: i64| {
-        cx.op.set_message(&format!("Index Build: inserting keys {done}/{total}"));
+        cx.op.set_progress("Index Build: scanning collection", done, total);
     };
     let options = BuildOptions {
         interrupt: Some(&check),

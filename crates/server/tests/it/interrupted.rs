@@ -1,0 +1,222 @@
+//! Every command that can take long looks whether it shall go on, at the latest every 64 documents or
+//! keys, and leaves nothing half done behind. No clock: the fail point `checkForInterruptFail` lets n
+//! looks pass and ends the operation at the next.
+//!
+//! Not here, because they cost the same whatever the size: `collStats`, `dbStats` and `dataSize` without a
+//! range read counters; `drop`, `dropDatabase`, `dropIndexes` and a rename within a database write one
+//! entry of the catalog, and the space is given back behind the reply. These are not interrupted, as in
+//! MongoDB, and hold nobody up.
+
+use std::sync::Arc;
+
+use nagi_bson::{DocBuf, Value, doc, json};
+use nagi_server::Server;
+
+use crate::client::{Client, is_ok, server};
+
+/// Documents of the collection.
+const DOCS: i64 = 1280;
+/// Documents or keys that may pass between two looks.
+const BETWEEN: i64 = 64;
+/// Indexes of the collection.
+const INDEXES: i64 = 5;
+const INTERRUPTED: i32 = 11601;
+
+/// What runs, on which database, and how many documents and keys it handles at least.
+struct Row {
+    db: &'static str,
+    command: &'static str,
+    handled: i64,
+}
+
+const fn row(command: &'static str, handled: i64) -> Row {
+    Row { db: "test", command, handled }
+}
+
+/// Each reads; or fails before it has changed anything; or takes back what it has begun.
+const ROWS: &[Row] = &[
+    row(
+        "{find: 'c', filter: {$text: {$search: 'common'}}, batchSize: 5000, \
+         projection: {x: {$meta: 'textScore'}}, sort: {x: {$meta: 'textScore'}}}",
+        2 * DOCS,
+    ),
+    row("{find: 'c', filter: {$text: {$search: '\"common w7\"'}}}", DOCS),
+    row("{find: 'c', filter: {$text: {$search: 'common other -w7'}}, batchSize: 5000}", 2 * DOCS),
+    row("{count: 'c', query: {$text: {$search: 'common'}}}", DOCS),
+    row("{find: 'c', filter: {at: {$nearSphere: [0, 0]}, k: -1}}", DOCS),
+    row("{find: 'c', filter: {flat: {$near: [0, 0]}, k: -1}}", DOCS),
+    row(
+        "{aggregate: 'c', cursor: {}, pipeline: [{$geoNear: {near: [1, 1], distanceField: 'd', \
+         key: 'flat', spherical: false}}, {$match: {k: -1}}]}",
+        DOCS,
+    ),
+    row("{distinct: 'c', key: 's'}", DOCS),
+    row("{distinct: 'c', key: 'u'}", DOCS),
+    row("{count: 'c', query: {s: 'x'}}", DOCS),
+    row("{find: 'c', filter: {$where: 'this.k < 0'}}", DOCS),
+    row("{find: 'c', filter: {}, min: {u: 0}, hint: {u: 1}, batchSize: 5000}", DOCS),
+    row("{explain: {find: 'c', filter: {s: 'x'}}, verbosity: 'executionStats'}", DOCS),
+    row(
+        "{mapReduce: 'c', map: 'function() { emit(this.g, 1); }', \
+         reduce: 'function(k, v) { return Array.sum(v); }', out: {inline: 1}}",
+        DOCS,
+    ),
+    row("{aggregate: 'c', cursor: {}, pipeline: [{$match: {k: {$gte: 0}}}, {$out: 'o'}]}", DOCS),
+    row(
+        "{aggregate: 'c', cursor: {}, pipeline: [{$lookup: {from: 'c', localField: 'g', \
+         foreignField: 'g', as: 'x'}}, {$limit: 64}, {$project: {n: {$size: '$x'}}}]}",
+        64 * (DOCS / 37),
+    ),
+    row("{validate: 'c'}", (1 + INDEXES) * DOCS),
+    row("{validate: 'c', full: true}", (1 + INDEXES) * DOCS),
+    row("{dbHash: 1}", DOCS),
+    row("{dataSize: 'test.c', keyPattern: {u: 1}, min: {u: 0}, max: {u: 100000}}", DOCS),
+    row("{createIndexes: 'c', indexes: [{key: {s: 1}, name: 's_1'}]}", DOCS),
+    row("{createIndexes: 'c', indexes: [{key: {'$**': 1}, name: 'all'}]}", DOCS),
+    row("{reIndex: 'c'}", DOCS),
+    row("{collMod: 'c', index: {name: 'u_1', unique: true}}", DOCS),
+    row("{findAndModify: 'c', query: {s: 'x'}, update: {$set: {k: 1}}}", DOCS),
+    row("{update: 'c', updates: [{q: {s: 'x'}, u: {$set: {k: 1}}, multi: true}]}", DOCS),
+    row("{delete: 'c', deletes: [{q: {s: 'x'}, limit: 0}]}", DOCS),
+    Row { db: "admin", command: "{renameCollection: 'test.c', to: 'other.c'}", handled: DOCS },
+];
+
+fn document(n: i64) -> String {
+    format!(
+        "{{_id: {n}, k: {}, g: {}, u: {n}, s: '{n}', t: 'common other w{n}', at: [{x}, {y}], \
+         flat: [{x}, {y}]}}",
+        (n * 7919) % 1000,
+        n % 37,
+        x = n % 90,
+        y = n % 70
+    )
+}
+
+fn filled() -> (Arc<Server>, Client) {
+    let server = server();
+    let mut client = Client::new(&server);
+    let insert = |from: i64| {
+        let docs: Vec<String> = (from..from + 128).map(document).collect();
+        client.shell(&format!("{{insert: 'c', documents: [{}]}}", docs.join(", ")))
+    };
+    assert!((0..DOCS / 128).map(|n| n * 128).map(insert).all(|reply| is_ok(&reply)));
+    let made = client.shell(
+        "{createIndexes: 'c', indexes: [{key: {u: 1}, name: 'u_1', prepareUnique: true}, \
+         {key: {t: 'text'}, name: 't'}, {key: {at: '2dsphere'}, name: 'at'}, \
+         {key: {flat: '2d'}, name: 'flat'}]}",
+    );
+    assert!(is_ok(&made), "{made:?}");
+    (server, client)
+}
+
+/// Runs a command that is stopped after it has looked `skip` times.
+fn stopped(
+    admin: &mut Client,
+    client: &mut Client,
+    db: &str,
+    command: &DocBuf,
+    skip: i64,
+) -> DocBuf {
+    let thread = thread_name(client);
+    let data = doc! { "threadName": thread.as_str(), "chance": 1.0 };
+    let set = DocBuf::build(|out| {
+        out.put("configureFailPoint", "checkForInterruptFail");
+        out.doc("mode", |out| out.put("skip", skip));
+        out.doc("data", |out| out.extend(data.as_doc()));
+    });
+    assert!(is_ok(&admin.run("admin", set.as_doc())));
+    let reply = client.run(db, command.as_doc());
+    let off = doc! { "configureFailPoint": "checkForInterruptFail", "mode": "off" };
+    assert!(is_ok(&admin.run("admin", off.as_doc())));
+    reply
+}
+
+/// As fail points and currentOp name the client's connection.
+fn thread_name(client: &mut Client) -> String {
+    let hello = client.shell("{hello: 1}");
+    let Value::Int32(id) = hello.get("connectionId") else { panic!("{hello:?}") };
+    format!("conn{id}")
+}
+
+/// The code of a reply: its own, or that of its first write error, or that of what it explains.
+fn code(reply: &DocBuf) -> i32 {
+    let explained = reply.get("executionStats").as_doc().map(|stats| stats.get("errorCode"));
+    let own = explained.unwrap_or(reply.get("code"));
+    let listed = reply.get("writeErrors").as_array().and_then(|all| all.iter().next());
+    let listed = listed.and_then(|first| first.as_doc()).map(|first| first.get("code"));
+    match (own, listed) {
+        (Value::Int32(code), _) | (_, Some(Value::Int32(code))) => code,
+        _ => 0,
+    }
+}
+
+/// Databases, collections and indexes, without what changes by itself.
+fn catalog(client: &mut Client) -> String {
+    let mut out = String::new();
+    for db in ["test", "other"] {
+        let list = client.run(db, doc! { "listCollections": 1, "nameOnly": true }.as_doc());
+        let names = list.get("cursor").as_doc().unwrap().get("firstBatch");
+        out.push_str(&format!("{db}: {names}\n"));
+    }
+    out + &format!(
+        "{:?}\n{:?}",
+        client.shell("{listIndexes: 'c'}"),
+        client.shell("{dbHash: 1}").get("md5")
+    )
+}
+
+#[test]
+fn commands_look_whether_to_go_on() {
+    let (server, mut client) = filled();
+    let mut admin = Client::new(&server);
+    let before = catalog(&mut admin);
+    let mut wrong = Vec::new();
+    for Row { db, command, handled } in ROWS {
+        let body = json::parse(command).unwrap();
+        let looks = handled / BETWEEN - 1;
+        for skip in [0, looks / 2, looks - 1] {
+            let reply = stopped(&mut admin, &mut client, db, &body, skip);
+            if code(&reply) != INTERRUPTED {
+                wrong.push(format!("{command}: went on at look {skip}: {reply:?}"));
+            }
+            let after = catalog(&mut admin);
+            if after != before {
+                wrong.push(format!("{command}: left something: {before} {after}"));
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Writes that are stopped keep what they have done so far, and all of each document.
+#[test]
+fn writes_look_whether_to_go_on() {
+    const ALL: i64 = DOCS - 1;
+    let (server, mut client) = filled();
+    let mut admin = Client::new(&server);
+    for (command, seen, range) in [
+        (
+            "{update: 'c', updates: [{q: {}, u: {$inc: {z: 1}}, multi: true}]}",
+            "{count: 'c', query: {z: {$gte: 2}}}",
+            0..=ALL,
+        ),
+        (
+            "{aggregate: 'c', cursor: {}, pipeline: [{$set: {z: 5}}, {$merge: 'm'}]}",
+            "{count: 'm'}",
+            0..=ALL,
+        ),
+        ("{delete: 'c', deletes: [{q: {}, limit: 0}]}", "{count: 'c'}", 1..=DOCS),
+    ] {
+        let body = json::parse(command).unwrap();
+        for skip in [0, DOCS / BETWEEN / 2] {
+            let reply = stopped(&mut admin, &mut client, "test", &body, skip);
+            assert_eq!(code(&reply), INTERRUPTED, "{command} at {skip}: {reply:?}");
+            let count = client.shell(seen);
+            let Value::Int32(n) = count.get("n") else { panic!("{count:?}") };
+            assert!(range.contains(&i64::from(n)), "{command}: {n}");
+            let valid = client.shell("{validate: 'c'}");
+            assert_eq!(valid.get("valid"), Value::Bool(true), "{command}: {valid:?}");
+        }
+    }
+}
