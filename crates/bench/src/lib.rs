@@ -26,6 +26,7 @@ mod neighbours;
 mod pauses;
 mod process;
 mod progress;
+mod query;
 mod random;
 mod report;
 mod resident;

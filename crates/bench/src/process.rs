@@ -99,6 +99,26 @@ impl Server {
         Server::start(program, &args, port)
     }
 
+    /// The same with a cache of so many megabytes; it does what a query could not do without.
+    pub(crate) fn raw_queries(program: &Path, dbpath: &Path, megabytes: u64) -> Outcome<Server> {
+        fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
+        let (port, path, cache) = (free_port()?, dbpath.to_string_lossy(), megabytes.to_string());
+        let port_text = port.to_string();
+        let args = [
+            "bench",
+            "raw-engine",
+            "--mode",
+            "queries",
+            "--port",
+            &port_text,
+            "--dbpath",
+            &path,
+            "--cache-megabytes",
+            &cache,
+        ];
+        Server::start(program, &args, port)
+    }
+
     /// FerretDB 1 over SQLite, its data below `scratch`.
     pub(crate) fn ferretdb(program: &Path, scratch: &Path) -> Outcome<Server> {
         let port = free_port()?;

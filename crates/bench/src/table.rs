@@ -3,7 +3,7 @@ use crate::args::{Args, Outcome};
 use crate::{
     allocate, compression, crash, disk, echo, jsonbench, limit, memory, mixed, neighbours,
 };
-use crate::{spill, stall, working_set};
+use crate::{query, spill, stall, working_set};
 
 /// A subcommand of `nagi bench`.
 pub(crate) struct Row {
@@ -109,6 +109,16 @@ pub(crate) static TABLE: &[Row] = &[
             "[--server-option=--NAME=VALUE]... [--html FILE] [--json FILE]   (needs root)",
         ],
         run: neighbours::run,
+    },
+    Row {
+        name: "query",
+        about: "scans, groups, sorts, joins, text and index builds beside the bare engine and a peer",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--rounds N] [--seconds N] [--only TEXT]",
+            "[--peer-ferretdb PATH] [--peer-documents N] [--uri NAME=mongodb://HOST:PORT]...",
+            "[--server-option=--NAME=VALUE]... [--html FILE] [--json FILE]",
+        ],
+        run: query::run,
     },
     Row {
         name: "spill",

@@ -3,6 +3,10 @@
 //! What `nagi bench stall` compares the server with: each frame that comes in is stored as it is,
 //! with an index key and a counter, in one commit; the answer is always the same. So the same client
 //! shows what the engine could do if protocol, language, catalog and sessions cost nothing.
+//!
+//! With `--mode queries` it is what `nagi bench query` compares with: see [`queries`].
+
+mod queries;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nagi_bson::doc;
+use nagi_bson::{Doc, DocBuf, doc};
 use nagi_kv::{Durability, Engine, Space, TxnOptions};
 
 use crate::say;
@@ -20,7 +24,10 @@ const FRAME_BYTES_MAX: usize = 48 << 20;
 /// Header, flags and the kind of the section that follow in an OP_MSG before its body.
 const BEFORE_BODY: usize = 21;
 
-/// Serves until it is ended. Arguments: `--dbpath DIR --port N`.
+/// What answers a frame's bytes after its header.
+type Answer = dyn Fn(&[u8]) -> Result<DocBuf, String> + Send + Sync;
+
+/// Serves until it is ended. Arguments: `--dbpath DIR --port N [--mode queries] [--cache-megabytes N]`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     match serve(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,16 +45,38 @@ fn serve(args: &[String]) -> Result<(), String> {
     };
     let dir = value("--dbpath").ok_or("--dbpath is missing")?;
     let port: u16 = value("--port").and_then(|p| p.parse().ok()).ok_or("--port is missing")?;
-    let engine = nagi_kv_rocks::open(Path::new(dir), &nagi_kv_rocks::Options::default())
-        .map_err(|error| error.to_string())?;
+    let mut options = nagi_kv_rocks::Options::default();
+    if let Some(megabytes) = value("--cache-megabytes") {
+        let megabytes: u64 = megabytes.parse().map_err(|_| "--cache-megabytes is no number")?;
+        options.cache_bytes = megabytes << 20;
+    }
+    let engine: Arc<dyn Engine> =
+        nagi_kv_rocks::open(Path::new(dir), &options).map_err(|error| error.to_string())?;
+    let answer: Arc<Answer> = match value("--mode").map(String::as_str) {
+        Some("queries") => {
+            let queries = queries::Queries::new(engine);
+            Arc::new(move |frame| {
+                let body = Doc::parse(frame.get(BEFORE_BODY - 16..).unwrap_or(&[]));
+                queries.answer(body.map_err(|error| error.to_string())?)
+            })
+        }
+        Some(other) => return Err(format!("there is no mode {other}")),
+        None => {
+            let next = AtomicU64::new(1);
+            Arc::new(move |frame| {
+                store(&*engine, next.fetch_add(1, Ordering::Relaxed), frame)
+                    .map_err(|error| error.to_string())?;
+                Ok(doc! { "n": 1, "ok": 1.0 })
+            })
+        }
+    };
     let listener = TcpListener::bind(("127.0.0.1", port)).map_err(|error| error.to_string())?;
-    let next = Arc::new(AtomicU64::new(1));
     for stream in listener.incoming() {
         let stream = stream.map_err(|error| error.to_string())?;
-        let (engine, next) = (Arc::clone(&engine), Arc::clone(&next));
+        let answer = Arc::clone(&answer);
         std::thread::spawn(move || {
             // A client that goes away ends its thread.
-            if let Err(error) = answer(stream, &*engine, &next) {
+            if let Err(error) = converse(stream, &*answer) {
                 log::debug!(target: "NETWORK", id = 8_200_040, error:% = error; "Connection ended");
             }
         });
@@ -55,13 +84,9 @@ fn serve(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn answer(mut stream: TcpStream, engine: &dyn Engine, next: &AtomicU64) -> std::io::Result<()> {
+fn converse(mut stream: TcpStream, answer: &Answer) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let body = doc! { "n": 1, "ok": 1.0 };
     let mut reply = vec![0; BEFORE_BODY];
-    reply.extend_from_slice(body.as_doc().as_bytes());
-    let length = reply.len() as u32;
-    reply[..4].copy_from_slice(&length.to_le_bytes());
     reply[12..16].copy_from_slice(&2013_u32.to_le_bytes());
     let mut frame = Vec::new();
     loop {
@@ -73,8 +98,11 @@ fn answer(mut stream: TcpStream, engine: &dyn Engine, next: &AtomicU64) -> std::
         }
         frame.resize(length - header.len(), 0);
         stream.read_exact(&mut frame)?;
-        store(engine, next.fetch_add(1, Ordering::Relaxed), &frame)
-            .map_err(|error| std::io::Error::other(error.to_string()))?;
+        let body = answer(&frame).map_err(std::io::Error::other)?;
+        reply.truncate(BEFORE_BODY);
+        reply.extend_from_slice(body.as_bytes());
+        let length = reply.len() as u32;
+        reply[..4].copy_from_slice(&length.to_le_bytes());
         reply[8..12].copy_from_slice(&header[4..8]);
         stream.write_all(&reply)?;
     }
