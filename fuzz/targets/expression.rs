@@ -1,4 +1,4 @@
-//! An expression and a document, as text in shell notation, one a line; folding must not change the value.
+//! An expression and a document, as text in shell notation, one a line; `$project` and `$addFields` too.
 #![no_main]
 
 use bumpalo::Bump;
