@@ -18,7 +18,7 @@ use crate::{
     collating,
     execution::{Execution, Parts, Purpose},
     find::{FindRequest, reads, summary},
-    limits::{DENSIFY_DOCS_MAX, SORT_MEMORY_BYTES_MAX},
+    limits::{DENSIFY_DOCS_MAX, StageMemory},
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
     stages::{Pipeline, PipelineCx, Step, Touch, Within},
@@ -36,7 +36,7 @@ pub struct AggregateRequest<'a> {
     pub hint: Option<Hint<'a>>,
     pub allow_disk_use: bool,
     /// Memory of each blocking stage.
-    pub memory_bytes_max: usize,
+    pub memory_bytes_max: StageMemory,
     /// Documents that one `$densify` makes at most.
     pub densify_docs_max: u64,
     /// `$out` and `$merge` do not ask the target's validator.
@@ -54,7 +54,7 @@ impl<'a> AggregateRequest<'a> {
             let_vars: Doc::EMPTY,
             hint: None,
             allow_disk_use: true,
-            memory_bytes_max: SORT_MEMORY_BYTES_MAX,
+            memory_bytes_max: StageMemory::DEFAULT,
             densify_docs_max: DENSIFY_DOCS_MAX,
             bypass_validation: false,
             host: "",
@@ -147,7 +147,7 @@ pub(crate) fn assemble(
     pipeline: &Pipeline,
     extra: Option<Filter>,
     hint: Option<Hint<'_>>,
-    disk: (bool, usize),
+    disk: (bool, StageMemory),
     cx: &mut Cx<'_>,
 ) -> Result<Assembled> {
     pipeline.check_metas(pipeline.available())?;
@@ -170,10 +170,16 @@ pub(crate) fn assemble(
         let plan = plan::nearest(&collection, &stage.spec, &filter, hint, pipeline.wanted)?;
         return Ok(Assembled { plan, planned: 1, collection: Some(collection) });
     }
-    let plain = head.sort.is_none() && head.skip == 0 && head.limit.is_none() && hint.is_none();
+    let settings = cx.env.settings();
+    let allowed =
+        collection.as_ref().and_then(|collection| settings?.allowed(&collection.namespace));
+    let plain = head.sort.is_none()
+        && head.skip == 0
+        && head.limit.is_none()
+        && (hint.is_none() || allowed.is_some());
     let distinct = pipeline.stages.get(head.stages).and_then(|stage| stage.distinct_of());
     if let (Some(collection), Some(path), true) = (&collection, distinct, plain)
-        && let Some(plan) = plan::distinct_scan(collection, path, &filter, true)
+        && let Some(plan) = plan::distinct_scan(collection, path, &filter, true, allowed)
     {
         let collection = Some(collection.clone());
         return Ok(Assembled { plan, planned: head.stages, collection });
@@ -184,7 +190,7 @@ pub(crate) fn assemble(
         limit: head.limit,
         hint,
         allow_disk_use: disk.0,
-        sort_memory_bytes_max: disk.1,
+        memory_bytes_max: disk.1,
         needed: needed(pipeline, head.stages),
         metas: pipeline.wanted,
         ..FindSpec::new(collection.clone(), filter)
@@ -201,7 +207,7 @@ fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
 }
 
 /// Whether sorts may write to disk, and their memory.
-pub(crate) fn disk(request: &AggregateRequest<'_>) -> (bool, usize) {
+pub(crate) fn disk(request: &AggregateRequest<'_>) -> (bool, StageMemory) {
     (request.allow_disk_use, request.memory_bytes_max)
 }
 
@@ -277,6 +283,7 @@ pub fn aggregate(
         lets,
         now_ms: env.now_ms(),
         system: env.system().clone(),
+        settings: env.settings().cloned(),
         purpose: Purpose::Aggregate,
         reads,
         summary: summary(&assembled.plan),
@@ -319,6 +326,7 @@ const REFUSED_IN_TRANSACTIONS: &[&str] = &[
     "$merge",
     "$out",
     "$planCacheStats",
+    "$querySettings",
     "$queryStats",
 ];
 

@@ -16,6 +16,7 @@ use crate::{
     collating,
     execution::{ExecutionStats, Take, check_still_there, sum_stats},
     find::{self, FindRequest},
+    limits::{DENSIFY_DOCS_MAX, StageMemory},
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
 };
@@ -30,6 +31,28 @@ pub struct CountRequest<'a> {
     pub limit: Option<u64>,
     pub hint: Option<Hint<'a>>,
     pub collation: Asked,
+    /// Of a view: whether its blocking stages may write to disk, their memory, and the documents that one
+    /// `$densify` makes at most.
+    pub allow_disk_use: bool,
+    pub memory_bytes_max: StageMemory,
+    pub densify_docs_max: u64,
+}
+
+impl<'a> CountRequest<'a> {
+    /// Everything in the collection.
+    pub fn new(namespace: &'a Namespace) -> CountRequest<'a> {
+        CountRequest {
+            namespace,
+            filter: Doc::EMPTY,
+            skip: 0,
+            limit: None,
+            hint: None,
+            collation: Asked::Inherited,
+            allow_disk_use: true,
+            memory_bytes_max: StageMemory::DEFAULT,
+            densify_docs_max: DENSIFY_DOCS_MAX,
+        }
+    }
 }
 
 /// A number with what it took, for the log.
@@ -117,6 +140,9 @@ fn count_view(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> 
     let on_view = AggregateRequest {
         hint: request.hint,
         collation: request.collation,
+        allow_disk_use: request.allow_disk_use,
+        memory_bytes_max: request.memory_bytes_max,
+        densify_docs_max: request.densify_docs_max,
         ..AggregateRequest::new(request.namespace, pipeline.as_array())
     };
     let mut execution = aggregate::aggregate(store, &on_view, env)?;

@@ -18,7 +18,7 @@ use crate::{
     collating,
     execution::{ExecutionStats, Take, check_still_there, sum_stats},
     find::{self, FindRequest},
-    limits::DISTINCT_BYTES_MAX,
+    limits::{DENSIFY_DOCS_MAX, DISTINCT_BYTES_MAX, StageMemory},
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
 };
@@ -31,6 +31,27 @@ pub struct DistinctRequest<'a> {
     pub filter: Doc<'a>,
     pub hint: Option<Hint<'a>>,
     pub collation: Asked,
+    /// Of a view: whether its blocking stages may write to disk, their memory, and the documents that one
+    /// `$densify` makes at most.
+    pub allow_disk_use: bool,
+    pub memory_bytes_max: StageMemory,
+    pub densify_docs_max: u64,
+}
+
+impl<'a> DistinctRequest<'a> {
+    /// The different values of a field of everything.
+    pub fn new(namespace: &'a Namespace, key: &'a str) -> DistinctRequest<'a> {
+        DistinctRequest {
+            namespace,
+            key,
+            filter: Doc::EMPTY,
+            hint: None,
+            collation: Asked::Inherited,
+            allow_disk_use: true,
+            memory_bytes_max: StageMemory::DEFAULT,
+            densify_docs_max: DENSIFY_DOCS_MAX,
+        }
+    }
 }
 
 /// What it took.
@@ -85,8 +106,12 @@ pub(crate) fn plan_distinct(
     let collection = store.collection(request.namespace);
     let collation = collating::of(collection.as_deref(), request.collation)?;
     let parsed = find::parse(&find, collation, cx.env)?;
-    if let (Some(collection), None) = (&collection, request.hint)
-        && let Some(plan) = plan::distinct_scan(collection, request.key, &parsed.filter, false)
+    let settings = cx.env.settings();
+    let allowed = settings.and_then(|settings| settings.allowed(request.namespace));
+    if let Some(collection) = &collection
+        && (request.hint.is_none() || allowed.is_some())
+        && let Some(plan) =
+            plan::distinct_scan(collection, request.key, &parsed.filter, false, allowed)
     {
         return Ok(plan);
     }
@@ -119,6 +144,9 @@ pub fn distinct(
         let on_view = AggregateRequest {
             hint: request.hint,
             collation: request.collation,
+            allow_disk_use: request.allow_disk_use,
+            memory_bytes_max: request.memory_bytes_max,
+            densify_docs_max: request.densify_docs_max,
             ..AggregateRequest::new(request.namespace, pipeline.as_array())
         };
         let mut execution = aggregate::aggregate(store, &on_view, env)?;

@@ -16,6 +16,7 @@ use nagi_store::{Arrivals, Collection, RecordId, Snapshot, Store};
 use crate::{
     limits::DOC_BYTES_MAX,
     plan::{self, Planned},
+    settings::QuerySettings,
     source::{Cx, Env, Interrupt, Source},
 };
 
@@ -79,6 +80,7 @@ pub struct Execution {
     lets: LetVars,
     now_ms: i64,
     system: System,
+    settings: Option<Arc<QuerySettings>>,
     purpose: Purpose,
     /// What it reads; checked to be still there when it goes on.
     reads: Vec<(Arc<Collection>, Vec<String>)>,
@@ -103,6 +105,7 @@ pub(crate) struct Parts {
     pub(crate) lets: LetVars,
     pub(crate) now_ms: i64,
     pub(crate) system: System,
+    pub(crate) settings: Option<Arc<QuerySettings>>,
     pub(crate) purpose: Purpose,
     pub(crate) reads: Vec<(Arc<Collection>, Vec<String>)>,
     pub(crate) summary: String,
@@ -121,6 +124,7 @@ impl Execution {
             lets: parts.lets,
             now_ms: parts.now_ms,
             system: parts.system,
+            settings: parts.settings,
             purpose: parts.purpose,
             reads: parts.reads,
             refused: None,
@@ -184,7 +188,9 @@ impl Execution {
             }
         };
         let values = self.lets.values();
-        let env = Env::new(interrupt, self.now_ms).with_system(self.system.clone());
+        let env = Env::new(interrupt, self.now_ms)
+            .with_system(self.system.clone())
+            .with_settings(self.settings.clone());
         let vars = Vars::with_system(&values, env.system())
             .with_scripts(interrupt.scripts())
             .with_pace(&env);

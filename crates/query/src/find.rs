@@ -16,7 +16,7 @@ use crate::{
     aggregate::{self, AggregateRequest},
     collating,
     execution::{Execution, Parts, Purpose},
-    limits::{DENSIFY_DOCS_MAX, SORT_MEMORY_BYTES_MAX},
+    limits::{DENSIFY_DOCS_MAX, StageMemory},
     plan::{self, FindSpec, Hint, Node, Plan},
     projection::Projection,
     source::{Cx, Env, ScanOptions},
@@ -46,8 +46,8 @@ pub struct FindRequest<'a> {
     pub request_token: bool,
     /// `$_resumeAfter`: the record to begin behind.
     pub resume_after: Option<i64>,
-    /// Memory of a blocking sort.
-    pub memory_bytes_max: usize,
+    /// Memory of blocking stages: of a sort, and of those of a view.
+    pub memory_bytes_max: StageMemory,
     /// Documents that one `$densify` of a view makes at most.
     pub densify_docs_max: u64,
     pub collation: Asked,
@@ -73,7 +73,7 @@ impl<'a> FindRequest<'a> {
             tailable: false,
             request_token: false,
             resume_after: None,
-            memory_bytes_max: SORT_MEMORY_BYTES_MAX,
+            memory_bytes_max: StageMemory::DEFAULT,
             densify_docs_max: DENSIFY_DOCS_MAX,
             collation: Asked::Inherited,
         }
@@ -208,7 +208,7 @@ pub(crate) fn spec<'a>(
         return_key: request.return_key,
         show_record_id: request.show_record_id,
         allow_disk_use: request.allow_disk_use,
-        sort_memory_bytes_max: request.memory_bytes_max,
+        memory_bytes_max: request.memory_bytes_max,
         scan: ScanOptions {
             tailable: request.tailable,
             tracked: request.request_token,
@@ -251,6 +251,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         lets: parsed.lets,
         now_ms: env.now_ms(),
         system: env.system().clone(),
+        settings: env.settings().cloned(),
         purpose: Purpose::Find,
         reads: reads(collection, &plan),
         summary: summary(&plan),

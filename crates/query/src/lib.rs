@@ -23,6 +23,7 @@ pub mod limits;
 mod map_reduce;
 mod plan;
 mod projection;
+mod settings;
 mod source;
 mod stages;
 mod storage_stats;
@@ -41,6 +42,7 @@ pub use plan::{
     Hint, PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
     plan_cache_figures, set_index_filter,
 };
+pub use settings::{QuerySettings, check_query, query_shape};
 pub use source::{Cx, Env, Interrupt};
 pub use stages::{MapReduceCounts, Touch, Use, stage_names, write_coll_stats};
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};

@@ -3,6 +3,49 @@
 /// `internalQueryMaxBlockingSortMemoryUsageBytes`, and the limit of blocking pipeline stages.
 pub const SORT_MEMORY_BYTES_MAX: usize = 100 << 20;
 
+/// Memory that one blocking stage of each kind may hold, bytes. Each has a parameter; all begin with 100 MB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageMemory {
+    /// `internalDocumentSourceBucketAutoMaxMemoryBytes`
+    pub bucket_auto: usize,
+    /// `internalDocumentSourceDensifyMaxMemoryBytes`
+    pub densify: usize,
+    /// `internalQueryFacetBufferSizeBytes`
+    pub facet: usize,
+    /// `internalDocumentSourceGraphLookupMaxMemoryBytes`
+    pub graph_lookup: usize,
+    /// `internalDocumentSourceGroupMaxMemoryBytes`
+    pub group: usize,
+    /// `internalLookupStageIntermediateDocumentMaxSizeBytes`
+    pub lookup: usize,
+    /// `internalDocumentSourceSetWindowFieldsMaxMemoryBytes`
+    pub set_window_fields: usize,
+    /// `internalQueryMaxBlockingSortMemoryUsageBytes`
+    pub sort: usize,
+    /// `internalTextOrStageMaxMemoryBytes`
+    pub text_or: usize,
+}
+
+impl StageMemory {
+    /// What each stage has unless it is set.
+    pub const DEFAULT: StageMemory = StageMemory::all(SORT_MEMORY_BYTES_MAX);
+
+    /// The same for every stage.
+    pub const fn all(bytes: usize) -> StageMemory {
+        StageMemory {
+            bucket_auto: bytes,
+            densify: bytes,
+            facet: bytes,
+            graph_lookup: bytes,
+            group: bytes,
+            lookup: bytes,
+            set_window_fields: bytes,
+            sort: bytes,
+            text_or: bytes,
+        }
+    }
+}
+
 /// `internalPipelineLengthLimit`.
 pub const PIPELINE_STAGES_MAX: usize = 1000;
 

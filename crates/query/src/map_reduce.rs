@@ -18,6 +18,7 @@ use crate::{
     aggregate::{AggregateRequest, assemble},
     execution::{Execution, Parts, Purpose},
     find::{reads, summary},
+    limits::StageMemory,
     source::{Cx, Env},
     stages::{FinalizeStage, MapReduceCounts, MapStage, Pipeline, PipelineCx, Within, reducing},
 };
@@ -49,7 +50,7 @@ pub struct MapReduceRequest<'a> {
     pub out: MapReduceOut<'a>,
     pub bypass_validation: bool,
     /// Memory of each blocking stage.
-    pub memory_bytes_max: usize,
+    pub memory_bytes_max: StageMemory,
 }
 
 /// Plans and opens a `mapReduce`; its documents are `{_id, value}` by key, none if they go elsewhere.
@@ -94,6 +95,7 @@ pub fn map_reduce(
         lets: LetVars::default(),
         now_ms: env.now_ms(),
         system: env.system().clone(),
+        settings: env.settings().cloned(),
         purpose: Purpose::Aggregate,
         reads,
         summary: summary(&assembled.plan),

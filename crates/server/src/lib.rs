@@ -42,6 +42,7 @@ mod pace;
 mod params;
 mod producer;
 mod profile;
+mod query_settings;
 mod replica;
 mod request;
 mod room;

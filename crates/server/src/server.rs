@@ -13,6 +13,7 @@ use nagi_bson::{DocBuf, DocWriter, oid};
 use nagi_budget::Budget;
 use nagi_error::{Code, Result};
 use nagi_js::Engines;
+use nagi_query::limits::StageMemory;
 use nagi_store::Store;
 use parking_lot::{Condvar, Mutex};
 
@@ -30,6 +31,7 @@ use crate::metrics::Metrics;
 use crate::numbered::NumberedSessions;
 use crate::op::{Op, Ops};
 use crate::params::{self, Parameters};
+use crate::query_settings::AllQuerySettings;
 use crate::replica::ReplicaSet;
 use crate::room::Room;
 use crate::scripting::ENGINES_MAX;
@@ -93,6 +95,7 @@ pub struct Server {
     pub(crate) profile: crate::profile::Profiles,
     pub(crate) top: crate::top::Top,
     pub(crate) tickets: Tickets,
+    pub(crate) query_settings: AllQuerySettings,
     /// Runs JavaScript; none where that is switched off.
     pub(crate) engines: Option<Arc<Engines>>,
     pub(crate) started: Instant,
@@ -184,6 +187,7 @@ impl Server {
         let replica = config
             .replica_set
             .map(|(name, own_host)| ReplicaSet::open(config.store.clone(), name, own_host));
+        let query_settings = AllQuerySettings::open(&config.store)?;
         let server = Arc::new(Server {
             store: config.store,
             log: config.log,
@@ -205,6 +209,7 @@ impl Server {
             numbered: NumberedSessions::new(),
             snapshots: Snapshots::default(),
             replica: replica.transpose()?,
+            query_settings,
             cursors: Cursors::new(&random),
             params,
             auth: Auth::new(config.authorization, random_bytes()),
@@ -336,11 +341,25 @@ impl Server {
         }
     }
 
-    /// Memory of one blocking sort or group.
-    pub(crate) fn sort_memory_bytes_max(&self) -> usize {
-        const ROW: usize = params::position("internalQueryMaxBlockingSortMemoryUsageBytes");
-        let bytes = self.params.number(ROW);
-        usize::try_from(bytes).unwrap_or(usize::MAX)
+    /// Memory of each kind of blocking stage.
+    pub(crate) fn stage_memory(&self) -> StageMemory {
+        macro_rules! bytes {
+            ($name:literal) => {{
+                const ROW: usize = params::position($name);
+                usize::try_from(self.params.number(ROW)).unwrap_or(usize::MAX)
+            }};
+        }
+        StageMemory {
+            bucket_auto: bytes!("internalDocumentSourceBucketAutoMaxMemoryBytes"),
+            densify: bytes!("internalDocumentSourceDensifyMaxMemoryBytes"),
+            facet: bytes!("internalQueryFacetBufferSizeBytes"),
+            graph_lookup: bytes!("internalDocumentSourceGraphLookupMaxMemoryBytes"),
+            group: bytes!("internalDocumentSourceGroupMaxMemoryBytes"),
+            lookup: bytes!("internalLookupStageIntermediateDocumentMaxSizeBytes"),
+            set_window_fields: bytes!("internalDocumentSourceSetWindowFieldsMaxMemoryBytes"),
+            sort: bytes!("internalQueryMaxBlockingSortMemoryUsageBytes"),
+            text_or: bytes!("internalTextOrStageMaxMemoryBytes"),
+        }
     }
 
     /// Documents that one `$densify` makes at most.

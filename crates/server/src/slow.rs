@@ -11,6 +11,7 @@ use crate::command::{Command, Done};
 use crate::logging::Severity;
 use crate::metrics::OpKind;
 use crate::op::Op;
+use crate::query_settings::ShapeHash;
 use crate::request::{Protocol, Request};
 use crate::server::Server;
 
@@ -134,6 +135,9 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
         doc.put("queryHash", shape.as_str());
         doc.put("planCacheShapeHash", shape.as_str());
         doc.put("planCacheKey", format!("{:08X}", done.plan_cache_key).as_str());
+    }
+    if let Some(hash) = ShapeHash::of(request.db, request.body) {
+        doc.put("queryShapeHash", hash.hex().as_str());
     }
     if let Err(error) = result {
         doc.put("ok", 0);

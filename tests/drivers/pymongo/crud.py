@@ -289,6 +289,20 @@ def indexes(client, db):
     db.command("planCacheSetFilter", c.name, query={"a": 1, "e.f": 1}, indexes=["a_1"])
     check("index filter", c.find({"a": 3, "e.f": 3}).explain()["queryPlanner"]["indexFilterSet"] is True)
     db.command("planCacheClearFilters", c.name)
+    admin = db.client.admin
+    query = {"find": c.name, "filter": {"a": 1, "e.f": 1}, "$db": db.name}
+    hints = {"ns": {"db": db.name, "coll": c.name}, "allowedIndexes": ["a_1"]}
+    made = admin.command("setQuerySettings", query, settings={"indexHints": [hints], "comment": "why"})
+    plan = c.find({"a": 3, "e.f": 3}).explain()
+    equal("query settings are shown", plan["queryPlanner"]["querySettings"], made["settings"])
+    equal("query shape hash", plan["queryShapeHash"], made["queryShapeHash"])
+    check("query settings choose the index", "a_1" in str(plan["queryPlanner"]["winningPlan"]), plan)
+    listed = list(admin.aggregate([{"$querySettings": {"showDebugQueryShape": True}}]))
+    equal("$querySettings", [s["queryShapeHash"] for s in listed], [made["queryShapeHash"]])
+    admin.command("setQuerySettings", made["queryShapeHash"], settings={"reject": True})
+    fails("a rejected query", 411, lambda: list(c.find({"a": 4, "e.f": 4})))
+    admin.command("removeQuerySettings", query)
+    check("settings are gone", list(c.find({"a": 4, "e.f": 4})) is not None)
     c.drop_indexes()
     by_id = db.create_collection("clustered", clusteredIndex={"key": {"_id": 1}, "unique": True}, expireAfterSeconds=3600)
     by_id.insert_many([{"_id": i} for i in (3, 1, 2)])

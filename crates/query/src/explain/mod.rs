@@ -10,7 +10,7 @@ pub(crate) use nodes::write_node;
 
 use std::sync::Arc;
 
-use nagi_bson::{DocBuf, DocWriter, Value};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     collation::{self, Asked, Collation},
@@ -115,6 +115,9 @@ pub fn explain(
                 hint,
                 let_vars: request.let_vars,
                 collation: request.collation,
+                allow_disk_use: request.allow_disk_use,
+                memory_bytes_max: request.memory_bytes_max,
+                densify_docs_max: request.densify_docs_max,
                 ..AggregateRequest::new(request.namespace, pipeline.as_array())
             };
             run.aggregate(&on_view, out)
@@ -251,7 +254,7 @@ impl Run<'_> {
     /// Writes `queryPlanner` and `executionStats` of one plan.
     fn write(&self, subject: &Subject<'_>, out: &mut DocWriter<'_>) {
         let filter = &subject.filter;
-        query_planner(subject, filter, out);
+        query_planner(subject, filter, self.env.settings().map(|all| all.shown()), out);
         if self.verbosity == Verbosity::QueryPlanner {
             return;
         }
@@ -319,8 +322,8 @@ impl Run<'_> {
     }
 }
 
-fn filter_of(
-    doc: nagi_bson::Doc<'_>,
+pub(crate) fn filter_of(
+    doc: Doc<'_>,
     collation: Option<&'static Collation>,
 ) -> Result<Arc<Filter>> {
     let mut cx = ParseCx::new().collated(collation);
@@ -342,13 +345,21 @@ fn drain(source: &mut dyn Source, limit: u64, cx: &mut Cx<'_>) -> Result<u64> {
     Ok(returned)
 }
 
-fn query_planner(subject: &Subject<'_>, filter: &Filter, out: &mut DocWriter<'_>) {
+fn query_planner(
+    subject: &Subject<'_>,
+    filter: &Filter,
+    settings: Option<Doc<'_>>,
+    out: &mut DocWriter<'_>,
+) {
     let Subject { namespace, plan, top, .. } = subject;
     let top = *top;
     out.doc("queryPlanner", |out| {
         out.put("namespace", namespace.as_str());
         out.put("parsedQuery", &filter.to_doc());
         collation::put(subject.collation, "collation", out);
+        if let Some(settings) = settings {
+            out.put("querySettings", settings);
+        }
         out.put("indexFilterSet", plan.choice.filtered);
         let shape = match plan.choice.shape {
             // A lookup by _id, or nothing: there was no look at the cache.

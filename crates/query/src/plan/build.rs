@@ -10,7 +10,7 @@ use nagi_store::{Collection, Index};
 use super::{
     Intervals,
     access::{self, Assignment},
-    cache::{IndexFilter, IndexFilters, Shape},
+    cache::{IndexFilters, Shape},
     choose::{self, Candidate},
     explode::explode,
     geo::{self, GeoNearSpec},
@@ -19,7 +19,9 @@ use super::{
     order, text, usable,
 };
 use crate::{
+    limits::StageMemory,
     projection::Projection,
+    settings::AllowedIndexes,
     source::{Cx, ScanOptions},
 };
 
@@ -43,7 +45,7 @@ pub(crate) struct FindSpec<'a> {
     pub(crate) max: Doc<'a>,
     pub(crate) return_key: bool,
     pub(crate) show_record_id: bool,
-    pub(crate) sort_memory_bytes_max: usize,
+    pub(crate) memory_bytes_max: StageMemory,
     pub(crate) allow_disk_use: bool,
     pub(crate) scan: ScanOptions,
 }
@@ -66,7 +68,7 @@ impl<'a> FindSpec<'a> {
             max: Doc::EMPTY,
             return_key: false,
             show_record_id: false,
-            sort_memory_bytes_max: crate::limits::SORT_MEMORY_BYTES_MAX,
+            memory_bytes_max: StageMemory::DEFAULT,
             allow_disk_use: true,
             scan: ScanOptions::default(),
         }
@@ -100,9 +102,12 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     {
         bail!(Code::BAD_VALUE, "min and max must have the same field names");
     }
+    let settings = cx.env.settings();
+    let allowed = settings.and_then(|settings| settings.allowed(&collection.namespace));
     if let Some(id) = spec.filter.exact_id(collection.options.collation)
         && !spec.return_key
         && spec.hint.is_none()
+        && allowed.is_none()
         && spec.min.is_empty()
         && spec.max.is_empty()
     {
@@ -110,6 +115,11 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
         return Ok(single(above(spec, lookup, true)));
     }
     let shape = Shape::of(spec);
+    if let Some(allowed) = allowed
+        && let Some(plan) = allowed_plan(spec, collection, allowed, shape, cx)?
+    {
+        return Ok(plan);
+    }
     let filter = IndexFilters::of(collection, shape.shape);
     let choice = Choice { shape, filtered: filter.is_some(), ..Choice::default() };
     let ranged = !spec.min.is_empty() || !spec.max.is_empty();
@@ -126,9 +136,37 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
         let node = above(spec, coll_scan(spec, collection, forward), true);
         return Ok(Plan { choice, ..single(node) });
     }
-    let (candidates, left_out) = candidates(spec, collection, filter.as_deref());
+    let allowed = filter.as_deref().map(|filter| filter.allowed());
+    let (mut candidates, left_out) = candidates(spec, collection, allowed);
+    if candidates.is_empty() {
+        candidates.push(scan_candidate(spec, collection, true));
+    }
     let shape = shape.beside(&mut left_out.iter().map(|index| index.name()));
     choose::choose(candidates, (spec, collection), Choice { shape, ..choice }, cx)
+}
+
+/// The plan with the indexes that query settings allow; none if they allow no plan for this query.
+fn allowed_plan(
+    spec: &FindSpec<'_>,
+    collection: &Arc<Collection>,
+    allowed: &AllowedIndexes,
+    shape: Shape,
+    cx: &mut Cx<'_>,
+) -> Result<Option<Plan>> {
+    // A range belongs to the index of its hint, and an order of the collection to no index.
+    if !spec.min.is_empty() || !spec.max.is_empty() || spec.natural.is_some() {
+        return Ok(None);
+    }
+    let (mut candidates, left_out) = candidates(spec, collection, Some(allowed));
+    if candidates.is_empty() {
+        let Some(forward) = allowed.natural else { return Ok(None) };
+        candidates.push(scan_candidate(spec, collection, forward));
+    }
+    // Other indexes than usual take part: that is another entry of the plan cache.
+    let names = collection.ready_indexes().filter(|index| !allowed.allows(index));
+    let mut apart = left_out.into_iter().chain(names).map(|index| index.name());
+    let choice = Choice { shape: shape.beside(&mut apart), ..Choice::default() };
+    choose::choose(candidates, (spec, collection), choice, cx).map(Some)
 }
 
 /// The plan of a `$geoNear` stage: the nearest first.
@@ -264,12 +302,12 @@ fn wildcard_hinted(
     Ok(single(index_candidate(spec, collection, &view, Some(assignment))))
 }
 
-/// All plans worth a trial; a collection scan only if there is no other. With them the indexes that
+/// All plans over indexes that are worth a trial. With them the indexes that
 /// could not be used because they do not hold every document that matches.
 fn candidates<'c>(
     spec: &FindSpec<'_>,
     collection: &'c Arc<Collection>,
-    allowed: Option<&IndexFilter>,
+    allowed: Option<&AllowedIndexes>,
 ) -> (Vec<Candidate>, Vec<&'c Arc<Index>>) {
     let conjuncts = access::conjuncts(&spec.filter);
     let items = access::items(conjuncts);
@@ -306,14 +344,15 @@ fn candidates<'c>(
         }
     }
     out.extend(sorting);
-    if out.is_empty() {
-        let rooted_or = matches!(&*spec.filter, Filter::Or(_));
-        let scan = coll_scan(spec, collection, true);
-        let node = above(spec, scan, false);
-        let node = if rooted_or { Node::Subplan { input: Box::new(node) } } else { node };
-        out.push(Candidate::union(std::iter::empty(), node));
-    }
     (out, left_out)
+}
+
+/// The plan over the whole collection.
+fn scan_candidate(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -> Candidate {
+    let rooted_or = matches!(&*spec.filter, Filter::Or(_));
+    let node = above(spec, coll_scan(spec, collection, forward), false);
+    let node = if rooted_or { Node::Subplan { input: Box::new(node) } } else { node };
+    Candidate::union(std::iter::empty(), node)
 }
 
 /// The conjuncts that the bounds do not decide.
@@ -430,7 +469,7 @@ fn or_candidate(
     branches: &[Filter],
     conjunct: usize,
     conjuncts: &[Filter],
-    allowed: Option<&IndexFilter>,
+    allowed: Option<&AllowedIndexes>,
 ) -> Option<Candidate> {
     let mut paths = Vec::with_capacity(branches.len());
     for branch in branches {
@@ -473,7 +512,7 @@ pub(super) fn best_access(
     collection: &Arc<Collection>,
     branch: &Filter,
     sort: Option<&SortSpec>,
-    allowed: Option<&IndexFilter>,
+    allowed: Option<&AllowedIndexes>,
 ) -> Option<BranchAccess> {
     let conjuncts = access::conjuncts(branch);
     let items = access::items(conjuncts);
@@ -509,7 +548,7 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
         node = Node::Sort(SortNode {
             sort: sort.clone(),
             limit: spec.limit.map(|limit| limit.saturating_add(spec.skip)),
-            memory_bytes_max: spec.sort_memory_bytes_max,
+            memory_bytes_max: spec.memory_bytes_max.sort,
             allow_disk_use: spec.allow_disk_use,
             input: Box::new(node),
         });

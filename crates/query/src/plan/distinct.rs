@@ -10,23 +10,26 @@ use super::{
     node::{IndexAccess, Node, Plan},
     usable,
 };
+use crate::settings::AllowedIndexes;
 
 /// One document `{path: value, ..}` for each value that documents matching `filter` have at `path`. None
 /// if no index serves: one that holds arrays may not, nor one that does not decide the filter alone.
-/// `with_missing` asks for a document of those without the path, too.
+/// `with_missing` asks for a document of those without the path, too. Of indexes only those `allowed`.
 pub(crate) fn distinct_scan(
     collection: &Arc<Collection>,
     path: &str,
     filter: &Filter,
     with_missing: bool,
+    allowed: Option<&AllowedIndexes>,
 ) -> Option<Plan> {
     let items = access::items(access::conjuncts(filter));
-    let (indexes, _) = usable::usable(collection, &items, filter, None);
+    let (indexes, _) = usable::usable(collection, &items, filter, allowed);
+    let may = |index: &&Arc<Index>| allowed.is_none_or(|allowed| allowed.allows(index));
     // Of every document, if nothing is asked: also what a sparse index would leave out is missing only.
     let all = collection
         .ready_indexes()
         .filter(|index| index.spec.sparse && !with_missing && matches!(filter, Filter::AlwaysTrue));
-    let mut candidates = indexes.iter().chain(all).filter(|index| serves(index, path));
+    let mut candidates = indexes.iter().chain(all.filter(may)).filter(|index| serves(index, path));
     candidates.find_map(|index| {
         let bounds = bounds(index, filter, &items)?;
         let access = Arc::new(IndexAccess {

@@ -39,6 +39,7 @@ pub use cache::{
 pub(crate) use distinct::distinct_scan;
 pub(crate) use geo::{GeoNearAccess, GeoNearSpec, Shown};
 pub use hint::Hint;
+pub(crate) use hint::same_pattern;
 pub(crate) use interval::{Interval, Intervals};
 pub(crate) use node::{IndexAccess, MetaSource, Node, Plan, Planned};
 pub(crate) use open::{Opener, open};

@@ -13,8 +13,8 @@ use nagi_store::{Collection, Index};
 use super::{
     access::{self, Item},
     bounds::{self, Keys},
-    cache::IndexFilter,
 };
+use crate::settings::AllowedIndexes;
 
 /// The indexes that may serve the filter, by this and by being ready, not hidden and allowed; and those
 /// that may not because they are sparse or partial. Of a wildcard index: one for each path. A text
@@ -23,7 +23,7 @@ pub(crate) fn usable<'c>(
     collection: &'c Collection,
     items: &[Item<'_>],
     filter: &Filter,
-    allowed: Option<&IndexFilter>,
+    allowed: Option<&AllowedIndexes>,
 ) -> (Vec<Arc<Index>>, Vec<&'c Arc<Index>>) {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for index in collection.ready_indexes() {

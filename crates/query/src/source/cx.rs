@@ -1,6 +1,6 @@
 //! What a source needs from outside while it runs: a reader, variables, time, and whether to stop.
 
-use std::cell::Cell;
+use std::{cell::Cell, sync::Arc};
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
@@ -13,6 +13,7 @@ use nagi_lang::{
 use nagi_store::{Reader, Store};
 
 use super::Source;
+use crate::settings::QuerySettings;
 
 /// How many entries leaves look at between two looks at the interrupt.
 const TICKS_PER_POLL: u64 = 64;
@@ -47,6 +48,7 @@ pub struct Env<'c> {
     budget: Cell<u64>,
     explaining: Cell<bool>,
     system: System,
+    settings: Option<Arc<QuerySettings>>,
 }
 
 impl<'c> Env<'c> {
@@ -61,6 +63,7 @@ impl<'c> Env<'c> {
             budget: Cell::new(u64::MAX),
             explaining: Cell::new(false),
             system: System::default(),
+            settings: None,
         }
     }
 
@@ -74,6 +77,18 @@ impl<'c> Env<'c> {
     /// What the server gives to expressions.
     pub fn system(&self) -> &System {
         &self.system
+    }
+
+    /// The same for a query of a shape with settings.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Option<Arc<QuerySettings>>) -> Env<'c> {
+        self.settings = settings;
+        self
+    }
+
+    /// The settings of the query's shape.
+    pub fn settings(&self) -> Option<&Arc<QuerySettings>> {
+        self.settings.as_ref()
     }
 
     /// Time of the request.

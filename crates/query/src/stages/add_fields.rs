@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
-use nagi_lang::{expr::Eval, project};
+use nagi_lang::{collation::Collation, expr::Eval, project};
 
 use super::{
     map::{Mapped, Mapper},
@@ -19,6 +19,7 @@ struct AddFields {
     fields: Arc<Fields>,
     name: &'static str,
     text: ValueBuf,
+    collation: Option<&'static Collation>,
 }
 
 struct Fields(project::AddFields);
@@ -37,7 +38,12 @@ pub(super) fn parse(
     cx: &PipelineCx<'_>,
 ) -> Result<Box<dyn Stage>> {
     let fields = project::AddFields::parse(spec, name, &mut cx.lang())?;
-    Ok(Box::new(AddFields { fields: Arc::new(Fields(fields)), name, text: ValueBuf::new(spec) }))
+    Ok(Box::new(AddFields {
+        fields: Arc::new(Fields(fields)),
+        name,
+        text: ValueBuf::new(spec),
+        collation: cx.collation,
+    }))
 }
 
 impl Mapper for Fields {
@@ -56,6 +62,6 @@ impl Stage for AddFields {
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
-        out.put(self.name, self.text.value());
+        super::shown::fields(self.name, self.text.value(), self.collation, out);
     }
 }

@@ -10,7 +10,6 @@ use nagi_lang::{
 };
 
 use super::{bucket::is_expression, granularity::Granularity, prelude::*};
-use crate::limits::SORT_MEMORY_BYTES_MAX;
 use crate::source::{Held, ordered};
 
 pub(super) static BUCKET_AUTO: StageSpec =
@@ -24,6 +23,7 @@ struct BucketAuto {
 struct Plan {
     group_by: Expr,
     buckets: usize,
+    memory_bytes_max: usize,
     output: Vec<(Box<str>, AccumSpec)>,
     granularity: Option<Granularity>,
     collation: Option<&'static Collation>,
@@ -74,7 +74,14 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             vec![("count".into(), AccumSpec::parse("$sum", Value::Int32(1), &mut cx.lang())?)]
         }
     };
-    let plan = Arc::new(Plan { group_by, buckets, output, granularity, collation: cx.collation });
+    let plan = Arc::new(Plan {
+        group_by,
+        buckets,
+        memory_bytes_max: cx.memory_bytes_max.bucket_auto,
+        output,
+        granularity,
+        collation: cx.collation,
+    });
     Ok(Box::new(BucketAuto { plan, text: ValueBuf::new(spec) }))
 }
 
@@ -186,7 +193,7 @@ impl Running {
             }
             held_bytes += key.heap_bytes() + 48;
             held_bytes += arguments.iter().map(|v| v.heap_bytes() + 24).sum::<usize>();
-            if held_bytes > SORT_MEMORY_BYTES_MAX || !self.held.fits(cx, held_bytes) {
+            if held_bytes > self.plan.memory_bytes_max || !self.held.fits(cx, held_bytes) {
                 bail!(
                     Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
                     "Exceeded memory limit for $bucketAuto"

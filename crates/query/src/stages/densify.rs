@@ -69,7 +69,11 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let text = spec.as_doc().unwrap_or(Doc::EMPTY).to_buf();
     Ok(Several::boxed(vec![
         Arc::new(sort::Sort::new(keys, order, cx)),
-        Arc::new(Densify { plan: Arc::new(plan), memory_bytes_max: cx.memory_bytes_max, text }),
+        Arc::new(Densify {
+            plan: Arc::new(plan),
+            memory_bytes_max: cx.memory_bytes_max.densify,
+            text,
+        }),
     ]))
 }
 

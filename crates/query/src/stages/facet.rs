@@ -58,7 +58,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     }
     Ok(Box::new(Facet {
         pipelines: pipelines.into(),
-        memory_bytes_max: cx.memory_bytes_max,
+        memory_bytes_max: cx.memory_bytes_max.facet,
         allow_disk_use: cx.allow_disk_use,
         text: ValueBuf::new(spec),
     }))

@@ -20,7 +20,6 @@ use super::{
     paths::{components, write_replaced},
     prelude::*,
 };
-use crate::limits::SORT_MEMORY_BYTES_MAX;
 use crate::source::Held;
 
 pub(super) static GRAPH_LOOKUP: StageSpec =
@@ -28,6 +27,7 @@ pub(super) static GRAPH_LOOKUP: StageSpec =
 
 struct GraphLookup {
     inner: Inner,
+    memory_bytes_max: usize,
     to: Box<[Box<str>]>,
     start: Expr,
     connect_from: FieldPath,
@@ -167,6 +167,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let inner = Inner::parse(namespace, stages.as_array(), &[], Within::Lookup, cx)?;
     Ok(Box::new(Shared(Arc::new(GraphLookup {
         inner,
+        memory_bytes_max: cx.memory_bytes_max.graph_lookup,
         to: components(to)?,
         start,
         connect_from: FieldPath::new(connect_from),
@@ -270,7 +271,7 @@ impl Search {
             None => doc.to_buf(),
         };
         self.held_bytes += kept.as_bytes().len() + 128;
-        if self.held_bytes > SORT_MEMORY_BYTES_MAX {
+        if self.held_bytes > graph.memory_bytes_max {
             bail!(Code::Location(40099), "$graphLookup reached maximum memory consumption");
         }
         self.found.push(kept);

@@ -64,7 +64,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         id,
         fields,
         allow_disk_use: cx.allow_disk_use,
-        memory_bytes_max: cx.memory_bytes_max,
+        memory_bytes_max: cx.memory_bytes_max.group,
         collation: cx.collation,
     };
     Ok(Box::new(Group { grouping: Arc::new(grouping), text: doc.to_buf() }))
@@ -91,7 +91,7 @@ impl Stage for Group {
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
-        out.put("$group", &self.text);
+        super::shown::group(self.text.as_doc(), self.grouping.collation, out);
     }
 
     fn distinct_of(&self) -> Option<&str> {

@@ -7,7 +7,7 @@ use nagi_lang::{collation::Collation, filter::Filter};
 use nagi_store::Namespace;
 
 use super::{Pipeline, Touch, Within, prelude::*};
-use crate::{aggregate, source::Filtered};
+use crate::{aggregate, limits::StageMemory, source::Filtered};
 
 /// A pipeline over a collection of its own.
 pub(super) struct Inner {
@@ -17,7 +17,7 @@ pub(super) struct Inner {
     pipeline: Pipeline,
     depth: u32,
     allow_disk_use: bool,
-    memory_bytes_max: usize,
+    memory_bytes_max: StageMemory,
     densify_docs_max: u64,
     /// That of the whole operation.
     pub(super) collation: Option<&'static Collation>,

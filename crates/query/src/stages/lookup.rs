@@ -26,6 +26,7 @@ pub(super) static LOOKUP: StageSpec = StageSpec { name: "$lookup", place: Place:
 
 struct Lookup {
     inner: Inner,
+    found_bytes_max: usize,
     to: Box<[Box<str>]>,
     /// Local and foreign path.
     equality: Option<(FieldPath, FieldPath)>,
@@ -183,6 +184,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let inner = Inner::parse(namespace, stages, &names, Within::Lookup, cx)?;
     Ok(Box::new(Shared(Arc::new(Lookup {
         inner,
+        found_bytes_max: cx.memory_bytes_max.lookup,
         to: components(to)?,
         equality,
         lets,
@@ -269,7 +271,7 @@ impl Running {
         let mut array = ArrayWriter::new(&mut bytes);
         while source.advance(&mut inner_cx)? {
             array.push_doc(source.doc());
-            if array.len() > crate::limits::SORT_MEMORY_BYTES_MAX {
+            if array.len() > lookup.found_bytes_max {
                 bail!(
                     Code::Location(4568),
                     "Total size of documents in {} matching pipeline's $lookup stage exceeds \

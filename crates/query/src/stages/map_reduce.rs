@@ -103,7 +103,7 @@ pub(crate) fn reducing(
         id: path("$key")?,
         fields: vec![("value".into(), reduction)],
         allow_disk_use: cx.allow_disk_use,
-        memory_bytes_max: cx.memory_bytes_max,
+        memory_bytes_max: cx.memory_bytes_max.group,
         collation: cx.collation,
     };
     let text = DocBuf::build(|out| {

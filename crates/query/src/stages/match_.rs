@@ -12,7 +12,6 @@ pub(super) static MATCH: StageSpec = StageSpec { name: "$match", place: Place::A
 /// A parsed `$match`.
 pub(crate) struct Match {
     pub(crate) filter: Arc<Filter>,
-    text: DocBuf,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -20,14 +19,13 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         bail!(Code::Location(15959), "the match filter must be an expression in an object");
     };
     let filter = Filter::parse_with(doc, &mut cx.lang(), Allowed::MATCH)?.normalize();
-    Ok(Box::new(Match { filter: Arc::new(filter), text: doc.to_buf() }))
+    Ok(Box::new(Match { filter: Arc::new(filter) }))
 }
 
 impl Match {
     /// A part of a `$match`, as a stage of its own.
     pub(super) fn part(filter: Filter) -> Match {
-        let text = filter.to_doc();
-        Match { filter: Arc::new(filter), text }
+        Match { filter: Arc::new(filter) }
     }
 }
 
@@ -37,7 +35,7 @@ impl Stage for Match {
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
-        out.put("$match", &self.text);
+        out.put("$match", &self.filter.to_doc());
     }
 
     fn step(&self) -> Step<'_> {

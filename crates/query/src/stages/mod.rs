@@ -39,6 +39,7 @@ mod replace_root;
 mod sample;
 mod set_window_fields;
 mod several;
+mod shown;
 mod skip;
 mod sort;
 mod sort_by_count;
@@ -57,7 +58,7 @@ use nagi_lang::{
 };
 use nagi_store::Namespace;
 
-use crate::source::Source;
+use crate::{limits::StageMemory, source::Source};
 
 pub use coll_stats::write_coll_stats;
 pub(crate) use geo_near::GeoNear;
@@ -195,6 +196,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &out::OUT,
     &plan_cache_stats::PLAN_CACHE_STATS,
     &project::PROJECT,
+    &refused::QUERY_SETTINGS,
     &redact::REDACT,
     &replace_root::REPLACE_ROOT,
     &replace_root::REPLACE_WITH,
@@ -236,7 +238,7 @@ pub(crate) struct PipelineCx<'p> {
     /// Whether blocking stages may write to disk.
     pub(crate) allow_disk_use: bool,
     /// Memory of each blocking stage.
-    pub(crate) memory_bytes_max: usize,
+    pub(crate) memory_bytes_max: StageMemory,
     /// Documents that one `$densify` makes at most.
     pub(crate) densify_docs_max: u64,
     /// Whether stages that write leave the target's validator out.

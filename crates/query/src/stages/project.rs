@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
 use nagi_lang::{
+    collation::Collation,
     expr::Eval,
     project::{AggProjection, Mode},
 };
@@ -11,6 +12,7 @@ use nagi_lang::{
 use super::{
     map::{Mapped, Mapper},
     prelude::*,
+    shown,
 };
 
 pub(super) static PROJECT: StageSpec =
@@ -21,6 +23,7 @@ pub(super) struct Project {
     pub(super) shape: Arc<Shape>,
     pub(super) name: &'static str,
     pub(super) text: ValueBuf,
+    pub(super) collation: Option<&'static Collation>,
 }
 
 pub(super) struct Shape(pub(super) AggProjection);
@@ -31,6 +34,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         shape: Arc::new(Shape(shape)),
         name: "$project",
         text: ValueBuf::new(spec),
+        collation: cx.collation,
     }))
 }
 
@@ -52,7 +56,10 @@ impl Stage for Project {
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
-        out.put(self.name, self.text.value());
+        match self.name {
+            "$project" => shown::projection(self.name, self.text.value(), self.collation, out),
+            name => out.put(name, self.text.value()),
+        }
     }
 
     fn needs(&self, deps: &mut nagi_lang::expr::Deps) -> bool {

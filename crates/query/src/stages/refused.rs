@@ -10,6 +10,8 @@ pub(super) static LIST_LOCAL_SESSIONS: StageSpec =
     StageSpec { name: "$listLocalSessions", place: Place::First, parse: list_local_sessions };
 pub(super) static LIST_SESSIONS: StageSpec =
     StageSpec { name: "$listSessions", place: Place::First, parse: list_sessions };
+pub(super) static QUERY_SETTINGS: StageSpec =
+    StageSpec { name: "$querySettings", place: Place::First, parse: query_settings };
 pub(super) static SEARCH: StageSpec =
     StageSpec { name: "$search", place: Place::First, parse: search };
 pub(super) static SEARCH_META: StageSpec =
@@ -46,6 +48,13 @@ fn list_local_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn S
     bail!(
         Code::INVALID_NAMESPACE,
         "$listLocalSessions must be run against the database with {{aggregate: 1}}, not a collection"
+    );
+}
+
+fn query_settings(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    bail!(
+        Code::INVALID_NAMESPACE,
+        "$querySettings must be run against the database with {{aggregate: 1}}, not a collection"
     );
 }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
-use nagi_lang::{expr::Eval, project};
+use nagi_lang::{collation::Collation, expr::Eval, project};
 
 use super::{
     map::{Mapped, Mapper},
     prelude::*,
+    shown,
 };
 
 pub(super) static REPLACE_ROOT: StageSpec =
@@ -19,22 +20,33 @@ struct ReplaceRoot {
     root: Arc<Root>,
     name: &'static str,
     text: ValueBuf,
+    collation: Option<&'static Collation>,
 }
 
 struct Root(project::ReplaceRoot);
 
 fn parse_root(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let root = project::ReplaceRoot::parse(spec, &mut cx.lang())?;
-    Ok(stage(root, "$replaceRoot", spec))
+    Ok(stage(root, "$replaceRoot", spec, cx))
 }
 
 fn parse_with(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let root = project::ReplaceRoot::parse_with(spec, &mut cx.lang())?;
-    Ok(stage(root, "$replaceWith", spec))
+    Ok(stage(root, "$replaceWith", spec, cx))
 }
 
-fn stage(root: project::ReplaceRoot, name: &'static str, spec: Value<'_>) -> Box<dyn Stage> {
-    Box::new(ReplaceRoot { root: Arc::new(Root(root)), name, text: ValueBuf::new(spec) })
+fn stage(
+    root: project::ReplaceRoot,
+    name: &'static str,
+    spec: Value<'_>,
+    cx: &PipelineCx<'_>,
+) -> Box<dyn Stage> {
+    Box::new(ReplaceRoot {
+        root: Arc::new(Root(root)),
+        name,
+        text: ValueBuf::new(spec),
+        collation: cx.collation,
+    })
 }
 
 impl Mapper for Root {
@@ -50,6 +62,9 @@ impl Stage for ReplaceRoot {
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
-        out.put(self.name, self.text.value());
+        match self.name {
+            "$replaceRoot" => shown::fields(self.name, self.text.value(), self.collation, out),
+            name => shown::expression(name, self.text.value(), self.collation, out),
+        }
     }
 }

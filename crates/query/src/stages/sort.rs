@@ -76,7 +76,7 @@ impl Sort {
             spec,
             text,
             allow_disk_use: cx.allow_disk_use,
-            memory_bytes_max: cx.memory_bytes_max,
+            memory_bytes_max: cx.memory_bytes_max.sort,
         }
     }
 

@@ -45,7 +45,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         id,
         fields,
         allow_disk_use: cx.allow_disk_use,
-        memory_bytes_max: cx.memory_bytes_max,
+        memory_bytes_max: cx.memory_bytes_max.group,
         collation: cx.collation,
     };
     let order = doc! { "count": -1 };

@@ -18,5 +18,6 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         shape: Arc::new(Shape(shape)),
         name: "$unset",
         text: ValueBuf::new(spec),
+        collation: None,
     }))
 }

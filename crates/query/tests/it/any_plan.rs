@@ -369,8 +369,7 @@ fn one_query(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64
 fn counts(ns: &Namespace, case: &Case<'_>, expected: usize) {
     let filter: Doc<'_> = case.filter.as_doc();
     let collation = case.asked();
-    let request =
-        CountRequest { namespace: ns, filter, skip: 0, limit: None, hint: None, collation };
+    let request = CountRequest { filter, collation, ..CountRequest::new(ns) };
     let counted = count(&case.fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
     assert_eq!(counted.count as usize, expected, "count {:?}: {}", filter, counted.plan_summary);
 }
@@ -381,11 +380,10 @@ fn values(case: &Case<'_>, path: &str, natural: Doc<'_>) {
     let env = Env::new(&(), NOW_MS);
     let seen = [None, Some(Hint::Key(natural))].map(|hint| {
         let request = DistinctRequest {
-            namespace: &fixture.ns,
-            key: path,
             filter: case.filter.as_doc(),
             hint,
             collation: case.asked(),
+            ..DistinctRequest::new(&fixture.ns, path)
         };
         let found = ArrayBuf::build(|out| {
             distinct(&fixture.store, &request, &env, out).unwrap();

@@ -82,12 +82,11 @@ fn counted(
     let query = doc(text);
     let (skip, limit) = (random.below(4), random.below(6) as u64);
     let request = CountRequest {
-        namespace: &fixture.ns,
         filter: query.as_doc(),
         skip: skip as u64,
         limit: (limit > 0).then_some(limit),
         hint,
-        collation: Default::default(),
+        ..CountRequest::new(&fixture.ns)
     };
     let counted = count(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
     let left = all.saturating_sub(skip);

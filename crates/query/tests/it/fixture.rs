@@ -62,7 +62,7 @@ impl Fixture {
         let wrapped = doc(&format!("{{p: {pipeline}}}"));
         let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
         let request = AggregateRequest {
-            memory_bytes_max: memory,
+            memory_bytes_max: nagi_query::limits::StageMemory::all(memory),
             ..AggregateRequest::new(&self.ns, stages)
         };
         let env = Env::new(&(), NOW_MS);
@@ -90,7 +90,7 @@ impl Fixture {
         let wrapped = doc(&format!("{{p: {pipeline}}}"));
         let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
         let request = AggregateRequest {
-            memory_bytes_max: memory,
+            memory_bytes_max: nagi_query::limits::StageMemory::all(memory),
             allow_disk_use: false,
             ..AggregateRequest::new(&self.ns, stages)
         };

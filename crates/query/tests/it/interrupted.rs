@@ -105,7 +105,7 @@ fn run(fixture: &Fixture, pipeline: &str, asked: &Asked, memory: usize) -> Resul
     let wrapped = doc(&format!("{{p: {pipeline}}}"));
     let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
     let request = AggregateRequest {
-        memory_bytes_max: memory,
+        memory_bytes_max: nagi_query::limits::StageMemory::all(memory),
         allow_disk_use: true,
         ..AggregateRequest::new(&fixture.ns, stages)
     };
@@ -178,14 +178,7 @@ fn finds_and_counts_look_at_the_interrupt() {
         }
     }
     let filter = doc("{s: 'x'}");
-    let request = CountRequest {
-        namespace: &fixture.ns,
-        filter: filter.as_doc(),
-        skip: 0,
-        limit: None,
-        hint: None,
-        collation: Default::default(),
-    };
+    let request = CountRequest { filter: filter.as_doc(), ..CountRequest::new(&fixture.ns) };
     let asked = Asked::new(5);
     let result = count(&fixture.store, &request, &Env::new(&asked, NOW_MS)).map(drop);
     assert!(is_interrupted(result));

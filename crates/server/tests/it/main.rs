@@ -14,6 +14,7 @@ mod limits;
 mod login;
 mod numbered;
 mod protocol;
+mod query_settings;
 mod tailable;
 mod tickets;
 

@@ -14,14 +14,14 @@ use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, Value};
 use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::collation::Asked;
-use nagi_store::{Collection, Index, Namespace, Store};
+use nagi_store::{Collection, Namespace, Store};
 use parking_lot::RwLock;
 
 use super::{PlanCache, Shape};
 use crate::{
     collating,
     find::{self, FindRequest},
-    plan::hint::same_pattern,
+    settings::{Allowed, AllowedIndexes},
     source::Env,
 };
 
@@ -46,22 +46,14 @@ pub(crate) struct IndexFilters {
 pub(crate) struct IndexFilter {
     /// `{query, sort, projection, collation}`.
     request: DocBuf,
-    indexes: Box<[Allowed]>,
+    allowed: AllowedIndexes,
     /// Its room in the memory budget.
     _room: Charge,
 }
 
-enum Allowed {
-    Name(Box<str>),
-    Key(DocBuf),
-}
-
 impl IndexFilter {
-    pub(crate) fn allows(&self, index: &Index) -> bool {
-        self.indexes.iter().any(|allowed| match allowed {
-            Allowed::Name(name) => **name == *index.name(),
-            Allowed::Key(key) => same_pattern(index.spec.key_pattern.as_doc(), key.as_doc()),
-        })
+    pub(crate) fn allowed(&self) -> &AllowedIndexes {
+        &self.allowed
     }
 }
 
@@ -168,7 +160,8 @@ pub fn set_index_filter(
     if !room.try_grow(bytes as u64) {
         bail!(Code::EXCEEDED_MEMORY_LIMIT, "no memory is left for index filters");
     }
-    let filter = Arc::new(IndexFilter { request: kept, indexes, _room: room });
+    let allowed = AllowedIndexes { list: indexes, natural: None };
+    let filter = Arc::new(IndexFilter { request: kept, allowed, _room: room });
     let filters = collection.notes().get_or_make::<IndexFilters>();
     filters.change(|filters| filters.insert(shape, filter));
     forget(&collection, Some(shape));
@@ -220,7 +213,7 @@ pub fn list_index_filters(store: &Store, namespace: &Namespace, out: &mut ArrayW
         out.doc(|out| {
             out.extend(filter.request.as_doc());
             out.array("indexes", |out| {
-                for allowed in &filter.indexes {
+                for allowed in &filter.allowed.list {
                     match allowed {
                         Allowed::Name(name) => out.push(&**name),
                         Allowed::Key(key) => out.push_doc(key.as_doc()),

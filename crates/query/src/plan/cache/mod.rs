@@ -41,7 +41,7 @@ use nagi_budget::{Budget, Charge, Pool};
 use parking_lot::RwLock;
 
 pub(crate) use entry::{Entry, Origin};
-pub(crate) use filters::{IndexFilter, IndexFilters};
+pub(crate) use filters::IndexFilters;
 pub use filters::{
     ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
 };

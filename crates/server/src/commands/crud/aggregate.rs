@@ -110,6 +110,7 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
         "$listLocalSessions",
         "$listSessions",
         "$changeStream",
+        "$querySettings",
         "$queryStats",
     ];
     if pipeline.is_empty() {
@@ -179,6 +180,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.op.watch_peer(false, cx.started);
         _writing = Some(cx.begin_write()?);
     }
+    let settings = cx.server.query_settings.of_running(req)?;
     let own = own_stages::replace(cx, req, &args)?;
     let execution = {
         // What the server answers is read from no collection: it may be a view's name.
@@ -186,7 +188,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let mut request = args.request(if own.is_some() { &nowhere } else { &ns })?;
         let host = cx.server.host_and_port();
         request.host = &host;
-        request.memory_bytes_max = cx.server.sort_memory_bytes_max();
+        request.memory_bytes_max = cx.server.stage_memory();
         request.densify_docs_max = cx.server.densify_docs_max();
         request.allow_disk_use =
             args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
@@ -194,7 +196,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             request.pipeline = own.as_array();
         }
         let watch = cx.watch();
-        nagi_query::aggregate(cx.store(), &request, &cx.env(&watch))?
+        nagi_query::aggregate(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
     };
     let shown = match args.collection {
         Value::String(_) => ns.as_str().to_owned(),

@@ -36,7 +36,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_uuid_arg(cx, &ns, "count", args.collection_uuid)?;
     let counted = {
         let watch = cx.watch();
-        nagi_query::count(cx.store(), &to_request(&args, &ns)?, &cx.env(&watch))?
+        let mut request = to_request(&args, &ns)?;
+        request.allow_disk_use = cx.server.allows_disk();
+        request.memory_bytes_max = cx.server.stage_memory();
+        request.densify_docs_max = cx.server.densify_docs_max();
+        nagi_query::count(cx.store(), &request, &cx.env(&watch))?
     };
     cx.op.set_plan_summary(&counted.plan_summary);
     cx.done.note(&counted.stats);
@@ -54,11 +58,11 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Count
         bail!(Code::BAD_VALUE, "Limit value for count cannot be min long");
     }
     Ok(CountRequest {
-        namespace: ns,
         filter: args.query.unwrap_or(Doc::EMPTY),
         skip: args.skip.map_or(0, |n| n.0 as u64),
         limit: Some(limit.unsigned_abs()).filter(|n| *n > 0),
         hint: Hint::parse(hint)?,
         collation: Asked::parse(args.collation)?,
+        ..CountRequest::new(ns)
     })
 }

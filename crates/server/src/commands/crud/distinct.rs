@@ -33,10 +33,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     check_uuid_arg(cx, &ns, "distinct", args.collection_uuid)?;
-    let request = to_request(&args, &ns)?;
+    let mut request = to_request(&args, &ns)?;
+    request.allow_disk_use = cx.server.allows_disk();
+    request.memory_bytes_max = cx.server.stage_memory();
+    request.densify_docs_max = cx.server.densify_docs_max();
+    let settings = cx.server.query_settings.of_running(req)?;
     let stats = out.array("values", |values| {
         let watch = cx.watch();
-        nagi_query::distinct(cx.store(), &request, &cx.env(&watch), values)
+        let env = cx.env(&watch).with_settings(settings);
+        nagi_query::distinct(cx.store(), &request, &env, values)
     })?;
     if let Some(time) = cx.at_cluster_time {
         out.put("atClusterTime", Value::Timestamp(time));
@@ -49,10 +54,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<DistinctRequest<'a>> {
     let hint = if args.hint.is_nullish() { Value::Missing } else { args.hint };
     Ok(DistinctRequest {
-        namespace: ns,
-        key: args.key,
         filter: args.query.unwrap_or(Doc::EMPTY),
         hint: Hint::parse(hint)?,
         collation: Asked::parse(args.collation)?,
+        ..DistinctRequest::new(ns, args.key)
     })
 }

@@ -7,6 +7,7 @@ use crate::clock;
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
 use crate::commands::{self, COMPATIBLE_VERSION};
+use crate::query_settings::ShapeHash;
 use crate::request::Generic;
 
 pub(in crate::commands) static EXPLAIN: Command = Command {
@@ -83,7 +84,10 @@ pub(super) fn explain_aggregate(
         );
     }
     let ns = args.namespace(req.db)?;
-    write(cx, req, &Explained::Aggregate(args.request(&ns)?), Verbosity::QueryPlanner, out)
+    let mut request = args.request(&ns)?;
+    request.memory_bytes_max = cx.server.stage_memory();
+    request.densify_docs_max = cx.server.densify_docs_max();
+    write(cx, req, &Explained::Aggregate(request), Verbosity::QueryPlanner, out)
 }
 
 /// Parses the inner command as that command would, and explains it.
@@ -97,12 +101,18 @@ fn explain_inner(
         "find" => {
             let args = find::Args::parse(req)?;
             let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
-            write(cx, req, &Explained::Find(find::to_request(&args, &ns)?), verbosity, out)
+            let mut request = find::to_request(&args, &ns)?;
+            request.memory_bytes_max = cx.server.stage_memory();
+            request.densify_docs_max = cx.server.densify_docs_max();
+            write(cx, req, &Explained::Find(request), verbosity, out)
         }
         "aggregate" => {
             let args = aggregate::Args::parse(req)?;
             let ns = args.namespace(req.db)?;
-            write(cx, req, &Explained::Aggregate(args.request(&ns)?), verbosity, out)
+            let mut request = args.request(&ns)?;
+            request.memory_bytes_max = cx.server.stage_memory();
+            request.densify_docs_max = cx.server.densify_docs_max();
+            write(cx, req, &Explained::Aggregate(request), verbosity, out)
         }
         "count" => {
             let args = count::Args::parse(req)?;
@@ -174,9 +184,13 @@ fn write(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let watch = cx.watch();
+    let env = cx.env(&watch).with_settings(cx.server.query_settings.of(req));
     let started = cx.started;
     let clock_ms = || (clock::micros_since(started) / 1000) as i64;
-    nagi_query::explain(cx.store(), explained, verbosity, &cx.env(&watch), &clock_ms, out)?;
+    nagi_query::explain(cx.store(), explained, verbosity, &env, &clock_ms, out)?;
+    if let Some(hash) = ShapeHash::of(req.db, req.body) {
+        out.put("queryShapeHash", hash.hex().as_str());
+    }
     out.doc("command", |doc| {
         doc.extend(req.body);
         if req.body.element("$db").is_none() {

@@ -104,7 +104,7 @@ fn run_on(
     check(args)?;
     check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
     let mut request = to_request(args, ns)?;
-    request.memory_bytes_max = cx.server.sort_memory_bytes_max();
+    request.memory_bytes_max = cx.server.stage_memory();
     request.densify_docs_max = cx.server.densify_docs_max();
     request.allow_disk_use = args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
     if args.batch_size != Some(NonNegative(0))
@@ -119,9 +119,10 @@ fn run_on(
         cx.connection.record = buffer;
         return Ok(());
     }
+    let settings = cx.server.query_settings.of_running(req)?;
     let execution = {
         let watch = cx.watch();
-        nagi_query::find(cx.store(), &request, &cx.env(&watch))?
+        nagi_query::find(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
     };
     let how = FirstBatch {
         count: args.batch_size.or(args.ntoreturn).map(|n| n.0),

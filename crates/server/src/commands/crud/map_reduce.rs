@@ -185,7 +185,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             Out::Reduce(ns) => MapReduceOut::Reduce(ns),
         },
         bypass_validation: args.bypass == Some(true),
-        memory_bytes_max: cx.server.sort_memory_bytes_max(),
+        memory_bytes_max: cx.server.stage_memory(),
     };
     if cx.server.engines.is_none() {
         bail!(

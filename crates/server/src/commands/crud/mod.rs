@@ -15,6 +15,7 @@ mod map_reduce;
 mod outcome;
 mod own_stages;
 mod pipeline_access;
+mod representative;
 mod update;
 
 pub(super) use aggregate::AGGREGATE;
@@ -32,4 +33,5 @@ pub(crate) use kill_cursors::may_kill;
 pub(super) use map_reduce::MAP_REDUCE;
 pub(super) use outcome::check_batch;
 pub(super) use pipeline_access::reads;
+pub(super) use representative::check_representative;
 pub(super) use update::UPDATE;

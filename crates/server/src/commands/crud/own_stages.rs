@@ -1,4 +1,5 @@
-//! First stages that only the server can answer: `$currentOp`, `$listLocalSessions`, `$collStats`.
+//! First stages that only the server can answer: `$currentOp`, `$listLocalSessions`, `$querySettings`,
+//! `$collStats`.
 //!
 //! Their documents are put into the pipeline as `$documents`, so the stages behind them work as always.
 
@@ -20,6 +21,7 @@ pub(super) fn replace(
     let docs = match stage.name() {
         "$currentOp" => current_op(cx, req, args, stage.value())?,
         "$listLocalSessions" => local_sessions(cx, args, stage.value())?,
+        "$querySettings" => query_settings(cx, args, stage.value())?,
         "$collStats" if matches!(args.collection, Value::String(_)) => {
             vec![coll_stats(cx, req, args, stage.value())?]
         }
@@ -127,6 +129,24 @@ fn coll_stats(
     }
     drop(out);
     Ok(Doc::trusted(&bytes).to_buf())
+}
+
+args! { "$querySettings" => QuerySettingsSpec {
+    show_debug_query_shape: Option<bool> = "showDebugQueryShape",
+}}
+
+fn query_settings(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {
+    if matches!(args.collection, Value::String(_)) {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "$querySettings must be run against the database with {{aggregate: 1}}, not a collection"
+        );
+    }
+    let Value::Doc(spec) = spec else {
+        bail!(Code::Location(7_746_801), "$querySettings stage expects a document as argument");
+    };
+    let spec = QuerySettingsSpec::parse_doc(spec)?;
+    Ok(cx.server.query_settings.list(spec.show_debug_query_shape == Some(true)))
 }
 
 fn local_sessions(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {

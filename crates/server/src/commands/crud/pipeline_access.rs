@@ -23,6 +23,7 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
                 .is_some_and(|stage| stage.value().as_doc().is_some_and(|spec| !spec.is_empty()));
             Some(if others { asking.on_cluster(Action::ListSessions) } else { true })
         }
+        "$querySettings" => Some(asking.on_cluster(Action::QuerySettings)),
         _ => None,
     };
     let ns = args.namespace(req.db)?;

@@ -12,6 +12,7 @@ use crate::cursors::OpenCursor;
 use crate::filtering;
 use crate::numbered::OpenView;
 use crate::op::{Op, OpView};
+use crate::query_settings::ShapeHash;
 use crate::request::is_generic;
 use crate::session::SessionId;
 
@@ -241,6 +242,13 @@ fn write_running(
         }
         Some(command) => w.put("command", command),
         None => {}
+    }
+    let whole =
+        view.command.as_ref().filter(|command| command.as_doc().get("$truncated").is_missing());
+    if let (Some(command), Some((db, _))) = (whole, view.namespace.split_once('.'))
+        && let Some(hash) = ShapeHash::of(db, command.as_doc())
+    {
+        w.put("queryShapeHash", hash.hex().as_str());
     }
     if !view.plan_summary.is_empty() {
         w.put("planSummary", view.plan_summary.as_str());

@@ -38,7 +38,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let request = FindRequest {
         filter: filter.as_doc(),
         sort: sort.as_doc(),
-        memory_bytes_max: cx.server.sort_memory_bytes_max(),
+        memory_bytes_max: cx.server.stage_memory(),
         ..FindRequest::new(&ns)
     };
     let partial = args.partial_ok == Some(true);

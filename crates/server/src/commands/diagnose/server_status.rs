@@ -34,6 +34,7 @@ static SECTIONS: &[Section] = &[
     ("opLatencies", op_latencies),
     ("opcounters", op_counters),
     ("opcountersRepl", op_counters_repl),
+    ("querySettings", |server, out| server.query_settings.write_status(out)),
     ("queues", queues),
     ("repl", repl),
     ("security", |server, out| server.auth.logins.write(out)),
