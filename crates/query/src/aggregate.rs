@@ -262,6 +262,7 @@ pub fn aggregate(
     let catalog = store.catalog();
     let (collection, stages) = resolve(&catalog, request.namespace, request.pipeline)?;
     let pipeline = parse(request, stages.as_array(), &lets, collation)?;
+    pipeline.check_target(store)?;
     let snapshot = store.snapshot()?;
     let values = lets.values();
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);

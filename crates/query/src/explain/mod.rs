@@ -278,6 +278,7 @@ impl Run<'_> {
         let (collection, stages) =
             aggregate::resolve(&catalog, request.namespace, request.pipeline)?;
         let pipeline = aggregate::parse(request, stages.as_array(), &lets, collation)?;
+        pipeline.check_target(self.store)?;
         let filter = pipeline.head().filter;
         let assembled = self.plan_with(&lets, |cx| {
             let disk = aggregate::disk(request);

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use nagi_bson::{ValueBuf, compare};
 use nagi_lang::{
     accum::{AccumSpec, Accumulator},
-    collation::{self, Collation},
+    collation,
     expr::{Deps, Expr},
 };
 
-use super::{bucket::is_expression, granularity::Granularity, prelude::*};
-use crate::source::{Held, ordered};
+use super::{
+    bucket::is_expression,
+    bucket_rows::{Gathered, Limits, Row, Rows},
+    granularity::Granularity,
+    prelude::*,
+};
+use crate::source::SourceStats;
 
 pub(super) static BUCKET_AUTO: StageSpec =
     StageSpec { name: "$bucketAuto", place: Place::Anywhere, parse };
@@ -23,10 +28,9 @@ struct BucketAuto {
 struct Plan {
     group_by: Expr,
     buckets: usize,
-    memory_bytes_max: usize,
+    limits: Limits,
     output: Vec<(Box<str>, AccumSpec)>,
     granularity: Option<Granularity>,
-    collation: Option<&'static Collation>,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -77,10 +81,13 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let plan = Arc::new(Plan {
         group_by,
         buckets,
-        memory_bytes_max: cx.memory_bytes_max.bucket_auto,
+        limits: Limits {
+            collation: cx.collation,
+            memory_bytes_max: cx.memory_bytes_max.bucket_auto,
+            allow_disk_use: cx.allow_disk_use,
+        },
         output,
         granularity,
-        collation: cx.collation,
     });
     Ok(Box::new(BucketAuto { plan, text: ValueBuf::new(spec) }))
 }
@@ -129,11 +136,10 @@ impl Stage for BucketAuto {
         Box::new(Running {
             input,
             plan: self.plan.clone(),
-            rows: Vec::new(),
             filled: false,
             done: Vec::new(),
             next: 0,
-            held: Held::default(),
+            bytes_spilled: 0,
             arena: Bump::new(),
         })
     }
@@ -153,12 +159,6 @@ impl Stage for BucketAuto {
     }
 }
 
-/// One document: the value it is grouped by, and the arguments of the accumulators.
-struct Row {
-    key: ValueBuf,
-    arguments: Box<[ValueBuf]>,
-}
-
 struct OneBucket {
     min: ValueBuf,
     max: ValueBuf,
@@ -168,18 +168,17 @@ struct OneBucket {
 struct Running {
     input: Box<dyn Source>,
     plan: Arc<Plan>,
-    rows: Vec<Row>,
     filled: bool,
     done: Vec<DocBuf>,
     /// How many documents of `done` were returned.
     next: usize,
-    held: Held,
+    bytes_spilled: u64,
     arena: Bump,
 }
 
 impl Running {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let mut held_bytes = 0;
+        let mut gathered = Gathered::default();
         while self.input.advance(cx)? {
             self.arena.reset();
             let eval = cx.eval_current(&*self.input, &self.arena);
@@ -191,22 +190,11 @@ impl Running {
             for (_, accum) in &self.plan.output {
                 arguments.push(ValueBuf::new(accum.argument().eval(&eval)?));
             }
-            held_bytes += key.heap_bytes() + 48;
-            held_bytes += arguments.iter().map(|v| v.heap_bytes() + 24).sum::<usize>();
-            if held_bytes > self.plan.memory_bytes_max || !self.held.fits(cx, held_bytes) {
-                bail!(
-                    Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
-                    "Exceeded memory limit for $bucketAuto"
-                );
-            }
-            self.rows.push(Row { key, arguments: arguments.into() });
+            gathered.add(Row { key, arguments: arguments.into() }, self.plan.limits, cx)?;
         }
-        let own = self.plan.collation;
-        let by_key = |a: &Row, b: &Row| collation::values(a.key.value(), b.key.value(), own);
-        ordered::order(&mut self.rows, &by_key, &mut || cx.pass())?;
-        let buckets = distribute(&self.plan, &self.rows, cx)?;
-        self.rows = Vec::new();
-        self.held.keep(0);
+        let (mut rows, spilled) = gathered.sorted(self.plan.limits, cx)?;
+        self.bytes_spilled = spilled;
+        let buckets = distribute(&self.plan, &mut rows, cx)?;
         let finished = buckets.into_iter().map(|bucket| finish(&self.plan, bucket, cx));
         self.done = finished.collect::<Result<_>>()?;
         self.filled = true;
@@ -215,28 +203,35 @@ impl Running {
 }
 
 /// Cuts the sorted rows. Equal values stay together; the last bucket takes what is left.
-fn distribute(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<OneBucket>> {
-    let size = (rows.len() as f64 / plan.buckets as f64).round().max(1.0) as usize;
+fn distribute(plan: &Plan, rows: &mut Rows, cx: &Cx<'_>) -> Result<Vec<OneBucket>> {
+    let size = (rows.total as f64 / plan.buckets as f64).round().max(1.0) as usize;
+    let own = plan.limits.collation;
     let mut buckets: Vec<OneBucket> = Vec::new();
-    let mut at = 0;
-    let same = |a: &ValueBuf, b: &ValueBuf| collation::equal(a.value(), b.value(), plan.collation);
-    while at < rows.len() {
-        let start = at;
-        let is_last = buckets.len() + 1 == plan.buckets;
-        at = if is_last { rows.len() } else { (at + size).min(rows.len()) };
-        let mut max = rows[at - 1].key.clone();
+    while let Some(first) = rows.peek() {
+        let mut min = first.key.clone();
+        let share = if buckets.len() + 1 == plan.buckets { usize::MAX } else { size };
+        let mut states = started(plan, cx)?;
+        let mut max = min.clone();
+        let mut taken = 0;
+        while taken < share
+            && let Some(row) = rows.take()?
+        {
+            add(&mut states, &row, cx)?;
+            max = row.key;
+            taken += 1;
+        }
         if let Some(granularity) = &plan.granularity {
             max = ValueBuf::new(granularity.round_up(max.value())?);
-            while rows.get(at).is_some_and(|r| compare::values(r.key.value(), max.value()).is_lt())
-            {
-                at += 1;
-            }
-        } else {
-            while rows.get(at).is_some_and(|r| same(&r.key, &max)) {
-                at += 1;
-            }
         }
-        let mut min = rows[start].key.clone();
+        let belongs = |row: &Row| match plan.granularity {
+            Some(_) => compare::values(row.key.value(), max.value()).is_lt(),
+            None => collation::equal(row.key.value(), max.value(), own),
+        };
+        while rows.peek().is_some_and(belongs)
+            && let Some(row) = rows.take()?
+        {
+            add(&mut states, &row, cx)?;
+        }
         match (buckets.last_mut(), &plan.granularity) {
             (Some(before), None) => before.max = min.clone(),
             (Some(before), Some(_)) => min = before.max.clone(),
@@ -245,24 +240,27 @@ fn distribute(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<OneBucket>> 
             }
             (None, None) => {}
         }
-        let states = accumulate(plan, &rows[start..at], cx)?;
         buckets.push(OneBucket { min, max, states });
     }
     Ok(buckets)
 }
 
-fn accumulate(plan: &Plan, rows: &[Row], cx: &Cx<'_>) -> Result<Vec<Box<dyn Accumulator>>> {
+fn started(plan: &Plan, cx: &Cx<'_>) -> Result<Vec<Box<dyn Accumulator>>> {
     let mut states: Vec<_> = plan.output.iter().map(|(_, accum)| accum.new_state()).collect();
     for state in &mut states {
         state.start(Value::Null, cx.vars, cx.env.now_ms())?;
     }
-    for row in rows {
-        cx.pass()?;
-        for (state, argument) in states.iter_mut().zip(&row.arguments) {
-            state.add_in(argument.value(), cx.vars)?;
-        }
-    }
     Ok(states)
+}
+
+fn add(states: &mut [Box<dyn Accumulator>], row: &Row, cx: &Cx<'_>) -> Result<()> {
+    cx.pass()?;
+    for (at, state) in states.iter_mut().enumerate() {
+        // Missing at the end of a row that was on disk.
+        let argument = row.arguments.get(at).map_or(Value::Missing, ValueBuf::value);
+        state.add_in(argument, cx.vars)?;
+    }
+    Ok(())
 }
 
 fn finish(plan: &Plan, mut bucket: OneBucket, cx: &Cx<'_>) -> Result<DocBuf> {
@@ -297,6 +295,10 @@ impl Source for Running {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats { bytes_spilled: self.bytes_spilled, ..SourceStats::default() }
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {

@@ -255,7 +255,7 @@ impl Running {
 /// Largest document of one group before a later stage makes it smaller.
 const GROUP_BYTES_MAX: usize = 1 << 30;
 
-fn key_value(key: &[u8]) -> Value<'_> {
+pub(super) fn key_value(key: &[u8]) -> Value<'_> {
     Doc::trusted(key).first().map_or(Value::Null, |element| element.value())
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nagi_bson::{ArrayBuf, ValueBuf, doc};
 use nagi_lang::expr::{Expr, check_variable_write};
-use nagi_store::{Collection, Durability, Namespace};
+use nagi_store::{Collection, Durability, Namespace, Store};
 
 use super::{
     Touch, Use,
@@ -209,6 +209,14 @@ fn parse_let(
 struct Shared(Arc<Merge>);
 
 impl Stage for Shared {
+    fn check_target(&self, store: &Store) -> Result<()> {
+        match store.collection(&self.0.into) {
+            // That is said when it is written to.
+            Some(target) if target.is_view() => Ok(()),
+            target => self.0.check_unique(target.as_deref()),
+        }
+    }
+
     fn touches(&self, out: &mut Vec<Touch>) {
         let mut touch = |usage| out.push(Touch { namespace: self.0.into.clone(), usage });
         if self.0.not_matched == NotMatched::Insert {
@@ -245,20 +253,30 @@ impl Merge {
                 self.into
             );
         }
-        let unique = collection.ready_indexes().any(|index| {
-            let spec = &index.spec;
-            (spec.unique || spec.is_id())
-                && spec.partial.is_none()
-                && spec.key.len() == self.on.len()
-                && spec.key.iter().all(|part| self.on.contains(&part.path))
-        });
+        self.check_unique(Some(&collection))?;
+        Ok(collection)
+    }
+
+    /// Whether a unique index of the target has the `on` fields; of one that does not exist yet it is
+    /// that on `_id`.
+    fn check_unique(&self, target: Option<&Collection>) -> Result<()> {
+        let unique = match target {
+            None => self.on.len() == 1 && &*self.on[0] == "_id",
+            Some(target) => target.ready_indexes().any(|index| {
+                let spec = &index.spec;
+                (spec.unique || spec.is_id())
+                    && spec.partial.is_none()
+                    && spec.key.len() == self.on.len()
+                    && spec.key.iter().all(|part| self.on.contains(&part.path))
+            }),
+        };
         if !unique {
             bail!(
                 Code::Location(51183),
                 "Cannot find index to verify that join fields will be unique"
             );
         }
-        Ok(collection)
+        Ok(())
     }
 
     /// `{on: value, ...}`.

@@ -6,6 +6,7 @@
 mod add_fields;
 mod bucket;
 mod bucket_auto;
+mod bucket_rows;
 mod coll_stats;
 mod count;
 mod densify;
@@ -56,7 +57,7 @@ use nagi_lang::{
     collation::Collation,
     expr::{Deps, MetaSet, ParseCx},
 };
-use nagi_store::Namespace;
+use nagi_store::{Namespace, Store};
 
 use crate::{limits::StageMemory, source::Source};
 
@@ -95,6 +96,11 @@ pub(crate) trait Stage: Send + Sync {
     /// The stages it stands for, if it is short for several.
     fn parts(&self) -> Option<Vec<Arc<dyn Stage>>> {
         None
+    }
+
+    /// Refuses a target that it cannot write to, before anything runs.
+    fn check_target(&self, _store: &Store) -> Result<()> {
+        Ok(())
     }
 
     /// Adds what it does to collections other than its pipeline's, with those of inner pipelines.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
-use nagi_store::Namespace;
+use nagi_store::{Namespace, Store};
 
 use super::{
     GeoNear, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within, reorder::reorder,
@@ -146,6 +146,14 @@ impl Pipeline {
     /// 40218.
     pub(crate) fn check_metas(&self, available: MetaSet) -> Result<()> {
         self.required.check(available)
+    }
+
+    /// Looks at what its last stage writes to.
+    ///
+    /// # Errors
+    /// 51183 and the like.
+    pub(crate) fn check_target(&self, store: &Store) -> Result<()> {
+        self.stages.iter().try_for_each(|stage| stage.check_target(store))
     }
 
     /// What the first stages come to as filter, sort, skip and limit.

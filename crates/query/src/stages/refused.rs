@@ -52,10 +52,7 @@ fn list_local_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn S
 }
 
 fn query_settings(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    bail!(
-        Code::INVALID_NAMESPACE,
-        "$querySettings must be run against the database with {{aggregate: 1}}, not a collection"
-    );
+    bail!(Code::INVALID_NAMESPACE, "'$querySettings' can only be run with {{aggregate: 1}}");
 }
 
 fn list_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {

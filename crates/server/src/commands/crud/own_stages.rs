@@ -137,10 +137,7 @@ args! { "$querySettings" => QuerySettingsSpec {
 
 fn query_settings(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {
     if matches!(args.collection, Value::String(_)) {
-        bail!(
-            Code::INVALID_NAMESPACE,
-            "$querySettings must be run against the database with {{aggregate: 1}}, not a collection"
-        );
+        bail!(Code::INVALID_NAMESPACE, "'$querySettings' can only be run with {{aggregate: 1}}");
     }
     let Value::Doc(spec) = spec else {
         bail!(Code::Location(7_746_801), "$querySettings stage expects a document as argument");
