@@ -1,7 +1,7 @@
 //! Every row of a catalogue has golden cases: ordinary ones, and one that is an error.
 //!
 //! The rows of the document language show four things each: an ordinary case, one where a value is
-//! null or missing, one that is refused with its code, and one at an edge (the ends of a number's
+//! null or missing, one of a wrong type with its code, and one at an edge (the ends of a number's
 //! range, NaN, zero, the empty array, document or text). [`Files::language`] asks for all of them.
 //!
 //! A catalogue's crate calls [`check`] with the names of its rows, since only it knows them all.
@@ -23,8 +23,11 @@ pub struct Files {
     pub shared: &'static [(&'static str, &'static str)],
     /// Rows that no argument makes an error of, with the reason.
     pub never_fails: &'static [(&'static str, &'static str)],
-    /// Rows of the document language: null or missing and an edge are shown too.
+    /// Rows of the document language: null or missing, a wrong type and an edge are shown too.
     pub language: bool,
+    /// Rows of the document language that take or pass over values of every type, so that only their
+    /// form can be wrong.
+    pub any_type: &'static [&'static str],
     /// Rows that cannot be used, so that all cases are errors, with the reason.
     pub always_fails: &'static [(&'static str, &'static str)],
 }
@@ -60,6 +63,20 @@ const EDGES: &[&str] = &[
     "ISODate(\"9999",
 ];
 
+/// What an error has in its text that is about the form of a case: how many arguments, which names.
+const FORMS: &[&str] = &[
+    "were passed in",
+    "Unrecognized expression",
+    "undefined variable",
+    "unknown operator",
+    "unary operator",
+    "accept arguments",
+    "takes no arguments",
+    "Lower bound must not exceed",
+    "field is not allowed",
+    "top-level document",
+];
+
 /// Panics with every row whose file `tests/golden/<catalogue>/<row without $>.txt` is missing, never
 /// names the row, has fewer than three cases, or shows no error.
 pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files: &Files) {
@@ -71,7 +88,11 @@ pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files
         let never_fails = files.never_fails.iter().any(|(name, _)| *name == row);
         let always_fails = files.always_fails.iter().any(|(name, _)| *name == row);
         let result = check_file(&path, row, never_fails)
-            .and_then(|()| check_language(&path, files.language && !always_fails));
+            .and_then(|()| check_language(&path, files.language && !always_fails))
+            .and_then(|()| {
+                let any = files.any_type.contains(&row) || never_fails || always_fails;
+                if files.language { check_types(&path, any) } else { Ok(()) }
+            });
         if let Err(problem) = result {
             let _ = writeln!(problems, "  {row}: {problem} ({})", path.display());
         }
@@ -94,6 +115,19 @@ fn check_file(path: &std::path::Path, row: &str, never_fails: bool) -> Result<()
         (false, false) => Err("no case shows an error".to_owned()),
         (true, true) => Err("is listed as never failing, but does".to_owned()),
         _ => Ok(()),
+    }
+}
+
+/// Whether a wrong type is shown, unless there is none.
+fn check_types(path: &std::path::Path, any: bool) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|_| "no file".to_owned())?;
+    let (cases, _) = golden::parse(&text)?;
+    let of_type = |case: &golden::Case| {
+        case.output.contains("error ") && !FORMS.iter().any(|form| case.output.contains(form))
+    };
+    match cases.iter().any(of_type) || any {
+        true => Ok(()),
+        false => Err("no error of a wrong type, only of the form".to_owned()),
     }
 }
 

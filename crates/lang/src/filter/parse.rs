@@ -283,6 +283,7 @@ mod tests {
                 ("$where", "there is no JavaScript"),
             ],
             language: true,
+            any_type: &["$comment", "$db", "$expr", "$id", "$ref"],
             ..rows::Files::default()
         };
         rows::check("filter", super::OPERATORS.iter().map(|row| row.0), &files);

@@ -367,6 +367,7 @@ mod tests {
                 ("$nearSphere", "there are no geometry indexes"),
             ],
             language: true,
+            any_type: &["$comment"],
         };
         rows::check("filter", super::OPERATORS.iter().map(|row| row.0), &files);
     }

@@ -188,11 +188,9 @@ impl Plan {
                 "Encountered date densify value in collection when step does not have a date unit."
             ),
             Value::DateTime(_) => Ok(true),
-            value if !value.is_number() => bail!(
-                Code::Location(5_733_201),
-                "Densify field type must be numeric or a date, but found {}",
-                value.kind().name()
-            ),
+            value if !value.is_number() => {
+                bail!(Code::Location(5_733_201), "Densify field type must be numeric or a date")
+            }
             _ if self.unit.is_some() => bail!(
                 Code::Location(6_053_600),
                 "Encountered numeric densify value in collection when step has a date unit."

@@ -1,6 +1,6 @@
 //! Parsing of `$densify`: `{field, partitionByFields, range: {step, unit, bounds}}`.
 
-use nagi_bson::{Array, ValueBuf, number};
+use nagi_bson::{Array, ValueBuf, compare, number};
 use nagi_lang::{
     expr::{ExprPath, parse_field_path},
     time::Unit,
@@ -15,7 +15,7 @@ use super::{
 /// Parses the specification.
 ///
 /// # Errors
-/// 9, 14, 40414, 40415 for the shape; 5733401-5733409, 5876900, 5946802, 6586400, 8993000, 9554500.
+/// 9, 14, 40414, 40415 for the shape; 5733401-5733410, 5876900, 5946800, 5946802, 6586400, 8993000, 9554500.
 pub(super) fn parse(spec: Value<'_>, cx: &PipelineCx<'_>) -> Result<Plan> {
     let Value::Doc(spec) = spec else {
         bail!(
@@ -131,10 +131,7 @@ fn check_partition(path: &ExprPath, field: &ExprPath) -> Result<()> {
     Ok(())
 }
 
-/// What bounds may be.
-const BOUNDS: &str = "the bounds in a range statement must be the string 'full', 'partition', or an \
-                      ascending array of two numbers or two dates";
-
+/// The range that `bounds` means.
 fn range(
     bounds: Value<'_>,
     step: Value<'_>,
@@ -153,7 +150,11 @@ fn range(
             bail!(Code::Location(5_946_802), "Bounds string must either be 'full' or 'partition'")
         }
         Value::Array(pair) => pair,
-        _ => bail!(Code::Location(5_733_402), "{BOUNDS}"),
+        _ => bail!(
+            Code::Location(5_733_404),
+            "The bounds in a range statement must be the string 'full', 'partition', or an \
+             ascending array of two numbers or two dates"
+        ),
     };
     if pair.count() != 2 {
         bail!(
@@ -162,35 +163,40 @@ fn range(
         );
     }
     let (lower, upper) = (pair.get(0), pair.get(1));
-    check_bounds(lower, upper, unit)?;
-    let kinds = [lower.kind(), upper.kind()];
-    if unit.is_none() && kinds.iter().any(|kind| *kind != step.kind()) {
-        bail!(
-            Code::Location(5_876_900),
-            "Upper bound, lower bound, and step must all have the same type"
-        );
-    }
+    check_bounds(lower, upper, step, unit)?;
     Ok(Range::Between(ValueBuf::new(lower), ValueBuf::new(upper)))
 }
 
-fn check_bounds(lower: Value<'_>, upper: Value<'_>, unit: Option<Unit>) -> Result<()> {
-    match (lower, upper) {
-        (Value::DateTime(lower), Value::DateTime(upper)) if lower <= upper => Ok(()),
-        (Value::DateTime(_), Value::DateTime(_)) => bail!(Code::Location(5_733_402), "{BOUNDS}"),
-        (Value::DateTime(_), _) => bail!(
+fn check_bounds(
+    lower: Value<'_>,
+    upper: Value<'_>,
+    step: Value<'_>,
+    unit: Option<Unit>,
+) -> Result<()> {
+    const MIXED: &str = "A bounding array must contain either both dates or both numeric types";
+    if compare::values(lower, upper).is_gt() {
+        bail!(
             Code::Location(5_733_402),
-            "a bounding array must be an ascending array of either two dates or two numbers"
-        ),
-        (lower, upper) if !lower.is_number() || !upper.is_number() => bail!(
-            Code::Location(5_733_406),
-            "A bounding array must contain either both dates or both numeric types"
-        ),
-        (lower, upper) if number::compare(lower, upper).is_gt() => {
-            bail!(Code::Location(5_733_402), "{BOUNDS}")
+            "A bounding array must be an ascending array of either two dates or two numbers"
+        );
+    }
+    match (lower, upper) {
+        (Value::DateTime(_), Value::DateTime(_)) if unit.is_some() => Ok(()),
+        (Value::DateTime(_), Value::DateTime(_)) => {
+            bail!(Code::Location(5_733_410), "A bounding array of dates must specify a unit")
+        }
+        (Value::DateTime(_), _) => bail!(Code::Location(5_733_405), "{MIXED}"),
+        (lower, _) if !lower.is_number() => {
+            bail!(Code::Location(5_946_800), "Explicit bounds must be numeric or dates")
         }
         _ if unit.is_some() => {
             bail!(Code::Location(5_733_409), "Numeric bounds may not have unit parameter")
         }
+        (_, upper) if !upper.is_number() => bail!(Code::Location(5_733_406), "{MIXED}"),
+        (lower, upper) if [lower.kind(), upper.kind()].iter().any(|k| *k != step.kind()) => bail!(
+            Code::Location(5_876_900),
+            "Upper bound, lower bound, and step must all have the same type"
+        ),
         _ => Ok(()),
     }
 }
