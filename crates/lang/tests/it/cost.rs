@@ -4,7 +4,7 @@
 use bumpalo::Bump;
 use nagi_bson::{ArrayBuf, DocBuf, Value, json};
 use nagi_error::{Code, Result};
-use nagi_lang::expr::{ParseCx, Vars};
+use nagi_lang::expr::{Eval, Expr, ParseCx, Vars};
 use nagi_lang::filter::{Filter, MatchCx, MatchInfo};
 use nagi_lang::project::Projection;
 use nagi_lang::sort::SortSpec;
@@ -177,4 +177,20 @@ fn updates_stay_within_what_can_be_stored() {
     let (outcome, spent) = count_allocations(|| apply(&spec, &doc));
     assert_eq!(outcome.expect_err("too large").code(), Code::Location(17419));
     assert!(spent.bytes < 400_000_000, "{} bytes", spent.bytes);
+}
+
+/// All matches of 4 MB, and those of a text that has no room for them.
+#[test]
+fn matches_in_a_long_text_are_linear() {
+    let spec = parsed("{s: {$size: {$regexFindAll: {input: '$t', regex: 'x', options: 'i'}}}}");
+    let expr = Expr::parse(spec.as_doc().get("s"), &mut ParseCx::new()).expect("valid");
+    let count = |text: &str| {
+        let doc = DocBuf::build(|out| out.put("t", text));
+        let (arena, vars) = (Bump::new(), Vars::EMPTY);
+        let value = expr.eval(&Eval::new(doc.as_doc(), &vars, &arena, 0))?;
+        Ok::<_, nagi_error::Error>(nagi_bson::number::as_f64(value))
+    };
+    assert_eq!(count(&"\u{e9}\u{e9}x\u{e9}".repeat(1 << 19)).expect("fits"), Some(524_288.0));
+    let error = count(&"x".repeat(4 << 20)).expect_err("240 MB of matches");
+    assert_eq!(error.code(), Code::BSON_OBJECT_TOO_LARGE);
 }
