@@ -1,10 +1,12 @@
-//! An expression and a document, as text in shell notation, one a line; `$project` and `$addFields` too.
+//! An expression and a document, as text in shell notation, one a line; also in `$expr`, `$project`
+//! and `$addFields`.
 #![no_main]
 
 use bumpalo::Bump;
 use libfuzzer_sys::fuzz_target;
-use nagi_bson::{DocBuf, DocWriter, Value, json};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, json};
 use nagi_lang::expr::{Eval, Expr, ParseCx, Vars};
+use nagi_lang::filter::{Filter, MatchCx};
 use nagi_lang::project::{AddFields, AggProjection};
 
 fuzz_target!(|data: &str| {
@@ -14,6 +16,11 @@ fuzz_target!(|data: &str| {
         let (arena, vars) = (Bump::new(), Vars::EMPTY);
         if let Ok(value) = expr.eval(&Eval::new(doc.as_doc(), &vars, &arena, 0)) {
             let _ = DocBuf::build(|w| w.put("value", value)).as_doc().count();
+            // Chance decides these: two evaluations may differ.
+            let by_chance = ["rand", "sampleRate", "createObjectId", "currentDate"];
+            if !by_chance.iter().any(|name| data.contains(name)) {
+                as_filter(spec.value(), doc.as_doc(), value.is_truthy());
+            }
         }
     }
     let Value::Doc(_) = spec.value() else { return };
@@ -32,6 +39,17 @@ fuzz_target!(|data: &str| {
         check(done, bytes);
     }
 });
+
+/// A filter by `$expr` says what the expression does, however it is rewritten.
+fn as_filter(spec: Value<'_>, doc: Doc<'_>, expected: bool) {
+    let filter = DocBuf::build(|w| w.put("$expr", spec));
+    let Ok(filter) = Filter::parse(filter.as_doc(), &mut ParseCx::new()) else { return };
+    let (arena, vars) = (Bump::new(), Vars::EMPTY);
+    for filter in [filter.clone(), filter.normalize()] {
+        let matched = filter.matches(doc, &MatchCx::new(&vars, &arena, 0));
+        assert_eq!(matched.ok(), Some(expected), "{spec}");
+    }
+}
 
 /// What was written is BSON that a stranger could have sent, if its depth is.
 fn check(done: bool, bytes: Vec<u8>) {
