@@ -12,8 +12,8 @@ use crate::from_js::{Failure, FromScript};
 use crate::host::Shared;
 use crate::text;
 
-/// What one document may emit.
-const EMIT_BYTES_MAX: usize = 100 << 20;
+/// What one document may emit: what an expression may make.
+const EMIT_BYTES_MAX: usize = 64 << 20;
 /// The version that scripts see, that of the commands which are understood.
 const VERSION: &str = "8.0.0";
 /// Between two looks at the interrupt.

@@ -5,6 +5,7 @@
 
 pub mod accum;
 pub mod collation;
+pub mod encrypted;
 pub mod expr;
 pub mod filter;
 pub mod geo;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf, Value, ValueBuf};
+use nagi_bson::{Array, Doc, DocBuf, Value, ValueBuf};
 use nagi_error::{Code, Error, Result};
 
 /// The source of a function. Shared, because engines keep what they compiled by identity.
@@ -66,6 +66,17 @@ pub trait Scripts: std::fmt::Debug {
 
     /// Whether `function` is true of a document, which is `this` and `obj` in it.
     fn test(&self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool>;
+
+    /// The one value that the reduce function of a `mapReduce` makes of those of a key. As `call`, with a
+    /// name of its own for whoever counts these calls.
+    fn reduce(
+        &self,
+        function: &Arc<Function>,
+        key: Value<'_>,
+        values: Array<'_>,
+    ) -> Result<ValueBuf> {
+        self.call(function, Value::Missing, &[key, Value::Array(values)])
+    }
 
     /// Calls `function` on a document (`this`), with `emit` defined.
     fn map(&self, function: &Arc<Function>, doc: Doc<'_>, emit: Emit<'_>) -> Result<()>;

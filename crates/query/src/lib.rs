@@ -44,7 +44,7 @@ pub use plan::{
 };
 pub use settings::{QuerySettings, check_query, query_shape};
 pub use source::{Cx, Env, Interrupt};
-pub use stages::{MapReduceCounts, Touch, Use, stage_names, write_coll_stats};
+pub use stages::{Touch, Use, stage_names, write_coll_stats};
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use write::{
     DeleteStatement, FindAndModifyRequest, FoundAndModified, UpdateOutcome, UpdateStatement,

@@ -238,7 +238,7 @@ impl<'c> Context<'c> {
     }
 
     /// The request's surroundings for a query.
-    pub(crate) fn env<'w>(&self, watch: &'w Watch<'w>) -> nagi_query::Env<'w> {
+    pub(crate) fn env<'w>(&self, watch: &'w dyn nagi_query::Interrupt) -> nagi_query::Env<'w> {
         nagi_query::Env::new(watch, clock::wall_ms()).with_system(self.system())
     }
 }

@@ -9,8 +9,10 @@
 mod averages;
 mod collect;
 mod concat;
+mod construct_stats;
 mod digest;
 mod extremes;
+mod js_reduce;
 mod merge_objects;
 mod number_sum;
 mod percentile;
@@ -97,6 +99,8 @@ struct Row {
 
 /// Every accumulator, sorted by name.
 static ROWS: &[Row] = &[
+    Row { name: "$_internalConstructStats", parse: construct_stats::parse },
+    Row { name: "$_internalJsReduce", parse: js_reduce::parse },
     Row { name: "$accumulator", parse: script::parse },
     Row { name: "$addToSet", parse: collect::parse_add_to_set },
     Row { name: "$avg", parse: averages::parse },

@@ -1,24 +1,17 @@
-//! `$accumulator`, whose state is made and changed by functions in JavaScript, and the reduction of
-//! `mapReduce`.
+//! `$accumulator`, whose state is made and changed by functions in JavaScript.
 //!
 //! Between two calls a state is a BSON value, so that it can be spilled and merged like any other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bumpalo::Bump;
-use nagi_bson::{Array, ArrayBuf, Doc, Value, ValueBuf, ValueSlot};
+use nagi_bson::{Array, Doc, Value, ValueBuf, ValueSlot};
 use nagi_error::{Code, Error, Result, bail};
 
-use super::spec::{AccumSpec, parsed};
+use super::spec::parsed;
 use super::{Accumulator, Parsed, held_bytes};
 use crate::expr::{Eval, Expr, ParseCx, Vars};
 use crate::script::Function;
-
-/// Values of one key of `mapReduce` that are kept before they are reduced to one.
-const REDUCE_COUNT_MAX: usize = 1000;
-/// Their bytes.
-const REDUCE_BYTES_MAX: usize = 1 << 20;
 
 /// A parsed `$accumulator`.
 #[derive(Debug)]
@@ -171,104 +164,5 @@ impl Accumulator for Scripted {
 
     fn bytes(&self) -> usize {
         self.state.as_ref().map_or(0, held_bytes)
-    }
-}
-
-impl AccumSpec {
-    /// The reduction of `mapReduce`: calls `reduce(key, values)` on what `argument` gives, and counts
-    /// the calls. A single value is not reduced.
-    pub fn reduction(argument: Expr, reduce: Arc<Function>, calls: Arc<AtomicU64>) -> AccumSpec {
-        let new = move || Reduction {
-            reduce: reduce.clone(),
-            calls: calls.clone(),
-            key: None,
-            values: Vec::new(),
-            bytes: 0,
-        };
-        AccumSpec::made("$_internalJsReduce", parsed(argument, new))
-    }
-}
-
-struct Reduction {
-    reduce: Arc<Function>,
-    calls: Arc<AtomicU64>,
-    key: Option<ValueBuf>,
-    values: Vec<ValueBuf>,
-    bytes: usize,
-}
-
-impl Reduction {
-    /// Reduces what there is to one value.
-    fn reduce(&mut self, vars: &Vars<'_>) -> Result<()> {
-        if self.values.len() < 2 {
-            return Ok(());
-        }
-        let values = ArrayBuf::build(|out| {
-            self.values.iter().for_each(|value| out.push(value.value()));
-        });
-        let key = self.key.as_ref().map_or(Value::Null, ValueBuf::value);
-        let args = [key, Value::Array(values.as_array())];
-        let one = vars.scripts()?.call(&self.reduce, Value::Missing, &args)?;
-        if let Value::Array(_) = one.value() {
-            bail!(Code::Location(10075), "reduce -> multiple not supported yet");
-        }
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.bytes = held_bytes(&one);
-        self.values.clear();
-        self.values.push(one);
-        Ok(())
-    }
-}
-
-impl Accumulator for Reduction {
-    fn start(&mut self, key: Value<'_>, _: &Vars<'_>, _: i64) -> Result<()> {
-        self.key = Some(ValueBuf::new(key));
-        Ok(())
-    }
-
-    fn add(&mut self, value: Value<'_>) -> Result<()> {
-        let value = ValueBuf::new(value);
-        self.bytes += held_bytes(&value);
-        self.values.push(value);
-        Ok(())
-    }
-
-    fn add_in(&mut self, value: Value<'_>, vars: &Vars<'_>) -> Result<()> {
-        self.add(value)?;
-        if self.values.len() >= REDUCE_COUNT_MAX || self.bytes > REDUCE_BYTES_MAX {
-            self.reduce(vars)?;
-        }
-        Ok(())
-    }
-
-    fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        match part {
-            Value::Array(values) => values.iter().try_for_each(|value| self.add(value)),
-            _ => Ok(()),
-        }
-    }
-
-    fn merge_in(&mut self, part: Value<'_>, vars: &Vars<'_>) -> Result<()> {
-        self.merge(part)?;
-        if self.values.len() >= REDUCE_COUNT_MAX || self.bytes > REDUCE_BYTES_MAX {
-            self.reduce(vars)?;
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, vars: &Vars<'_>) -> Result<()> {
-        self.reduce(vars)
-    }
-
-    fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.values.iter().for_each(|value| out.push(value.value())));
-    }
-
-    fn finish(&mut self, out: ValueSlot<'_>) {
-        out.put(self.values.first().map_or(Value::Null, ValueBuf::value));
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes + self.key.as_ref().map_or(0, held_bytes)
     }
 }

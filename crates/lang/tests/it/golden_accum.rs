@@ -27,6 +27,10 @@ const ANY_TYPE: &[&str] = &[
     "$sum",
 ];
 
+/// Accumulators that a client may not use.
+const ALWAYS_FAIL: &[(&str, &str)] =
+    &[("$_internalConstructStats", "only the command analyze may use it")];
+
 #[test]
 fn golden_cases_of_accumulators() {
     let dir = nagi_testkit::golden::dir("accum");
@@ -47,6 +51,7 @@ fn every_accumulator_has_a_case_file() {
             never_fails: NEVER_FAIL,
             language: true,
             any_type: ANY_TYPE,
+            always_fails: ALWAYS_FAIL,
             ..rows::Files::default()
         },
     );

@@ -26,6 +26,7 @@ use crate::{
     distinct::{self, DistinctRequest},
     execution::{ExecutionStats, sum_stats},
     find::{self, FindRequest},
+    map_reduce::MapReduceRequest,
     plan::{self, Node, Opener, Plan, Shape, hex},
     source::{Cx, Env, Source},
     stages::Pipeline,
@@ -68,6 +69,7 @@ pub enum Explained<'a> {
     Update(&'a Namespace, UpdateStatement<'a>),
     Delete(&'a Namespace, DeleteStatement<'a>),
     FindAndModify(FindAndModifyRequest<'a>),
+    MapReduce(MapReduceRequest<'a>),
 }
 
 /// What stands above the plan of a command that is no find.
@@ -109,6 +111,10 @@ pub fn explain(
     env.explain();
     match explained {
         Explained::Aggregate(request) => run.aggregate(request, out),
+        Explained::MapReduce(request) => {
+            let pipeline = request.pipeline(store)?;
+            run.aggregate(&request.aggregate(&pipeline), out)
+        }
         Explained::Find(request) if on_view(request.namespace) => {
             let (pipeline, hint) = aggregate::of_find(request)?;
             let on_view = AggregateRequest {
@@ -247,7 +253,9 @@ impl Run<'_> {
                 };
                 self.selected(request.namespace, prepared.selection, true, top)
             }
-            Explained::Aggregate(_) => Err(Error::bug("aggregations are explained elsewhere")),
+            Explained::Aggregate(_) | Explained::MapReduce(_) => {
+                Err(Error::bug("aggregations are explained elsewhere"))
+            }
         }
     }
 

@@ -23,7 +23,6 @@ mod inner;
 mod limit;
 mod lookup;
 mod map;
-mod map_reduce;
 mod match_;
 mod merge;
 mod numbers;
@@ -63,8 +62,6 @@ use crate::{limits::StageMemory, source::Source};
 
 pub use coll_stats::write_coll_stats;
 pub(crate) use geo_near::GeoNear;
-pub use map_reduce::MapReduceCounts;
-pub(crate) use map_reduce::{FinalizeStage, MapStage, reducing};
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;

@@ -9,9 +9,14 @@
 //!   bounds {...}           its index bounds
 //!   pipeline [...]         stages of a pipeline as explain shows them, those of its plan first
 //!   explain {...}          its plan, and what running it looked at
+//!   mapReduce {...}        as pipeline, of what a mapReduce runs as; `out` is a document with a name
 
 use nagi_bson::{Doc, DocBuf, Value, json};
-use nagi_query::{AggregateRequest, Explained, FindRequest, Hint, Verbosity, stage_names};
+use nagi_query::{
+    AggregateRequest, Explained, FindRequest, Hint, MapReduceOut, MapReduceRequest, Verbosity,
+    stage_names,
+};
+use nagi_store::Namespace;
 use nagi_testkit::golden;
 
 use crate::fixture::{Fixture, doc, stages};
@@ -95,8 +100,39 @@ fn pipeline(fixture: &Fixture, input: &str) -> String {
     let wrapped = array(input);
     let Value::Array(list) = wrapped.get("a") else { return "no array".to_owned() };
     let request = AggregateRequest::new(&fixture.ns, list);
-    let explained = fixture.try_explain(&Explained::Aggregate(request), Verbosity::QueryPlanner);
-    let out = match explained {
+    as_stages(fixture, &Explained::Aggregate(request))
+}
+
+fn map_reduce(fixture: &Fixture, input: &str) -> String {
+    let spec = doc(input);
+    let part = |name: &str| spec.get(name).as_doc().unwrap_or(Doc::EMPTY);
+    let out = part("out").first();
+    let name = out.and_then(|out| out.value().as_str()).unwrap_or("unused");
+    let target = Namespace::new("test", name).unwrap();
+    let request = MapReduceRequest {
+        collation: nagi_lang::collation::Asked::Inherited,
+        namespace: &fixture.ns,
+        map: spec.get("map").as_str().unwrap(),
+        reduce: spec.get("reduce").as_str().unwrap(),
+        finalize: spec.get("finalize").as_str(),
+        filter: part("query"),
+        sort: part("sort"),
+        limit: nagi_bson::number::as_i64_exact(spec.get("limit")).map(|limit| limit as u64),
+        out: match out.map_or("", |out| out.name()) {
+            "replace" => MapReduceOut::Replace(&target),
+            "merge" => MapReduceOut::Merge(&target),
+            "reduce" => MapReduceOut::Reduce(&target),
+            _ => MapReduceOut::Inline,
+        },
+        bypass_validation: false,
+        memory_bytes_max: nagi_query::limits::StageMemory::DEFAULT,
+    };
+    as_stages(fixture, &Explained::MapReduce(request))
+}
+
+/// The stages of an explained pipeline, a line each.
+fn as_stages(fixture: &Fixture, explained: &Explained<'_>) -> String {
+    let out = match fixture.try_explain(explained, Verbosity::QueryPlanner) {
         Ok(out) => out,
         Err(error) => return format!("error {error}"),
     };
@@ -135,6 +171,7 @@ fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
             lines(fixture.find(&request(fixture, &spec)))
         }
         "pipeline" => pipeline(fixture, input),
+        "mapReduce" => map_reduce(fixture, input),
         "plan" | "bounds" | "explain" => {
             let spec = doc(input);
             let explain = Explained::Find(request(fixture, &spec));

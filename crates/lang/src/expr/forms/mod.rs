@@ -4,10 +4,12 @@
 
 mod collated;
 mod cond;
+mod enc_str;
 mod filter;
 mod fresh;
 mod function;
 mod if_null;
+mod js_emit;
 mod let_vars;
 mod literal;
 mod logic;
@@ -33,10 +35,12 @@ pub enum Form {
     And(Box<[Expr]>),
     Collated(collated::Collated),
     Cond(Box<[Expr; 3]>),
+    EncStr(enc_str::EncStr),
     Filter(filter::Filter),
     Fresh(fresh::Fresh),
     Function(function::Function),
     IfNull(Box<[Expr]>),
+    JsEmit(js_emit::JsEmit),
     Let(let_vars::Let),
     Map(map::Map),
     Meta(MetaKind),
@@ -55,11 +59,16 @@ pub(super) struct FormRow {
 }
 
 pub(super) static FORMS: &[FormRow] = &[
+    FormRow { name: "$_internalJsEmit", parse: js_emit::parse },
     FormRow { name: "$and", parse: logic::parse_and },
     FormRow { name: "$cond", parse: cond::parse },
     FormRow { name: "$const", parse: literal::parse },
     FormRow { name: "$createObjectId", parse: fresh::parse_object_id },
     FormRow { name: "$currentDate", parse: fresh::parse_date },
+    FormRow { name: "$encStrContains", parse: enc_str::parse_contains },
+    FormRow { name: "$encStrEndsWith", parse: enc_str::parse_ends_with },
+    FormRow { name: "$encStrNormalizedEq", parse: enc_str::parse_normalized_eq },
+    FormRow { name: "$encStrStartsWith", parse: enc_str::parse_starts_with },
     FormRow { name: "$filter", parse: filter::parse },
     FormRow { name: "$function", parse: function::parse },
     FormRow { name: "$ifNull", parse: if_null::parse },
@@ -81,10 +90,12 @@ impl Form {
             Form::And(args) => logic::eval_and(args, cx),
             Form::Collated(form) => form.eval(cx),
             Form::Cond(args) => cond::eval(args, cx),
+            Form::EncStr(form) => form.eval(cx),
             Form::Filter(form) => form.eval(cx),
             Form::Fresh(fresh) => Ok(fresh.eval(cx)),
             Form::Function(form) => form.eval(cx),
             Form::IfNull(args) => if_null::eval(args, cx),
+            Form::JsEmit(form) => form.eval(cx),
             Form::Let(form) => form.eval(cx),
             Form::Map(form) => form.eval(cx),
             Form::Meta(kind) => Ok(cx.meta.map_or(Value::Missing, |meta| meta.get(*kind))),
@@ -99,7 +110,7 @@ impl Form {
 
     /// Whether equal operands give equal results.
     pub(super) fn is_pure(&self) -> bool {
-        !matches!(self, Form::Function(_) | Form::Meta(_) | Form::Fresh(_))
+        !matches!(self, Form::Function(_) | Form::JsEmit(_) | Form::Meta(_) | Form::Fresh(_))
     }
 
     /// Whether each evaluation gives another value.
@@ -112,8 +123,10 @@ impl Form {
             Form::And(args) | Form::Or(args) | Form::IfNull(args) => args.iter().for_each(visit),
             Form::Collated(form) => visit(&form.expr),
             Form::Cond(args) => args.iter().for_each(visit),
+            Form::EncStr(form) => visit(&form.input),
             Form::Filter(form) => form.children().iter().for_each(visit),
             Form::Function(form) => visit(&form.args),
+            Form::JsEmit(form) => visit(&form.this),
             Form::Let(form) => form.children().for_each(visit),
             Form::Map(form) => form.children().into_iter().for_each(visit),
             Form::Meta(_) | Form::Fresh(_) => {}
@@ -135,8 +148,10 @@ impl Form {
             }
             Form::Collated(form) => visit(&mut form.expr),
             Form::Cond(args) => args.iter_mut().try_for_each(visit),
+            Form::EncStr(form) => visit(&mut form.input),
             Form::Filter(form) => form.children_mut().iter_mut().try_for_each(visit),
             Form::Function(form) => visit(&mut form.args),
+            Form::JsEmit(form) => visit(&mut form.this),
             Form::Let(form) => form.children_mut().try_for_each(visit),
             Form::Map(form) => form.children_mut().into_iter().try_for_each(visit),
             Form::Meta(_) | Form::Fresh(_) => Ok(()),

@@ -2,7 +2,7 @@
 
 use nagi_query::{Explained, Verbosity};
 
-use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
+use super::{aggregate, count, delete, distinct, find, find_and_modify, map_reduce, update};
 use crate::clock;
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
@@ -132,6 +132,13 @@ fn explain_inner(
             let filters = update::array_filters(args.array_filters)?;
             let request = find_and_modify::to_request(&args, &ns, &filters)?;
             write(cx, req, &Explained::FindAndModify(request), verbosity, out)
+        }
+        "mapReduce" => {
+            let args = map_reduce::Args::parse(req)?;
+            let ns = namespace(req.db, args.name())?;
+            let target = map_reduce::Out::parse(req.db, args.out)?;
+            let (request, _) = map_reduce::to_request(cx, &args, &ns, &target)?;
+            write(cx, req, &Explained::MapReduce(request), verbosity, out)
         }
         other => bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: {other}"),
     }

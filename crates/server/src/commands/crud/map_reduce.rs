@@ -1,9 +1,6 @@
 //! `mapReduce`: documents to pairs, pairs reduced by key, by functions in JavaScript.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-
-use nagi_lang::script::Function;
+use nagi_lang::collation::Asked;
 use nagi_query::{MapReduceOut, MapReduceRequest, Take};
 use nagi_store::Namespace;
 
@@ -11,6 +8,10 @@ use crate::clock;
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
 use crate::limits::BSON_OBJECT_BYTES_MAX;
+
+mod counting;
+
+use counting::Counting;
 
 pub(in crate::commands) static MAP_REDUCE: Command = Command {
     name: "mapReduce",
@@ -44,13 +45,13 @@ args! { "mapReduce" => Args {
 
 impl<'a> Args<'a> {
     /// The collection, under either name of the command.
-    fn name(&self) -> &'a str {
+    pub(super) fn name(&self) -> &'a str {
         self.collection.or(self.old_name).map_or("", |name| name.0)
     }
 }
 
 /// What `out` says.
-enum Out {
+pub(super) enum Out {
     Inline,
     Replace(Namespace),
     Merge(Namespace),
@@ -58,7 +59,7 @@ enum Out {
 }
 
 impl Out {
-    fn parse(db: &str, value: Value<'_>) -> Result<Out> {
+    pub(super) fn parse(db: &str, value: Value<'_>) -> Result<Out> {
         let doc = match value {
             Value::String(name) => return Ok(Out::Replace(Namespace::new(db, name)?)),
             Value::Doc(doc) => doc,
@@ -136,26 +137,25 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     Ok(may(&ns, Action::Find) && writes)
 }
 
-/// A function that may be given as text or code; none for null where it may be left out.
-fn function(name: &str, value: Value<'_>, scope: Doc<'_>) -> Result<Option<Arc<Function>>> {
+/// The text of a function that may be given as string or code; none for null where it may be left out.
+/// What stands around it goes to `scope`, of which the last of a name holds.
+fn function<'a>(name: &str, value: Value<'a>, scope: &mut DocBuf) -> Result<Option<&'a str>> {
     match value {
         Value::Missing | Value::Null | Value::Undefined => Ok(None),
-        Value::String(text) | Value::Code(text) => Ok(Some(Function::with_scope(text, scope))),
+        Value::String(text) | Value::Code(text) => Ok(Some(text)),
         Value::CodeWithScope(code) => {
-            // Its own variables come before those of the command.
-            let both = DocBuf::build(|out| {
+            let before = std::mem::take(scope);
+            *scope = DocBuf::build(|out| {
+                out.extend(before.as_doc());
                 out.extend(code.scope());
-                for element in scope.iter().filter(|e| code.scope().get(e.name()).is_missing()) {
-                    out.put_element(element);
-                }
             });
-            Ok(Some(Function::with_scope(code.code(), both.as_doc())))
+            Ok(Some(code.code()))
         }
         _ => bail!(Code::BAD_VALUE, "'{name}' must be of string or code type"),
     }
 }
 
-fn needed(name: &str, value: Value<'_>, scope: Doc<'_>) -> Result<Arc<Function>> {
+fn needed<'a>(name: &str, value: Value<'a>, scope: &mut DocBuf) -> Result<&'a str> {
     function(name, value, scope)?.ok_or_else(|| {
         err!(
             Code::IDL_FAILED_TO_PARSE,
@@ -164,21 +164,24 @@ fn needed(name: &str, value: Value<'_>, scope: Doc<'_>) -> Result<Arc<Function>>
     })
 }
 
-fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let args = Args::parse(req)?;
-    let ns = namespace(req.db, args.name())?;
-    let target = Out::parse(req.db, args.out)?;
-    let scope = args.scope.unwrap_or(Doc::EMPTY);
+/// The request, and the global variables of its functions.
+pub(super) fn to_request<'a>(
+    cx: &Context<'_>,
+    args: &Args<'a>,
+    ns: &'a Namespace,
+    target: &'a Out,
+) -> Result<(MapReduceRequest<'a>, DocBuf)> {
+    let mut scope = args.scope.unwrap_or(Doc::EMPTY).to_buf();
     let request = MapReduceRequest {
-        collation: nagi_lang::collation::Asked::parse(args.collation)?,
-        namespace: &ns,
-        map: needed("map", args.map, scope)?,
-        reduce: needed("reduce", args.reduce, scope)?,
-        finalize: function("finalize", args.finalize, scope)?,
+        collation: Asked::parse(args.collation)?,
+        namespace: ns,
+        map: needed("map", args.map, &mut scope)?,
+        reduce: needed("reduce", args.reduce, &mut scope)?,
+        finalize: function("finalize", args.finalize, &mut scope)?,
         filter: args.query.unwrap_or(Doc::EMPTY),
         sort: args.sort.unwrap_or(Doc::EMPTY),
         limit: args.limit.map(|limit| limit.0 as u64).filter(|limit| *limit > 0),
-        out: match &target {
+        out: match target {
             Out::Inline => MapReduceOut::Inline,
             Out::Replace(ns) => MapReduceOut::Replace(ns),
             Out::Merge(ns) => MapReduceOut::Merge(ns),
@@ -187,6 +190,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bypass_validation: args.bypass == Some(true),
         memory_bytes_max: cx.server.stage_memory(),
     };
+    Ok((request, scope))
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.name())?;
+    let target = Out::parse(req.db, args.out)?;
+    let (request, scope) = to_request(cx, &args, &ns, &target)?;
     if cx.server.engines.is_none() {
         bail!(
             Code::Location(31264),
@@ -197,7 +208,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.op.watch_peer(false, cx.started);
         cx.server.fsync.wait(&|| cx.check())?;
     }
-    execute(cx, &request, &target, &args, out).map_err(|error| match error.code() {
+    execute(cx, &request, scope.as_doc(), &args, out).map_err(|error| match error.code() {
         Code::COMMAND_NOT_SUPPORTED_ON_VIEW => error,
         _ => error.context("MapReduce internal error :: caused by :: "),
     })
@@ -207,18 +218,19 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 fn execute(
     cx: &mut Context<'_>,
     request: &MapReduceRequest<'_>,
-    target: &Out,
+    scope: Doc<'_>,
     args: &Args<'_>,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let started = clock::now();
     let watch = cx.watch();
-    let (mut execution, counts) = nagi_query::map_reduce(cx.store(), request, &cx.env(&watch))?;
+    let counting = Counting::new(&watch, scope);
+    let mut execution = nagi_query::map_reduce(cx.store(), request, &cx.env(&counting))?;
     cx.op.set_plan_summary(execution.plan_summary());
     let mut output = 0;
-    match target.target() {
+    match written(request.out) {
         None => out.array("results", |results| -> Result<()> {
-            execution.batch(&watch, &mut |doc| {
+            execution.batch(&counting, &mut |doc| {
                 if results.len() + doc.len() > BSON_OBJECT_BYTES_MAX {
                     bail!(
                         Code::BSON_OBJECT_TOO_LARGE,
@@ -233,7 +245,7 @@ fn execute(
             Ok(())
         })?,
         Some(ns) => {
-            execution.batch(&watch, &mut |_| Ok(Take::More))?;
+            execution.batch(&counting, &mut |_| Ok(Take::More))?;
             match ns.database() == request.namespace.database() {
                 true => out.put("result", ns.collection()),
                 false => out.doc("result", |out| {
@@ -256,10 +268,19 @@ fn execute(
     }
     out.doc("counts", |out| {
         let number = |n: u64| i32::try_from(n).map_or(Value::Int64(n as i64), Value::Int32);
-        out.put("input", number(counts.input.load(Relaxed)));
-        out.put("emit", number(counts.emit.load(Relaxed)));
-        out.put("reduce", number(counts.reduce.load(Relaxed)));
+        let [input, emit, reduce] = counting.counts();
+        out.put("input", number(input));
+        out.put("emit", number(emit));
+        out.put("reduce", number(reduce));
         out.put("output", number(output as u64));
     });
     Ok(())
+}
+
+/// The collection that is written.
+fn written(out: MapReduceOut<'_>) -> Option<&Namespace> {
+    match out {
+        MapReduceOut::Inline => None,
+        MapReduceOut::Replace(ns) | MapReduceOut::Merge(ns) | MapReduceOut::Reduce(ns) => Some(ns),
+    }
 }

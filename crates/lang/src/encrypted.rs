@@ -1,0 +1,271 @@
+//! Values of Queryable Encryption, as far as a server reads them without a key: BinData of subtype 6.
+//!
+//! A client encrypts a string under its own keys, and derives a token of the string, its beginnings, its
+//! ends or its parts, whichever may be asked for. A stored text-indexed value has for each of them a
+//! block of 96 bytes, which tells nothing until somebody asks: the payload of a question carries the token
+//! of what is asked for, and of the blocks exactly those of that text open to zeros under a key that
+//! is derived from it.
+//!
+//! ```text
+//!   stored:  17 (1) | key id (16) | BSON type (1)
+//!            | blocks (4) | of them substrings (4) | of them suffixes (4)      little endian
+//!            | ciphertext (17 at least) | the blocks: exact, substrings, suffixes, prefixes
+//!   block:   encrypted count (32) | tag (32) | encrypted zeros (32): IV (16) | zeros by AES-256-CTR (16)
+//!   asked:   18 (1) | BSON {ts: {e | s | u | p: {d, s, l: token (32)}}, cm, cf, df, ss, fs, ps}
+//! ```
+//!
+//! Does not know about: expressions, the ciphertext, inserting (which makes stored values of a client's).
+
+use aes::{Aes256, Block, cipher::BlockCipherEncrypt, cipher::KeyInit as _};
+use hmac::{Hmac, Mac};
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Error, Result, bail};
+use sha2::Sha256;
+
+/// The subtype of everything encrypted.
+pub const SUBTYPE: u8 = 6;
+/// First byte of what a client marks for encryption before its library sees it.
+pub const PLACEHOLDER: u8 = 3;
+/// First byte of a stored text-indexed value.
+const TEXT_VALUE: u8 = 17;
+/// First byte of a question about text.
+pub const FIND_TEXT: u8 = 18;
+
+/// One byte, the id of a key, a type, three counts.
+const HEADER_BYTES: usize = 30;
+/// An IV and one byte at least.
+const CIPHERTEXT_BYTES_MIN: usize = 17;
+const BLOCK_BYTES: usize = 96;
+/// Where the encrypted zeros stand in a block.
+const ZEROS_AT: usize = 64;
+const TOKEN_BYTES: usize = 32;
+/// What a token is hashed with to have the key of the zeros.
+const ZEROS_LEVEL: u64 = 2;
+
+/// Which blocks of a value are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Exact,
+    Substring,
+    Suffix,
+    Prefix,
+}
+
+/// The blocks of a stored text-indexed value.
+#[derive(Debug, Clone, Copy)]
+pub struct TextValue<'v> {
+    blocks: &'v [[u8; BLOCK_BYTES]],
+    substrings: usize,
+    suffixes: usize,
+}
+
+fn invalid() -> Error {
+    Error::new(Code::Location(6672400), "Invalid encrypted indexed field")
+}
+
+impl<'v> TextValue<'v> {
+    /// # Errors
+    /// 6672400 for anything but a well-formed text-indexed value.
+    pub fn read(bytes: &'v [u8]) -> Result<TextValue<'v>> {
+        let (header, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(invalid)?;
+        if header[0] != TEXT_VALUE {
+            return Err(invalid());
+        }
+        let (counts, _) = header[18..].as_chunks::<4>();
+        let [blocks, substrings, suffixes] = counts else { return Err(invalid()) };
+        let count = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
+        let (blocks, substrings, suffixes) = (count(blocks), count(substrings), count(suffixes));
+        // One block is that of the whole string.
+        let named = substrings.checked_add(suffixes).and_then(|named| named.checked_add(1));
+        let at = blocks.checked_mul(BLOCK_BYTES).and_then(|bytes| rest.len().checked_sub(bytes));
+        match (named, at) {
+            (Some(named), Some(at)) if named <= blocks && at >= CIPHERTEXT_BYTES_MIN => {
+                let (blocks, _) = rest[at..].as_chunks();
+                Ok(TextValue { blocks, substrings, suffixes })
+            }
+            _ => Err(invalid()),
+        }
+    }
+
+    /// The blocks of one kind.
+    pub fn blocks(&self, part: Part) -> &'v [[u8; BLOCK_BYTES]] {
+        let (exact, rest) = self.blocks.split_at(1);
+        let (substrings, rest) = rest.split_at(self.substrings);
+        let (suffixes, prefixes) = rest.split_at(self.suffixes);
+        match part {
+            Part::Exact => exact,
+            Part::Substring => substrings,
+            Part::Suffix => suffixes,
+            Part::Prefix => prefixes,
+        }
+    }
+}
+
+/// What opens the zeros of the blocks of one text.
+#[derive(Clone)]
+pub struct ZerosKey(Aes256);
+
+impl std::fmt::Debug for ZerosKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a key")
+    }
+}
+
+impl ZerosKey {
+    /// The key in the payload of a question about text, its first byte left out.
+    ///
+    /// # Errors
+    /// 14, 40414, 40415 for what is no such document, 2 for none or several tokens, 6373501 for one
+    /// that is no token.
+    pub fn read(payload: &[u8]) -> Result<ZerosKey> {
+        let payload = Doc::parse(payload)?;
+        check_fields(payload)?;
+        let sets = payload.get("ts").as_doc().unwrap_or(Doc::EMPTY);
+        let mut each = sets.iter();
+        let (Some(set), None) = (each.next(), each.next()) else {
+            bail!(Code::BAD_VALUE, "Encrypted text search payload needs exactly one token set");
+        };
+        let (name, set) = (set.name(), set.value());
+        if !matches!(name, "e" | "s" | "u" | "p") {
+            bail!(
+                Code::IDL_UNKNOWN_FIELD,
+                "BSON field 'FLE2FindTextPayload.ts.{name}' is an unknown field."
+            );
+        }
+        let token = |field: &str| match set.as_doc().map(|set| set.get(field)) {
+            Some(Value::Binary(token)) => match token.bytes.as_array::<TOKEN_BYTES>() {
+                Some(token) => Ok(*token),
+                None => Err(Error::new(Code::Location(6373501), "Invalid prf length")),
+            },
+            None | Some(Value::Missing) => Err(missing(&format!("ts.{name}.{field}"))),
+            Some(other) => Err(wrong_type(&format!("ts.{name}.{field}"), other, "binData")),
+        };
+        // The first two are for servers that look tags up; they are checked all the same.
+        token("d")?;
+        token("s")?;
+        Ok(ZerosKey::of_token(&token("l")?))
+    }
+
+    /// The key that is derived from the server's token of a text.
+    pub fn of_token(token: &[u8; TOKEN_BYTES]) -> ZerosKey {
+        let mut mac = <Hmac<Sha256>>::new_from_slice(token).expect("HMAC takes keys of any length");
+        mac.update(&ZEROS_LEVEL.to_le_bytes());
+        ZerosKey(Aes256::new(&mac.finalize().into_bytes()))
+    }
+
+    /// Whether the block is that of the text.
+    pub fn opens(&self, block: &[u8; BLOCK_BYTES]) -> bool {
+        let (iv, zeros) = block[ZEROS_AT..].split_at(16);
+        // In counter mode the encrypted zeros of one block are the encrypted counter.
+        let mut counter = Block::try_from(iv).expect("sixteen bytes");
+        self.0.encrypt_block(&mut counter);
+        counter.as_slice() == zeros
+    }
+}
+
+fn missing(field: &str) -> Error {
+    Error::new(
+        Code::IDL_FAILED_TO_PARSE,
+        format!("BSON field 'FLE2FindTextPayload.{field}' is missing but a required field"),
+    )
+}
+
+fn wrong_type(field: &str, value: Value<'_>, expected: &str) -> Error {
+    Error::new(
+        Code::TYPE_MISMATCH,
+        format!(
+            "BSON field 'FLE2FindTextPayload.{field}' is the wrong type '{}', expected type \
+             '{expected}'",
+            value.kind().name()
+        ),
+    )
+}
+
+/// Checks names and types of the fields of a payload.
+fn check_fields(payload: Doc<'_>) -> Result<()> {
+    for element in payload {
+        let (name, value) = (element.name(), element.value());
+        let (fits, expected) = match name {
+            "ts" | "ss" | "fs" | "ps" => (matches!(value, Value::Doc(_)), "object"),
+            "cm" => (matches!(value, Value::Int64(_)), "long"),
+            "cf" | "df" => (matches!(value, Value::Bool(_)), "bool"),
+            _ => bail!(
+                Code::IDL_UNKNOWN_FIELD,
+                "BSON field 'FLE2FindTextPayload.{name}' is an unknown field."
+            ),
+        };
+        if !fits {
+            return Err(wrong_type(name, value, expected));
+        }
+    }
+    let absent = ["ts", "cm", "cf", "df"].into_iter().find(|name| payload.get(name).is_missing());
+    absent.map_or(Ok(()), |name| Err(missing(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value with so many blocks, of which each begins with its number.
+    fn value(blocks: u32, substrings: u32, suffixes: u32) -> Vec<u8> {
+        let mut bytes = vec![TEXT_VALUE];
+        bytes.resize(18, 2);
+        [blocks, substrings, suffixes].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
+        bytes.extend([0; CIPHERTEXT_BYTES_MIN]);
+        for at in 0..blocks {
+            bytes.push(at as u8);
+            bytes.extend([0; BLOCK_BYTES - 1]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn blocks_stand_by_kind() {
+        let bytes = value(7, 3, 2);
+        let value = TextValue::read(&bytes).expect("well-formed");
+        let numbers = |part| value.blocks(part).iter().map(|block| block[0]).collect::<Vec<_>>();
+        assert_eq!(numbers(Part::Exact), [0]);
+        assert_eq!(numbers(Part::Substring), [1, 2, 3]);
+        assert_eq!(numbers(Part::Suffix), [4, 5]);
+        assert_eq!(numbers(Part::Prefix), [6]);
+    }
+
+    #[test]
+    fn what_is_cut_or_counts_wrong_is_refused() {
+        let whole = value(3, 1, 1);
+        for len in 0..whole.len() {
+            assert!(TextValue::read(&whole[..len]).is_err(), "{len} bytes");
+        }
+        for (at, count) in
+            [(18, 0), (18, 2), (18, u32::MAX), (22, 2), (22, u32::MAX), (26, u32::MAX)]
+        {
+            let mut bytes = whole.clone();
+            bytes[at..at + 4].copy_from_slice(&count.to_le_bytes());
+            assert!(TextValue::read(&bytes).is_err(), "{count} at {at}");
+        }
+    }
+
+    #[test]
+    fn a_payload_cut_anywhere_is_refused() {
+        let token = Value::Binary(nagi_bson::Binary { subtype: 0, bytes: &[7; TOKEN_BYTES] });
+        let payload = nagi_bson::DocBuf::build(|out| {
+            out.doc("ts", |out| {
+                out.doc("p", |out| ["d", "s", "l"].iter().for_each(|name| out.put(name, token)));
+            });
+            out.put("cm", 0_i64);
+            out.put("cf", true);
+            out.put("df", false);
+        });
+        let bytes = payload.as_doc().as_bytes().to_vec();
+        assert!(ZerosKey::read(&bytes).is_ok());
+        for at in 0..bytes.len() {
+            assert!(ZerosKey::read(&bytes[..at]).is_err(), "{at} bytes");
+            // Whatever a byte becomes, it is read or refused.
+            for changed in [0, 0x7f, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] = changed;
+                let _ = ZerosKey::read(&bytes);
+            }
+        }
+    }
+}

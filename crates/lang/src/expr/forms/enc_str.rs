@@ -1,0 +1,165 @@
+//! `$encStrContains`, `$encStrEndsWith`, `$encStrNormalizedEq`, `$encStrStartsWith`: predicates over
+//! strings that a client has encrypted so that they can be asked for (Queryable Encryption).
+//!
+//! The text arrives as the payload that the client's library made of it. A plain string parses, as it does
+//! before that library has seen it, but answers nothing.
+
+use nagi_bson::Value;
+use nagi_error::{Code, Result, bail};
+
+use super::{Form, form};
+use crate::encrypted::{FIND_TEXT, PLACEHOLDER, Part, SUBTYPE, TextValue, ZerosKey};
+use crate::expr::{Eval, Expr, ParseCx};
+
+/// One operator.
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    /// The field that has the text.
+    text: &'static str,
+    part: Part,
+    /// MongoDB's name of it in errors, and the code for a text that is not encrypted.
+    shown: &'static str,
+    unencrypted: i32,
+}
+
+static CONTAINS: Row = Row {
+    name: "$encStrContains",
+    text: "substring",
+    part: Part::Substring,
+    shown: "ExpressionEncStrContains",
+    unencrypted: 10208801,
+};
+static ENDS_WITH: Row = Row {
+    name: "$encStrEndsWith",
+    text: "suffix",
+    part: Part::Suffix,
+    shown: "ExpressionEncStrEndsWith",
+    unencrypted: 10120901,
+};
+static NORMALIZED_EQ: Row = Row {
+    name: "$encStrNormalizedEq",
+    text: "string",
+    part: Part::Exact,
+    shown: "ExpressionEncStrNormalizedEq",
+    unencrypted: 10255700,
+};
+static STARTS_WITH: Row = Row {
+    name: "$encStrStartsWith",
+    text: "prefix",
+    part: Part::Prefix,
+    shown: "ExpressionEncStrStartsWith",
+    unencrypted: 10111808,
+};
+
+/// A parsed predicate.
+#[derive(Debug, Clone)]
+pub struct EncStr {
+    row: &'static Row,
+    pub(super) input: Expr,
+    /// None for a text that is not encrypted.
+    key: Option<ZerosKey>,
+}
+
+pub(super) fn parse_contains(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    parse(&CONTAINS, value, cx)
+}
+
+pub(super) fn parse_ends_with(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    parse(&ENDS_WITH, value, cx)
+}
+
+pub(super) fn parse_normalized_eq(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    parse(&NORMALIZED_EQ, value, cx)
+}
+
+pub(super) fn parse_starts_with(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    parse(&STARTS_WITH, value, cx)
+}
+
+fn parse(row: &'static Row, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    let Row { name, text, .. } = row;
+    let Value::Doc(doc) = argument else {
+        bail!(Code::Location(10065), "invalid parameter: expected an object ({name})");
+    };
+    let (mut input, mut payload) = (None, None);
+    for element in doc {
+        match (element.name(), element.value()) {
+            ("input", Value::String(path)) => input = Some(path),
+            ("input", other) => bail!(
+                Code::TYPE_MISMATCH,
+                "BSON field '{name}.input' is the wrong type '{}', expected type 'string'",
+                other.kind().name()
+            ),
+            (field, value) if field == *text => payload = Some(value),
+            (field, _) => {
+                bail!(Code::IDL_UNKNOWN_FIELD, "BSON field '{name}.{field}' is an unknown field.")
+            }
+        }
+    }
+    let missing = |field: &str| {
+        nagi_error::Error::new(
+            Code::IDL_FAILED_TO_PARSE,
+            format!("BSON field '{name}.{field}' is missing but a required field"),
+        )
+    };
+    let path = input.ok_or_else(|| missing("input"))?;
+    let payload = payload.ok_or_else(|| missing(text))?;
+    if !path.starts_with('$') {
+        bail!(Code::Location(16873), "FieldPath '{path}' doesn't start with a $");
+    }
+    let input = Expr::parse(Value::String(path), cx)?;
+    let key = key(&Expr::parse(payload, cx)?)?;
+    form(Form::EncStr(EncStr { row, input, key }))
+}
+
+/// The key of a text; none if it is not encrypted yet.
+fn key(text: &Expr) -> Result<Option<ZerosKey>> {
+    match text.as_const() {
+        None => {
+            bail!(Code::Location(10111801), "ExpressionEncTextSearch expects a constant literal")
+        }
+        Some(Value::String(_)) => Ok(None),
+        Some(Value::Binary(data)) => match data.bytes.split_first() {
+            Some((&FIND_TEXT, payload)) if data.subtype == SUBTYPE => {
+                ZerosKey::read(payload).map(Some)
+            }
+            Some((&PLACEHOLDER, _)) if data.subtype == SUBTYPE => Ok(None),
+            _ => bail!(
+                Code::Location(10112803),
+                "ExpressionEncTextSearch expects a placeholder or a text search payload"
+            ),
+        },
+        Some(_) => bail!(
+            Code::Location(10111802),
+            "ExpressionEncTextSearch expects a constant string or binary data"
+        ),
+    }
+}
+
+impl EncStr {
+    pub(super) fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
+        let value = self.input.eval(cx)?;
+        if value.is_nullish() {
+            return Ok(Value::Null);
+        }
+        let Some(key) = &self.key else {
+            let Row { shown, unencrypted, .. } = self.row;
+            bail!(
+                Code::Location(*unencrypted),
+                "{shown} can't be evaluated without binary payload"
+            );
+        };
+        let Value::Binary(data) = value else { return Ok(Value::Bool(false)) };
+        if data.subtype != SUBTYPE {
+            bail!(Code::Location(6672415), "Expected binData with subtype Encrypt");
+        }
+        for blocks in TextValue::read(data.bytes)?.blocks(self.row.part).chunks(256) {
+            cx.vars.step()?;
+            if blocks.iter().any(|block| key.opens(block)) {
+                return Ok(Value::Bool(true));
+            }
+        }
+        Ok(Value::Bool(false))
+    }
+}

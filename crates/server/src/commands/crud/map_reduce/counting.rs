@@ -1,0 +1,99 @@
+//! Between a `mapReduce` and its engine: counts what the reply tells, and gives the functions their
+//! global variables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use nagi_bson::{Array, Doc, Value, ValueBuf};
+use nagi_error::Result;
+use nagi_lang::script::{Emit, Function, Scripts};
+use nagi_query::Interrupt;
+
+use crate::command::Watch;
+
+/// The engine of a request, looked over.
+#[derive(Debug)]
+pub(super) struct Counting<'w> {
+    watch: &'w Watch<'w>,
+    /// Does nothing, and has the variables around it.
+    scope: Arc<Function>,
+    /// Whether the engine has the variables.
+    is_prepared: AtomicBool,
+    input: AtomicU64,
+    emit: AtomicU64,
+    reduce: AtomicU64,
+}
+
+impl<'w> Counting<'w> {
+    pub(super) fn new(watch: &'w Watch<'w>, scope: Doc<'_>) -> Counting<'w> {
+        Counting {
+            watch,
+            scope: Function::with_scope("function() {}", scope),
+            is_prepared: AtomicBool::new(scope.is_empty()),
+            input: AtomicU64::new(0),
+            emit: AtomicU64::new(0),
+            reduce: AtomicU64::new(0),
+        }
+    }
+
+    /// Documents mapped, calls of `emit`, calls of the reduce function.
+    pub(super) fn counts(&self) -> [u64; 3] {
+        [&self.input, &self.emit, &self.reduce].map(|count| count.load(Relaxed))
+    }
+
+    /// Has the engine know the variables before its first call.
+    fn prepare(&self) -> Result<()> {
+        if !self.is_prepared.swap(true, Relaxed) {
+            self.watch.call(&self.scope, Value::Missing, &[])?;
+        }
+        Ok(())
+    }
+}
+
+impl Interrupt for Counting<'_> {
+    fn check(&self) -> Result<()> {
+        self.watch.check()
+    }
+
+    fn scripts(&self) -> Option<&dyn Scripts> {
+        self.watch.scripts().map(|_| self as &dyn Scripts)
+    }
+}
+
+impl Scripts for Counting<'_> {
+    fn call(
+        &self,
+        function: &Arc<Function>,
+        this: Value<'_>,
+        args: &[Value<'_>],
+    ) -> Result<ValueBuf> {
+        self.prepare()?;
+        self.watch.call(function, this, args)
+    }
+
+    fn reduce(
+        &self,
+        function: &Arc<Function>,
+        key: Value<'_>,
+        values: Array<'_>,
+    ) -> Result<ValueBuf> {
+        self.prepare()?;
+        let reduced = self.watch.reduce(function, key, values)?;
+        self.reduce.fetch_add(1, Relaxed);
+        Ok(reduced)
+    }
+
+    fn test(&self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool> {
+        self.prepare()?;
+        self.watch.test(function, doc)
+    }
+
+    fn map(&self, function: &Arc<Function>, doc: Doc<'_>, emit: Emit<'_>) -> Result<()> {
+        self.prepare()?;
+        self.input.fetch_add(1, Relaxed);
+        self.watch.map(function, doc, &mut |key, value| {
+            self.emit.fetch_add(1, Relaxed);
+            emit(key, value)
+        })
+    }
+}
