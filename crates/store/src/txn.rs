@@ -9,7 +9,7 @@ use std::{
     cell::RefCell,
     sync::{
         Arc,
-        atomic::Ordering::{AcqRel, Acquire, Relaxed},
+        atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
     },
 };
 
@@ -208,6 +208,10 @@ impl<'s> WriteTxn<'s> {
             }
             bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
         };
+        // After the gate: whoever freezes it waits for those who came before.
+        if collection.state.frozen.load(SeqCst) {
+            return Err(engine(nagi_kv::Error::Conflict));
+        }
         if current.is_view() {
             bail!(
                 Code::COMMAND_NOT_SUPPORTED_ON_VIEW,

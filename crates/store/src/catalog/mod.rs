@@ -13,7 +13,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
 };
 
@@ -106,6 +106,8 @@ pub(crate) struct CollectionState {
     /// Wakes tailable cursors.
     pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) gate: Arc<Gate>,
+    /// Writers try again until this is over, or the collection is gone.
+    pub(crate) frozen: AtomicBool,
     pub(crate) notes: Notes,
 }
 

@@ -1,6 +1,6 @@
 //! `renameCollection`: a new name within a database, a copy across databases.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::SeqCst};
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
@@ -18,10 +18,38 @@ const ASK_EACH: usize = 32;
 /// Bytes a transaction copies, about.
 const COPY_BATCH_BYTES: usize = 4 << 20;
 
+/// A collection that nobody writes to until this is dropped: writers wait, as for a record that another
+/// one has, and may be interrupted. What they had acknowledged before is in every state read from now on.
+struct Frozen<'c>(&'c Collection);
+
+impl<'c> Frozen<'c> {
+    /// Waits for the writers under way. 117 if somebody else has frozen it.
+    fn begin(store: &Store, collection: &'c Arc<Collection>) -> Result<Frozen<'c>> {
+        if collection.state.frozen.swap(true, SeqCst) {
+            bail!(
+                Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                "collection {} is being renamed by another operation",
+                collection.namespace
+            );
+        }
+        let frozen = Frozen(collection);
+        // Nobody waits for a client that holds a transaction open.
+        store.open.end_users_of(std::slice::from_ref(collection));
+        collection.state.gate.wait_for_earlier();
+        Ok(frozen)
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        self.0.state.frozen.store(false, SeqCst);
+    }
+}
+
 impl Store {
-    /// Renames within a database, copies across. A temporary collection becomes a lasting one, unless
-    /// `stay_temp`. `interrupt` is asked while documents are copied; its error ends and undoes that.
-    /// Codes 20, 26, 48, 166.
+    /// Renames within a database; copies across, while writers of the collection wait. A temporary
+    /// collection becomes a lasting one, unless `stay_temp`. `interrupt` is asked while documents are
+    /// copied; its error ends and undoes that. Codes 20, 26, 48, 117, 166.
     pub fn rename_collection(
         &self,
         from: &Namespace,
@@ -47,6 +75,7 @@ impl Store {
         }
         let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
         let temporary = Namespace::new(to.database(), &name)?;
+        let _frozen = Frozen::begin(self, &source)?;
         let copied = self.copy(&source, &temporary, interrupt);
         let renamed =
             copied.and_then(|()| self.rename_within(&temporary, to, drop_target, stay_temp));
@@ -54,7 +83,10 @@ impl Store {
             self.drop_collection(&temporary)?;
             return Err(error);
         }
-        self.drop_collection(from).map(drop)
+        match self.newest(&source) {
+            Some(_) => self.drop_collection(from).map(drop),
+            None => Ok(()), // somebody has dropped it meanwhile
+        }
     }
 
     fn rename_within(

@@ -10,6 +10,7 @@ mod golden;
 mod keys;
 mod model;
 mod random;
+mod rename;
 mod rising;
 mod support;
 mod threads;
