@@ -143,7 +143,7 @@ def errors(client, db):
     fails("unknown top level operator", 2, lambda: list(c.find({"$foo": 1})))
     fails("unknown modifier", 9, lambda: c.update_one({}, {"$foo": {"a": 1}}))
     fails("unknown stage", 40324, lambda: list(c.aggregate([{"$foo": 1}])))
-    fails("unknown expression", 168, lambda: list(c.aggregate([{"$project": {"a": {"$foo": 1}}}])))
+    fails("unknown expression", 31325, lambda: list(c.aggregate([{"$project": {"a": {"$foo": 1}}}])))
     fails("inc of a string", 14, lambda: c.update_one({"_id": 1}, {"$inc": {"n": 1}}))
     fails("immutable _id", 66, lambda: c.update_one({"_id": 1}, {"$set": {"_id": 2}}))
     fails("conflicting paths", 40, lambda: c.update_one({"_id": 1}, {"$set": {"a": 1}, "$inc": {"a": 1}}))

@@ -42,3 +42,12 @@ fn a_group_on_disk_yields_the_same_groups() {
     );
     check("[{$group: {_id: '$_id', m: {$max: '$k'}}}, {$sort: {_id: 1}}]");
 }
+
+#[test]
+fn buckets_on_disk_are_the_same_buckets() {
+    check(
+        "[{$bucketAuto: {groupBy: '$k', buckets: 7, output: {n: {$sum: 1}, avg: {$avg: '$g'}, \
+         none: {$push: '$none'}, all: {$push: '$_id'}}}}]",
+    );
+    check("[{$bucketAuto: {groupBy: {$add: ['$_id', 1]}, buckets: 9, granularity: 'R5'}}]");
+}

@@ -67,6 +67,9 @@ impl<'a> Args<'a> {
     /// The namespace; `aggregate: 1` stands for the database itself.
     pub(in crate::commands) fn namespace(&self, db: &str) -> Result<Namespace> {
         match self.collection {
+            Value::String(_) if first_stage(self.pipeline) == "$documents" => {
+                bail!(Code::INVALID_NAMESPACE, "'$documents' can only be run with {{aggregate: 1}}")
+            }
             Value::String(name) => namespace(db, name),
             value if crate::args::truncate(value) == Some(1) => collectionless(db, self.pipeline),
             value if value.is_number() => {
@@ -98,6 +101,12 @@ impl<'a> Args<'a> {
             ..AggregateRequest::new(ns, self.pipeline)
         })
     }
+}
+
+/// The name of the first stage; empty if there is none.
+fn first_stage(pipeline: Array<'_>) -> &str {
+    let first = pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
+    first.map_or("", |stage| stage.name())
 }
 
 /// A pipeline without a collection: its first stage must make documents itself.

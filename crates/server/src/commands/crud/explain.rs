@@ -213,10 +213,15 @@ fn write(
     out.doc("serverParameters", |doc| {
         for name in [
             "internalQueryFacetBufferSizeBytes",
+            "internalLookupStageIntermediateDocumentMaxSizeBytes",
             "internalDocumentSourceGroupMaxMemoryBytes",
             "internalQueryMaxBlockingSortMemoryUsageBytes",
+            "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
         ] {
-            doc.put(name, cx.server.params.int(name) as i32);
+            match i32::try_from(cx.server.params.int(name)) {
+                Ok(bytes) => doc.put(name, bytes),
+                Err(_) => doc.put(name, cx.server.params.int(name)),
+            }
         }
     });
     Ok(())
