@@ -64,6 +64,7 @@ fn accumulate(op: &str, argument: Value<'_>, by: By, out: &mut DocWriter<'_>) {
         Value::Doc(named) if !is_operator(named) => out.doc(op, |out| {
             for argument in named {
                 match argument.name() {
+                    name if TEXTS.contains(&(op, name)) => out.put_element(argument),
                     "sortBy" => out.put_element(argument),
                     name => expression(name, argument.value(), by, out),
                 }
@@ -92,6 +93,19 @@ pub(super) fn expression(name: &str, value: Value<'_>, by: By, out: &mut DocWrit
 /// Arguments that are names, not expressions.
 const NAMES: &[(&str, &str)] = &[("$filter", "as"), ("$map", "as"), ("$sortArray", "sortBy")];
 
+/// Arguments that are the text of a function, and the language it is in.
+const TEXTS: &[(&str, &str)] = &[
+    ("$_internalJsEmit", "eval"),
+    ("$_internalJsReduce", "eval"),
+    ("$accumulator", "accumulate"),
+    ("$accumulator", "finalize"),
+    ("$accumulator", "init"),
+    ("$accumulator", "lang"),
+    ("$accumulator", "merge"),
+    ("$function", "body"),
+    ("$function", "lang"),
+];
+
 fn parts(doc: Doc<'_>, by: By, out: &mut DocWriter<'_>) {
     for part in doc {
         let operator = part.name();
@@ -102,7 +116,9 @@ fn parts(doc: Doc<'_>, by: By, out: &mut DocWriter<'_>) {
                     let (name, value) = (argument.name(), argument.value());
                     match (operator, name) {
                         ("$let", "vars") => fields(name, value, by, out),
-                        place if NAMES.contains(&place) => out.put_element(argument),
+                        place if NAMES.contains(&place) || TEXTS.contains(&place) => {
+                            out.put_element(argument);
+                        }
                         _ => expression(name, value, by, out),
                     }
                 }
