@@ -18,7 +18,8 @@ use crate::{
     find::{self, FindRequest},
     limits::{DENSIFY_DOCS_MAX, StageMemory},
     plan::{self, FindSpec, Hint, Plan},
-    source::{Cx, Env},
+    source::{self, Cx, Env},
+    stages::Counter,
 };
 
 /// The arguments of `count`.
@@ -118,10 +119,12 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     let mut source = plan.start();
     let stats = ExecutionStats::of(plan.planned());
     let mut out = Counted { count: 0, plan_summary: find::summary(&plan), stats };
-    while source.advance(&mut cx)? {
-        out.count += 1;
+    let mut counter = Counter(0);
+    let helper = source::drain(&mut *source, &mut counter, &mut cx)?;
+    out.count = counter.0;
+    for source in [Some(source), helper].iter_mut().flatten() {
+        sum_stats(&mut **source, &mut out.stats);
     }
-    sum_stats(&mut *source, &mut out.stats);
     check_still_there(store, &find::reads(Some(collection), &plan))?;
     Ok(out)
 }

@@ -247,7 +247,7 @@ impl<'c> Context<'c> {
 pub(crate) struct Watch<'c> {
     pub(crate) op: &'c Arc<Op>,
     pub(crate) deadline: Option<Instant>,
-    /// Whose engines run functions in JavaScript; none for work without a request.
+    /// Whose engines run functions in JavaScript and whose cores help; none for work without a request.
     pub(crate) server: Option<&'c Server>,
 }
 
@@ -271,6 +271,21 @@ impl nagi_query::Interrupt for Watch<'_> {
 
     fn scripts(&self) -> Option<&dyn Scripts> {
         self.server.is_some_and(|server| server.engines.is_some()).then_some(self as &dyn Scripts)
+    }
+
+    fn begin_help(&self) -> bool {
+        let helped = self.server.filter(|server| server.helps_scans());
+        helped.is_some_and(|server| server.helpers.begin(&server.tickets))
+    }
+
+    fn may_help(&self) -> bool {
+        self.server.is_some_and(|server| server.helpers.may_go_on(&server.tickets))
+    }
+
+    fn end_help(&self) {
+        if let Some(server) = self.server {
+            server.helpers.end();
+        }
     }
 }
 

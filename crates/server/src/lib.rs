@@ -30,6 +30,7 @@ mod fail_points;
 mod filtering;
 mod fsync;
 mod handle;
+mod helpers;
 mod jobs;
 mod legacy;
 mod legacy_names;

@@ -24,6 +24,7 @@ use crate::concern::WriteConcern;
 use crate::connection::{Connection, Peer};
 use crate::cursors::Cursors;
 use crate::fail_points::FailPoints;
+use crate::helpers::Helpers;
 use crate::jobs::Signal;
 use crate::limits::{READ_TICKETS, WRITE_TICKETS};
 use crate::logging::Log;
@@ -96,6 +97,7 @@ pub struct Server {
     pub(crate) top: crate::top::Top,
     pub(crate) tickets: Tickets,
     pub(crate) query_settings: AllQuerySettings,
+    pub(crate) helpers: Helpers,
     /// Runs JavaScript; none where that is switched off.
     pub(crate) engines: Option<Arc<Engines>>,
     pub(crate) started: Instant,
@@ -223,6 +225,7 @@ impl Server {
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),
             tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
+            helpers: Helpers::new(),
             engines,
             started: clock::now(),
             signal: Arc::new(Signal::default()),
@@ -365,6 +368,12 @@ impl Server {
     /// Documents that one `$densify` makes at most.
     pub(crate) fn densify_docs_max(&self) -> u64 {
         u64::try_from(self.params.int("internalQueryMaxAllowedDensifyDocs")).unwrap_or(0)
+    }
+
+    /// Whether a second thread may read for a request that has to read much.
+    pub(crate) fn helps_scans(&self) -> bool {
+        const ROW: usize = params::position("internalQueryParallelScan");
+        self.params.number(ROW) != 0
     }
 
     /// Whether requests that do not say may write temporary files.

@@ -139,6 +139,11 @@ impl Pool {
         self.give(total - before);
     }
 
+    /// How many requests work.
+    pub(crate) fn out(&self) -> i64 {
+        (self.total.load(SeqCst) - self.available.load(SeqCst)).max(0)
+    }
+
     /// How many requests wait.
     pub(crate) fn waiting(&self) -> i64 {
         self.waiting.load(SeqCst)
@@ -147,7 +152,7 @@ impl Pool {
     /// `out`, `available` and `totalTickets`, as serverStatus shows them.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         let (total, available) = (self.total.load(SeqCst), self.available.load(SeqCst));
-        out.put("out", (total - available).max(0) as i32);
+        out.put("out", self.out() as i32);
         out.put("available", available.max(0) as i32);
         out.put("totalTickets", total as i32);
     }

@@ -44,8 +44,8 @@ impl Snapshot {
 
     pub fn reader(&self) -> Reader<'_> {
         match &self.state {
-            State::Engine(inner) => Reader { read: &**inner },
-            State::Transaction(bound) => Reader { read: &**bound },
+            State::Engine(inner) => Reader { read: &**inner, shared: Some(&**inner) },
+            State::Transaction(bound) => Reader { read: &**bound, shared: None },
         }
     }
 }
@@ -55,9 +55,33 @@ impl Snapshot {
 #[derive(Clone, Copy)]
 pub struct Reader<'r> {
     pub(crate) read: &'r dyn Read,
+    /// The same, if it is one state for all threads.
+    shared: Option<&'r dyn nagi_kv::Snapshot>,
+}
+
+/// What another thread reads the same state with.
+#[derive(Clone, Copy)]
+pub struct SharedReader<'r>(&'r dyn nagi_kv::Snapshot);
+
+impl<'r> SharedReader<'r> {
+    /// For the thread it was handed to.
+    pub fn reader(self) -> Reader<'r> {
+        Reader { read: self.0, shared: Some(self.0) }
+    }
 }
 
 impl<'r> Reader<'r> {
+    /// Of the thread that makes it only.
+    pub(crate) fn of(read: &'r dyn Read) -> Reader<'r> {
+        Reader { read, shared: None }
+    }
+
+    /// The same state for another thread; none in a transaction, and where each call reads what is
+    /// newest.
+    pub fn share(&self) -> Option<SharedReader<'r>> {
+        self.shared.map(SharedReader)
+    }
+
     /// One record, in `buf` or lent by the engine. One get, no allocation once `buf` is large enough.
     pub fn record<'b>(
         &self,

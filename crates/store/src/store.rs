@@ -192,7 +192,7 @@ impl Store {
 
     /// Reads the newest commits; each call may see later ones. For one or two reads.
     pub fn latest(&self) -> Reader<'_> {
-        Reader { read: self.engine.latest() }
+        Reader::of(self.engine.latest())
     }
 
     /// One state for many reads; of a bound handle, the transaction's, with its own writes.

@@ -443,7 +443,7 @@ impl Bound {
         id: Value<'_>,
         buf: &'b mut Vec<u8>,
     ) -> Result<Option<Doc<'b>>> {
-        let reader = Reader { read: self };
+        let reader = Reader::of(self);
         let Some(id) = reader.find_id(collection, id)? else { return Ok(None) };
         let mut value = crate::RecordBuf::default();
         let Some(doc) = reader.record(collection, id, &mut value)? else { return Ok(None) };

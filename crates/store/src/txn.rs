@@ -187,7 +187,7 @@ impl<'s> WriteTxn<'s> {
 
     /// Reads through the transaction: one state, with its own writes. Make a new one after a write.
     pub fn reader(&self) -> Reader<'_> {
-        Reader { read: &**self.txn.as_ref().expect("taken by the commit only") }
+        Reader::of(&**self.txn.as_ref().expect("taken by the commit only"))
     }
 
     pub(crate) fn txn(&mut self) -> &mut dyn Txn {

@@ -27,6 +27,20 @@ pub trait Interrupt: Sync {
     fn scripts(&self) -> Option<&dyn Scripts> {
         None
     }
+
+    /// Whether another thread may read for the operation: a core is free. Each yes is given back by
+    /// `end_help`.
+    fn begin_help(&self) -> bool {
+        false
+    }
+
+    /// Whether the other thread may go on: nobody else wants its core.
+    fn may_help(&self) -> bool {
+        true
+    }
+
+    /// The other thread is done.
+    fn end_help(&self) {}
 }
 
 /// Never stops: tests and internal work.

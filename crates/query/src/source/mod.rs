@@ -15,6 +15,7 @@
 //! - Metadata goes with its document through every source that keeps documents or reshapes them; it is
 //!   there only if the pipeline asks for it (`nagi_lang::expr::MetaSet`).
 //! - After `advance` returned false it returns false again.
+//! - What `split` gives away yields exactly what would have followed, in that order.
 
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -47,6 +48,7 @@ mod cx;
 mod fetch;
 mod filter;
 mod held;
+mod helped;
 mod index_scan;
 mod limit;
 mod memory;
@@ -69,6 +71,7 @@ pub use cx::{Cx, Env, Interrupt};
 pub(crate) use fetch::{Fetch, SortMerge, Union};
 pub(crate) use filter::Filtered;
 pub(crate) use held::Held;
+pub(crate) use helped::{Gather, drain};
 pub(crate) use index_scan::IndexScan;
 pub(crate) use limit::{Limit, Skip};
 pub(crate) use memory::Documents;
@@ -128,6 +131,17 @@ pub(crate) trait Source: Send {
     /// Whether it is known, without looking, that the next `advance` returns false.
     fn is_at_end(&self) -> bool {
         false
+    }
+
+    /// Keeps what it yields first and gives away the later part, for another thread to read. None if
+    /// that does not pay or cannot be done.
+    fn split(&mut self, _cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        Ok(None)
+    }
+
+    /// The same from its beginning, of what `split` gave away.
+    fn afresh(&self) -> Option<Box<dyn Source>> {
+        None
     }
 
     /// The last record that a collection scan looked at, whether it was returned or not.

@@ -14,7 +14,7 @@ pub(crate) struct Runs {
     /// The run whose entry is current.
     current: Option<usize>,
     /// Kept so that the runs are not dropped.
-    _spill: Spill,
+    _spills: Vec<Spill>,
 }
 
 struct Head {
@@ -25,13 +25,19 @@ struct Head {
 impl Runs {
     /// Opens every run; no entry is current yet.
     pub(crate) fn open(spill: Spill) -> Result<Runs> {
+        Runs::open_all(vec![spill])
+    }
+
+    /// The same for the runs of several, one after the other.
+    pub(crate) fn open_all(spills: Vec<Spill>) -> Result<Runs> {
         let mut heads = Vec::new();
-        for run in 0..spill.run_count() {
+        for (spill, run) in spills.iter().flat_map(|s| (0..s.run_count()).map(move |run| (s, run)))
+        {
             let mut cursor = spill.read_run(run)?;
             let done = !cursor.advance()?;
             heads.push(Head { cursor, done });
         }
-        Ok(Runs { heads, current: None, _spill: spill })
+        Ok(Runs { heads, current: None, _spills: spills })
     }
 
     /// Goes to the next entry; false at the end. Linear in the number of runs.

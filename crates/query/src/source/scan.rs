@@ -42,18 +42,32 @@ pub(crate) struct ScanOptions {
     pub(crate) resume_after: Option<RecordId>,
 }
 
+/// Fewer records than this are read faster than a thread starts.
+const SPLIT_RECORDS_MIN: i64 = 20_000;
+
 /// Walks all records in the order of insertion, or against it. Documents are lent by the engine.
 pub(crate) struct CollScan {
     collection: Arc<Collection>,
     forward: bool,
     filter: Option<Arc<Filter>>,
     options: ScanOptions,
+    /// The part of the records it reads.
+    part: Part,
     cursor: Option<RecordCursor>,
+    /// The cursor stands on a record that was not looked at yet.
+    pending: bool,
     /// The record to go on behind, after `restore` or at the end.
     last: Option<RecordId>,
     done: bool,
     arena: Bump,
     stats: SourceStats,
+}
+
+/// Records behind one and up to another, if those are given.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    behind: Option<RecordId>,
+    up_to: Option<RecordId>,
 }
 
 impl CollScan {
@@ -68,7 +82,9 @@ impl CollScan {
             forward,
             filter,
             options,
+            part: Part::default(),
             cursor: None,
+            pending: false,
             last: None,
             done: false,
             arena: Bump::new(),
@@ -84,6 +100,8 @@ impl CollScan {
         if let Some(last) = self.last.or(self.options.resume_after) {
             self.check_place(last, cx)?;
             cursor.resume_after(last);
+        } else if let Some(behind) = self.part.behind {
+            cursor.resume_after(behind);
         }
         Ok(cursor)
     }
@@ -114,6 +132,26 @@ impl CollScan {
         );
     }
 
+    /// Of a scan of this part that has not begun.
+    fn of_part(&self, part: Part) -> CollScan {
+        let filter = self.filter.clone();
+        let scan = CollScan::new(self.collection.clone(), self.forward, filter, self.options);
+        CollScan { part, ..scan }
+    }
+
+    /// The record in the middle of those still to come, by its number.
+    fn middle(&self, cx: &Cx<'_>) -> Result<Option<RecordId>> {
+        let end = |forward| -> Result<Option<RecordId>> {
+            let mut cursor = cx.reader.scan(&self.collection, forward)?;
+            Ok(cursor.advance()?.then(|| cursor.id()))
+        };
+        let (Some(first), Some(last)) = (end(true)?, end(false)?) else { return Ok(None) };
+        let first = self.part.behind.map_or(first, |behind| behind.max(first));
+        let last = self.part.up_to.map_or(last, |up_to| up_to.min(last));
+        let count = last.0.saturating_sub(first.0);
+        Ok((count >= SPLIT_RECORDS_MIN).then(|| RecordId(first.0 + count / 2)))
+    }
+
     /// At the end: a tailable scan that has seen a record stays behind it.
     fn reach_end(&mut self, seen: Option<RecordId>) {
         self.last = seen.or(self.last).or(self.options.resume_after);
@@ -129,8 +167,14 @@ impl Source for CollScan {
         let tracked = self.options.tracked || self.options.tailable;
         let mut seen = self.cursor.as_ref().filter(|_| tracked).map(RecordCursor::id);
         let mut cursor = self.cursor(cx)?;
-        while cursor.advance()? {
-            cx.tick()?;
+        while std::mem::take(&mut self.pending) || cursor.advance()? {
+            if self.part.up_to.is_some_and(|up_to| cursor.id() > up_to) {
+                break;
+            }
+            if let Err(error) = cx.tick() {
+                (self.cursor, self.pending) = (Some(cursor), true);
+                return Err(error);
+            }
             self.stats.docs_examined += 1;
             let matched = match &self.filter {
                 None => true,
@@ -170,6 +214,23 @@ impl Source for CollScan {
 
     fn position(&mut self) -> Option<RecordId> {
         self.cursor.as_ref().map(RecordCursor::id).or(self.last)
+    }
+
+    fn split(&mut self, cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        let begun = self.cursor.is_some() || self.last.is_some() || self.done;
+        let plain = self.forward && self.options == ScanOptions::default();
+        let small = self.collection.count() < SPLIT_RECORDS_MIN;
+        if begun || !plain || small || self.collection.options.capped {
+            return Ok(None);
+        }
+        let Some(middle) = self.middle(cx)? else { return Ok(None) };
+        let later = self.of_part(Part { behind: Some(middle), up_to: self.part.up_to });
+        self.part.up_to = Some(middle);
+        Ok(Some(Box::new(later)))
+    }
+
+    fn afresh(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.of_part(self.part)))
     }
 
     fn save(&mut self) {

@@ -1,11 +1,12 @@
 //! The blocking sort: reads all its input, then yields it in order.
 //!
 //! With a limit it keeps only the best so many (twice that at most, cut back when full), so a top-k
-//! needs no memory for the rest. What does not fit in memory is written to disk in sorted runs, which
+//! needs no memory for the rest; once so many are there, a document behind the last of them is not even
+//! copied. What does not fit in memory is written to disk in sorted runs, which
 //! are merged while they are read. Keys are key strings, so comparing them is comparing bytes. Ties
 //! keep the order of the input.
 
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use nagi_bson::{Doc, ValueBuf};
 use nagi_error::{Code, Result, bail};
@@ -16,7 +17,8 @@ use nagi_lang::{
 use nagi_store::{RecordId, Spill, keystring};
 
 use super::{
-    Cx, Held, Random, Source, SourceStats, carry, document, metadata, ordered, runs::Runs,
+    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, metadata, ordered,
+    runs::Runs,
 };
 
 /// Bytes an entry costs beside its document and key.
@@ -32,14 +34,32 @@ pub(crate) struct SortLimits {
 }
 
 pub(crate) struct Sort {
-    input: Box<dyn Source>,
+    /// The input, and the one that read its later part if there was such a one.
+    inputs: Vec<Box<dyn Source>>,
+    gathered: Entries,
+    output: Output,
+}
+
+/// What has come so far, in memory and in runs.
+struct Entries {
     sort: Arc<SortSpec>,
     limits: SortLimits,
+    /// The part of `limits` that it may hold.
+    memory_bytes_max: usize,
     entries: Vec<Entry>,
+    /// The key of the last of the best so many, once there were more: what is not before it is not
+    /// among them.
+    bar: Option<Vec<u8>>,
+    /// Of the next entry.
+    order: u64,
     held_bytes: usize,
     held: Held,
-    spill: Option<Spill>,
-    output: Output,
+    /// Runs, in the order of their documents: those of one, then those of the next.
+    spills: Vec<Spill>,
+    random: Option<Random>,
+    /// Memory for the next entry and its values.
+    scratch: Vec<u8>,
+    values: Vec<u8>,
     stats: SourceStats,
 }
 
@@ -95,68 +115,113 @@ impl Entry {
     }
 }
 
-impl Sort {
-    pub(crate) fn new(input: Box<dyn Source>, sort: Arc<SortSpec>, limits: SortLimits) -> Sort {
-        Sort {
-            input,
+impl Gather for Entries {
+    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+        self.scratch.clear();
+        let mut meta = match self.sort.needs_meta() {
+            true => Metadata::read(input.meta()),
+            false => Metadata::default(),
+        };
+        if let Some(random) = &mut self.random {
+            meta.rand_val = Some(random.value());
+        }
+        sort_key(&self.sort, input.doc(), &meta, &mut self.values, &mut self.scratch)?;
+        let order = self.order;
+        self.order += 1;
+        if self.bar.as_ref().is_some_and(|bar| self.scratch >= *bar) {
+            return Ok(());
+        }
+        let doc_start = self.scratch.len() as u32;
+        carry(input, &mut self.scratch);
+        let (bytes, id) = (self.scratch.as_slice().into(), input.record_id());
+        self.push(Entry { bytes, doc_start, order, id }, cx)
+    }
+
+    /// Memory is halved; what does not fit goes to disk, so that must be allowed.
+    fn beside(&mut self) -> Option<Entries> {
+        if !self.limits.allow_disk_use || self.random.is_some() {
+            return None;
+        }
+        self.memory_bytes_max = self.limits.memory_bytes / 2;
+        let beside = Entries::new(self.sort.clone(), self.limits);
+        Some(Entries { memory_bytes_max: self.memory_bytes_max, ..beside })
+    }
+
+    fn alone(&mut self) {
+        self.memory_bytes_max = self.limits.memory_bytes;
+    }
+
+    fn join(&mut self, mut later: Entries, cx: &Cx<'_>) -> Result<()> {
+        let first = self.order;
+        self.order += later.order;
+        self.stats.bytes_held += later.stats.bytes_held;
+        if !later.spills.is_empty() {
+            if !self.entries.is_empty() {
+                self.write_run(cx)?;
+            }
+            self.spills.append(&mut later.spills);
+        }
+        for entry in later.entries {
+            cx.pass()?;
+            self.push(Entry { order: first + entry.order, ..entry }, cx)?;
+        }
+        Ok(())
+    }
+}
+
+impl Entries {
+    fn new(sort: Arc<SortSpec>, limits: SortLimits) -> Entries {
+        Entries {
+            random: sort.metas().contains(MetaKind::RandVal).then(Random::new),
             sort,
             limits,
+            memory_bytes_max: limits.memory_bytes,
             entries: Vec::new(),
+            bar: None,
+            order: 0,
             held_bytes: 0,
             held: Held::default(),
-            spill: None,
-            output: Output::Unread,
+            spills: Vec::new(),
+            scratch: Vec::new(),
+            values: Vec::new(),
             stats: SourceStats::default(),
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let keep = self.limits.count.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        let cut_at = keep.map_or(usize::MAX, |n| n.saturating_mul(2).max(64));
-        let (mut scratch, mut values) = (Vec::new(), Vec::new());
-        let mut random = self.sort.metas().contains(MetaKind::RandVal).then(Random::new);
-        let mut order = 0;
-        while self.input.advance(cx)? {
-            scratch.clear();
-            let mut meta = match self.sort.needs_meta() {
-                true => Metadata::read(self.input.meta()),
-                false => Metadata::default(),
-            };
-            if let Some(random) = &mut random {
-                meta.rand_val = Some(random.value());
-            }
-            sort_key(&self.sort, self.input.doc(), &meta, &mut values, &mut scratch)?;
-            let doc_start = scratch.len() as u32;
-            carry(&*self.input, &mut scratch);
-            self.held_bytes += scratch.len() + ENTRY_BYTES;
-            let id = self.input.record_id();
-            self.entries.push(Entry { bytes: scratch.as_slice().into(), doc_start, order, id });
-            order += 1;
-            if self.entries.len() >= cut_at {
-                self.cut(keep.unwrap_or(usize::MAX));
-            }
-            if self.held_bytes > self.limits.memory_bytes || !self.held.fits(cx, self.held_bytes) {
-                self.over_memory(keep, cx)?;
-            }
+    /// How many are wanted.
+    fn keep(&self) -> Option<usize> {
+        self.limits.count.map(|n| usize::try_from(n).unwrap_or(usize::MAX))
+    }
+
+    fn push(&mut self, entry: Entry, cx: &Cx<'_>) -> Result<()> {
+        let keep = self.keep();
+        self.held_bytes += entry.bytes.len() + ENTRY_BYTES;
+        self.entries.push(entry);
+        if self.entries.len() >= keep.map_or(usize::MAX, |n| n.saturating_mul(2).max(64)) {
+            self.cut(keep.unwrap_or(usize::MAX));
         }
-        self.stats.bytes_held += self.held_bytes as u64;
-        self.order(cx)?;
-        self.output = match self.spill.take() {
-            None => {
-                if let Some(keep) = keep {
-                    self.entries.truncate(keep);
-                }
-                Output::Memory(0)
-            }
-            Some(mut spill) => {
-                self.write_run(&mut spill, cx)?;
-                self.held.keep(0);
-                self.stats.bytes_spilled = spill.bytes();
-                let left = self.limits.count.unwrap_or(u64::MAX);
-                Output::Disk { runs: Runs::open(spill)?, left, doc: Vec::new(), id: None }
-            }
-        };
+        if self.held_bytes > self.memory_bytes_max || !self.held.fits(cx, self.held_bytes) {
+            self.over_memory(keep, cx)?;
+        }
         Ok(())
+    }
+
+    /// What to return, and where from.
+    fn output(&mut self, cx: &Cx<'_>) -> Result<Output> {
+        self.stats.bytes_held += self.held_bytes as u64;
+        if self.spills.is_empty() {
+            self.order(cx)?;
+            if let Some(keep) = self.keep() {
+                self.entries.truncate(keep);
+            }
+            return Ok(Output::Memory(0));
+        }
+        self.write_run(cx)?;
+        self.held.keep(0);
+        self.stats.bytes_spilled = self.spills.iter().map(Spill::bytes).sum();
+        let left = self.limits.count.unwrap_or(u64::MAX);
+        let runs = Runs::open_all(std::mem::take(&mut self.spills))?;
+        Ok(Output::Disk { runs, left, doc: Vec::new(), id: None })
     }
 
     fn over_memory(&mut self, keep: Option<usize>, cx: &Cx<'_>) -> Result<()> {
@@ -165,7 +230,7 @@ impl Sort {
         {
             self.cut(keep);
             self.held.keep(self.held_bytes);
-            if self.held_bytes <= self.limits.memory_bytes && self.held.fits(cx, self.held_bytes) {
+            if self.held_bytes <= self.memory_bytes_max && self.held.fits(cx, self.held_bytes) {
                 return Ok(());
             }
         }
@@ -180,19 +245,21 @@ impl Sort {
                 self.limits.memory_bytes
             );
         }
-        self.order(cx)?;
-        let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
-        self.write_run(&mut spill, cx)?;
+        self.write_run(cx)?;
         self.held.keep(0);
-        self.spill = Some(spill);
         Ok(())
     }
 
-    /// Writes the ordered entries as a run: the record id before the document.
-    fn write_run(&mut self, spill: &mut Spill, cx: &Cx<'_>) -> Result<()> {
+    /// Writes the entries in order as a run: the record id before the document.
+    fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
+        self.order(cx)?;
         let mut entries = std::mem::take(&mut self.entries).into_iter();
         self.stats.bytes_held += self.held_bytes as u64;
         self.held_bytes = 0;
+        if self.spills.is_empty() {
+            self.spills.push(cx.store.spill());
+        }
+        let Some(spill) = self.spills.last_mut() else { return Ok(()) };
         spill.write_run(&mut |key, value| {
             let Some(entry) = entries.next() else { return Ok(false) };
             cx.pass()?;
@@ -217,6 +284,21 @@ impl Sort {
         let dropped: usize = self.entries[keep..].iter().map(|e| e.bytes.len() + ENTRY_BYTES).sum();
         self.held_bytes -= dropped;
         self.entries.truncate(keep);
+        self.bar = self.entries.last().map(|last| last.key().to_vec());
+    }
+}
+
+impl Sort {
+    pub(crate) fn new(input: Box<dyn Source>, sort: Arc<SortSpec>, limits: SortLimits) -> Sort {
+        let gathered = Entries::new(sort, limits);
+        Sort { inputs: vec![input], gathered, output: Output::Unread }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let helper = drain(&mut *self.inputs[0], &mut self.gathered, cx)?;
+        self.inputs.extend(helper);
+        self.output = self.gathered.output(cx)?;
+        Ok(())
     }
 
     fn next_from_disk(&mut self) -> Result<bool> {
@@ -243,13 +325,14 @@ impl Source for Sort {
         }
         cx.pass()?;
         let Output::Memory(next) = &mut self.output else { return self.next_from_disk() };
-        if *next >= self.entries.len() {
+        let entries = &mut self.gathered.entries;
+        if *next >= entries.len() {
             return Ok(false);
         }
         if let Some(last) = next.checked_sub(1) {
             // What was returned is not needed again.
-            self.entries[last].bytes = Box::default();
-            self.entries[last].doc_start = 0;
+            entries[last].bytes = Box::default();
+            entries[last].doc_start = 0;
         }
         *next += 1;
         Ok(true)
@@ -257,7 +340,9 @@ impl Source for Sort {
 
     fn doc(&self) -> Doc<'_> {
         match &self.output {
-            Output::Memory(next) if *next > 0 => document(self.entries[next - 1].carried()),
+            Output::Memory(next) if *next > 0 => {
+                document(self.gathered.entries[next - 1].carried())
+            }
             Output::Disk { doc, .. } => document(doc),
             _ => Doc::EMPTY,
         }
@@ -265,7 +350,9 @@ impl Source for Sort {
 
     fn meta(&self) -> Doc<'_> {
         match &self.output {
-            Output::Memory(next) if *next > 0 => metadata(self.entries[next - 1].carried()),
+            Output::Memory(next) if *next > 0 => {
+                metadata(self.gathered.entries[next - 1].carried())
+            }
             Output::Disk { doc, .. } => metadata(doc),
             _ => Doc::EMPTY,
         }
@@ -273,7 +360,7 @@ impl Source for Sort {
 
     fn record_id(&self) -> Option<RecordId> {
         match &self.output {
-            Output::Memory(next) if *next > 0 => self.entries[next - 1].id,
+            Output::Memory(next) if *next > 0 => self.gathered.entries[next - 1].id,
             Output::Disk { id, .. } => *id,
             _ => None,
         }
@@ -282,27 +369,30 @@ impl Source for Sort {
     fn is_at_end(&self) -> bool {
         match &self.output {
             Output::Unread => false,
-            Output::Memory(next) => *next >= self.entries.len(),
+            Output::Memory(next) => *next >= self.gathered.entries.len(),
             Output::Disk { left, .. } => *left == 0,
         }
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
+        &mut self.inputs
     }
 
     fn save(&mut self) {
-        self.held.park();
-        self.input.save();
+        self.gathered.held.park();
+        self.inputs.iter_mut().for_each(|input| input.save());
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        self.held.resume();
+        self.gathered.held.resume();
         // Once sorted the input is not read again.
-        if let Output::Unread = self.output { self.input.restore(cx) } else { Ok(()) }
+        match self.output {
+            Output::Unread => self.inputs[0].restore(cx),
+            _ => Ok(()),
+        }
     }
 
     fn stats(&self) -> SourceStats {
-        self.stats
+        self.gathered.stats
     }
 }

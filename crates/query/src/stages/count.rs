@@ -1,6 +1,7 @@
 //! `$count`: one document with the number of documents that came in; none if none came.
 
 use super::prelude::*;
+use crate::source::{Gather, drain};
 
 pub(super) static COUNT: StageSpec = StageSpec { name: "$count", place: Place::Anywhere, parse };
 
@@ -9,7 +10,8 @@ struct Count {
 }
 
 struct Running {
-    input: Box<dyn Source>,
+    /// The input, and the one that read its later part if there was such a one.
+    inputs: Vec<Box<dyn Source>>,
     field: Box<str>,
     out: DocBuf,
     done: bool,
@@ -39,7 +41,12 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for Count {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, field: self.field.clone(), out: DocBuf::new(), done: false })
+        Box::new(Running {
+            inputs: vec![input],
+            field: self.field.clone(),
+            out: DocBuf::new(),
+            done: false,
+        })
     }
 
     fn keeps_meta(&self) -> bool {
@@ -51,15 +58,34 @@ impl Stage for Count {
     }
 }
 
+/// Counts the documents of a source.
+pub(crate) struct Counter(pub(crate) i64);
+
+impl Gather for Counter {
+    fn take(&mut self, _: &dyn Source, _: &Cx<'_>) -> Result<()> {
+        self.0 += 1;
+        Ok(())
+    }
+
+    fn beside(&mut self) -> Option<Counter> {
+        Some(Counter(0))
+    }
+
+    fn join(&mut self, later: Counter, _: &Cx<'_>) -> Result<()> {
+        self.0 += later.0;
+        Ok(())
+    }
+}
+
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(false);
         }
-        let mut count = 0i64;
-        while self.input.advance(cx)? {
-            count += 1;
-        }
+        let mut counter = Counter(0);
+        let helper = drain(&mut *self.inputs[0], &mut counter, cx)?;
+        self.inputs.extend(helper);
+        let count = counter.0;
         let value = match i32::try_from(count) {
             Ok(small) => Value::Int32(small),
             Err(_) => Value::Int64(count),
@@ -73,6 +99,6 @@ impl Source for Running {
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
+        &mut self.inputs
     }
 }

@@ -16,7 +16,7 @@ use nagi_lang::{
 use nagi_store::Spill;
 
 use super::prelude::*;
-use crate::source::{Held, Runs, ordered};
+use crate::source::{Gather, Held, Runs, drain, ordered};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
 
@@ -73,16 +73,10 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 impl Stage for Group {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running {
-            input,
-            grouping: self.grouping.clone(),
-            groups: Vec::new(),
-            heads: HashMap::default(),
-            held_bytes: 0,
-            held: Held::default(),
-            spill: None,
+            inputs: vec![input],
+            gathered: Groups::new(self.grouping.clone()),
             output: Output::Unread,
             out: Vec::new(),
-            arena: Bump::new(),
         })
     }
 
@@ -111,16 +105,24 @@ impl Stage for Group {
 }
 
 struct Running {
-    input: Box<dyn Source>,
+    /// The input, and the one that read its later part if there was such a one.
+    inputs: Vec<Box<dyn Source>>,
+    gathered: Groups,
+    output: Output,
+    out: Vec<u8>,
+}
+
+/// Groups with the states of their accumulators, in memory and in runs.
+struct Groups {
     grouping: Arc<Grouping>,
+    memory_bytes_max: usize,
     groups: Vec<OneGroup>,
     /// The newest group of each hash.
     heads: HashMap<u64, u32, foldhash::fast::RandomState>,
     held_bytes: usize,
     held: Held,
-    spill: Option<Spill>,
-    output: Output,
-    out: Vec<u8>,
+    /// Runs, in the order of their documents: those of one, then those of the next.
+    spills: Vec<Spill>,
     arena: Bump,
 }
 
@@ -141,49 +143,134 @@ struct OneGroup {
     states: Vec<Box<dyn Accumulator>>,
 }
 
-impl Running {
-    fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        while self.input.advance(cx)? {
-            let grouping = self.grouping.clone();
-            let eval = cx.eval_current(&*self.input, &self.arena);
-            let key = match grouping.id.eval(&eval)? {
-                Value::Missing => Value::Null,
-                key => key,
-            };
-            let (at, is_new) =
-                find(&mut self.groups, &mut self.heads, &mut self.held_bytes, &grouping, key);
-            let OneGroup { states, key, .. } = &mut self.groups[at];
-            if is_new {
-                for state in states.iter_mut() {
-                    state.start(key.value(), cx.vars, cx.env.now_ms())?;
-                }
-            }
-            for ((_, accum), state) in grouping.fields.iter().zip(states) {
-                let before = state.bytes();
-                state.add_in(accum.argument().eval(&eval)?, cx.vars)?;
-                self.held_bytes = (self.held_bytes + state.bytes()).saturating_sub(before);
-            }
-            self.arena.reset();
-            let most = self.grouping.memory_bytes_max;
-            if self.held_bytes > most || !self.held.fits(cx, self.held_bytes) {
-                self.over_memory(cx)?;
+impl Gather for Groups {
+    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+        let eval = cx.eval_current(input, &self.arena);
+        let key = match self.grouping.id.eval(&eval)? {
+            Value::Missing => Value::Null,
+            key => key,
+        };
+        let (at, is_new) = find(
+            &mut self.groups,
+            &mut self.heads,
+            &mut self.held_bytes,
+            &self.grouping,
+            (key, collation::hash_of(key, self.grouping.collation)),
+        );
+        let OneGroup { states, key, .. } = &mut self.groups[at];
+        if is_new {
+            for state in states.iter_mut() {
+                state.start(key.value(), cx.vars, cx.env.now_ms())?;
             }
         }
-        self.heads = HashMap::default();
-        self.output = match self.spill.take() {
-            None => Output::Memory(0),
-            Some(mut spill) => {
-                self.write_run(&mut spill, cx)?;
-                self.held.keep(0);
-                Output::Disk { runs: Runs::open(spill)?, pending: false }
-            }
-        };
+        for ((_, accum), state) in self.grouping.fields.iter().zip(states) {
+            let before = state.bytes();
+            state.add_in(accum.argument().eval(&eval)?, cx.vars)?;
+            self.held_bytes = (self.held_bytes + state.bytes()).saturating_sub(before);
+        }
+        self.arena.reset();
+        self.fit(cx)
+    }
+
+    /// Memory is halved; what does not fit goes to disk, so that must be allowed.
+    fn beside(&mut self) -> Option<Groups> {
+        if !self.grouping.allow_disk_use {
+            return None;
+        }
+        self.memory_bytes_max = self.grouping.memory_bytes_max / 2;
+        let beside = Groups::new(self.grouping.clone());
+        Some(Groups { memory_bytes_max: self.memory_bytes_max, ..beside })
+    }
+
+    fn alone(&mut self) {
+        self.memory_bytes_max = self.grouping.memory_bytes_max;
+    }
+
+    fn join(&mut self, mut later: Groups, cx: &Cx<'_>) -> Result<()> {
+        if self.spills.is_empty() && later.spills.is_empty() {
+            return self.merge(later.groups, cx);
+        }
+        if !self.groups.is_empty() {
+            self.write_run(cx)?;
+        }
+        self.held.keep(0);
+        self.spills.append(&mut later.spills);
+        (self.groups, self.heads) = (later.groups, later.heads);
+        (self.held_bytes, self.held) = (later.held_bytes, later.held);
         Ok(())
+    }
+}
+
+impl Groups {
+    fn new(grouping: Arc<Grouping>) -> Groups {
+        Groups {
+            memory_bytes_max: grouping.memory_bytes_max,
+            grouping,
+            groups: Vec::new(),
+            heads: HashMap::default(),
+            held_bytes: 0,
+            held: Held::default(),
+            spills: Vec::new(),
+            arena: Bump::new(),
+        }
+    }
+
+    /// Makes room if what is held is more than it may be.
+    fn fit(&mut self, cx: &Cx<'_>) -> Result<()> {
+        if self.held_bytes > self.memory_bytes_max || !self.held.fits(cx, self.held_bytes) {
+            self.over_memory(cx)?;
+        }
+        Ok(())
+    }
+
+    /// Adds groups of documents that came after all of its own.
+    fn merge(&mut self, later: Vec<OneGroup>, cx: &Cx<'_>) -> Result<()> {
+        let mut partial = Vec::new();
+        for mut group in later {
+            cx.pass()?;
+            let hash = collation::hash_of(group.key.value(), self.grouping.collation);
+            let (at, is_new) = find(
+                &mut self.groups,
+                &mut self.heads,
+                &mut self.held_bytes,
+                &self.grouping,
+                (group.key.value(), hash),
+            );
+            let bytes = |states: &[Box<dyn Accumulator>]| -> usize {
+                states.iter().map(|state| state.bytes()).sum()
+            };
+            let into = &mut self.groups[at].states;
+            let before = bytes(into);
+            if is_new {
+                std::mem::swap(into, &mut group.states);
+            } else {
+                for (state, later) in into.iter_mut().zip(&group.states) {
+                    partial.clear();
+                    later.partial(DocWriter::new(&mut partial).slot(""));
+                    state.merge_in(key_value(&partial), cx.vars)?;
+                }
+            }
+            self.held_bytes = (self.held_bytes + bytes(into)).saturating_sub(before);
+            self.fit(cx)?;
+        }
+        Ok(())
+    }
+
+    /// The groups to write, and where from.
+    fn output(&mut self, cx: &Cx<'_>) -> Result<Output> {
+        self.heads = HashMap::default();
+        if self.spills.is_empty() {
+            return Ok(Output::Memory(0));
+        }
+        self.write_run(cx)?;
+        self.held.keep(0);
+        let runs = Runs::open_all(std::mem::take(&mut self.spills))?;
+        Ok(Output::Disk { runs, pending: false })
     }
 
     fn over_memory(&mut self, cx: &Cx<'_>) -> Result<()> {
         if !self.grouping.allow_disk_use {
-            if self.held_bytes <= self.grouping.memory_bytes_max {
+            if self.held_bytes <= self.memory_bytes_max {
                 bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
             }
             bail!(
@@ -192,15 +279,13 @@ impl Running {
                  allowDiskUse:true to opt in."
             );
         }
-        let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
-        self.write_run(&mut spill, cx)?;
+        self.write_run(cx)?;
         self.held.keep(0);
-        self.spill = Some(spill);
         Ok(())
     }
 
     /// Writes all groups by key, with the partial states as an array, and forgets them.
-    fn write_run(&mut self, spill: &mut Spill, cx: &Cx<'_>) -> Result<()> {
+    fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
         let mut groups = std::mem::take(&mut self.groups);
         self.heads.clear();
         self.held_bytes = 0;
@@ -209,6 +294,10 @@ impl Running {
             |a: &OneGroup, b: &OneGroup| collation::values(a.key.value(), b.key.value(), own);
         ordered::order(&mut groups, &by_key, &mut || cx.pass())?;
         let mut groups = groups.into_iter();
+        if self.spills.is_empty() {
+            self.spills.push(cx.store.spill());
+        }
+        let Some(spill) = self.spills.last_mut() else { return Ok(()) };
         spill.write_run(&mut |key, value| {
             let Some(group) = groups.next() else { return Ok(false) };
             cx.pass()?;
@@ -220,17 +309,27 @@ impl Running {
             Ok(true)
         })
     }
+}
+
+impl Running {
+    fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let helper = drain(&mut *self.inputs[0], &mut self.gathered, cx)?;
+        self.inputs.extend(helper);
+        self.output = self.gathered.output(cx)?;
+        Ok(())
+    }
 
     /// Combines the partial groups of the next key and writes the result.
     fn next_from_disk(&mut self, cx: &Cx<'_>) -> Result<bool> {
-        let own = self.grouping.collation;
+        let grouping = &*self.gathered.grouping;
+        let own = grouping.collation;
         let key_order = |a: &[u8], b: &[u8]| collation::values(key_value(a), key_value(b), own);
         let Output::Disk { runs, pending } = &mut self.output else { return Ok(false) };
         if !*pending && !runs.advance(&key_order)? {
             return Ok(false);
         }
         let key = runs.entry()?.0.to_vec();
-        let fields = &self.grouping.fields;
+        let fields = &grouping.fields;
         let mut states: Vec<Box<dyn Accumulator>> =
             fields.iter().map(|(_, accum)| accum.new_state()).collect();
         loop {
@@ -247,7 +346,7 @@ impl Running {
                 break;
             }
         }
-        write_group(&self.grouping, key_value(&key), &mut states, &mut self.out, cx)?;
+        write_group(grouping, key_value(&key), &mut states, &mut self.out, cx)?;
         Ok(true)
     }
 }
@@ -280,15 +379,14 @@ fn write_group(
     Ok(())
 }
 
-/// The group of a key, made if need be; whether it was.
+/// The group of a key with its hash, made if need be; whether it was.
 fn find(
     groups: &mut Vec<OneGroup>,
     heads: &mut HashMap<u64, u32, foldhash::fast::RandomState>,
     held_bytes: &mut usize,
     grouping: &Grouping,
-    key: Value<'_>,
+    (key, hash): (Value<'_>, u64),
 ) -> (usize, bool) {
-    let hash = collation::hash_of(key, grouping.collation);
     let head = heads.get(&hash).copied();
     let mut at = head;
     while let Some(group) = at {
@@ -312,9 +410,10 @@ impl Source for Running {
         }
         cx.pass()?;
         let Output::Memory(next) = &mut self.output else { return self.next_from_disk(cx) };
-        let Some(group) = self.groups.get_mut(*next) else { return Ok(false) };
+        let Some(group) = self.gathered.groups.get_mut(*next) else { return Ok(false) };
         *next += 1;
-        write_group(&self.grouping, group.key.value(), &mut group.states, &mut self.out, cx)?;
+        let grouping = &self.gathered.grouping;
+        write_group(grouping, group.key.value(), &mut group.states, &mut self.out, cx)?;
         group.states = Vec::new();
         Ok(true)
     }
@@ -324,16 +423,19 @@ impl Source for Running {
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
+        &mut self.inputs
     }
 
     fn save(&mut self) {
-        self.held.park();
-        self.input.save();
+        self.gathered.held.park();
+        self.inputs.iter_mut().for_each(|input| input.save());
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        self.held.resume();
-        if let Output::Unread = self.output { self.input.restore(cx) } else { Ok(()) }
+        self.gathered.held.resume();
+        match self.output {
+            Output::Unread => self.inputs[0].restore(cx),
+            _ => Ok(()),
+        }
     }
 }

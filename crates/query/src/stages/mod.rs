@@ -58,6 +58,8 @@ use nagi_lang::{
 };
 use nagi_store::{Namespace, Store};
 
+pub(crate) use count::Counter;
+
 use crate::{limits::StageMemory, source::Source};
 
 pub use coll_stats::write_coll_stats;

@@ -10,6 +10,7 @@ mod finds;
 mod fixture;
 mod geo;
 mod golden;
+mod helped;
 mod interrupted;
 mod plan_cache;
 mod recorded;

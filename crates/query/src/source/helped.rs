@@ -1,0 +1,220 @@
+//! All documents of a source, gathered by two threads where a core is free.
+//!
+//!   |------------------ the source ------------------|
+//!   |-- this thread: `into` --|-- helper: `beside` --|      then `into.join(beside)`
+//!
+//! Only for consumers that read everything before they give anything out. What the helper gathered
+//! comes after all that this thread did, so the result is that of one thread, order included.
+//!
+//! - The helper reads the same snapshot. In a transaction there is none that may be shared: no help.
+//! - It looks at the same interrupt, and ends at once when this thread fails.
+//! - When others want its core it hands over what it has gathered, and this thread reads the rest.
+//! - If it fails, what it did is thrown away and this thread reads its part: so errors come in the order
+//!   of the documents, and an expression that only the request's own thread can evaluate (a function in
+//!   JavaScript) costs nothing but the try.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Builder};
+
+use nagi_bson::Value;
+use nagi_error::{Code, Error, Result, err};
+use nagi_lang::expr::{System, Vars};
+use nagi_lang::script::Scripts;
+use nagi_store::{SharedReader, Store};
+
+use super::{Cx, Env, Interrupt, Source};
+
+/// Entries between two looks at whether the helper may go on: a few milliseconds.
+const SLICE: u64 = 4096;
+/// As the threads of connections have: expressions nest.
+const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
+
+/// Takes the documents of a source one by one.
+pub(crate) trait Gather: Send + Sized {
+    /// Takes the current document of `input`.
+    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()>;
+
+    /// An empty one for the documents that come later. Until it is joined the two share the memory of
+    /// one. None if it cannot be shared.
+    fn beside(&mut self) -> Option<Self>;
+
+    /// Takes over what `later` has gathered.
+    fn join(&mut self, later: Self, cx: &Cx<'_>) -> Result<()>;
+
+    /// There is no other one any more.
+    fn alone(&mut self) {}
+}
+
+/// Reads `input` to its end. Gives back the sources that read other parts of it, for their statistics.
+pub(crate) fn drain<G: Gather>(
+    input: &mut dyn Source,
+    into: &mut G,
+    cx: &mut Cx<'_>,
+) -> Result<Option<Box<dyn Source>>> {
+    let Some(shared) = cx.reader.share() else { return all(input, into, cx).map(|()| None) };
+    if !cx.env.interrupt().begin_help() {
+        return all(input, into, cx).map(|()| None);
+    }
+    let lent = Lent(cx.env.interrupt());
+    let Some((later, beside)) = divide(input, into, cx)? else {
+        drop(lent);
+        return all(input, into, cx).map(|()| None);
+    };
+    let outcome = both(input, into, (later, beside), shared, cx);
+    into.alone();
+    drop(lent);
+    let (mut later, beside, ended) = outcome?;
+    if ended == Ended::Failed {
+        drop(beside);
+        let again = later.afresh();
+        later = again.ok_or_else(|| Error::bug("a divided source cannot be read again"))?;
+    } else {
+        into.join(beside, cx)?;
+    }
+    if ended != Ended::Done {
+        all(&mut *later, into, cx)?;
+    }
+    Ok(Some(later))
+}
+
+/// The helper's core is given back whatever happens.
+struct Lent<'c>(&'c dyn Interrupt);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.end_help();
+    }
+}
+
+type Later<G> = (Box<dyn Source>, G);
+
+/// A source for the helper and where it gathers.
+fn divide<G: Gather>(
+    input: &mut dyn Source,
+    into: &mut G,
+    cx: &Cx<'_>,
+) -> Result<Option<Later<G>>> {
+    let Some(beside) = into.beside() else { return Ok(None) };
+    match input.split(cx)? {
+        Some(later) => Ok(Some((later, beside))),
+        None => {
+            into.alone();
+            Ok(None)
+        }
+    }
+}
+
+fn all<G: Gather>(input: &mut dyn Source, into: &mut G, cx: &mut Cx<'_>) -> Result<()> {
+    while input.advance(cx)? {
+        into.take(input, cx)?;
+    }
+    Ok(())
+}
+
+/// How a helper ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Done,
+    /// The rest is still in its source.
+    Retired,
+    Failed,
+}
+
+/// Both threads at once. Fails if this one does.
+fn both<G: Gather>(
+    input: &mut dyn Source,
+    into: &mut G,
+    (mut later, mut beside): Later<G>,
+    shared: SharedReader<'_>,
+    cx: &mut Cx<'_>,
+) -> Result<(Box<dyn Source>, G, Ended)> {
+    let called_off = AtomicBool::new(false);
+    let job = Job {
+        store: cx.store,
+        shared,
+        lets: cx.vars.lets,
+        system: cx.vars.system,
+        now_ms: cx.env.now_ms(),
+        interrupt: Called { inner: cx.env.interrupt(), off: &called_off },
+    };
+    let (own, ended) = thread::scope(|scope| {
+        let builder = Builder::new().name("scan".to_owned()).stack_size(STACK_BYTES);
+        let helper = builder.spawn_scoped(scope, || job.run(&mut *later, &mut beside));
+        // Also on a panic, or the scope would wait for the helper's whole part.
+        let off = CallOff(&called_off);
+        let own = all(input, into, cx);
+        if own.is_ok() {
+            std::mem::forget(off);
+        } else {
+            drop(off);
+        }
+        let ended = match helper.map(thread::ScopedJoinHandle::join) {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // No thread to be had: nothing was done.
+            Err(_) => Ended::Retired,
+        };
+        (own, ended)
+    });
+    own.map(|()| (later, beside, ended))
+}
+
+struct CallOff<'o>(&'o AtomicBool);
+
+impl Drop for CallOff<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the helper needs of the request.
+struct Job<'j> {
+    store: &'j Store,
+    shared: SharedReader<'j>,
+    lets: &'j [Value<'j>],
+    system: &'j System,
+    now_ms: i64,
+    interrupt: Called<'j>,
+}
+
+/// The request's interrupt, and whether the other thread has failed.
+struct Called<'j> {
+    inner: &'j dyn Interrupt,
+    off: &'j AtomicBool,
+}
+
+impl Interrupt for Called<'_> {
+    fn check(&self) -> Result<()> {
+        if self.off.load(Ordering::Relaxed) {
+            return Err(err!(Code::INTERRUPTED, "operation was interrupted"));
+        }
+        self.inner.check()
+    }
+
+    /// An engine of JavaScript belongs to one thread.
+    fn scripts(&self) -> Option<&dyn Scripts> {
+        None
+    }
+}
+
+impl Job<'_> {
+    fn run<G: Gather>(&self, later: &mut dyn Source, beside: &mut G) -> Ended {
+        let env = Env::new(&self.interrupt, self.now_ms).with_system(self.system.clone());
+        // Other random numbers than the first part's.
+        let seed = self.system.seed.rotate_left(32) ^ 0x9E37_79B9_7F4A_7C15;
+        let vars = Vars::with_system(self.lets, self.system).with_pace(&env);
+        vars.seed.set(seed);
+        let reader = self.shared.reader();
+        let mut cx = Cx { store: self.store, reader, vars: &vars, env: &env };
+        loop {
+            env.set_budget(Some(SLICE));
+            let outcome = all(later, beside, &mut cx);
+            match outcome {
+                Ok(()) => return Ended::Done,
+                Err(_) if !env.is_exhausted() => return Ended::Failed,
+                Err(_) if !self.interrupt.inner.may_help() => return Ended::Retired,
+                Err(_) => {}
+            }
+        }
+    }
+}
