@@ -100,6 +100,50 @@ pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files
     assert!(problems.is_empty(), "rows of {catalogue} without their golden cases:\n{problems}");
 }
 
+/// Rows of `docs/features.tsv` of these `kinds` are rules, not names in a catalogue. Each shows its four things in
+/// `tests/golden/semantics/<id>.txt`; what only a server can show stands in a file below `tests` that is
+/// named in `elsewhere`, with words that are found there.
+///
+/// Panics with every row that has no such cases.
+pub fn check_rules(kinds: &[&str], elsewhere: &[(&str, &str, &str)]) {
+    let root = crate::tidy::root();
+    let features =
+        fs::read_to_string(root.join("docs/features.tsv")).expect("it is in the repository");
+    let mut problems = String::new();
+    for line in features.lines() {
+        let mut columns = line.split('\t');
+        let (Some(id), Some(kind)) = (columns.next(), columns.nth(1)) else { continue };
+        if !kinds.contains(&kind) {
+            continue;
+        }
+        let result = match elsewhere.iter().find(|(row, ..)| *row == id) {
+            Some((_, file, words)) => check_words(&root.join("tests").join(file), words),
+            None => check_rule(&golden::dir("semantics").join(format!("{id}.txt"))),
+        };
+        if let Err(problem) = result {
+            let _ = writeln!(problems, "  {id}: {problem}");
+        }
+    }
+    assert!(problems.is_empty(), "rules without their golden cases:\n{problems}");
+}
+
+fn check_words(path: &std::path::Path, words: &str) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|_| format!("no file {}", path.display()))?;
+    match text.contains(words) {
+        true => Ok(()),
+        false => Err(format!("{} does not show {words:?}", path.display())),
+    }
+}
+
+fn check_rule(path: &std::path::Path) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|_| format!("no file {}", path.display()))?;
+    let (cases, _) = golden::parse(&text)?;
+    if !cases.iter().any(|case| case.output.contains("error ")) {
+        return Err("no case shows an error".to_owned());
+    }
+    check_language(path, true)
+}
+
 fn check_file(path: &std::path::Path, row: &str, never_fails: bool) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|_| "no file".to_owned())?;
     let (cases, _) = golden::parse(&text)?;

@@ -1,4 +1,4 @@
-//! `tests/golden/{filter,update,project,sort}`: one file an operator.
+//! `tests/golden/{filter,update,project,sort}`: one file an operator; `tests/golden/semantics`: one a rule.
 //!
 //! Verbs: `doc` and `docs` set documents; `match` prints the ids that match, `position` also the array
 //! position, `normal` the normal form; `where` sets the filter by which an update or a projection was
@@ -173,4 +173,29 @@ fn golden_cases_of_projections() {
 #[test]
 fn golden_cases_of_sorts() {
     check("sort");
+}
+
+#[test]
+fn golden_cases_of_rules() {
+    check("semantics");
+}
+
+#[test]
+fn every_rule_of_the_language_has_cases() {
+    let kinds = ["query-semantics", "projection", "sort", "collation", "update-semantics"];
+    // What only a server shows.
+    let elsewhere = [
+        ("q.sem.parser_type", "golden/commands/find.txt", "'find.filter' is the wrong type 'int'"),
+        ("sort.limit", "golden/explain/sort.txt", "limit: 2, skip: 1"),
+        ("sort.index", "golden/explain/sort.txt", "IXSCAN"),
+        ("coll.spec", "golden/commands/collation.txt", "locale"),
+        ("coll.inherit", "golden/commands/collation.txt", "OptionNotSupportedOnView"),
+        ("coll.scope", "golden/commands/collation.txt", "distinct"),
+        ("coll.icu", "golden/commands/collation.txt", "CollationKey(0x"),
+        ("u.size_limit", "drivers/pymongo/limits.py", "17419"),
+        ("u.multi", "golden/commands/update.txt", "multi: true"),
+        ("u.sort", "golden/commands/update.txt", "sort: {b: -1}"),
+        ("u.pipeline.upsertsupplied", "golden/update/upsertSupplied.txt", "error "),
+    ];
+    nagi_testkit::rows::check_rules(&kinds, &elsewhere);
 }
