@@ -4,7 +4,8 @@
 //! writes its document anew, so after a minute the engine merges files all the time. What counts is not
 //! the rate but its evenness: no window of a tenth of a second below half of the median one, no
 //! operation that takes longer than an operator notices. Pauses of the machine are told beside it, and how
-//! even a bare echo is on this machine: the same clients and frames, nothing behind them.
+//! even a bare echo is on this machine: the same clients and frames, nothing behind them. The first two
+//! minutes, when the cache is empty and what the load left is merged, stand in a column of their own.
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address};
 use crate::histogram::Histogram;
@@ -54,9 +55,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let documents: u64 = args.number("documents", 1_000_000)?;
     let seconds: f64 = args.number("seconds", 600.0)?;
     let threads: usize = args.number("threads", 16)?;
+    let warming: f64 = args.number("warm-seconds", 120.0)?;
     if !(1..=1_000_000_000).contains(&documents)
         || !(1.0..=86_400.0).contains(&seconds)
         || !(1..=1024).contains(&threads)
+        || !(0.0..=86_400.0).contains(&warming)
     {
         return Err(Problem::Usage("a number is out of range\n".to_owned()));
     }
@@ -74,6 +77,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     fill(&target, 0..documents)?;
     let time = Duration::from_secs_f64(seconds);
     let work = Work { documents, threads, time, checked: true };
+    let warmed = (warming > 0.0)
+        .then(|| {
+            let time = Duration::from_secs_f64(warming);
+            load(&target, server.as_ref(), &Work { time, ..work })
+        })
+        .transpose()?;
     let mut done = load(&target, server.as_ref(), &work)?;
     done.disk_bytes = server.as_ref().map(|_| disk_bytes(&dir));
     drop(server);
@@ -81,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let time = time.min(CONTROL_MAX);
     let control = load(&echo.address, Some(&echo), &Work { time, checked: false, ..work })?;
     drop(echo);
-    let rows = columns(&done, &control);
+    let rows = columns(&done, &control, warmed.as_ref());
     report::say(&format!(
         "mixed: {documents} documents of 1 KB, {threads} connections, {seconds:.0} s\n{}",
         report::columns(&rows)
@@ -205,12 +214,19 @@ fn gaps(run: &Run) -> (usize, Option<usize>, Option<usize>) {
     (below.len(), Some(own.len()), Some(alone))
 }
 
-/// Both runs side by side.
-fn columns(run: &Run, control: &Run) -> Vec<Vec<String>> {
-    let head = ["what", "measured", "bare echo"].map(str::to_owned).to_vec();
-    let rows = table(run).into_iter().zip(table(control));
-    let rows = rows.map(|((name, value), (_, bare))| vec![name.to_owned(), value, bare]);
-    std::iter::once(head).chain(rows).collect()
+/// The runs side by side.
+fn columns(run: &Run, control: &Run, warmed: Option<&Run>) -> Vec<Vec<String>> {
+    let mut columns: Vec<(String, &Run)> =
+        vec![("measured".to_owned(), run), ("bare echo".to_owned(), control)];
+    columns.extend(warmed.map(|warmed| (format!("the {:.0} s before", warmed.seconds), warmed)));
+    let heads = columns.iter().map(|(head, _)| head.clone());
+    let head = std::iter::once("what".to_owned()).chain(heads).collect();
+    let tables: Vec<_> = columns.iter().map(|(_, run)| table(run)).collect();
+    let row = |at: usize| {
+        let name = tables[0][at].0.to_owned();
+        std::iter::once(name).chain(tables.iter().map(|table| table[at].1.clone())).collect()
+    };
+    std::iter::once(head).chain((0..tables[0].len()).map(row)).collect()
 }
 
 fn table(run: &Run) -> Vec<(&'static str, String)> {
@@ -294,7 +310,7 @@ fn json(run: &Run, rows: &[Vec<String>]) -> String {
     let pauses = run.pauses.iter().flatten().map(|p| (p.at, ms(p.took))).collect();
     let mut pairs: Vec<_> = rows[1..]
         .iter()
-        .map(|row| format!("  \"{}\": [\"{}\", \"{}\"]", row[0], row[1], row[2]))
+        .map(|row| format!("  \"{}\": [\"{}\"]", row[0], row[1..].join("\", \"")))
         .collect();
     pairs.push(format!("  \"gaps\": [{}]", list(run.all.timeline.slots_below(GAP))));
     let window = |(n, share): (u32, f64)| (WINDOW * n, share);

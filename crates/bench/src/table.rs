@@ -89,7 +89,7 @@ pub(crate) static TABLE: &[Row] = &[
         name: "mixed",
         about: "reads and updates half and half while compaction goes on: windows of a tenth of a second",
         usage: &[
-            "[--nagi PATH] [--dbpath DIR] [--documents N] [--seconds N] [--threads N]",
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--seconds N] [--warm-seconds N] [--threads N]",
             "[--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT] [--html FILE] [--json FILE]",
         ],
         run: mixed::run,

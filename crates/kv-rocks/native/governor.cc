@@ -1,9 +1,13 @@
 // What the latency governor sets that RocksDB's C interface cannot.
 
 #include <rocksdb/env.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
 #include <rocksdb/sst_file_manager.h>
+
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
@@ -26,10 +30,29 @@ namespace {
 constexpr uint64_t kPieceBytes = 4 << 20;
 // If so much of all files waits to be removed, more are removed at once.
 constexpr double kWaitingShare = 0.25;
+
+// linux/ioprio.h, which older systems do not have: this thread; the last of the ordinary class.
+constexpr int kProcess = 1;
+constexpr int kLastOfOrdinary = (2 << 13) | 7;
+
+// Lets the disk's scheduler serve all others first, where it knows priorities (bfq does). Not the idle
+// class: a compaction that starves ends in a stop of writes.
+class LastAtTheDisk : public rocksdb::EventListener {
+ public:
+  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+    thread_local const long set = syscall(SYS_ioprio_set, kProcess, 0, kLastOfOrdinary);
+    (void)set;  // A system that forbids it serves in the order of arrival.
+  }
+};
 }  // namespace
 
 extern "C" void nagi_rate_limiter_set(rocksdb_ratelimiter_t* limiter, int64_t bytes_per_second) noexcept {
   limiter->rep->SetBytesPerSecond(bytes_per_second);
+}
+
+// Compactions of the database of `options` come last at the disk.
+extern "C" void nagi_compaction_last_at_the_disk(rocksdb_options_t* options) noexcept {
+  options->rep.listeners.push_back(std::make_shared<LastAtTheDisk>());
 }
 
 // Lets the database of `options` remove its files at a pace. To be called when the environment is set.

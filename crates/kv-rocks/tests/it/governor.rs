@@ -55,3 +55,40 @@ fn the_rate_of_background_work_follows_reads_and_writes() {
     assert_eq!(gauge(&*engine, "governor_debt_percent"), 0);
     assert_eq!(gauge(&*engine, "governor_paused_us"), 0);
 }
+
+/// The threads of this process that compact: RocksDB names them so.
+fn compacting_threads() -> Vec<std::path::PathBuf> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let compacts = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "rocksdb:low")
+    };
+    tasks.filter(compacts).collect()
+}
+
+#[test]
+fn compactions_give_way_at_the_processor_and_at_the_disk() {
+    let scratch = Scratch::new();
+    let engine = open(scratch.path(), &Options::default()).unwrap();
+    for key in 0..100_u32 {
+        let mut txn = engine.begin(TxnOptions::default()).unwrap();
+        txn.put(Space::Records, &key.to_be_bytes(), &[7; 100]).unwrap();
+        txn.commit(Durability::Buffered).unwrap();
+    }
+    engine.compact(Space::Records, &[], &[]).unwrap();
+    // The nineteenth field is the nice value; the name before it, in brackets, has no blank.
+    let nice = |task: &std::path::PathBuf| -> i32 {
+        let stat = std::fs::read_to_string(task.join("stat")).unwrap();
+        stat.split(' ').nth(18).unwrap().parse().unwrap()
+    };
+    let threads = compacting_threads();
+    assert!(!threads.is_empty());
+    assert!(threads.iter().all(|task| nice(task) > 0), "{threads:?}");
+    // Whoever has compacted is the last of the ordinary class. `ionice` is of util-linux.
+    let class = |task: &std::path::PathBuf| {
+        let mut ionice = std::process::Command::new("ionice");
+        let asked = ionice.arg("-p").arg(task.file_name().unwrap()).output();
+        String::from_utf8(asked.expect("every Debian has ionice").stdout).unwrap()
+    };
+    let classes: Vec<_> = threads.iter().map(class).collect();
+    assert!(classes.iter().any(|class| class.trim() == "best-effort: prio 7"), "{classes:?}");
+}

@@ -21,6 +21,8 @@ pub(crate) struct Remover {
 
 // SAFETY: as defined in `native/*.cc`, which this crate's build script compiles.
 unsafe extern "C" {
+    /// Compactions of the database of `options` come last at the disk, where its scheduler knows of that.
+    pub(crate) fn nagi_compaction_last_at_the_disk(options: *mut ffi::rocksdb_options_t);
     /// Lets the database of `options`, whose environment is set, remove its files at a pace.
     pub(crate) fn nagi_remover_create(options: *mut ffi::rocksdb_options_t) -> *mut Remover;
     /// How many bytes a second are removed; zero: as fast as it goes.

@@ -28,14 +28,10 @@ const LEVELS: usize = 7;
 const FILES_ENOUGH: u64 = 16_000;
 /// Age at which a file is worth rewriting only to drop old versions.
 const REWRITE_AFTER_S: u32 = 3600;
-/// Bytes a second for background work until the governor has looked.
+/// Bytes a second for background writes until the governor has looked.
 const RATE_AT_START: i64 = 4 << 30;
 /// The limiter hands out its bytes in so short pieces that no burst is felt.
 const REFILL_US: i64 = 10_000;
-/// `RateLimiter::Mode::kAllIo`: what compactions read keeps clients from the disk as what they write does.
-const READS_AND_WRITES: c_int = 2;
-/// A compaction's read: a client's that comes behind it waits for it.
-const COMPACTION_READ_BYTES: usize = 512 << 10;
 /// Compaction gets its turn before flushes once in so many times.
 const FAIRNESS: i32 = 10;
 /// `BlockSearchType::kAuto`.
@@ -83,7 +79,7 @@ pub(crate) struct Setup {
     pub(crate) database: *mut ffi::rocksdb_options_t,
     pub(crate) spaces: Vec<*mut ffi::rocksdb_options_t>,
     pub(crate) cache: *mut ffi::rocksdb_cache_t,
-    /// Of what flushes and compactions read and write.
+    /// Of what flushes and compactions write.
     limiter: *mut ffi::rocksdb_ratelimiter_t,
     remover: *mut native::Remover,
     /// What compactions of the database met; the database points to it.
@@ -123,14 +119,10 @@ impl Setup {
             let install = |spool| Environment::install(database, spool, dir);
             let environment = system.spool.as_ref().map(install);
             let remover = native::nagi_remover_create(database);
-            let limiter = ffi::rocksdb_ratelimiter_create_with_mode(
-                RATE_AT_START,
-                REFILL_US,
-                FAIRNESS,
-                READS_AND_WRITES,
-                false,
-            );
+            let limiter = ffi::rocksdb_ratelimiter_create(RATE_AT_START, REFILL_US, FAIRNESS);
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
+            lower_priority_of_compaction();
+            native::nagi_compaction_last_at_the_disk(database);
             let damaged = Box::<Damaged>::default();
             listen(database, &damaged);
             let spaces: Vec<_> = spaces.collect();
@@ -143,7 +135,7 @@ impl Setup {
         }
     }
 
-    /// Sets how many bytes a second flushes and compactions may read and write.
+    /// Sets how many bytes a second flushes and compactions may write.
     pub(crate) fn set_background_rate(&self, bytes: u64) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         // SAFETY: the limiter lives as long as `self`; it is made for calls from any thread.
@@ -203,6 +195,17 @@ impl Setup {
     }
 }
 
+/// Compaction gives way to requests where there are too few cores for both. The threads are those of
+/// the whole process.
+fn lower_priority_of_compaction() {
+    // SAFETY: the default environment lives as long as the process; this frees the handle only.
+    unsafe {
+        let env = ffi::rocksdb_create_default_env();
+        ffi::rocksdb_env_lower_thread_pool_cpu_priority(env);
+        ffi::rocksdb_env_destroy(env);
+    }
+}
+
 /// SAFETY: `cache` is a live cache.
 unsafe fn database_options(
     options: &Options,
@@ -227,7 +230,7 @@ unsafe fn database_options(
         );
         ffi::rocksdb_options_set_use_direct_reads(db, system.direct_reads.into());
         native::nagi_options_read_back(db);
-        ffi::rocksdb_options_compaction_readahead_size(db, COMPACTION_READ_BYTES);
+        ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_writable_file_max_buffer_size(db, 1 << 20);
