@@ -39,7 +39,10 @@ pub(super) fn write(
         write_work(node, &**source, out);
     }
     let inputs = node.inputs();
-    let many = matches!(node, Node::Or { .. } | Node::SortMerge { .. } | Node::TextOr { .. });
+    let many = matches!(
+        node,
+        Node::AndSorted { .. } | Node::Or { .. } | Node::SortMerge { .. } | Node::TextOr { .. }
+    );
     if many {
         out.array("inputStages", |out| {
             for (at, input) in inputs.into_iter().enumerate() {

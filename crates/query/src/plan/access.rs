@@ -41,7 +41,7 @@ enum Source<'f> {
 }
 
 /// What an index does for a filter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Assignment {
     /// One set for each field of the key pattern.
     pub(crate) bounds: Vec<Intervals>,

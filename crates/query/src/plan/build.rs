@@ -15,6 +15,7 @@ use super::{
     explode::explode,
     geo::{self, GeoNearSpec},
     hint::{self, Chosen, Hint},
+    intersect,
     node::{Choice, IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
     order, text, usable,
 };
@@ -313,7 +314,7 @@ fn candidates<'c>(
     let items = access::items(conjuncts);
     let (indexes, left_out) = usable::usable(collection, &items, &spec.filter, allowed);
     let mut out = Vec::new();
-    let mut sorting = Vec::new();
+    let (mut sorting, mut assigned) = (Vec::new(), Vec::new());
     for index in &indexes {
         match access::assign(index, &items) {
             Some(assignment) => {
@@ -321,8 +322,9 @@ fn candidates<'c>(
                     let node = index_candidate(spec, collection, index, Some(assignment));
                     return (vec![Candidate::index(index, node)], left_out);
                 }
-                let node = index_candidate(spec, collection, index, Some(assignment));
+                let node = index_candidate(spec, collection, index, Some(assignment.clone()));
                 out.push(Candidate::index(index, node));
+                assigned.push((Arc::clone(index), assignment));
             }
             None if index.spec.geometry.is_some() || index.spec.wildcard.is_some() => {}
             None => {
@@ -344,6 +346,7 @@ fn candidates<'c>(
         }
     }
     out.extend(sorting);
+    out.extend(intersect::candidate(spec, collection, &assigned));
     (out, left_out)
 }
 

@@ -23,6 +23,7 @@ use super::{
     access::Assignment,
     build::FindSpec,
     cache::{self, Hash, Origin, PlanCache, PlanMetrics},
+    intersect,
     node::{Choice, Node, Plan, Tried},
     open::{Opener, open},
 };
@@ -49,6 +50,16 @@ impl Candidate {
     pub(super) fn index(index: &Index, node: Node) -> Candidate {
         let mut hash = Hash::new();
         identify(index, &mut hash);
+        Candidate { node, id: hash.finish() }
+    }
+
+    /// A plan over what several have in common.
+    pub(super) fn intersection<'n>(
+        indexes: impl Iterator<Item = &'n Arc<Index>>,
+        node: Node,
+    ) -> Candidate {
+        let mut hash = Hash::from(2);
+        indexes.for_each(|index| identify(index, &mut hash));
         Candidate { node, id: hash.finish() }
     }
 
@@ -162,7 +173,7 @@ fn tried(
         for node in &nodes {
             trials.push(run(node, wanted, budget, Opener { counted: true }, cx)?);
         }
-        let best = rank(&nodes, &trials);
+        let best = rank(&nodes, &mut trials);
         if trials[best].done || round == ROUNDS_MAX {
             break (best, trials);
         }
@@ -222,8 +233,24 @@ fn origin(spec: &FindSpec<'_>, plan: &Plan, created_ms: i64) -> Origin {
     }
 }
 
-/// The position of the best trial: done before not done, then cheap, then without blocking sort.
-fn rank(candidates: &[Arc<Node>], trials: &[Trial]) -> usize {
+/// The position of the best trial: of the plans over one index or a union, unless an intersection pays.
+fn rank(candidates: &[Arc<Node>], trials: &mut [Trial]) -> usize {
+    let intersections = || (0..candidates.len()).filter(|at| candidates[*at].intersects());
+    let best = rank_singles(candidates, trials);
+    let mut looked_at = |at: usize| {
+        let mut stats = ExecutionStats::default();
+        sum_stats(&mut *trials[at].source, &mut stats);
+        (trials[at].done, stats)
+    };
+    let better = |at: &usize| match (looked_at(*at), looked_at(best)) {
+        ((true, stats), (true, others)) => intersect::pays(&stats, &others),
+        ((done, _), (other, _)) => done && !other,
+    };
+    intersections().find(better).unwrap_or(best)
+}
+
+/// Of those that are no intersection: done before not done, then cheap, then without blocking sort.
+fn rank_singles(candidates: &[Arc<Node>], trials: &[Trial]) -> usize {
     let cost = |at: &usize| {
         let trial = &trials[*at];
         let node = &candidates[*at];
@@ -236,7 +263,8 @@ fn rank(candidates: &[Arc<Node>], trials: &[Trial]) -> usize {
             *at,
         )
     };
-    (0..candidates.len()).min_by_key(cost).unwrap_or(0)
+    let singles = (0..candidates.len()).filter(|at| !candidates[*at].intersects());
+    singles.min_by_key(cost).unwrap_or(0)
 }
 
 /// Whether documents are read beside index keys.

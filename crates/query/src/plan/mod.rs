@@ -9,6 +9,7 @@
 //!   access.rs      which indexes a filter can use, with which bounds
 //!   interval.rs    sets of values; bounds.rs: predicate -> intervals
 //!   order.rs       whether a scan yields the order asked for
+//!   intersect.rs   several indexes at once
 //!   choose.rs      candidates, and the trial that decides between them
 //!   cache/         what trials found, by the shape of queries; index filters
 //!   hint.rs        hint, min, max
@@ -23,6 +24,7 @@ mod distinct;
 mod explode;
 mod geo;
 mod hint;
+mod intersect;
 mod interval;
 mod node;
 mod open;

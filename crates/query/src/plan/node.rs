@@ -161,6 +161,10 @@ pub(crate) enum Node {
         filter: Option<Arc<Filter>>,
         input: Box<Node>,
     },
+    /// The records that all its inputs have; these come in the order of their records.
+    AndSorted {
+        inputs: Vec<Node>,
+    },
     /// The union of its inputs, each record once.
     Or {
         inputs: Vec<Node>,
@@ -278,9 +282,10 @@ impl Node {
             | Node::IdLookup { .. }
             | Node::IndexScan(_)
             | Node::GeoNear(_) => Vec::new(),
-            Node::Or { inputs } | Node::SortMerge { inputs, .. } | Node::TextOr { inputs, .. } => {
-                inputs.iter().collect()
-            }
+            Node::AndSorted { inputs }
+            | Node::Or { inputs }
+            | Node::SortMerge { inputs, .. }
+            | Node::TextOr { inputs, .. } => inputs.iter().collect(),
             Node::Sort(sort) => vec![&sort.input],
             Node::TextMatch { input, .. }
             | Node::Fetch { input, .. }
@@ -308,6 +313,7 @@ impl Node {
             Node::TextMatch { .. } => "TEXT_MATCH",
             Node::TextOr { .. } => "TEXT_OR",
             Node::Fetch { .. } => "FETCH",
+            Node::AndSorted { .. } => "AND_SORTED",
             Node::Or { .. } => "OR",
             Node::SortMerge { .. } => "SORT_MERGE",
             Node::Sort(_) => "SORT",
@@ -364,6 +370,11 @@ impl Node {
             }
             _ => self.inputs().into_iter().for_each(Node::note_uses),
         }
+    }
+
+    /// Whether it intersects indexes, for the choice between candidates.
+    pub(crate) fn intersects(&self) -> bool {
+        matches!(self, Node::AndSorted { .. }) || self.inputs().into_iter().any(Node::intersects)
     }
 
     /// Whether any part blocks, for the choice between candidates.

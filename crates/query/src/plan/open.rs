@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::node::Node;
 use crate::source::{
-    self, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, Nearest, NoKey,
-    Project, RecordIds, Skip, Sort, SortMerge, Source, TextMatch, TextOr, Union,
+    self, AndSorted, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, Nearest,
+    NoKey, Project, RecordIds, Skip, Sort, SortMerge, Source, TextMatch, TextOr, Union,
 };
 
 /// How to open.
@@ -39,6 +39,7 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::Fetch { collection, filter, input: below } => {
             Box::new(Fetch::new(input(below), collection.clone(), filter.clone()))
         }
+        Node::AndSorted { inputs } => Box::new(AndSorted::new(inputs.iter().map(input).collect())),
         Node::Or { inputs } => Box::new(Union::new(inputs.iter().map(input).collect())),
         Node::SortMerge { sort, inputs } => {
             Box::new(SortMerge::new(inputs.iter().map(input).collect(), sort.clone()))

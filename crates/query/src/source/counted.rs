@@ -54,6 +54,10 @@ impl Source for Counted {
         self.source.inputs()
     }
 
+    fn pass_to(&mut self, id: RecordId) {
+        self.source.pass_to(id);
+    }
+
     fn save(&mut self) {
         self.source.save();
     }

@@ -328,6 +328,15 @@ impl Source for IndexScan {
         &mut []
     }
 
+    /// For a scan of one key, whose entries are in the order of their records.
+    fn pass_to(&mut self, id: RecordId) {
+        if let Some(cursor) = &mut self.cursor {
+            let key = cursor.key().to_vec();
+            cursor.resume_after(&key, RecordId(id.0 - 1));
+            self.stats.seeks += 1;
+        }
+    }
+
     fn save(&mut self) {
         if let Some(cursor) = self.cursor.take() {
             self.last = Some((cursor.key().to_vec(), cursor.record_id()));

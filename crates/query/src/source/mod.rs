@@ -50,6 +50,7 @@ mod filter;
 mod held;
 mod helped;
 mod index_scan;
+mod intersection;
 mod limit;
 mod memory;
 mod nearest;
@@ -73,6 +74,7 @@ pub(crate) use filter::Filtered;
 pub(crate) use held::Held;
 pub(crate) use helped::{Gather, drain};
 pub(crate) use index_scan::IndexScan;
+pub(crate) use intersection::AndSorted;
 pub(crate) use limit::{Limit, Skip};
 pub(crate) use memory::Documents;
 pub(crate) use nearest::Nearest;
@@ -143,6 +145,9 @@ pub(crate) trait Source: Send {
     fn afresh(&self) -> Option<Box<dyn Source>> {
         None
     }
+
+    /// Records before this one are not wanted: a source in the order of its records may leave them out.
+    fn pass_to(&mut self, _id: RecordId) {}
 
     /// The last record that a collection scan looked at, whether it was returned or not.
     fn position(&mut self) -> Option<RecordId> {

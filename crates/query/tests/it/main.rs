@@ -12,6 +12,7 @@ mod geo;
 mod golden;
 mod helped;
 mod interrupted;
+mod intersect;
 mod plan_cache;
 mod recorded;
 mod spill;

@@ -1,0 +1,88 @@
+//! The records that all inputs have.
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::RecordId;
+
+use super::{Cx, Source, SourceStats};
+
+/// Entries that are stepped over one by one before an input is asked to pass on: a step costs a
+/// fraction of a seek.
+const STEPS: u32 = 8;
+
+/// Inputs that come in the order of their records, walked side by side. `doc` is empty.
+pub(crate) struct AndSorted {
+    inputs: Vec<Box<dyn Source>>,
+    id: Option<RecordId>,
+    done: bool,
+}
+
+impl AndSorted {
+    pub(crate) fn new(inputs: Vec<Box<dyn Source>>) -> AndSorted {
+        AndSorted { inputs, id: None, done: false }
+    }
+
+    /// Brings an input to the first of its records that is not before `wanted`.
+    fn bring(&mut self, at: usize, wanted: RecordId, cx: &mut Cx<'_>) -> Result<Option<RecordId>> {
+        let input = &mut self.inputs[at];
+        let mut steps = 0;
+        while input.advance(cx)? {
+            match input.record_id() {
+                Some(id) if id >= wanted => return Ok(Some(id)),
+                _ => {}
+            }
+            steps += 1;
+            if steps % STEPS == 0 {
+                input.pass_to(wanted);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Source for AndSorted {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        // Each input is where it was last; the first moves on, and whoever is behind follows.
+        let mut wanted = self.id.map_or(RecordId(i64::MIN), |id| RecordId(id.0 + 1));
+        let mut agree = 0;
+        let mut at = 0;
+        while agree < self.inputs.len() {
+            let found = match self.inputs[at].record_id() {
+                Some(id) if id >= wanted => Some(id),
+                _ => self.bring(at, wanted, cx)?,
+            };
+            let Some(found) = found else {
+                self.done = true;
+                return Ok(false);
+            };
+            agree = if found == wanted { agree + 1 } else { 1 };
+            wanted = found;
+            at = (at + 1) % self.inputs.len();
+        }
+        self.id = Some(wanted);
+        Ok(true)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::EMPTY
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.id
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.done
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut self.inputs
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats::default()
+    }
+}
