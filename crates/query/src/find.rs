@@ -273,7 +273,7 @@ pub(crate) fn reads(
 }
 
 fn index_names(node: &Node, out: &mut Vec<String>) {
-    if let Node::IndexScan(access) = node {
+    if let Node::IndexScan(access) | Node::Express { access, .. } = node {
         out.push(access.index.name().to_owned());
     }
     node.inputs().into_iter().for_each(|input| index_names(input, out));

@@ -224,7 +224,7 @@ pub(crate) fn reply_point(
     });
     cx.done.keys_examined = count;
     cx.done.docs_examined = count;
-    cx.done.plan_summary = "IDHACK";
+    cx.done.plan_summary = "EXPRESS_IXSCAN { _id: 1 }";
     note_batch(cx, count, 0, true);
     Ok(())
 }

@@ -24,6 +24,7 @@ pub struct Spill {
     engine: Arc<dyn Engine>,
     ident: u32,
     run_count: u32,
+    entries: u64,
     bytes: u64,
 }
 
@@ -32,7 +33,7 @@ impl Store {
     pub fn spill(&self) -> Spill {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let ident = NEXT.fetch_add(1, Ordering::Relaxed) & 0x7FFF_FFFF;
-        Spill { engine: Arc::clone(&self.engine), ident, run_count: 0, bytes: 0 }
+        Spill { engine: Arc::clone(&self.engine), ident, run_count: 0, entries: 0, bytes: 0 }
     }
 }
 
@@ -46,7 +47,7 @@ impl Spill {
         self.run_count += 1;
         let (mut position, mut failed) = (0u64, None);
         let (mut entry_key, mut entry_value) = (Vec::new(), Vec::new());
-        let bytes = &mut self.bytes;
+        let (bytes, entries) = (&mut self.bytes, &mut self.entries);
         let prefix = run_key(self.ident, run);
         let done = self.engine.load(Space::Spill, &mut |key, value| {
             entry_key.clear();
@@ -68,6 +69,7 @@ impl Spill {
             value.extend_from_slice(&entry_key);
             value.extend_from_slice(&entry_value);
             *bytes += value.len() as u64;
+            *entries += 1;
             Ok(true)
         });
         match failed {
@@ -79,6 +81,11 @@ impl Spill {
     /// Number of runs written.
     pub fn run_count(&self) -> u32 {
         self.run_count
+    }
+
+    /// Entries written, in all runs.
+    pub fn entry_count(&self) -> u64 {
+        self.entries
     }
 
     /// Bytes written, keys and values.

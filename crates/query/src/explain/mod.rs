@@ -5,12 +5,14 @@
 //! are not applied: what their plan finds is counted.
 
 mod nodes;
+mod stages;
 
 pub(crate) use nodes::write_node;
+pub(crate) use stages::Unwritten;
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     collation::{self, Asked, Collation},
@@ -28,8 +30,7 @@ use crate::{
     find::{self, FindRequest},
     map_reduce::MapReduceRequest,
     plan::{self, Node, Opener, Plan, Shape, hex},
-    source::{Cx, Env, Source},
-    stages::Pipeline,
+    source::{Cx, Env, Source, SourceStats},
     write::{self, DeleteStatement, FindAndModifyRequest, UpdateStatement},
 };
 
@@ -78,8 +79,22 @@ enum Top {
     None,
     FastCount,
     Count,
-    Update { multi: bool, upsert: bool },
-    Delete { multi: bool },
+    Update { multi: bool, upsert: bool, express: bool },
+    Delete { multi: bool, express: bool },
+}
+
+impl Top {
+    /// Above this plan: the write of one document by its `_id` has a name of its own.
+    fn over(self, root: &Node) -> Top {
+        let by_id = matches!(root, Node::IdLookup { .. });
+        match self {
+            Top::Update { multi: false, upsert: false, .. } => {
+                Top::Update { multi: false, upsert: false, express: by_id }
+            }
+            Top::Delete { multi: false, .. } => Top::Delete { multi: false, express: by_id },
+            other => other,
+        }
+    }
 }
 
 /// A plan about to be explained.
@@ -107,7 +122,7 @@ pub fn explain(
 ) -> Result<()> {
     out.put("explainVersion", "1");
     let on_view = |namespace: &Namespace| store.collection(namespace).is_some_and(|c| c.is_view());
-    let run = Run { store, verbosity, env, clock_ms };
+    let run = Run { store, verbosity, env, clock_ms, planning_ms: Cell::new(0) };
     env.explain();
     match explained {
         Explained::Aggregate(request) => run.aggregate(request, out),
@@ -141,9 +156,19 @@ struct Run<'r> {
     verbosity: Verbosity,
     env: &'r Env<'r>,
     clock_ms: &'r dyn Fn() -> i64,
+    /// How long planning took.
+    planning_ms: Cell<i64>,
 }
 
 impl Run<'_> {
+    /// Makes a plan, and keeps how long that took.
+    fn planned<T>(&self, lets: &LetVars, make: impl FnOnce(&mut Cx<'_>) -> Result<T>) -> Result<T> {
+        let begin = (self.clock_ms)();
+        let plan = self.plan_with(lets, make);
+        self.planning_ms.set((self.clock_ms)() - begin);
+        plan
+    }
+
     fn plan_with<T>(
         &self,
         lets: &LetVars,
@@ -171,8 +196,10 @@ impl Run<'_> {
     ) -> Result<Subject<'a>> {
         let spec = selection.spec(self.store.collection(namespace), false);
         // One document is taken from the plan; MongoDB shows no limit for it unless there is a sort.
-        let spec = plan::FindSpec { limit: (one && selection.sort.is_some()).then_some(1), ..spec };
-        let plan = self.plan_with(&selection.lets, |cx| plan::plan(&spec, cx))?;
+        let limited = one && selection.sort.is_some();
+        let spec = plan::FindSpec { limit: limited.then_some(1), ..spec };
+        let plan = self.planned(&selection.lets, |cx| plan::plan(&spec, cx))?;
+        let top = top.over(&plan.root);
         let filter = selection.filter.clone();
         drop(spec);
         let (lets, collation) = (selection.lets, selection.collation);
@@ -185,7 +212,7 @@ impl Run<'_> {
                 let collation = self.collation(request.namespace, request.collation)?;
                 let parsed = find::parse(request, collation, self.env)?;
                 let spec = find::spec(request, &parsed, self.store.collection(request.namespace));
-                let plan = self.plan_with(&parsed.lets, |cx| plan::plan(&spec, cx))?;
+                let plan = self.planned(&parsed.lets, |cx| plan::plan(&spec, cx))?;
                 Ok(Subject {
                     namespace: request.namespace,
                     filter: parsed.filter,
@@ -197,7 +224,7 @@ impl Run<'_> {
             }
             Explained::Count(request) => {
                 let collation = self.collation(request.namespace, request.collation)?;
-                let plan = self.plan_with(&LetVars::default(), |cx| {
+                let plan = self.planned(&LetVars::default(), |cx| {
                     count::plan_count(self.store, request, cx)
                 })?;
                 let exists = self.store.collection(request.namespace).is_some();
@@ -217,7 +244,7 @@ impl Run<'_> {
                     namespace: request.namespace,
                     filter: filter_of(request.filter, collation)?,
                     top: Top::None,
-                    plan: self.plan_with(&LetVars::default(), |cx| {
+                    plan: self.planned(&LetVars::default(), |cx| {
                         distinct::plan_distinct(self.store, request, cx)
                     })?,
                     lets: LetVars::default(),
@@ -230,7 +257,8 @@ impl Run<'_> {
                     write::collation_of(self.store, namespace, statement.collation),
                     self.env,
                 )?;
-                let top = Top::Update { multi: statement.multi, upsert: statement.upsert };
+                let (multi, upsert) = (statement.multi, statement.upsert);
+                let top = Top::Update { multi, upsert, express: false };
                 self.selected(namespace, prepared.selection, !statement.multi, top)
             }
             Explained::Delete(namespace, statement) => {
@@ -239,7 +267,7 @@ impl Run<'_> {
                     write::collation_of(self.store, namespace, statement.collation),
                     self.env,
                 )?;
-                let top = Top::Delete { multi: statement.multi };
+                let top = Top::Delete { multi: statement.multi, express: false };
                 self.selected(namespace, selection, !statement.multi, top)
             }
             Explained::FindAndModify(request) => {
@@ -248,8 +276,11 @@ impl Run<'_> {
                     write::collation_of(self.store, request.namespace, request.collation);
                 let prepared = write::prepare_update(&request.statement(), collation, self.env)?;
                 let top = match request.remove {
-                    true => Top::Delete { multi: false },
-                    false => Top::Update { multi: false, upsert: request.upsert },
+                    true => Top::Delete { multi: false, express: false },
+                    false => {
+                        let upsert = request.upsert;
+                        Top::Update { multi: false, upsert, express: false }
+                    }
                 };
                 self.selected(request.namespace, prepared.selection, true, top)
             }
@@ -261,21 +292,21 @@ impl Run<'_> {
 
     /// Writes `queryPlanner` and `executionStats` of one plan.
     fn write(&self, subject: &Subject<'_>, out: &mut DocWriter<'_>) {
-        let filter = &subject.filter;
-        query_planner(subject, filter, self.env.settings().map(|all| all.shown()), out);
+        query_planner(self, subject, out);
         if self.verbosity == Verbosity::QueryPlanner {
             return;
         }
-        let mut source = plan::open(&subject.plan.root, &Opener { counted: true });
+        let mut source = plan::open(&subject.plan.root, &Opener::SHOWN);
         let started = (self.clock_ms)();
         let limit = match subject.top {
-            Top::Update { multi: false, .. } | Top::Delete { multi: false } => 1,
+            Top::Update { multi: false, .. } | Top::Delete { multi: false, .. } => 1,
             Top::FastCount => 0,
             _ => u64::MAX,
         };
         let outcome = self.plan_with(&subject.lets, |cx| drain(&mut *source, limit, cx));
         let ran = Ran { outcome, time_ms: (self.clock_ms)() - started };
-        execution_stats(subject, &mut *source, &ran, self.verbosity, out);
+        let returned = *ran.outcome.as_ref().unwrap_or(&0);
+        execution_stats(subject, &mut *source, &ran, returned, self.verbosity, out);
     }
 
     fn aggregate(&self, request: &AggregateRequest<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -288,7 +319,7 @@ impl Run<'_> {
         let pipeline = aggregate::parse(request, stages.as_array(), &lets, collation)?;
         pipeline.check_target(self.store)?;
         let filter = pipeline.head().filter;
-        let assembled = self.plan_with(&lets, |cx| {
+        let assembled = self.planned(&lets, |cx| {
             let disk = aggregate::disk(request);
             aggregate::assemble(collection, &pipeline, None, request.hint, disk, cx)
         })?;
@@ -307,28 +338,6 @@ impl Run<'_> {
         }
         Ok(())
     }
-
-    /// Writes `stages`: the plan as `$cursor`, then each stage above it.
-    fn stages(
-        &self,
-        subject: &Subject<'_>,
-        pipeline: &Pipeline,
-        planned: usize,
-        out: &mut DocWriter<'_>,
-    ) {
-        let begins = aggregate::begins(pipeline);
-        let cursor = DocBuf::build(|out| {
-            out.doc("$cursor", |out| self.write(subject, out));
-        });
-        out.array("stages", |out| {
-            if !begins {
-                out.push_doc(cursor.as_doc());
-            }
-            for stage in &pipeline.stages[planned..] {
-                out.doc(|out| stage.explain(out));
-            }
-        });
-    }
 }
 
 pub(crate) fn filter_of(
@@ -346,6 +355,10 @@ struct Ran {
     time_ms: i64,
 }
 
+fn int(n: i64) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
 fn drain(source: &mut dyn Source, limit: u64, cx: &mut Cx<'_>) -> Result<u64> {
     let mut returned = 0;
     while returned < limit && source.advance(cx)? {
@@ -354,20 +367,15 @@ fn drain(source: &mut dyn Source, limit: u64, cx: &mut Cx<'_>) -> Result<u64> {
     Ok(returned)
 }
 
-fn query_planner(
-    subject: &Subject<'_>,
-    filter: &Filter,
-    settings: Option<Doc<'_>>,
-    out: &mut DocWriter<'_>,
-) {
-    let Subject { namespace, plan, top, .. } = subject;
+fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) {
+    let Subject { namespace, plan, top, filter, .. } = subject;
     let top = *top;
     out.doc("queryPlanner", |out| {
         out.put("namespace", namespace.as_str());
         out.put("parsedQuery", &filter.to_doc());
         collation::put(subject.collation, "collation", out);
-        if let Some(settings) = settings {
-            out.put("querySettings", settings);
+        if let Some(settings) = run.env.settings() {
+            out.put("querySettings", settings.shown());
         }
         out.put("indexFilterSet", plan.choice.filtered);
         let shape = match plan.choice.shape {
@@ -378,7 +386,7 @@ fn query_planner(
         out.put("queryHash", hex(shape.shape).as_str());
         out.put("planCacheShapeHash", hex(shape.shape).as_str());
         out.put("planCacheKey", hex(shape.key).as_str());
-        out.put("optimizationTimeMillis", 0);
+        out.put("optimizationTimeMillis", int(run.planning_ms.get()));
         out.put("maxIndexedOrSolutionsReached", false);
         out.put("maxIndexedAndSolutionsReached", false);
         out.put("maxScansToExplodeReached", false);
@@ -409,6 +417,8 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
         }
         Top::FastCount => "RECORD_STORE_FAST_COUNT",
         Top::Count => "COUNT",
+        Top::Update { express: true, .. } => "EXPRESS_UPDATE",
+        Top::Delete { express: true, .. } => "EXPRESS_DELETE",
         Top::Update { .. } => "UPDATE",
         Top::Delete { .. } => "DELETE",
     };
@@ -416,7 +426,7 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
     let source = match ran {
         None => None,
         Some((source, returned)) => {
-            nodes::write_counters(0, returned + 1, returned, true, out);
+            nodes::write_counters(&top_counters(&*source, returned), out);
             let n = i32::try_from(returned).unwrap_or(i32::MAX);
             match top {
                 Top::Count | Top::FastCount => {
@@ -438,28 +448,37 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
     }
 }
 
+/// The counters of what stands above the plan: it works once for each document, and returns none.
+fn top_counters(source: &dyn Source, returned: u64) -> SourceStats {
+    SourceStats {
+        works: returned + 1,
+        at_end: true,
+        nanos: source.stats().nanos,
+        ..SourceStats::default()
+    }
+}
+
 fn execution_stats(
     subject: &Subject<'_>,
     source: &mut dyn Source,
     ran: &Ran,
+    returned: u64,
     verbosity: Verbosity,
     out: &mut DocWriter<'_>,
 ) {
     let mut stats = ExecutionStats::default();
     sum_stats(source, &mut stats);
-    let returned = *ran.outcome.as_ref().unwrap_or(&0);
     let shown = if subject.top == Top::None { returned } else { 0 };
-    let int = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
     out.doc("executionStats", |out| {
         out.put("executionSuccess", ran.outcome.is_ok());
         if let Err(error) = &ran.outcome {
             out.put("errorMessage", error.message());
             out.put("errorCode", error.code().0);
         }
-        out.put("nReturned", int(shown));
-        out.put("executionTimeMillis", i32::try_from(ran.time_ms).unwrap_or(i32::MAX));
-        out.put("totalKeysExamined", int(stats.keys_examined));
-        out.put("totalDocsExamined", int(stats.docs_examined));
+        out.put("nReturned", int(shown as i64));
+        out.put("executionTimeMillis", int(ran.time_ms));
+        out.put("totalKeysExamined", int(stats.keys_examined as i64));
+        out.put("totalDocsExamined", int(stats.docs_examined as i64));
         out.doc("executionStages", |out| {
             out.put("isCached", subject.plan.choice.is_cached(0));
             write_top(subject.top, &subject.plan.root, Some((source, returned)), out);

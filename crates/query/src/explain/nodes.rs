@@ -4,8 +4,9 @@ use nagi_bson::DocWriter;
 use nagi_lang::{collation, filter::Filter, sort::SortSpec};
 
 use crate::{
+    execution::{ExecutionStats, sum_stats},
     plan::{IndexAccess, Intervals, Node, TextAccess},
-    source::Source,
+    source::{Source, SourceStats},
 };
 
 fn int(n: u64) -> i32 {
@@ -28,11 +29,13 @@ pub(super) fn write(
     if let Some(access) = clustered(node) {
         return write_clustered(node, access, ran, out);
     }
+    if let Node::IdLookup { .. } | Node::Express { .. } = node {
+        return write_express(node, ran, out);
+    }
     out.put("stage", stage_name(node, counting));
     let mut ran = ran;
     if let Some(source) = &mut ran {
-        let stats = source.stats();
-        write_counters(stats.advanced, stats.works, stats.advanced, stats.at_end, out);
+        write_counters(&source.stats(), out);
     }
     write_fields(node, out);
     if let Some(source) = &mut ran {
@@ -64,6 +67,31 @@ pub(super) fn write(
     }
 }
 
+/// A point read is one stage with few counters. Its key pattern is a text.
+fn write_express(node: &Node, ran: Option<&mut dyn Source>, out: &mut DocWriter<'_>) {
+    out.put("stage", node.stage_name());
+    match node {
+        Node::Express { access, .. } => {
+            let key = access.index.spec.key_pattern.as_doc();
+            out.put("keyPattern", nagi_bson::text::doc_text(key).as_str());
+            out.put("indexName", access.index.name());
+        }
+        Node::IdLookup { collection, .. } if collection.options.clustered.is_none() => {
+            out.put("keyPattern", "{ _id: 1 }");
+            out.put("indexName", "_id_");
+        }
+        _ => {}
+    }
+    if let Some(source) = ran {
+        let returned = source.stats().advanced;
+        let mut examined = ExecutionStats::default();
+        sum_stats(source, &mut examined);
+        out.put("keysExamined", int(examined.keys_examined));
+        out.put("docsExamined", int(examined.docs_examined));
+        out.put("nReturned", int(returned));
+    }
+}
+
 /// The scan of a clustered index, with or without the reading of its records.
 fn clustered(node: &Node) -> Option<&IndexAccess> {
     match node {
@@ -85,8 +113,7 @@ fn write_clustered(
 ) {
     out.put("stage", access.stage_name());
     if let Some(source) = &ran {
-        let stats = source.stats();
-        write_counters(stats.advanced, stats.works, stats.advanced, stats.at_end, out);
+        write_counters(&source.stats(), out);
     }
     if let Node::Fetch { filter, .. } = node {
         write_filter(filter.as_deref(), out);
@@ -130,22 +157,18 @@ fn is_one_range(access: &IndexAccess) -> bool {
 }
 
 /// The counters that every stage has.
-pub(super) fn write_counters(
-    returned: u64,
-    works: u64,
-    advanced: u64,
-    at_end: bool,
-    out: &mut DocWriter<'_>,
-) {
-    out.put("nReturned", int(returned));
-    out.put("executionTimeMillisEstimate", 0);
-    out.put("works", int(works));
-    out.put("advanced", int(if returned == 0 { 0 } else { advanced }));
-    out.put("needTime", int(works.saturating_sub(advanced + u64::from(at_end))));
+pub(super) fn write_counters(stats: &SourceStats, out: &mut DocWriter<'_>) {
+    out.put("nReturned", int(stats.advanced));
+    out.put("executionTimeMillisEstimate", int(stats.nanos / 1_000_000));
+    out.put("works", int(stats.works));
+    out.put("advanced", int(stats.advanced));
+    let idle = stats.works.saturating_sub(stats.advanced + u64::from(stats.at_end));
+    out.put("needTime", int(idle));
+    // Running a plan for explain never lets go of its snapshot.
     out.put("needYield", 0);
     out.put("saveState", 0);
     out.put("restoreState", 0);
-    out.put("isEOF", i32::from(at_end));
+    out.put("isEOF", i32::from(stats.at_end));
 }
 
 fn direction(forward: bool) -> &'static str {
@@ -174,11 +197,6 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
         Node::CollScan { forward, filter, .. } => {
             write_filter(filter.as_deref(), out);
             out.put("direction", direction(*forward));
-        }
-        Node::IdLookup { collection, id } if collection.options.clustered.is_some() => {
-            out.put("direction", "forward");
-            out.put("minRecord", id.value());
-            out.put("maxRecord", id.value());
         }
         Node::IndexScan(access) => write_access(access, out),
         Node::GeoNear(access) => {
@@ -286,10 +304,6 @@ fn write_work(node: &Node, source: &dyn Source, out: &mut DocWriter<'_>) {
     let stats = source.stats();
     match node {
         Node::CollScan { .. } => out.put("docsExamined", int(stats.docs_examined)),
-        Node::IdLookup { .. } => {
-            out.put("keysExamined", int(stats.keys_examined));
-            out.put("docsExamined", int(stats.docs_examined));
-        }
         Node::IndexScan(access) => {
             out.put("keysExamined", int(stats.keys_examined));
             out.put("seeks", int(stats.seeks));
@@ -308,8 +322,10 @@ fn write_work(node: &Node, source: &dyn Source, out: &mut DocWriter<'_>) {
         }
         Node::Sort(_) => {
             out.put("totalDataSizeSorted", stats.bytes_held as i64);
-            out.put("usedDisk", stats.bytes_spilled > 0);
-            out.put("spills", 0);
+            out.put("usedDisk", stats.spills > 0);
+            out.put("spills", stats.spills as i64);
+            out.put("spilledRecords", stats.records_spilled as i64);
+            out.put("spilledBytes", stats.bytes_spilled as i64);
             out.put("spilledDataStorageSize", stats.bytes_spilled as i64);
         }
         _ => {}

@@ -13,6 +13,7 @@ use super::{
     cache::{IndexFilters, Shape},
     choose::{self, Candidate},
     explode::explode,
+    express::express,
     geo::{self, GeoNearSpec},
     hint::{self, Chosen, Hint},
     intersect,
@@ -114,6 +115,11 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     {
         let lookup = Node::IdLookup { collection: collection.clone(), id: id.clone() };
         return Ok(single(above(spec, lookup, true)));
+    }
+    if allowed.is_none()
+        && let Some(node) = express(spec, collection)
+    {
+        return Ok(single(above(spec, node, true)));
     }
     let shape = Shape::of(spec);
     if let Some(allowed) = allowed
@@ -446,7 +452,7 @@ fn read(
 }
 
 /// Whether the index's keys hold every path that projection and sort need.
-fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
+pub(super) fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
     let Some(needed) = &spec.needed else { return false };
     let in_key = |path: &str| {
         index.spec.key.iter().enumerate().any(|(field, part)| {
@@ -543,7 +549,7 @@ pub(super) fn best_access(
 
 /// Sort, skip, limit and projection above an access path.
 pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
-    let is_one = matches!(node, Node::IdLookup { .. } | Node::Eof);
+    let is_one = matches!(node, Node::IdLookup { .. } | Node::Express { .. } | Node::Eof);
     if let Some(sort) = &spec.sort
         && !sorted
         && !is_one
@@ -562,6 +568,7 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
     }
     if let Some(count) = spec.limit
         && (!blocks || spec.skip > 0)
+        && (!is_one || spec.skip > 0)
     {
         node = Node::Limit { count, input: Box::new(node) };
     }

@@ -166,12 +166,13 @@ fn tried(
     mut choice: Choice,
     cx: &mut Cx<'_>,
 ) -> Result<(Plan, Option<(u64, u64)>)> {
+    let opener = Opener { counted: true, timed: cx.env.is_explaining() };
     let mut budget = FIRST_BUDGET;
     let mut round = 1;
     let (best, mut trials) = loop {
         let mut trials = Vec::with_capacity(nodes.len());
         for node in &nodes {
-            trials.push(run(node, wanted, budget, Opener { counted: true }, cx)?);
+            trials.push(run(node, wanted, budget, opener, cx)?);
         }
         let best = rank(&nodes, &mut trials);
         if trials[best].done || round == ROUNDS_MAX {
@@ -198,6 +199,7 @@ fn report(node: &Node, trial: &mut Trial) -> Tried {
     let mut stats = ExecutionStats::default();
     sum_stats(&mut *trial.source, &mut stats);
     Tried {
+        nanos: trial.source.stats().nanos,
         results: trial.results,
         works: trial.spent,
         keys_examined: stats.keys_examined,

@@ -8,6 +8,7 @@
 //!
 //!   access.rs      which indexes a filter can use, with which bounds
 //!   interval.rs    sets of values; bounds.rs: predicate -> intervals
+//!   express.rs     point reads, which need no choice
 //!   order.rs       whether a scan yields the order asked for
 //!   intersect.rs   several indexes at once
 //!   choose.rs      candidates, and the trial that decides between them
@@ -22,6 +23,7 @@ mod cache;
 mod choose;
 mod distinct;
 mod explode;
+mod express;
 mod geo;
 mod hint;
 mod intersect;

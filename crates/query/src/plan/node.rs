@@ -49,6 +49,8 @@ pub(crate) struct Tried {
     pub(crate) results: u64,
     /// Entries looked at.
     pub(crate) works: u64,
+    /// How long it ran; 0 if nobody asked.
+    pub(crate) nanos: u64,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
     /// Its stages with their counters.
@@ -78,7 +80,7 @@ impl Tried {
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         let int = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
         out.put("nReturned", int(self.results));
-        out.put("executionTimeMillisEstimate", 0);
+        out.put("executionTimeMillisEstimate", int(self.nanos / 1_000_000));
         out.put("totalKeysExamined", int(self.keys_examined));
         out.put("totalDocsExamined", int(self.docs_examined));
         // Results for an entry looked at: what the trial goes by.
@@ -139,6 +141,11 @@ pub(crate) enum Node {
         id: ValueBuf,
     },
     IndexScan(Arc<IndexAccess>),
+    /// The one document, or the first, that an entry of this one point leads to.
+    Express {
+        collection: Arc<Collection>,
+        access: Arc<IndexAccess>,
+    },
     /// The nearest documents first, by a geometry index.
     GeoNear(Arc<GeoNearAccess>),
     /// What a search finds, of the documents below that have some of its terms.
@@ -281,6 +288,7 @@ impl Node {
             | Node::CollScan { .. }
             | Node::IdLookup { .. }
             | Node::IndexScan(_)
+            | Node::Express { .. }
             | Node::GeoNear(_) => Vec::new(),
             Node::AndSorted { inputs }
             | Node::Or { inputs }
@@ -305,9 +313,9 @@ impl Node {
             Node::Eof => "EOF",
             Node::CollScan { .. } => "COLLSCAN",
             Node::IdLookup { collection, .. } if collection.options.clustered.is_some() => {
-                "CLUSTERED_IXSCAN"
+                "EXPRESS_CLUSTERED_IXSCAN"
             }
-            Node::IdLookup { .. } => "IDHACK",
+            Node::IdLookup { .. } | Node::Express { .. } => "EXPRESS_IXSCAN",
             Node::IndexScan(access) => access.stage_name(),
             Node::GeoNear(access) => access.stage_name(),
             Node::TextMatch { .. } => "TEXT_MATCH",
@@ -332,7 +340,14 @@ impl Node {
         let leaf = match self {
             Node::Eof => "EOF".to_owned(),
             Node::CollScan { .. } => "COLLSCAN".to_owned(),
-            Node::IdLookup { .. } => "IDHACK".to_owned(),
+            Node::IdLookup { collection, .. } if collection.options.clustered.is_some() => {
+                self.stage_name().to_owned()
+            }
+            Node::IdLookup { .. } => format!("{} {{ _id: 1 }}", self.stage_name()),
+            Node::Express { access, .. } => {
+                let key = access.index.spec.key_pattern.as_doc();
+                format!("{} {}", self.stage_name(), nagi_bson::text::doc_text(key))
+            }
             Node::IndexScan(access) if access.index.spec.is_clustered() => {
                 access.stage_name().to_owned()
             }
@@ -360,7 +375,7 @@ impl Node {
     /// Counts the use of each index, for `$indexStats`.
     fn note_uses(&self) {
         match self {
-            Node::IndexScan(access) => access.index.note_use(),
+            Node::IndexScan(access) | Node::Express { access, .. } => access.index.note_use(),
             Node::GeoNear(access) => access.index.note_use(),
             Node::TextMatch { access, .. } => access.index.note_use(),
             Node::IdLookup { collection, .. } => {
@@ -375,6 +390,25 @@ impl Node {
     /// Whether it intersects indexes, for the choice between candidates.
     pub(crate) fn intersects(&self) -> bool {
         matches!(self, Node::AndSorted { .. }) || self.inputs().into_iter().any(Node::intersects)
+    }
+
+    /// Calls `see` with each node that has no input.
+    pub(crate) fn each_leaf(&self, see: &mut dyn FnMut(&Node)) {
+        let inputs = self.inputs();
+        if inputs.is_empty() {
+            see(self);
+        }
+        inputs.into_iter().for_each(|input| input.each_leaf(see));
+    }
+
+    /// The index that a leaf reads.
+    pub(crate) fn index_name(&self) -> Option<&str> {
+        match self {
+            Node::IndexScan(access) | Node::Express { access, .. } => Some(access.index.name()),
+            Node::GeoNear(access) => Some(access.index.name()),
+            Node::IdLookup { collection, .. } => Some(collection.id_index()?.name()),
+            _ => None,
+        }
     }
 
     /// Whether any part blocks, for the choice between candidates.

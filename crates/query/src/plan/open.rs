@@ -13,6 +13,13 @@ use crate::source::{
 pub(crate) struct Opener {
     /// Put a counter around every node, for explain.
     pub(crate) counted: bool,
+    /// The counters look at the clock, too.
+    pub(crate) timed: bool,
+}
+
+impl Opener {
+    /// For a plan whose run is shown.
+    pub(crate) const SHOWN: Opener = Opener { counted: true, timed: true };
 }
 
 /// The sources of a plan. Nothing is read yet.
@@ -27,6 +34,10 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             Box::new(IdLookup::new(collection.clone(), id.clone()))
         }
         Node::IndexScan(access) => Box::new(IndexScan::new(access)),
+        Node::Express { collection, access } => {
+            let fetch = Fetch::new(Box::new(IndexScan::new(access)), collection.clone(), None);
+            Box::new(Limit::new(Box::new(fetch), 1))
+        }
         Node::GeoNear(access) => Box::new(Nearest::new(access)),
         Node::TextMatch { access, input: below } => {
             Box::new(TextMatch::new(input(below), access.clone()))
@@ -66,5 +77,5 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::RecordId { input: below } => Box::new(RecordIds::new(input(below))),
         Node::Subplan { input: below } => Box::new(source::Pass::new(input(below))),
     };
-    if opener.counted { Box::new(Counted::new(opened)) } else { opened }
+    if opener.counted { Box::new(Counted::new(opened, opener.timed)) } else { opened }
 }

@@ -1,6 +1,8 @@
 //! Counters around sources, for explain; and the source that only passes on.
 
-use nagi_bson::Doc;
+use std::time::Instant;
+
+use nagi_bson::{Doc, DocWriter};
 use nagi_error::Result;
 use nagi_store::RecordId;
 
@@ -13,18 +15,25 @@ pub(crate) struct Counted {
     works: u64,
     advanced: u64,
     at_end: bool,
+    /// Whether the clock is looked at.
+    timed: bool,
+    nanos: u64,
 }
 
 impl Counted {
-    pub(crate) fn new(source: Box<dyn Source>) -> Counted {
-        Counted { source, works: 0, advanced: 0, at_end: false }
+    /// `timed` costs two looks at the clock for each call: only explain shows the time.
+    pub(crate) fn new(source: Box<dyn Source>, timed: bool) -> Counted {
+        Counted { source, works: 0, advanced: 0, at_end: false, timed, nanos: 0 }
     }
 }
 
 impl Source for Counted {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         self.works += 1;
-        let more = self.source.advance(cx)?;
+        let begin = self.timed.then(Instant::now);
+        let more = self.source.advance(cx);
+        self.nanos += begin.map_or(0, |begin| begin.elapsed().as_nanos() as u64);
+        let more = more?;
         self.advanced += u64::from(more);
         self.at_end = !more;
         Ok(more)
@@ -73,8 +82,63 @@ impl Source for Counted {
             works: self.works.max(examined + u64::from(self.at_end)),
             advanced: self.advanced,
             at_end: self.at_end,
+            nanos: self.nanos,
             ..stats
         }
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        self.source.show_run(out);
+    }
+}
+
+/// A counted stage of a pipeline, with its place in it.
+pub(crate) struct Staged {
+    counted: Counted,
+    at: usize,
+}
+
+impl Staged {
+    pub(crate) fn boxed(source: Box<dyn Source>, at: usize) -> Box<dyn Source> {
+        Box::new(Staged { counted: Counted::new(source, true), at })
+    }
+}
+
+impl Source for Staged {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        self.counted.advance(cx)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.counted.doc()
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        self.counted.meta()
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.counted.record_id()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.counted.is_at_end()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        self.counted.inputs()
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.counted.stats()
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        self.counted.show_run(out);
+    }
+
+    fn stage_at(&self) -> Option<usize> {
+        Some(self.at)
     }
 }
 

@@ -17,9 +17,9 @@
 //! - After `advance` returned false it returns false again.
 //! - What `split` gives away yields exactly what would have followed, in that order.
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, DocWriter};
 use nagi_error::Result;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, Spill};
 
 /// What a source over one other passes on: the record, the end, the input itself.
 macro_rules! over_input {
@@ -66,7 +66,7 @@ mod started;
 mod text;
 
 pub(crate) use carried::{carry, document, metadata};
-pub(crate) use counted::{Counted, Pass};
+pub(crate) use counted::{Counted, Pass, Staged};
 pub(crate) use cx::read_meta;
 pub use cx::{Cx, Env, Interrupt};
 pub(crate) use fetch::{Fetch, SortMerge, Union};
@@ -158,6 +158,14 @@ pub(crate) trait Source: Send {
     fn stats(&self) -> SourceStats {
         SourceStats::default()
     }
+
+    /// Writes what explain shows of a stage's run beside the counters that all have.
+    fn show_run(&self, _out: &mut DocWriter<'_>) {}
+
+    /// The place in its pipeline of the stage that it is, if it was opened for explain.
+    fn stage_at(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// What a source did, beyond the documents it returned.
@@ -181,4 +189,28 @@ pub(crate) struct SourceStats {
     pub bytes_held: u64,
     /// Bytes a blocking source wrote to disk.
     pub bytes_spilled: u64,
+    /// Runs it wrote them in.
+    pub spills: u64,
+    /// Documents, or parts of groups, in them.
+    pub records_spilled: u64,
+    /// Nanoseconds spent in it and below (measured around the source, for explain only).
+    pub nanos: u64,
+}
+
+impl SourceStats {
+    /// Adds what went to disk.
+    pub(crate) fn note_spill(&mut self, spill: &Spill) {
+        self.bytes_spilled += spill.bytes();
+        self.spills += u64::from(spill.run_count());
+        self.records_spilled += spill.entry_count();
+    }
+
+    /// Writes what went to disk, as stages of a pipeline show it.
+    pub(crate) fn show_spills(&self, out: &mut DocWriter<'_>) {
+        out.put("usedDisk", self.spills > 0);
+        out.put("spills", self.spills as i64);
+        out.put("spilledDataStorageSize", self.bytes_spilled as i64);
+        out.put("numBytesSpilledEstimate", self.bytes_spilled as i64);
+        out.put("spilledRecords", self.records_spilled as i64);
+    }
 }

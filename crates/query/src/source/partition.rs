@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 use nagi_error::{Error, Result};
 use nagi_store::{Spill, SpillCursor, Store};
 
+use super::SourceStats;
+
 /// Memory of a document beside its bytes.
 const DOC_BYTES: usize = 32;
 
@@ -56,9 +58,9 @@ impl Partition {
         self.held_bytes
     }
 
-    /// Bytes written to disk.
-    pub(crate) fn spilled_bytes(&self) -> u64 {
-        self.spill.as_ref().map_or(0, Spill::bytes)
+    /// Adds what is on disk.
+    pub(crate) fn note_spill(&self, stats: &mut SourceStats) {
+        self.spill.iter().for_each(|spill| stats.note_spill(spill));
     }
 
     /// No document before `at` is read again.

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, ValueBuf};
+use nagi_bson::{Doc, DocWriter, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     expr::{MetaKind, Metadata},
@@ -218,7 +218,7 @@ impl Entries {
         }
         self.write_run(cx)?;
         self.held.keep(0);
-        self.stats.bytes_spilled = self.spills.iter().map(Spill::bytes).sum();
+        self.spills.iter().for_each(|spill| self.stats.note_spill(spill));
         let left = self.limits.count.unwrap_or(u64::MAX);
         let runs = Runs::open_all(std::mem::take(&mut self.spills))?;
         Ok(Output::Disk { runs, left, doc: Vec::new(), id: None })
@@ -394,5 +394,11 @@ impl Source for Sort {
 
     fn stats(&self) -> SourceStats {
         self.gathered.stats
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        let stats = &self.gathered.stats;
+        out.put("totalDataSizeSortedBytesEstimate", stats.bytes_held as i64);
+        stats.show_spills(out);
     }
 }

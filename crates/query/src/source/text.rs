@@ -97,7 +97,7 @@ impl TextOr {
             Some(mut spill) => {
                 write_run(&mut sums, &mut spill)?;
                 self.held.keep(0);
-                self.stats.bytes_spilled = spill.bytes();
+                self.stats.note_spill(&spill);
                 let mut runs = Runs::open(spill)?;
                 let first = next_entry(&mut runs)?;
                 Found::Disk(runs, first)

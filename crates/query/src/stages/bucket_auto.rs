@@ -139,7 +139,7 @@ impl Stage for BucketAuto {
             filled: false,
             done: Vec::new(),
             next: 0,
-            bytes_spilled: 0,
+            stats: SourceStats::default(),
             arena: Bump::new(),
         })
     }
@@ -172,7 +172,7 @@ struct Running {
     done: Vec<DocBuf>,
     /// How many documents of `done` were returned.
     next: usize,
-    bytes_spilled: u64,
+    stats: SourceStats,
     arena: Bump,
 }
 
@@ -193,7 +193,7 @@ impl Running {
             gathered.add(Row { key, arguments: arguments.into() }, self.plan.limits, cx)?;
         }
         let (mut rows, spilled) = gathered.sorted(self.plan.limits, cx)?;
-        self.bytes_spilled = spilled;
+        self.stats = spilled;
         let buckets = distribute(&self.plan, &mut rows, cx)?;
         let finished = buckets.into_iter().map(|bucket| finish(&self.plan, bucket, cx));
         self.done = finished.collect::<Result<_>>()?;
@@ -298,7 +298,11 @@ impl Source for Running {
     }
 
     fn stats(&self) -> SourceStats {
-        SourceStats { bytes_spilled: self.bytes_spilled, ..SourceStats::default() }
+        self.stats
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        self.stats.show_spills(out);
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {

@@ -5,7 +5,7 @@ use nagi_lang::collation::{self, Collation};
 use nagi_store::Spill;
 
 use super::{group::key_value, prelude::*};
-use crate::source::{Held, Runs, ordered};
+use crate::source::{Held, Runs, SourceStats, ordered};
 
 /// What a row takes beside its values, bytes; and each argument.
 const ROW_BYTES: usize = 48;
@@ -94,18 +94,19 @@ impl Gathered {
         Ok(())
     }
 
-    /// All rows by their keys, equal ones as they came; with them the bytes written to disk.
-    pub(super) fn sorted(mut self, limits: Limits, cx: &Cx<'_>) -> Result<(Rows, u64)> {
-        let (from, spilled) = match self.spill.is_some() {
+    /// All rows by their keys, equal ones as they came; with them what was written to disk.
+    pub(super) fn sorted(mut self, limits: Limits, cx: &Cx<'_>) -> Result<(Rows, SourceStats)> {
+        let mut spilled = SourceStats::default();
+        let from = match self.spill.is_some() {
             false => {
                 self.order(limits, cx)?;
-                (From::Memory(self.rows.into_iter()), 0)
+                From::Memory(self.rows.into_iter())
             }
             true => {
                 self.write_run(limits, cx)?;
                 let spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
-                let bytes = spill.bytes();
-                (From::Disk(Runs::open(spill)?), bytes)
+                spilled.note_spill(&spill);
+                From::Disk(Runs::open(spill)?)
             }
         };
         let (total, _held) = (self.total, self.held);

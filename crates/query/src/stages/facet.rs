@@ -76,7 +76,7 @@ impl Stage for Facet {
             pipelines: self.pipelines.clone(),
             memory_bytes_max: self.memory_bytes_max,
             allow_disk_use: self.allow_disk_use,
-            bytes_spilled: 0,
+            stats: SourceStats::default(),
             held: Held::default(),
             out: Vec::new(),
             done: false,
@@ -97,7 +97,7 @@ struct Running {
     pipelines: Arc<[(Box<str>, Pipeline)]>,
     memory_bytes_max: usize,
     allow_disk_use: bool,
-    bytes_spilled: u64,
+    stats: SourceStats,
     held: Held,
     out: Vec<u8>,
     done: bool,
@@ -193,7 +193,7 @@ impl Running {
             }
             Ok(true)
         })?;
-        self.bytes_spilled = spill.bytes();
+        self.stats.note_spill(&spill);
         Ok(Kept::Disk(Arc::new(spill)))
     }
 }
@@ -234,6 +234,6 @@ impl Source for Running {
     }
 
     fn stats(&self) -> SourceStats {
-        SourceStats { bytes_spilled: self.bytes_spilled, ..SourceStats::default() }
+        self.stats
     }
 }

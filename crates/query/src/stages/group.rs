@@ -16,7 +16,7 @@ use nagi_lang::{
 use nagi_store::Spill;
 
 use super::prelude::*;
-use crate::source::{Gather, Held, Runs, drain, ordered};
+use crate::source::{Gather, Held, Runs, SourceStats, drain, ordered};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
 
@@ -77,6 +77,7 @@ impl Stage for Group {
             gathered: Groups::new(self.grouping.clone()),
             output: Output::Unread,
             out: Vec::new(),
+            bytes_out: 0,
         })
     }
 
@@ -110,6 +111,8 @@ struct Running {
     gathered: Groups,
     output: Output,
     out: Vec<u8>,
+    /// Sum of the sizes of all groups written.
+    bytes_out: u64,
 }
 
 /// Groups with the states of their accumulators, in memory and in runs.
@@ -123,6 +126,10 @@ struct Groups {
     held: Held,
     /// Runs, in the order of their documents: those of one, then those of the next.
     spills: Vec<Spill>,
+    /// What it wrote to disk.
+    stats: SourceStats,
+    /// What the accumulators of each field held at most, if that is shown.
+    fields_held: Vec<u64>,
     arena: Bump,
 }
 
@@ -211,6 +218,8 @@ impl Groups {
             held_bytes: 0,
             held: Held::default(),
             spills: Vec::new(),
+            stats: SourceStats::default(),
+            fields_held: Vec::new(),
             arena: Bump::new(),
         }
     }
@@ -256,14 +265,28 @@ impl Groups {
         Ok(())
     }
 
+    /// Keeps what is held for explain, if it is more than ever.
+    fn note_held(&mut self, cx: &Cx<'_>) {
+        if !cx.env.is_explaining() {
+            return;
+        }
+        self.fields_held.resize(self.grouping.fields.len(), 0);
+        for (at, most) in self.fields_held.iter_mut().enumerate() {
+            let held: usize = self.groups.iter().map(|group| group.states[at].bytes()).sum();
+            *most = (*most).max(held as u64);
+        }
+    }
+
     /// The groups to write, and where from.
     fn output(&mut self, cx: &Cx<'_>) -> Result<Output> {
         self.heads = HashMap::default();
+        self.note_held(cx);
         if self.spills.is_empty() {
             return Ok(Output::Memory(0));
         }
         self.write_run(cx)?;
         self.held.keep(0);
+        self.spills.iter().for_each(|spill| self.stats.note_spill(spill));
         let runs = Runs::open_all(std::mem::take(&mut self.spills))?;
         Ok(Output::Disk { runs, pending: false })
     }
@@ -288,6 +311,7 @@ impl Groups {
     fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
         let mut groups = std::mem::take(&mut self.groups);
         self.heads.clear();
+        self.note_held(cx);
         self.held_bytes = 0;
         let own = self.grouping.collation;
         let by_key =
@@ -347,6 +371,7 @@ impl Running {
             }
         }
         write_group(grouping, key_value(&key), &mut states, &mut self.out, cx)?;
+        self.bytes_out += self.out.len() as u64;
         Ok(true)
     }
 }
@@ -414,6 +439,7 @@ impl Source for Running {
         *next += 1;
         let grouping = &self.gathered.grouping;
         write_group(grouping, group.key.value(), &mut group.states, &mut self.out, cx)?;
+        self.bytes_out += self.out.len() as u64;
         group.states = Vec::new();
         Ok(true)
     }
@@ -437,5 +463,21 @@ impl Source for Running {
             Output::Unread => self.inputs[0].restore(cx),
             _ => Ok(()),
         }
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.gathered.stats
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        let stats = &self.gathered.stats;
+        out.doc("maxAccumulatorMemoryUsageBytes", |out| {
+            for (at, (name, _)) in self.gathered.grouping.fields.iter().enumerate() {
+                let held = self.gathered.fields_held.get(at).copied().unwrap_or(0);
+                out.put(name, held as i64);
+            }
+        });
+        out.put("totalOutputDataSizeBytes", self.bytes_out as i64);
+        stats.show_spills(out);
     }
 }

@@ -1,13 +1,18 @@
 //! Pipelines inside stages: the other collection of `$lookup` and `$unionWith`, and their stages.
 
-use std::cell::Cell;
+use std::{cell::Cell, collections::BTreeSet};
 
 use nagi_bson::{Array, ArrayBuf};
 use nagi_lang::{collation::Collation, filter::Filter};
 use nagi_store::Namespace;
 
 use super::{Pipeline, Touch, Within, prelude::*};
-use crate::{aggregate, limits::StageMemory, source::Filtered};
+use crate::{
+    aggregate,
+    limits::StageMemory,
+    plan::{Node, Plan},
+    source::Filtered,
+};
 
 /// A pipeline over a collection of its own.
 pub(super) struct Inner {
@@ -67,6 +72,16 @@ impl Inner {
     /// Opens it, with `extra` as a condition on the collection's documents. `cx` has the values of the
     /// variables in scope.
     pub(super) fn open(&self, extra: Option<Filter>, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
+        self.open_noting(extra, &mut Used::default(), cx)
+    }
+
+    /// The same. Adds to `used` what the plan reads, if that is asked for.
+    pub(super) fn open_noting(
+        &self,
+        extra: Option<Filter>,
+        used: &mut Used,
+        cx: &mut Cx<'_>,
+    ) -> Result<Box<dyn Source>> {
         let catalog = cx.store.catalog();
         let collection = cx.store.collection(&self.namespace);
         let disk = (self.allow_disk_use, self.memory_bytes_max);
@@ -83,6 +98,7 @@ impl Inner {
             self.pipeline.check_metas(view.available())?;
             view.wanted = view.wanted | self.pipeline.wanted;
             let mut below = aggregate::assemble(collection, &view, None, None, disk, cx)?;
+            used.note(&below.plan, cx);
             let mut source = view.open(below.planned, below.plan.start());
             if let Some(filter) = extra {
                 source = Box::new(Filtered::new(source, std::sync::Arc::new(filter)));
@@ -90,6 +106,7 @@ impl Inner {
             return Ok(self.pipeline.open(0, source));
         }
         let mut own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
+        used.note(&own.plan, cx);
         Ok(self.pipeline.open(own.planned, own.plan.start()))
     }
 
@@ -109,5 +126,27 @@ impl Inner {
             metas: &Cell::default(),
         };
         Pipeline::parse(stages.as_array(), &mut cx)
+    }
+}
+
+/// What the plans of a pipeline inside a stage read, for explain.
+#[derive(Default)]
+pub(super) struct Used {
+    /// Plans with a scan of the whole collection.
+    pub(super) collection_scans: u64,
+    pub(super) indexes: BTreeSet<String>,
+}
+
+impl Used {
+    fn note(&mut self, plan: &Plan, cx: &Cx<'_>) {
+        if !cx.env.is_explaining() {
+            return;
+        }
+        let mut scans = false;
+        plan.root.each_leaf(&mut |leaf| match leaf {
+            Node::CollScan { .. } => scans = true,
+            leaf => self.indexes.extend(leaf.index_name().map(str::to_owned)),
+        });
+        self.collection_scans += u64::from(scans);
     }
 }

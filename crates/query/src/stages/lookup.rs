@@ -17,9 +17,14 @@ use nagi_store::Namespace;
 
 use super::{
     Within,
-    inner::Inner,
+    inner::{Inner, Used},
     paths::{components, write_replaced},
     prelude::*,
+};
+
+use crate::{
+    execution::{ExecutionStats, sum_stats},
+    source::SourceStats,
 };
 
 pub(super) static LOOKUP: StageSpec = StageSpec { name: "$lookup", place: Place::Anywhere, parse };
@@ -200,7 +205,14 @@ impl Stage for Shared {
     }
 
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, lookup: self.0.clone(), out: Vec::new(), arena: Bump::new() })
+        Box::new(Running {
+            input,
+            lookup: self.0.clone(),
+            out: Vec::new(),
+            arena: Bump::new(),
+            examined: ExecutionStats::default(),
+            used: Used::default(),
+        })
     }
 
     fn changes(&self) -> Option<Vec<String>> {
@@ -217,6 +229,9 @@ struct Running {
     lookup: Arc<Lookup>,
     out: Vec<u8>,
     arena: Bump,
+    /// What was looked at in the other collection.
+    examined: ExecutionStats,
+    used: Used,
 }
 
 /// The condition that a local document puts on foreign ones: equal to one of its values.
@@ -252,7 +267,7 @@ fn equality(
 }
 
 impl Running {
-    fn found(&self, cx: &mut Cx<'_>) -> Result<ArrayBuf> {
+    fn found(&mut self, cx: &mut Cx<'_>) -> Result<ArrayBuf> {
         let lookup = &*self.lookup;
         let doc = self.input.doc();
         let extra = match &lookup.equality {
@@ -266,7 +281,7 @@ impl Running {
         }
         let vars = Vars { lets: &values, ..cx.vars.clone() };
         let mut inner_cx = Cx { store: cx.store, reader: cx.reader, vars: &vars, env: cx.env };
-        let mut source = lookup.inner.open(extra, &mut inner_cx)?;
+        let mut source = lookup.inner.open_noting(extra, &mut self.used, &mut inner_cx)?;
         let mut bytes = Vec::new();
         let mut array = ArrayWriter::new(&mut bytes);
         while source.advance(&mut inner_cx)? {
@@ -281,6 +296,7 @@ impl Running {
             }
         }
         array.finish();
+        sum_stats(&mut *source, &mut self.examined);
         Ok(Array::trusted(&bytes).to_buf())
     }
 }
@@ -308,5 +324,20 @@ impl Source for Running {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats {
+            keys_examined: self.examined.keys_examined,
+            docs_examined: self.examined.docs_examined,
+            ..SourceStats::default()
+        }
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        out.put("totalDocsExamined", self.examined.docs_examined as i64);
+        out.put("totalKeysExamined", self.examined.keys_examined as i64);
+        out.put("collectionScans", self.used.collection_scans as i64);
+        out.array("indexesUsed", |out| self.used.indexes.iter().for_each(|name| out.push(&**name)));
     }
 }

@@ -231,6 +231,10 @@ impl Stage for Shared {
         Box::new(Running { input, merge: self.0.clone(), done: false })
     }
 
+    fn writes(&self) -> bool {
+        true
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$merge", self.0.text.value());
     }

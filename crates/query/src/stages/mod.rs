@@ -102,6 +102,11 @@ pub(crate) trait Stage: Send + Sync {
         Ok(())
     }
 
+    /// Whether it writes what comes to it.
+    fn writes(&self) -> bool {
+        false
+    }
+
     /// Adds what it does to collections other than its pipeline's, with those of inner pipelines.
     fn touches(&self, _out: &mut Vec<Touch>) {}
 

@@ -80,6 +80,10 @@ impl Stage for Out {
         Box::new(Running { input, target: self.target.clone(), bypass_validation, done: false })
     }
 
+    fn writes(&self) -> bool {
+        true
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$out", self.text.value());
     }

@@ -12,8 +12,9 @@ use super::{
     stage_spec,
 };
 use crate::{
+    explain::Unwritten,
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
-    source::{Shallow, Source},
+    source::{Shallow, Source, Staged},
 };
 
 /// Levels of nesting that stages may add before documents between them are looked at: far from what
@@ -199,15 +200,36 @@ impl Pipeline {
     }
 
     /// Opens the stages from `from` on over `input`.
-    pub(crate) fn open(&self, from: usize, mut input: Box<dyn Source>) -> Box<dyn Source> {
+    pub(crate) fn open(&self, from: usize, input: Box<dyn Source>) -> Box<dyn Source> {
+        let open = |stage: &dyn Stage, input| stage.open(input);
+        self.open_as(from, input, open, |source, _| source)
+    }
+
+    /// The same with counters around each stage, for explain. Nothing is written.
+    pub(crate) fn open_counted(&self, from: usize, input: Box<dyn Source>) -> Box<dyn Source> {
+        let open = |stage: &dyn Stage, input| match stage.writes() {
+            true => Box::new(Unwritten::new(input)) as Box<dyn Source>,
+            false => stage.open(input),
+        };
+        self.open_as(from, input, open, Staged::boxed)
+    }
+
+    fn open_as(
+        &self,
+        from: usize,
+        mut input: Box<dyn Source>,
+        open: impl Fn(&dyn Stage, Box<dyn Source>) -> Box<dyn Source>,
+        wrap: impl Fn(Box<dyn Source>, usize) -> Box<dyn Source>,
+    ) -> Box<dyn Source> {
         for (at, stage) in self.stages.iter().enumerate().skip(from) {
             if self.growth > GROWTH_MAX && at % 2 == 1 {
                 input = Shallow::boxed(input);
             }
             input = match stage.step() {
                 Step::Sort(sort) => sort.open_limited(input, self.limit_after(at + 1)),
-                _ => stage.open(input),
+                _ => open(&**stage, input),
             };
+            input = wrap(input, at);
         }
         if self.growth > GROWTH_UNNOTICED { Shallow::boxed(input) } else { input }
     }

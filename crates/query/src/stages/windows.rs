@@ -152,7 +152,7 @@ impl Running {
 
 impl Feed {
     fn begin(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        self.stats.bytes_spilled += self.docs.spilled_bytes();
+        self.docs.note_spill(&mut self.stats);
         self.docs = Partition::default();
         self.states_bytes = 0;
         self.held.keep(0);
@@ -459,7 +459,14 @@ impl Source for Running {
     }
 
     fn stats(&self) -> SourceStats {
-        let bytes_spilled = self.feed.stats.bytes_spilled + self.feed.docs.spilled_bytes();
-        SourceStats { bytes_spilled, ..self.feed.stats }
+        let mut stats = self.feed.stats;
+        self.feed.docs.note_spill(&mut stats);
+        stats
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        let stats = self.stats();
+        out.put("maxTotalMemoryUsageBytes", stats.bytes_held as i64);
+        stats.show_spills(out);
     }
 }

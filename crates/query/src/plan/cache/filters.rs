@@ -67,6 +67,12 @@ impl IndexFilters {
         }
     }
 
+    /// Whether the collection has any.
+    pub(crate) fn has_any(collection: &Collection) -> bool {
+        let filters = collection.notes().get::<IndexFilters>();
+        filters.is_some_and(|filters| filters.count.load(Relaxed) > 0)
+    }
+
     fn change<T>(&self, f: impl FnOnce(&mut BTreeMap<u64, Arc<IndexFilter>>) -> T) -> T {
         let mut filters = self.by_shape.write();
         let out = f(&mut filters);

@@ -1,0 +1,158 @@
+//! A pipeline as explain shows it: its plan as `$cursor`, then each stage, with what running it did.
+
+use std::sync::Arc;
+
+use nagi_bson::{DocBuf, DocWriter};
+use nagi_error::Result;
+
+use super::{Ran, Run, Subject, Verbosity, drain, execution_stats, query_planner};
+use crate::{
+    aggregate,
+    plan::{self, Opener},
+    source::{Pass, Source, SourceStats, Staged},
+    stages::{Pipeline, Stage},
+};
+
+/// The place of the plan below a pipeline's stages.
+const CURSOR: usize = usize::MAX;
+
+impl Run<'_> {
+    /// Writes `stages`: the plan as `$cursor`, then each stage above it. Stages that write are shown and
+    /// not run; what would come to them is counted.
+    pub(super) fn stages(
+        &self,
+        subject: &Subject<'_>,
+        pipeline: &Pipeline,
+        planned: usize,
+        out: &mut DocWriter<'_>,
+    ) {
+        let stages = &pipeline.stages[planned..];
+        let mut shown = match self.verbosity {
+            Verbosity::QueryPlanner => Shown::planned(stages),
+            _ => self.ran(subject, pipeline, planned),
+        };
+        if let Some(error) = shown.ran.as_ref().and_then(|ran| ran.outcome.as_ref().err()) {
+            log::debug!(target: "QUERY", error:% = error; "A pipeline that was explained failed");
+        }
+        out.array("stages", |out| {
+            if !aggregate::begins(pipeline) {
+                out.doc(|out| {
+                    out.doc("$cursor", |out| self.cursor(subject, &mut shown, out));
+                    if let Some(stats) = shown.cursor {
+                        write_run(&stats, out);
+                    }
+                });
+            }
+            for (at, stage) in stages.iter().enumerate() {
+                out.doc(|out| {
+                    stage.explain(out);
+                    if let Some((stats, more)) = &shown.stages[at] {
+                        out.extend(more.as_doc());
+                        write_run(stats, out);
+                    }
+                });
+            }
+        });
+    }
+
+    /// The plan below the stages, and its part of the run.
+    fn cursor(&self, subject: &Subject<'_>, shown: &mut Shown, out: &mut DocWriter<'_>) {
+        query_planner(self, subject, out);
+        if let (Some(source), Some(ran)) = (&mut shown.root, &shown.ran)
+            && let Some(root) = plan_root(&mut **source)
+        {
+            let returned = shown.cursor.map_or(0, |stats| stats.advanced);
+            execution_stats(subject, root, ran, returned, self.verbosity, out);
+        }
+    }
+
+    fn ran(&self, subject: &Subject<'_>, pipeline: &Pipeline, planned: usize) -> Shown {
+        let stages = &pipeline.stages[planned..];
+        let mut shown = Shown::planned(stages);
+        let root = plan::open(&subject.plan.root, &Opener::SHOWN);
+        let below = Staged::boxed(Box::new(Pass::new(root)), CURSOR);
+        let mut source = pipeline.open_counted(planned, below);
+        let begin = (self.clock_ms)();
+        let outcome = self.plan_with(&subject.lets, |cx| drain(&mut *source, u64::MAX, cx));
+        shown.ran = Some(Ran { outcome, time_ms: (self.clock_ms)() - begin });
+        let mut at = Some(&mut *source);
+        while let Some(source) = at {
+            match source.stage_at() {
+                Some(CURSOR) => shown.cursor = Some(source.stats()),
+                Some(place) => {
+                    let more = DocBuf::build(|out| source.show_run(out));
+                    if let Some(slot) = shown.stages.get_mut(place.wrapping_sub(planned)) {
+                        *slot = Some((source.stats(), more));
+                    }
+                }
+                None => {}
+            }
+            at = source.inputs().first_mut().map(|input| &mut **input);
+        }
+        shown.root = Some(source);
+        shown
+    }
+}
+
+/// What a run of a pipeline left behind.
+struct Shown {
+    /// The opened stages, if it ran.
+    root: Option<Box<dyn Source>>,
+    ran: Option<Ran>,
+    cursor: Option<SourceStats>,
+    /// For each stage its counters and what it adds.
+    stages: Vec<Option<(SourceStats, DocBuf)>>,
+}
+
+impl Shown {
+    /// Nothing ran.
+    fn planned(stages: &[Arc<dyn Stage>]) -> Shown {
+        let stages = stages.iter().map(|_| None).collect();
+        Shown { root: None, ran: None, cursor: None, stages }
+    }
+}
+
+/// The source of the plan below the stages.
+fn plan_root(source: &mut dyn Source) -> Option<&mut dyn Source> {
+    let mut at = source;
+    loop {
+        let found = at.stage_at() == Some(CURSOR);
+        // The plan lies below the one that only passes on.
+        let input = at.inputs().first_mut()?;
+        if found {
+            return Some(&mut **input);
+        }
+        at = &mut **input;
+    }
+}
+
+fn write_run(stats: &SourceStats, out: &mut DocWriter<'_>) {
+    out.put("nReturned", stats.advanced as i64);
+    out.put("executionTimeMillisEstimate", (stats.nanos / 1_000_000) as i64);
+}
+
+/// Reads what would be written, and returns nothing.
+pub(crate) struct Unwritten {
+    input: Box<dyn Source>,
+}
+
+impl Unwritten {
+    pub(crate) fn new(input: Box<dyn Source>) -> Unwritten {
+        Unwritten { input }
+    }
+}
+
+impl Source for Unwritten {
+    fn advance(&mut self, cx: &mut crate::source::Cx<'_>) -> Result<bool> {
+        while self.input.advance(cx)? {}
+        Ok(false)
+    }
+
+    fn doc(&self) -> nagi_bson::Doc<'_> {
+        nagi_bson::Doc::EMPTY
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        std::slice::from_mut(&mut self.input)
+    }
+}

@@ -1,0 +1,102 @@
+//! Point reads without a choice: one equality, and an index that begins with its field.
+//!
+//! ```text
+//!   {email: "a@b"}            a unique index on email: at most one document
+//!   {city: "Rome"}, limit 1   any index that begins with city: the first entry will do
+//! ```
+//! MongoDB calls these EXPRESS plans. Nothing else could be better, so neither other candidates nor the
+//! plan cache are looked at. What the keys cover is left to the ordinary plan, which reads no document.
+
+use std::sync::Arc;
+
+use nagi_bson::Value;
+use nagi_lang::{
+    expr::MetaSet,
+    filter::{CompareOp, Filter, Pred},
+};
+use nagi_store::{Collection, Index, IndexKind};
+
+use super::{
+    Intervals, access, build,
+    build::FindSpec,
+    cache::IndexFilters,
+    node::{IndexAccess, Node},
+};
+
+/// The plan, if the request is such a read.
+pub(super) fn express(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Option<Node> {
+    let plain = spec.sort.is_none()
+        && spec.natural.is_none()
+        && spec.hint.is_none()
+        && spec.skip == 0
+        && spec.metas == MetaSet::NONE
+        && !spec.return_key
+        && spec.min.is_empty()
+        && spec.max.is_empty();
+    let (path, value) = equality(&spec.filter).filter(|_| plain)?;
+    let one = spec.limit == Some(1);
+    let serves = |index: &&Arc<Index>| serves(index, path, value, one);
+    let index = collection
+        .ready_indexes()
+        .filter(serves)
+        .min_by_key(|index| (!index.spec.unique, index.spec.key.len()))?;
+    // Index filters are by shape, which is not made here.
+    if IndexFilters::has_any(collection) || build::covers(spec, index) {
+        return None;
+    }
+    let items = access::items(access::conjuncts(&spec.filter));
+    let assignment = access::assign(index, &items)?;
+    let exact = assignment.exact.len() == 1 && assignment.bounds[0].is_one_point();
+    let access = IndexAccess {
+        index: Arc::clone(index),
+        bounds: assignment.bounds,
+        forward: true,
+        dedup: false,
+        distinct: false,
+        range: None,
+    };
+    let others = access.bounds[1..].iter().all(Intervals::is_all);
+    (exact && others)
+        .then(|| Node::Express { collection: Arc::clone(collection), access: Arc::new(access) })
+}
+
+/// The one condition, if it is equality with a value that is one key.
+fn equality(filter: &Filter) -> Option<(&str, Value<'_>)> {
+    match filter {
+        Filter::And(all) if all.len() == 1 => equality(&all[0]),
+        Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value, .. } } => {
+            let value = value.value();
+            let plain = !matches!(
+                value,
+                Value::Null
+                    | Value::Missing
+                    | Value::Undefined
+                    | Value::Array(_)
+                    | Value::Regex { .. }
+            );
+            plain.then_some((path.as_str(), value))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the index holds every document with the value, and its entries are at most one (or one is
+/// enough).
+fn serves(index: &Index, path: &str, value: Value<'_>, one: bool) -> bool {
+    let spec = &index.spec;
+    // Keys of strings and what holds them depend on the collation; the ordinary plan knows how.
+    let collated = spec.collation.is_some()
+        && matches!(value, Value::String(_) | Value::Doc(_) | Value::Symbol(_));
+    let single = spec.unique && spec.key.len() == 1;
+    *spec.key[0].path == *path
+        && (single || one)
+        && !collated
+        && !spec.hidden
+        && !spec.sparse
+        && spec.partial.is_none()
+        && spec.text.is_none()
+        && spec.wildcard.is_none()
+        && spec.kind == IndexKind::Btree
+        && spec.key.iter().all(|part| !part.hashed && !part.geo)
+        && !index.is_multikey()
+}
