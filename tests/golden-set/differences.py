@@ -238,6 +238,7 @@ RULES = [
     ("order of fields of indexes", r"^index/(build|spec) & \"unique\"", r"^OK.*\"unique\".*\"key\"", r"^OK.*\"name\".*\"unique\"", "4.2: specifications are listed in the order they were given"),
     ("lists of indexes to drop", r"^index/drop & deleteIndexes", r"^27 invalid index name spec", r"^(OK|72 cannot drop _id index)", "4.2: dropIndexes takes a list of names"),
     ("plan stages", r"^index/explain", r"SORT_KEY_GENERATOR|\"PROJECTION\", \"(FETCH|IDHACK)", PLAN, "4.4: SORT_KEY_GENERATOR is gone, PROJECTION has three names"),
+    ("express plans", r"^index/explain", r"IDHACK|FETCH\", \"IXSCAN", r"EXPRESS_", "8.0: point reads by _id, or by a unique index, are EXPRESS plans"),
     ("plans of pipelines", r"^(index/explain.agg|error/aggregate.type)", r"\$cursor", PLAN, "4.4: $sort, $match and projections at the front run in the plan below $cursor"),
     ("count by metadata", r"^index/explain.count", r"\"COUNT\"", r"RECORD_STORE_FAST_COUNT", "4.4: the plan says that it counted without reading"),
     ("writes above the plan", r"^index/explain.(fam|update)", PLAN, r"\"(DELETE|UPDATE)\"", "4.2: several candidates show below UPDATE and DELETE, too"),
