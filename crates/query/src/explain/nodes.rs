@@ -5,7 +5,7 @@ use nagi_lang::{collation, filter::Filter, sort::SortSpec};
 
 use crate::{
     execution::{ExecutionStats, sum_stats},
-    plan::{IndexAccess, Intervals, Node, TextAccess},
+    plan::{GeoNearAccess, IndexAccess, Intervals, Node, TextAccess},
     source::{Source, SourceStats},
 };
 
@@ -42,6 +42,9 @@ pub(super) fn write(
     if let Some(source) = &mut ran {
         write_work(node, &**source, out);
     }
+    if let (Node::GeoNear(access), Some(source)) = (node, &ran) {
+        return write_near_inputs(access, &**source, out);
+    }
     let inputs = node.inputs();
     let many = matches!(
         node,
@@ -66,6 +69,28 @@ pub(super) fn write(
         }
         out.doc("inputStage", |out| write(input, source, false, out));
     }
+}
+
+/// The rings around the centre, which are scans and reads of one index, as one.
+fn write_near_inputs(access: &GeoNearAccess, source: &dyn Source, out: &mut DocWriter<'_>) {
+    let stats = source.stats();
+    let counted =
+        SourceStats { works: stats.docs_examined, advanced: stats.docs_examined, ..stats };
+    out.array("inputStages", |out| {
+        out.doc(|out| {
+            out.put("stage", "FETCH");
+            write_counters(&counted, out);
+            out.put("docsExamined", int(stats.docs_examined));
+            out.doc("inputStage", |out| {
+                out.put("stage", "IXSCAN");
+                write_counters(&SourceStats { works: stats.keys_examined, ..counted }, out);
+                out.put("keyPattern", &access.index.spec.key_pattern);
+                out.put("indexName", access.index.name());
+                out.put("indexVersion", 2);
+                out.put("keysExamined", int(stats.keys_examined));
+            });
+        });
+    });
 }
 
 /// A point read is one stage with few counters. Its key pattern is a text.

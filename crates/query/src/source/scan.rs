@@ -278,7 +278,8 @@ impl Source for IdLookup {
         let Some(id) = cx.reader.find_id(&self.collection, self.id.value())? else {
             return Ok(false);
         };
-        self.stats.keys_examined = 1;
+        // The records of a clustered collection lie under their ids: no key is looked at beside.
+        self.stats.keys_examined = u64::from(self.collection.options.clustered.is_none());
         let Some(doc) = cx.reader.record(&self.collection, id, &mut self.buf)? else {
             return Ok(false);
         };
