@@ -410,19 +410,19 @@ impl Db {
 
     /// Writes all memtables to table files and waits for it.
     pub(crate) fn flush_memtables(&self) -> Result<()> {
-        let mut families: Vec<_> = self.spaces().map(|space| self.family(space)).collect();
+        self.flush(self.spaces(), true)
+    }
+
+    /// Writes memtables to table files; `wait`: until that is done.
+    pub(crate) fn flush(&self, spaces: impl Iterator<Item = Space>, wait: bool) -> Result<()> {
+        let mut families: Vec<_> = spaces.map(|space| self.family(space)).collect();
+        let (first, count) = (families.as_mut_ptr(), families.len() as i32);
         // SAFETY: the database is open; the handles are only read.
         unsafe {
             let options = ffi::rocksdb_flushoptions_create();
-            ffi::rocksdb_flushoptions_set_wait(options, 1);
+            ffi::rocksdb_flushoptions_set_wait(options, wait.into());
             let result = checked(|error| {
-                ffi::rocksdb_flush_cfs(
-                    self.raw,
-                    options,
-                    families.as_mut_ptr(),
-                    families.len() as i32,
-                    error,
-                );
+                ffi::rocksdb_flush_cfs(self.raw, options, first, count, error);
             });
             ffi::rocksdb_flushoptions_destroy(options);
             result

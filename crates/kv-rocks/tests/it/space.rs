@@ -70,6 +70,24 @@ fn a_load_after_a_drop_takes_no_more_disk() {
     assert_eq!(count(&engine, Space::Records), 4000);
 }
 
+/// Whoever looks beside the range would step over each entry of it that a memtable still has.
+#[test]
+fn what_memtables_have_of_a_dropped_range_is_flushed_away() {
+    let scratch = Scratch::new();
+    let engine = open_at(scratch.path());
+    fill(&engine, &[1], 300);
+    let before = gauge(&engine, "memtable_bytes");
+    assert!(before > 300 * VALUE_BYTES as i64, "{before} bytes in memtables");
+    engine.drop_range(Space::Records, &[1], &[2]).expect("drops");
+    let until = Instant::now() + Duration::from_secs(60);
+    while gauge(&engine, "memtable_bytes") > before / 2 {
+        assert!(Instant::now() < until, "the dropped range stays in the memtables");
+        thread::yield_now();
+    }
+    assert!(gauge(&engine, "disk_live_bytes") < before / 10, "it was not written to disk");
+    assert_eq!(count(&engine, Space::Records), 0);
+}
+
 #[test]
 fn what_a_drop_left_is_reclaimed_by_the_next_run() {
     let scratch = Scratch::new();

@@ -307,7 +307,7 @@ fn made(
             Some(name) => IndexSpec::clustered(name, options.collation),
             None => IndexSpec::id_of_version(version, options.collation),
         };
-        let index = Index::new(spec, true, ddl.ident()?, Multikey::new(1).into())?;
+        let index = Index::new_empty(spec, ddl.ident()?, Multikey::new(1))?;
         indexes.push(Arc::new(index));
     }
     Ok(Collection {
@@ -318,7 +318,7 @@ fn made(
         indexes: indexes.into(),
         ident,
         space,
-        state: Arc::new(CollectionState::default()),
+        state: Arc::new(CollectionState::of_nothing()),
         version_notes: Notes::default(),
     })
 }

@@ -111,6 +111,13 @@ pub(crate) struct CollectionState {
     pub(crate) notes: Notes,
 }
 
+impl CollectionState {
+    /// Of a collection that came into being this moment: the first insert has nothing to look for.
+    pub(crate) fn of_nothing() -> CollectionState {
+        CollectionState { next_record: AtomicI64::new(1), ..CollectionState::default() }
+    }
+}
+
 impl Collection {
     pub fn is_view(&self) -> bool {
         self.options.view.is_some()

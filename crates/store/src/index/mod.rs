@@ -95,6 +95,13 @@ impl Index {
         Ok(Index { partial, spec, ready, ident, multikey, keyed_alone, doubts, ceiling, usage })
     }
 
+    /// The same for an index that came into being this moment, with an ident of its own.
+    pub(crate) fn new_empty(spec: IndexSpec, ident: Ident, multikey: Multikey) -> Result<Index> {
+        let mut index = Index::new(spec, true, ident, multikey.into())?;
+        index.ceiling = index.ceiling.map(|_| Arc::new(Ceiling::of_nothing()));
+        Ok(index)
+    }
+
     /// The same index with other options, ready or not.
     pub(crate) fn changed(&self, spec: IndexSpec, ready: bool) -> Result<Index> {
         let mut changed = Index::new(spec, ready, self.ident, Arc::clone(&self.multikey))?;
