@@ -64,7 +64,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let log = match Log::open(options.log.clone()) {
         Ok(log) => log,
         Err(error) => {
-            say(&format!("Failed to open the log: {error}"));
+            say(&format!(
+                "Error during global initialization: Can't initialize rotatable log file :: \
+                 caused by :: {error}"
+            ));
             return ExitCode::from(1);
         }
     };
@@ -96,18 +99,15 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
             error,
         })?;
     }
+    let refused =
+        |error| Failure { code: exit::DATA_FOLDER, id: 20557, message: TERMINATING, error };
     if options.engine == EngineKind::Memory {
-        return serve_data(options, args, log);
+        // Whoever names a folder with data expects to see them.
+        return serve_data(&engine::settle(options).map_err(refused)?, args, log);
     }
     let folder_lock = take_folder(Path::new(&options.db_path))?;
-    let served = engine::settle(options)
-        .map_err(|error| Failure {
-            code: exit::DATA_FOLDER,
-            id: 20557,
-            message: TERMINATING,
-            error,
-        })
-        .and_then(|options| match options.repair {
+    let served =
+        engine::settle(options).map_err(refused).and_then(|options| match options.repair {
             true => repair::run(&options).map_err(|error| not_opened(error, exit::UNRECOVERABLE)),
             false => serve_data(&options, args, log),
         });

@@ -201,6 +201,8 @@ def transactions(client, db):
     with client.start_session() as s:
         with s.start_transaction(read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority")):
             c.insert_one({"_id": 1}, session=s)
+            figures = client.admin.command("serverStatus")["transactions"]
+            equal("figures", [figures["current" + kind] for kind in ("Active", "Inactive", "Open", "Prepared")], [0, 1, 1, 0])
             other.insert_many([{"_id": i, "v": i} for i in range(300)], session=s)
             equal("own writes", (c.count_documents({}, session=s), other.count_documents({}, session=s)), (1, 300))
             equal("not others'", (c.count_documents({}), other.count_documents({})), (0, 0))

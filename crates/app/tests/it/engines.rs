@@ -29,7 +29,7 @@ fn a_folder_remembers_its_engine_and_refuses_others() {
             server.signal(if round == 1 { "-KILL" } else { "-TERM" });
             assert_eq!(server.wait(), (round != 1).then_some(0));
         }
-        for name in [other, alias] {
+        for name in [other, alias, "inMemory"] {
             let refused = ended(&[
                 "--dbpath",
                 &data,

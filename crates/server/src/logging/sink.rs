@@ -73,7 +73,10 @@ impl Sink {
 }
 
 fn open_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("Failed to open {}: {error}", path.display()))
+    };
+    OpenOptions::new().create(true).append(true).open(path).map_err(named)
 }
 
 /// Renames `nagi.log` to `nagi.log.2026-11-21T21-50-39`; never over an existing file.
@@ -87,7 +90,10 @@ fn set_aside(path: &Path) -> io::Result<()> {
         }
         target = aside(&format!("{suffix}-{count}"));
     }
-    fs::rename(path, target)
+    fs::rename(path, &target).map_err(|error| {
+        let (from, to) = (path.display(), target.display());
+        io::Error::new(error.kind(), format!("Failed to rename {from} to {to}: {error}"))
+    })
 }
 
 #[cfg(test)]

@@ -57,7 +57,6 @@ pub(crate) struct NumberedSessions {
     pub(crate) started: AtomicI64,
     pub(crate) committed: AtomicI64,
     pub(crate) aborted: AtomicI64,
-    pub(crate) open: AtomicI64,
     pub(crate) retried_commands: AtomicI64,
     pub(crate) retried_statements: AtomicI64,
     pub(crate) record_writes: AtomicI64,
@@ -83,6 +82,8 @@ pub(crate) struct OpenView {
     pub(crate) session: SessionId,
     pub(crate) number: i64,
     pub(crate) open_micros: u64,
+    /// A statement of it is running.
+    pub(crate) active: bool,
 }
 
 /// What a session has come to.
@@ -130,7 +131,6 @@ impl NumberedSessions {
             started: zero(),
             committed: zero(),
             aborted: zero(),
-            open: zero(),
             retried_commands: zero(),
             retried_statements: zero(),
             record_writes: zero(),
@@ -167,6 +167,7 @@ impl NumberedSessions {
                     session,
                     number: open.number,
                     open_micros: clock::micros_since(open.since),
+                    active: slot.state.is_locked(),
                 }));
             }
         }
@@ -193,7 +194,6 @@ impl NumberedSessions {
         if let Some(open) = slot.open.lock().take() {
             open.txn.end(End::Aborted);
             count(&self.aborted);
-            self.open.fetch_sub(1, Relaxed);
         }
     }
 
@@ -201,7 +201,6 @@ impl NumberedSessions {
     fn committed(&self, slot: &Slot) {
         if slot.open.lock().take().is_some() {
             count(&self.committed);
-            self.open.fetch_sub(1, Relaxed);
         }
     }
 }

@@ -211,7 +211,6 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     scope.state.number = scope.number;
     scope.state.phase = Phase::Open(Arc::clone(&txn));
     count(&cx.server.numbered.started);
-    count(&cx.server.numbered.open);
     Ok(txn)
 }
 

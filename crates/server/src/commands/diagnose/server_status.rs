@@ -9,6 +9,7 @@ use crate::command::prelude::*;
 use crate::commands::COMMANDS;
 use crate::metrics::{Latency, Metrics};
 use crate::server::Server;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(in crate::commands) static SERVER_STATUS: Command = Command {
     name: "serverStatus",
@@ -93,9 +94,10 @@ fn catalog_stats(server: &Server, out: &mut DocWriter<'_>) {
     let views = catalog.iter().filter(|c| c.is_view()).count() as i32;
     let system = catalog.iter().filter(|c| !c.is_view() && c.namespace.is_system()).count() as i32;
     let capped = catalog.iter().filter(|c| c.options.capped).count() as i32;
+    let clustered = catalog.iter().filter(|c| c.options.clustered.is_some()).count() as i32;
     out.put("collections", catalog.iter().count() as i32 - views - system);
     out.put("capped", capped);
-    out.put("clustered", 0);
+    out.put("clustered", clustered);
     out.put("timeseries", 0);
     out.put("views", views);
     out.put("internalCollections", system);
@@ -305,17 +307,23 @@ fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
 
 fn transactions(server: &Server, out: &mut DocWriter<'_>) {
     let numbered = &server.numbered;
-    for (name, counter) in [
-        ("retriedCommandsCount", &numbered.retried_commands),
-        ("retriedStatementsCount", &numbered.retried_statements),
-        ("transactionsCollectionWriteCount", &numbered.record_writes),
-        ("currentOpen", &numbered.open),
-        ("totalAborted", &numbered.aborted),
-        ("totalCommitted", &numbered.committed),
-        ("totalStarted", &numbered.started),
-    ] {
-        out.put(name, counter.load(std::sync::atomic::Ordering::Relaxed));
+    let open = numbered.open_transactions();
+    let active = open.iter().filter(|open| open.active).count();
+    let total = |counter: &AtomicI64| counter.load(Ordering::Relaxed);
+    out.put("retriedCommandsCount", total(&numbered.retried_commands));
+    out.put("retriedStatementsCount", total(&numbered.retried_statements));
+    out.put("transactionsCollectionWriteCount", total(&numbered.record_writes));
+    out.put("currentActive", active as i64);
+    out.put("currentInactive", (open.len() - active) as i64);
+    out.put("currentOpen", open.len() as i64);
+    out.put("totalAborted", total(&numbered.aborted));
+    out.put("totalCommitted", total(&numbered.committed));
+    out.put("totalStarted", total(&numbered.started));
+    // Only a cluster prepares transactions: there are none.
+    for name in ["totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted"] {
+        out.put(name, 0_i64);
     }
+    out.put("currentPrepared", 0_i64);
 }
 
 /// Of a member of a replica set.
