@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 const SIZES_MB: [u64; 8] = [16, 32, 64, 128, 256, 512, 1024, 2047];
-const ZEROES: [u8; 1 << 20] = [0; 1 << 20];
+static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 const PIECE: usize = 64 << 10;
 
 struct Step {

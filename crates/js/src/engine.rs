@@ -164,14 +164,14 @@ impl Engine {
     ) -> Result<ValueBuf> {
         self.enter(function, |call| {
             let result = call.run(this, args)?;
-            call.from_script().value(&result)
+            call.taking().value(&result)
         })
     }
 
     /// Whether a function is true of a document.
     pub(crate) fn test(&mut self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool> {
         self.enter(function, |call| {
-            let this = call.into_script().value(Value::Doc(doc))?;
+            let this = call.giving().value(Value::Doc(doc))?;
             call.ctx.globals().set("obj", this.clone())?;
             let mut args = Args::new(call.ctx.clone(), 0);
             args.this(this)?;
@@ -239,16 +239,16 @@ struct Call<'c, 'js> {
 }
 
 impl<'js> Call<'_, 'js> {
-    fn into_script(&self) -> IntoScript<'_, 'js> {
+    fn giving(&self) -> IntoScript<'_, 'js> {
         IntoScript { ctx: self.ctx, host: self.host, shared: self.shared }
     }
 
-    fn from_script(&self) -> FromScript<'_, 'js> {
+    fn taking(&self) -> FromScript<'_, 'js> {
         FromScript { host: self.host, shared: self.shared }
     }
 
     fn run(&self, this: Value<'_>, args: &[Value<'_>]) -> std::result::Result<Js<'js>, Failure> {
-        let into = self.into_script();
+        let into = self.giving();
         let mut given = Args::new_unsized(self.ctx.clone());
         if !this.is_missing() {
             given.this(into.value(this)?)?;

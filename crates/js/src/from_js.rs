@@ -66,9 +66,8 @@ impl<'js> FromScript<'_, 'js> {
         if depth > DEPTH_MAX {
             return Err(too_deep().into());
         }
-        if self.shared.steps.replace(self.shared.steps.get().wrapping_add(1)) % ASK_EVERY == 0
-            && !self.shared.go_on()
-        {
+        let steps = self.shared.steps.replace(self.shared.steps.get().wrapping_add(1));
+        if steps.is_multiple_of(ASK_EVERY) && !self.shared.go_on() {
             return Err(rquickjs::Error::Exception.into());
         }
         if value.is_undefined() {

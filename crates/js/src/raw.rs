@@ -30,11 +30,8 @@ impl Counted {
     }
 }
 
-/// # Safety of the implementation
-/// Every method hands its arguments to `RustAllocator`, which fulfils the contract, or returns null
-/// before anything was allocated.
-
-// SAFETY: see above; sizes that do not fit are refused before they are rounded up.
+// SAFETY: every method hands its arguments to `RustAllocator`, which fulfils the contract, or returns null
+// before anything was allocated; sizes that do not fit are refused before they are rounded up.
 unsafe impl Allocator for Counted {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         if size > PIECE_BYTES_MAX || !self.take(size) {

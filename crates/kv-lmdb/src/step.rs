@@ -224,10 +224,7 @@ impl Core {
     }
 
     /// Removes entries from the data file itself. Nobody may have changed them lately.
-    pub(crate) fn delete_all<'k>(
-        &self,
-        keys: &mut dyn Iterator<Item = (Space, &'k [u8])>,
-    ) -> Result<()> {
+    pub(crate) fn delete_all(&self, keys: &mut dyn Iterator<Item = (Space, &[u8])>) -> Result<()> {
         let mut step = Step::begin(self, Space::Records)?;
         for (space, key) in keys {
             step.delete(space, key)?;

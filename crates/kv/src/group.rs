@@ -25,6 +25,9 @@ const TRY_COUNT: u32 = 6;
 /// Groups that a leader writes after its own before another one takes over.
 const MORE_GROUPS_MAX: usize = 8;
 
+/// Writes a transaction and those of others as one group; the group's first stamp.
+pub type WriteGroup<'w> = &'w mut dyn FnMut(Option<&SharedOverlay>, &[Arc<Waiter>]) -> Result<u64>;
+
 #[derive(Default)]
 pub struct Group {
     line: Mutex<Line>,
@@ -98,7 +101,7 @@ impl Group {
         &self,
         overlay: &SharedOverlay,
         bytes: usize,
-        write: &mut dyn FnMut(Option<&SharedOverlay>, &[Arc<Waiter>]) -> Result<u64>,
+        write: WriteGroup<'_>,
     ) -> Result<u64> {
         match self.join(overlay, bytes) {
             Part::Done(result) => result,

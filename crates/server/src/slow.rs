@@ -117,19 +117,7 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     if done.cursor_exhausted {
         doc.put("cursorExhausted", true);
     }
-    let counts = [
-        ("nMatched", done.matched),
-        ("nModified", done.modified),
-        ("nUpserted", done.upserted),
-        ("ninserted", done.inserted),
-        ("ndeleted", done.deleted),
-        ("nreturned", done.returned),
-    ];
-    for (name, count) in counts {
-        if let Some(count) = count {
-            doc.put(name, count as i64);
-        }
-    }
+    describe_counts(done, doc);
     if done.query_hash != 0 {
         let shape = format!("{:08X}", done.query_hash);
         doc.put("queryHash", shape.as_str());
@@ -149,6 +137,23 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     doc.put("remote", op.remote.as_str());
     doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
     doc.put("durationMillis", (micros / 1000) as i64);
+}
+
+/// How many documents were matched, written and returned.
+fn describe_counts(done: &Done, doc: &mut DocWriter<'_>) {
+    let counts = [
+        ("nMatched", done.matched),
+        ("nModified", done.modified),
+        ("nUpserted", done.upserted),
+        ("ninserted", done.inserted),
+        ("ndeleted", done.deleted),
+        ("nreturned", done.returned),
+    ];
+    for (name, count) in counts {
+        if let Some(count) = count {
+            doc.put(name, count as i64);
+        }
+    }
 }
 
 /// The collection that profiles of a database go to.

@@ -71,7 +71,8 @@ pub(super) fn measure(program: &Path, scratch: &Scratch, target: &str) -> Outcom
     let raw = Server::raw_engine(program, &dir)?;
     let (mut server, mut engine) = (Side::new(target)?, Side::new(&raw.address)?);
     // Both have their first files, and the server its collection.
-    (server.turn()?, engine.turn()?);
+    server.turn()?;
+    engine.turn()?;
     let mut shares = Vec::with_capacity(PAIRS);
     for _ in 0..PAIRS {
         shares.push(server.turn()? / engine.turn()?.max(1.0));

@@ -58,7 +58,8 @@ fn the_rate_of_background_work_follows_reads_and_writes() {
 
 /// The threads of this process that compact: RocksDB names them so.
 fn compacting_threads() -> Vec<std::path::PathBuf> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux");
+    let tasks = tasks.map(|task| task.expect("is listed").path());
     let compacts = |task: &std::path::PathBuf| {
         std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "rocksdb:low")
     };

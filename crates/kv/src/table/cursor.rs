@@ -134,6 +134,7 @@ impl<T: AsRef<Table>> Scan<T> {
         self.fill_back(key)
     }
 
+    #[expect(clippy::should_implement_trait, reason = "a cursor lends; its entries are no items")]
     pub fn next(&mut self) -> bool {
         self.step(Way::Forward)
     }

@@ -26,7 +26,7 @@ fn document(n: usize) -> DocBuf {
          flags: {n}, parent: null, note: \"{note}\", rank: {rank}.75, b: \"{b}\"}}",
         age = 18 + n,
         city = CITIES[n % CITIES.len()],
-        active = n % 2 == 0,
+        active = n.is_multiple_of(2),
         a = n % 8,
         visits = n * 1000,
         day = 1 + n % 28,

@@ -26,6 +26,9 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// How many times faster than owned documents every row has to be.
 const TIMES_MIN: f64 = 5.0;
 
+/// A part of the language and its rows.
+type Section = (&'static str, fn() -> Vec<Row>);
+
 fn main() {
     // Cargo passes "--bench"; what else stands there chooses rows.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
@@ -40,7 +43,7 @@ fn main() {
     );
     println!("{:>9} {:>7} {:>9} {:>7} {:>7}", "nagi ns", "allocs", "bson ns", "allocs", "times");
     let mut missed = Vec::new();
-    let sections: [(&str, fn() -> Vec<Row>); 4] = [
+    let sections: [Section; 4] = [
         ("filter", filters::rows),
         ("projection", projections::rows),
         ("update", updates::rows),

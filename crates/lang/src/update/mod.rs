@@ -48,7 +48,6 @@ pub struct Update {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one a parsed update, walked for every document")]
 enum Kind {
     Operators(Operators),
     Replacement(Replacement),

@@ -15,10 +15,6 @@ pub(super) const COMPONENTS_MAX: usize = 200;
 
 /// One place in the tree.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a few nodes a parsed update, walked for every document"
-)]
 pub(crate) enum Node {
     Leaf(Leaf),
     /// Fields of a document or positions of an array, in the order in which new ones are appended;

@@ -145,6 +145,9 @@ struct Walk {
     back_to: Option<Key>,
 }
 
+/// The bytes of a document that is held back, with its value and partition.
+type Pending = (Vec<u8>, Option<(ValueBuf, Key)>);
+
 struct Running {
     input: Box<dyn Source>,
     plan: Arc<Plan>,
@@ -157,7 +160,7 @@ struct Running {
     largest: Option<ValueBuf>,
     walks: VecDeque<Walk>,
     /// A document, with its metadata, to pass on when the walks are done, with its value and partition.
-    pending: Option<(Vec<u8>, Option<(ValueBuf, Key)>)>,
+    pending: Option<Pending>,
     /// Whether the input is at its end.
     ended: bool,
     generated: u64,

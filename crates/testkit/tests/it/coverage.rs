@@ -148,8 +148,11 @@ fn coverage_page_is_current() {
     assert!(written == page, "{PAGE} is stale: run `make coverage`");
 }
 
-/// Kinds whose rows are shown by golden cases, the folder, and rows that a file of another name shows.
-const SHOWN: &[(&str, &str, &[(&str, &str)])] = &[
+/// A kind, the folder of its golden cases, and rows that a file of another name shows.
+type Shown = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// Kinds whose rows are shown by golden cases.
+const SHOWN: &[Shown] = &[
     ("accumulator", "accum", &[]),
     (
         "expression",

@@ -50,7 +50,7 @@ impl Drop for On {
     /// In order: file system, loop device, then the fields: FUSE.
     fn drop(&mut self) {
         let begin = Instant::now();
-        while !run("umount", &[&self.data.to_string_lossy()]).is_ok() {
+        while run("umount", &[&self.data.to_string_lossy()]).is_err() {
             if begin.elapsed() > UNMOUNT_MAX {
                 let _ = run("umount", &["-l", &self.data.to_string_lossy()]);
                 break;

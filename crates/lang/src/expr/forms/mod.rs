@@ -31,6 +31,7 @@ use super::{Eval, Expr, MetaKind, ParseCx};
 
 /// One form and its operands.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a few a parsed expression, read for every document")]
 pub enum Form {
     And(Box<[Expr]>),
     Collated(collated::Collated),

@@ -10,7 +10,7 @@ use crate::expr::ParseCx;
 use crate::path::FieldPath;
 use crate::update::Operators;
 
-pub(super) const ADD_TO_SET: UpdateOp = UpdateOp { name: "$addToSet", parse: parse };
+pub(super) const ADD_TO_SET: UpdateOp = UpdateOp { name: "$addToSet", parse };
 
 /// The values to add, without duplicates.
 #[derive(Debug)]

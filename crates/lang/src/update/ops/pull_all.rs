@@ -10,7 +10,7 @@ use crate::expr::ParseCx;
 use crate::path::FieldPath;
 use crate::update::Operators;
 
-pub(super) const PULL_ALL: UpdateOp = UpdateOp { name: "$pullAll", parse: parse };
+pub(super) const PULL_ALL: UpdateOp = UpdateOp { name: "$pullAll", parse };
 
 fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Result<()> {
     let Value::Array(values) = field.value() else {
