@@ -155,7 +155,8 @@ pub trait Read: Send {
     ) -> Result<Option<&'a [u8]>>;
 
     /// Looks up many keys, fastest when they are sorted; `visit` gets each key's index once, in order.
-    /// An engine that can read several at once does better than this.
+    /// A key may come up more than once. The values lie in memory together, some dozens of them at a
+    /// time. An engine that can read several at once does better than this.
     fn get_many(
         &self,
         space: Space,

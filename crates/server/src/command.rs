@@ -273,6 +273,10 @@ impl nagi_query::Interrupt for Watch<'_> {
         self.server.is_some_and(|server| server.engines.is_some()).then_some(self as &dyn Scripts)
     }
 
+    fn records_ahead_max(&self) -> usize {
+        self.server.map_or(nagi_query::limits::RECORDS_AHEAD_MAX, Server::records_ahead_max)
+    }
+
     fn begin_help(&self) -> bool {
         let helped = self.server.filter(|server| server.helps_scans());
         helped.is_some_and(|server| server.helpers.begin(&server.tickets))

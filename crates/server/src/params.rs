@@ -96,6 +96,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("internalQueryMaxAllowedDensifyDocs", Both, Int(500_000, 0, MAX), Live),
     row("internalQueryMaxBlockingSortMemoryUsageBytes", Both, Int(104_857_600, 0, MAX), Live),
     row("internalQueryParallelScan", Both, Bool(false), Live),
+    row("internalQueryRecordsAhead", Both, Int(256, 1, 256), Live),
     row("internalTextOrStageMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
     row("jsHeapLimitMB", Both, Int(1100, 0, 1 << 40), Applied),
     row("localLogicalSessionTimeoutMinutes", Startup, Int(30, 1, 1440), Live),

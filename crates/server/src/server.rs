@@ -376,6 +376,12 @@ impl Server {
         self.params.number(ROW) != 0
     }
 
+    /// Records that a plan reads at once before they are asked for.
+    pub(crate) fn records_ahead_max(&self) -> usize {
+        const ROW: usize = params::position("internalQueryRecordsAhead");
+        usize::try_from(self.params.number(ROW)).unwrap_or(1)
+    }
+
     /// Whether requests that do not say may write temporary files.
     pub(crate) fn allows_disk(&self) -> bool {
         const ROW: usize = params::position("allowDiskUseByDefault");

@@ -62,7 +62,7 @@ pub use index::{
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
 pub use notes::Notes;
-pub use reader::{IndexCursor, Reader, RecordCursor, SharedReader, Snapshot};
+pub use reader::{IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot};
 pub use record::{RecordBuf, RecordId};
 pub use reindex::Repaired;
 pub use salvage::{LostRange, Salvaged};

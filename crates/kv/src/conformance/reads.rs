@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Check, begin, commit, get, put, scan};
-use crate::{Durability, Engine, Space};
+use crate::{Durability, Engine, Read, Space};
 
 pub(super) static POINTS: &[Check] = &[
     spaces_are_apart,
@@ -17,6 +17,10 @@ pub(super) static POINTS: &[Check] = &[
     savepoints_undo,
     stamps_grow,
     many_keys_at_once,
+    many_keys_in_any_order,
+    many_keys_of_a_transaction,
+    many_keys_of_a_snapshot,
+    many_large_values_at_once,
     synced_commits_return,
 ];
 
@@ -188,6 +192,124 @@ fn many_keys_at_once(engine: &Arc<dyn Engine>) {
     };
     engine.latest().get_many(Space::Records, &keys, &mut visit).expect("reads succeed");
     assert_eq!(next, 2000);
+}
+
+/// What a batched read says of the keys.
+fn many(read: &(impl Read + ?Sized), space: Space, keys: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
+    let mut seen = Vec::new();
+    let mut visit = |index: usize, value: Option<&[u8]>| {
+        assert_eq!(index, seen.len(), "each key once, in order");
+        seen.push(value.map(<[u8]>::to_vec));
+    };
+    read.get_many(space, keys, &mut visit).expect("reads succeed");
+    seen
+}
+
+/// None at all, one, the same twice, descending, missing ones, and a value without bytes.
+fn many_keys_in_any_order(engine: &Arc<dyn Engine>) {
+    put(engine, Space::Records, b"a", b"1");
+    put(engine, Space::Records, b"b", b"");
+    put(engine, Space::Records, b"ba", b"3");
+    let latest = engine.latest();
+    let found = |text: &str| Some(text.as_bytes().to_vec());
+    assert_eq!(many(latest, Space::Records, &[]), []);
+    assert_eq!(many(latest, Space::Records, &[b"a"]), [found("1")]);
+    assert_eq!(many(latest, Space::Records, &[b"x"]), [None]);
+    let twice: [&[u8]; 5] = [b"a", b"a", b"b", b"x", b"x"];
+    assert_eq!(
+        many(latest, Space::Records, &twice),
+        [found("1"), found("1"), found(""), None, None]
+    );
+    let mixed: [&[u8]; 6] = [b"x", b"ba", b"a", b"b", b"0", b"ba"];
+    assert_eq!(
+        many(latest, Space::Records, &mixed),
+        [None, found("3"), found("1"), found(""), None, found("3")]
+    );
+    assert_eq!(many(latest, Space::Index, &twice), [const { None }; 5], "spaces are apart");
+    // Longer than any batch an engine reads at once, backward and each key twice.
+    let names: Vec<[u8; 4]> =
+        (0..300_u32).rev().flat_map(|n| [n.to_be_bytes(), n.to_be_bytes()]).collect();
+    let mut txn = begin(engine);
+    for n in (0..300_u32).step_by(3) {
+        txn.put(Space::Index, &n.to_be_bytes(), &n.to_le_bytes()).expect("free");
+    }
+    commit(txn);
+    let keys: Vec<&[u8]> = names.iter().map(<[u8; 4]>::as_slice).collect();
+    for (at, value) in many(latest, Space::Index, &keys).into_iter().enumerate() {
+        let n = 299 - at as u32 / 2;
+        assert_eq!(value, n.is_multiple_of(3).then(|| n.to_le_bytes().to_vec()), "{n}");
+    }
+}
+
+/// Own writes hide what is committed, whatever the space's other keys are; others' do not show.
+fn many_keys_of_a_transaction(engine: &Arc<dyn Engine>) {
+    for (key, value) in [(b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"d", b"1")] {
+        put(engine, Space::Records, key, value);
+    }
+    let mut other = begin(engine);
+    other.add(Space::Counters, b"n", &[5]).expect("adds");
+    commit(other);
+    let mut txn = begin(engine);
+    let keys: [&[u8]; 7] = [b"e", b"d", b"c", b"b", b"a", b"a", b"z"];
+    let found = |text: &str| Some(text.as_bytes().to_vec());
+    let one = || found("1");
+    let before = [None, one(), one(), one(), one(), one(), None];
+    assert_eq!(many(&*txn, Space::Records, &keys), before);
+    put(engine, Space::Records, b"d", b"later");
+    put(engine, Space::Records, b"z", b"later");
+    assert_eq!(many(&*txn, Space::Records, &keys), before, "its own state");
+    txn.put(Space::Records, b"a", b"own").expect("free");
+    txn.put(Space::Records, b"e", b"").expect("free");
+    txn.delete(Space::Records, b"b").expect("free");
+    txn.add(Space::Counters, b"n", &[2]).expect("adds");
+    txn.add(Space::Counters, b"m", &[7]).expect("adds");
+    let after = [found(""), one(), one(), None, found("own"), found("own"), None];
+    assert_eq!(many(&*txn, Space::Records, &keys), after);
+    assert_eq!(many(&*txn, Space::Records, &[]), []);
+    let sum = |n: i64| Some(n.to_le_bytes().to_vec());
+    let counters: [&[u8]; 3] = [b"n", b"m", b"none"];
+    assert_eq!(many(&*txn, Space::Counters, &counters), [sum(7), sum(7), None]);
+    let mark = txn.savepoint();
+    txn.delete(Space::Records, b"a").expect("free");
+    txn.put(Space::Records, b"b", b"back").expect("free");
+    assert_eq!(many(&*txn, Space::Records, &[b"a", b"b"]), [None, found("back")]);
+    txn.rollback_to(mark);
+    assert_eq!(many(&*txn, Space::Records, &keys), after, "as before what was undone");
+    drop(txn);
+    let latest = [None, found("later"), one(), one(), one(), one(), found("later")];
+    assert_eq!(many(engine.latest(), Space::Records, &keys), latest);
+}
+
+fn many_keys_of_a_snapshot(engine: &Arc<dyn Engine>) {
+    put(engine, Space::Records, b"a", b"1");
+    put(engine, Space::Records, b"b", b"1");
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let mut txn = begin(engine);
+    txn.put(Space::Records, b"a", b"2").expect("free");
+    txn.delete(Space::Records, b"b").expect("free");
+    txn.put(Space::Records, b"c", b"2").expect("free");
+    commit(txn);
+    let keys: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let found = |text: &str| Some(text.as_bytes().to_vec());
+    assert_eq!(many(&*snapshot, Space::Records, &keys), [found("1"), found("1"), None]);
+    assert_eq!(many(engine.latest(), Space::Records, &keys), [found("2"), None, found("2")]);
+}
+
+/// Values that no cache and no page holds whole, among small ones.
+fn many_large_values_at_once(engine: &Arc<dyn Engine>) {
+    let sizes = [3, 1 << 20, 0, 70_000, 5 << 20, 100];
+    let mut txn = begin(engine);
+    for (n, size) in (0_u8..).zip(sizes) {
+        txn.put(Space::Records, &[n + 1], &vec![n; size]).expect("free");
+    }
+    commit(txn);
+    let names: Vec<[u8; 1]> = (1..=sizes.len() as u8 + 1).rev().map(|n| [n]).collect();
+    let keys: Vec<&[u8]> = names.iter().map(<[u8; 1]>::as_slice).collect();
+    let mut expected: Vec<Option<Vec<u8>>> =
+        (0_u8..).zip(sizes).map(|(n, size)| Some(vec![n; size])).collect();
+    expected.push(None);
+    expected.reverse();
+    assert!(many(engine.latest(), Space::Records, &keys) == expected, "every byte");
 }
 
 fn synced_commits_return(engine: &Arc<dyn Engine>) {

@@ -216,14 +216,26 @@ impl<B: Base> Read for Staged<B> {
         keys: &[&[u8]],
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        if !self.scratch().overlay.lock().has(space) {
+        let overlay = self.scratch().overlay.lock();
+        if !overlay.has(space) {
+            drop(overlay);
             return self.state()?.get_many(space, keys, visit);
         }
-        let mut buf = Vec::new();
-        for (index, key) in keys.iter().enumerate() {
-            visit(index, self.get(space, key, &mut buf)?);
-        }
-        Ok(())
+        // The engine reads all keys at once; what was written hides what it found.
+        let mut sum = Vec::new();
+        self.state()?.get_many(space, keys, &mut |index, value| match overlay
+            .get(space, keys[index])
+        {
+            None | Some(Op::Append(_)) => visit(index, value),
+            Some(Op::Delete) => visit(index, None),
+            Some(Op::Put(own)) => visit(index, Some(own)),
+            Some(Op::Add(deltas)) => {
+                sum.clear();
+                sum.extend_from_slice(value.unwrap_or_default());
+                counter::add_counters(&mut sum, deltas);
+                visit(index, Some(&sum));
+            }
+        })
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {

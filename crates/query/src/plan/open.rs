@@ -15,16 +15,19 @@ pub(crate) struct Opener {
     pub(crate) counted: bool,
     /// The counters look at the clock, too.
     pub(crate) timed: bool,
+    /// How many documents are going to be asked for at most, if that is known.
+    pub(crate) wanted: Option<u64>,
 }
 
 impl Opener {
     /// For a plan whose run is shown.
-    pub(crate) const SHOWN: Opener = Opener { counted: true, timed: true };
+    pub(crate) const SHOWN: Opener = Opener { counted: true, timed: true, wanted: None };
 }
 
 /// The sources of a plan. Nothing is read yet.
 pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
-    let input = |node: &Node| open(node, opener);
+    let below = Opener { wanted: wanted(node, opener.wanted), ..*opener };
+    let input = |node: &Node| open(node, &below);
     let opened: Box<dyn Source> = match node {
         Node::Eof => Box::new(Eof),
         Node::CollScan { collection, forward, filter, options } => {
@@ -48,7 +51,7 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             Box::new(TextOr::new(inputs, access.clone(), filter.clone(), limits))
         }
         Node::Fetch { collection, filter, input: below } => {
-            Box::new(Fetch::new(input(below), collection.clone(), filter.clone()))
+            Box::new(Fetch::new(input(below), collection.clone(), filter.clone(), opener.wanted))
         }
         Node::AndSorted { inputs } => Box::new(AndSorted::new(inputs.iter().map(input).collect())),
         Node::Or { inputs } => Box::new(Union::new(inputs.iter().map(input).collect())),
@@ -78,4 +81,18 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::Subplan { input: below } => Box::new(source::Pass::new(input(below))),
     };
     if opener.counted { Box::new(Counted::new(opened, opener.timed)) } else { opened }
+}
+
+/// How many documents a node of which so many are wanted asks of the one below it.
+fn wanted(node: &Node, wanted: Option<u64>) -> Option<u64> {
+    match node {
+        Node::Limit { count, .. } => Some(wanted.map_or(*count, |wanted| wanted.min(*count))),
+        Node::Skip { count, .. } => wanted.map(|wanted| wanted.saturating_add(*count)),
+        Node::Projection { .. }
+        | Node::NoKey { .. }
+        | Node::FromKey { .. }
+        | Node::RecordId { .. }
+        | Node::Subplan { .. } => wanted,
+        _ => None,
+    }
 }

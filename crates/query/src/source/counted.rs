@@ -55,6 +55,10 @@ impl Source for Counted {
         self.source.key()
     }
 
+    fn ahead(&mut self, cx: &mut Cx<'_>, count: usize, out: &mut Vec<RecordId>) -> Result<()> {
+        self.source.ahead(cx, count, out)
+    }
+
     fn is_at_end(&self) -> bool {
         self.source.is_at_end()
     }

@@ -13,7 +13,7 @@ use nagi_lang::{
 use nagi_store::{Reader, Store};
 
 use super::Source;
-use crate::settings::QuerySettings;
+use crate::{limits::RECORDS_AHEAD_MAX, settings::QuerySettings};
 
 /// How many entries leaves look at between two looks at the interrupt.
 const TICKS_PER_POLL: u64 = 64;
@@ -26,6 +26,11 @@ pub trait Interrupt: Sync {
     /// Who calls functions in JavaScript for the operation; none where that is switched off.
     fn scripts(&self) -> Option<&dyn Scripts> {
         None
+    }
+
+    /// How many records may be read at once before they are asked for; 1: each when it is asked for.
+    fn records_ahead_max(&self) -> usize {
+        RECORDS_AHEAD_MAX
     }
 
     /// Whether another thread may read for the operation: a core is free. Each yes is given back by

@@ -1,14 +1,14 @@
 //! Sources over record ids: fetch, the union of an `$or`, the merge of sorted inputs.
 
-use std::{cmp::Ordering, collections::HashSet, slice, sync::Arc};
+use std::{cmp::Ordering, collections::HashSet, ops::Range, slice, sync::Arc};
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_lang::{filter::Filter, sort::SortSpec};
-use nagi_store::{Collection, RecordBuf, RecordId};
+use nagi_store::{Collection, RecordId};
 
-use super::{Cx, Source, SourceStats};
+use super::{Ahead, Cx, Source, SourceStats, Taken};
 
 /// A set of records already returned.
 pub(crate) type Seen = HashSet<RecordId, foldhash::fast::RandomState>;
@@ -19,59 +19,87 @@ pub(crate) struct Fetch {
     collection: Arc<Collection>,
     filter: Option<Arc<Filter>>,
     id: Option<RecordId>,
-    doc: Vec<u8>,
-    buf: RecordBuf,
+    ahead: Ahead,
+    /// Where in `ahead` the document is; none: it is the input's own, in `lent`.
+    at: Option<Range<usize>>,
+    lent: Vec<u8>,
+    ids: Vec<RecordId>,
     arena: Bump,
     stats: SourceStats,
 }
 
 impl Fetch {
+    /// `wanted` is how many documents are going to be asked for at most, if that is known.
     pub(crate) fn new(
         input: Box<dyn Source>,
         collection: Arc<Collection>,
         filter: Option<Arc<Filter>>,
+        wanted: Option<u64>,
     ) -> Fetch {
         Fetch {
             input,
             collection,
+            // With a filter it takes more records than documents.
+            ahead: Ahead::new(wanted.filter(|_| filter.is_none())),
             filter,
             id: None,
-            doc: Vec::new(),
-            buf: RecordBuf::default(),
+            at: None,
+            lent: Vec::new(),
+            ids: Vec::new(),
             arena: Bump::new(),
             stats: SourceStats::default(),
         }
     }
 
-    /// Reads the record into `doc`; false if it is gone.
+    /// Reads the records that come next, if that pays and the input knows them.
+    fn look_ahead(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let step = self.ahead.step(cx);
+        if step < 2 {
+            return Ok(());
+        }
+        self.ids.clear();
+        self.input.ahead(cx, step, &mut self.ids)?;
+        match self.ids.len() {
+            0 | 1 => Ok(()),
+            _ => self.ahead.read(&self.collection, &self.ids, cx),
+        }
+    }
+
+    /// Comes by the record; false if it is gone.
     fn read(&mut self, id: RecordId, cx: &Cx<'_>) -> Result<bool> {
         // An input that has the document already (below a union of fetches) need not be read again.
         let lent = self.input.doc();
         if !lent.is_empty() {
-            self.doc.clear();
-            self.doc.extend_from_slice(lent.as_bytes());
+            self.at = None;
+            self.lent.clear();
+            self.lent.extend_from_slice(lent.as_bytes());
             return Ok(true);
         }
-        let Some(doc) = cx.reader.record(&self.collection, id, &mut self.buf)? else {
+        let Taken::At(range) = self.ahead.take(&self.collection, id, cx)? else {
             return Ok(false);
         };
         self.stats.docs_examined += 1;
-        self.doc.clear();
-        self.doc.extend_from_slice(doc.as_bytes());
+        self.at = Some(range);
         Ok(true)
     }
 }
 
 impl Source for Fetch {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        while self.input.advance(cx)? {
+        loop {
+            if self.ahead.is_empty() {
+                self.look_ahead(cx)?;
+            }
+            if !self.input.advance(cx)? {
+                return Ok(false);
+            }
             let Some(id) = self.input.record_id() else { continue };
             cx.tick()?;
             if !self.read(id, cx)? {
                 continue;
             }
             if let Some(filter) = &self.filter {
-                let matched = filter.matches(Doc::trusted(&self.doc), &cx.matching(&self.arena))?;
+                let matched = filter.matches(self.doc(), &cx.matching(&self.arena))?;
                 self.arena.reset();
                 if !matched {
                     continue;
@@ -80,11 +108,13 @@ impl Source for Fetch {
             self.id = Some(id);
             return Ok(true);
         }
-        Ok(false)
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::trusted(&self.doc)
+        match &self.at {
+            Some(range) => self.ahead.doc(range),
+            None => Doc::trusted(&self.lent),
+        }
     }
 
     fn record_id(&self) -> Option<RecordId> {
@@ -101,6 +131,13 @@ impl Source for Fetch {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
+    }
+
+    fn save(&mut self) {
+        self.ahead.forget_state();
+        self.at = None;
+        self.lent.clear();
+        self.input.save();
     }
 
     fn stats(&self) -> SourceStats {
@@ -146,6 +183,17 @@ impl Source for Union {
 
     fn record_id(&self) -> Option<RecordId> {
         self.inputs.get(self.at)?.record_id()
+    }
+
+    fn ahead(&mut self, cx: &mut Cx<'_>, count: usize, out: &mut Vec<RecordId>) -> Result<()> {
+        if let Some(input) = self.inputs.get_mut(self.at) {
+            let begin = out.len();
+            input.ahead(cx, count, out)?;
+            let mut fresh = out.split_off(begin);
+            fresh.retain(|id| !self.seen.contains(id));
+            out.append(&mut fresh);
+        }
+        Ok(())
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

@@ -14,7 +14,10 @@ use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 use nagi_store::{IndexCursor, KeyPart, RecordId, keystring};
 
-use super::{Cx, Source, SourceStats};
+use super::{
+    Cx, Source, SourceStats,
+    queue::{Passed, Queue},
+};
 use crate::plan::{IndexAccess, Interval, Intervals};
 
 /// Entries of a value that a scan for different values steps over before it seeks: a step costs a
@@ -22,6 +25,10 @@ use crate::plan::{IndexAccess, Interval, Intervals};
 const SAME_STEPS: u32 = 4;
 
 /// Walks index entries. `doc` is empty; see `record_id` and `key`.
+///
+/// Who is going to read the records asks for some entries ahead (`Source::ahead`). They wait in a queue,
+/// and what was looked at on the way to each counts when it is its turn: explain, the budget of a trial
+/// and `save` see the scan where its reader is.
 pub(crate) struct IndexScan {
     access: Arc<IndexAccess>,
     fields: Box<[Field]>,
@@ -37,6 +44,7 @@ pub(crate) struct IndexScan {
     seek: Vec<u8>,
     /// Of a scan for different values: the one that was met last.
     value: Vec<u8>,
+    queue: Queue,
     done: bool,
     stats: SourceStats,
 }
@@ -52,6 +60,17 @@ struct Range {
     start_included: bool,
     end: Vec<u8>,
     end_included: bool,
+}
+
+/// Where the cursor came to.
+#[derive(PartialEq, Eq)]
+enum Found {
+    /// On an entry inside the bounds.
+    Entry,
+    /// On none yet.
+    Nothing,
+    /// Nothing more is inside.
+    End,
 }
 
 /// Where a key stands.
@@ -116,6 +135,7 @@ impl IndexScan {
             seen: HashSet::default(),
             seek: Vec::new(),
             value: Vec::new(),
+            queue: Queue::default(),
             done: fields.iter().any(|field| field.ranges.is_empty()),
             fields,
             stats: SourceStats::default(),
@@ -165,7 +185,7 @@ impl IndexScan {
         if let Some(cursor) = self.cursor.take() {
             return Ok(cursor);
         }
-        self.stats.seeks += 1;
+        self.queue.passed.seeks += 1;
         let mut cursor = cx.reader.index_cursor(
             &self.access.index,
             self.access.forward,
@@ -194,6 +214,54 @@ impl IndexScan {
         Ok(())
     }
 
+    /// Goes to the next entry inside the bounds, over at most `max` entries. `look` is called for each
+    /// with what has not been counted yet.
+    fn find(
+        &mut self,
+        cursor: &mut IndexCursor,
+        max: usize,
+        look: &mut dyn FnMut(&mut Passed, &mut SourceStats) -> Result<()>,
+    ) -> Result<Found> {
+        let mut same = 0;
+        for _ in 0..max {
+            if !cursor.advance()? {
+                return Ok(Found::End);
+            }
+            self.queue.passed.keys += 1;
+            look(&mut self.queue.passed, &mut self.stats)?;
+            if self.access.distinct
+                && !self.value.is_empty()
+                && cursor.key().starts_with(&self.value)
+            {
+                same += 1;
+                if same == SAME_STEPS {
+                    self.seek.clone_from(&self.value);
+                    self.seek.push(keystring::AFTER);
+                    self.queue.passed.seeks += 1;
+                    cursor.seek(&self.seek);
+                }
+                continue;
+            }
+            if !self.whole {
+                match self.position(cursor.key())? {
+                    Position::Inside => {}
+                    Position::Seek => {
+                        self.queue.passed.seeks += 1;
+                        cursor.seek(&self.seek);
+                        continue;
+                    }
+                    Position::Beyond => return Ok(Found::End),
+                }
+            }
+            if self.access.dedup && !self.seen.insert(cursor.record_id()) {
+                self.queue.passed.dups += 1;
+                continue;
+            }
+            return Ok(Found::Entry);
+        }
+        Ok(Found::Nothing)
+    }
+
     /// Looks at a key; fills `seek` if the scan can skip.
     fn position(&mut self, key: &[u8]) -> Result<Position> {
         let mut at = 0;
@@ -220,6 +288,16 @@ impl IndexScan {
         }
         Ok(Position::Inside)
     }
+}
+
+/// Counts what was looked at.
+fn count(stats: &mut SourceStats, passed: Passed, cx: &Cx<'_>) -> Result<()> {
+    stats.note(passed);
+    for _ in 0..passed.keys {
+        cx.tick()?;
+        stats.keys_examined += 1;
+    }
+    Ok(())
 }
 
 /// Whether `value` is in a range; if not, `seek` becomes the first key that could be.
@@ -264,48 +342,58 @@ impl Source for IndexScan {
         if self.done {
             return Ok(false);
         }
-        let resumed = self.cursor.is_some();
-        let mut cursor = self.cursor(cx)?;
-        if self.access.distinct && (resumed || self.last.is_some()) {
-            self.note_value(&cursor)?;
-        }
-        let mut same = 0;
-        while cursor.advance()? {
-            cx.tick()?;
-            self.stats.keys_examined += 1;
-            if self.access.distinct
-                && !self.value.is_empty()
-                && cursor.key().starts_with(&self.value)
-            {
-                same += 1;
-                if same == SAME_STEPS {
-                    self.seek.clone_from(&self.value);
-                    self.seek.push(keystring::AFTER);
-                    self.stats.seeks += 1;
-                    cursor.seek(&self.seek);
-                }
-                continue;
-            }
-            if !self.whole {
-                match self.position(cursor.key())? {
-                    Position::Inside => {}
-                    Position::Seek => {
-                        self.stats.seeks += 1;
-                        cursor.seek(&self.seek);
-                        continue;
-                    }
-                    Position::Beyond => break,
-                }
-            }
-            if self.access.dedup && !self.seen.insert(cursor.record_id()) {
-                self.stats.dups_dropped += 1;
-                continue;
-            }
-            self.cursor = Some(cursor);
+        if let Some(passed) = self.queue.advance() {
+            count(&mut self.stats, passed, cx)?;
             return Ok(true);
         }
+        let resumed = self.cursor.is_some();
+        if !self.queue.at_end {
+            let mut cursor = self.cursor(cx)?;
+            if self.access.distinct && (resumed || self.last.is_some()) {
+                self.note_value(&cursor)?;
+            }
+            let found = self.find(&mut cursor, usize::MAX, &mut |passed, stats| {
+                count(stats, std::mem::take(passed), cx)
+            })?;
+            if found == Found::Entry {
+                self.cursor = Some(cursor);
+                return Ok(true);
+            }
+        }
+        let passed = std::mem::take(&mut self.queue.passed);
+        count(&mut self.stats, passed, cx)?;
         self.done = true;
         Ok(false)
+    }
+
+    fn ahead(&mut self, cx: &mut Cx<'_>, count: usize, out: &mut Vec<RecordId>) -> Result<()> {
+        if self.done || self.access.distinct || !self.queue.is_empty() || self.queue.at_end {
+            return Ok(());
+        }
+        self.queue.clear();
+        let mut cursor = self.cursor(cx)?;
+        let mut left = count;
+        while left > 0 {
+            let mut looked = 0;
+            let found = self.find(&mut cursor, left, &mut |_, _| {
+                looked += 1;
+                cx.env.pass()
+            })?;
+            left -= looked;
+            match found {
+                Found::Entry => {
+                    self.queue.push(&cursor);
+                    out.push(cursor.record_id());
+                }
+                Found::Nothing => break,
+                Found::End => {
+                    self.queue.at_end = true;
+                    return Ok(());
+                }
+            }
+        }
+        self.cursor = Some(cursor);
+        Ok(())
     }
 
     fn doc(&self) -> Doc<'_> {
@@ -313,11 +401,17 @@ impl Source for IndexScan {
     }
 
     fn record_id(&self) -> Option<RecordId> {
-        self.cursor.as_ref().map(IndexCursor::record_id)
+        match self.queue.current() {
+            Some(entry) => Some(entry.id),
+            None => self.cursor.as_ref().map(IndexCursor::record_id),
+        }
     }
 
     fn key(&self) -> Option<(&[u8], &[u8])> {
-        self.cursor.as_ref().map(|cursor| (cursor.key(), cursor.type_bits()))
+        match self.queue.current() {
+            Some(entry) => Some(self.queue.key(entry)),
+            None => self.cursor.as_ref().map(|cursor| (cursor.key(), cursor.type_bits())),
+        }
     }
 
     fn is_at_end(&self) -> bool {
@@ -338,9 +432,19 @@ impl Source for IndexScan {
     }
 
     fn save(&mut self) {
-        if let Some(cursor) = self.cursor.take() {
+        let cursor = self.cursor.take();
+        if let Some(entry) = self.queue.current() {
+            self.last = Some((self.queue.key(entry).0.to_vec(), entry.id));
+        } else if let Some(cursor) = cursor
+            && self.queue.is_empty()
+        {
             self.last = Some((cursor.key().to_vec(), cursor.record_id()));
         }
+        // Those that were not asked for are going to be met again.
+        for entry in self.queue.rest() {
+            self.seen.remove(&entry.id);
+        }
+        self.queue = Queue::default();
     }
 
     fn stats(&self) -> SourceStats {

@@ -42,6 +42,7 @@ macro_rules! over_input {
     };
 }
 
+mod ahead;
 mod carried;
 mod counted;
 mod cx;
@@ -56,6 +57,7 @@ mod memory;
 mod nearest;
 pub(crate) mod ordered;
 mod partition;
+mod queue;
 mod random;
 mod runs;
 mod scan;
@@ -65,6 +67,7 @@ mod sort;
 mod started;
 mod text;
 
+pub(crate) use ahead::{Ahead, Taken};
 pub(crate) use carried::{carry, document, metadata};
 pub(crate) use counted::{Counted, Pass, Staged};
 pub(crate) use cx::read_meta;
@@ -110,6 +113,13 @@ pub(crate) trait Source: Send {
     /// The index key (and its type bits) that the current entry came from, if there is one.
     fn key(&self) -> Option<(&[u8], &[u8])> {
         None
+    }
+
+    /// Adds the records of up to `count` of the entries that `advance` is going to come to, in that
+    /// order, as far as a look at so many keys tells; the source does not move. None if it does not
+    /// know them. Only `advance` may be called next.
+    fn ahead(&mut self, _cx: &mut Cx<'_>, _count: usize, _out: &mut Vec<RecordId>) -> Result<()> {
+        Ok(())
     }
 
     /// The sources it reads from. `save`, `restore` and explain walk it.

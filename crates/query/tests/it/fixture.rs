@@ -6,8 +6,8 @@ use nagi_bson::{Array, Doc, DocBuf, Value, json};
 use nagi_error::Result;
 use nagi_lang::collation::Asked;
 use nagi_query::{
-    AggregateRequest, Env, Execution, Explained, FindRequest, Take, Verbosity, aggregate, explain,
-    find,
+    AggregateRequest, Env, Execution, Explained, FindRequest, Interrupt, Take, Verbosity,
+    aggregate, explain, find,
 };
 use nagi_store::{BuildOptions, Namespace, Store, StoreOptions, WriteOptions};
 
@@ -118,12 +118,27 @@ impl Fixture {
     }
 }
 
+/// So many records may be read ahead.
+pub(crate) struct Ahead(pub(crate) usize);
+
+impl Interrupt for Ahead {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn records_ahead_max(&self) -> usize {
+        self.0
+    }
+}
+
 /// Reads an execution in batches of `batch`, parked between them.
 pub(crate) fn drain(mut execution: Execution, batch: usize) -> Result<Vec<DocBuf>> {
     let mut out: Vec<DocBuf> = Vec::new();
     loop {
         let mut taken = 0;
-        let more = execution.batch(&(), &mut |doc| {
+        // Small batches also come with few records read ahead, more and fewer in turns.
+        let ahead = Ahead(if batch > 100 { 256 } else { 1 + (batch + out.len()) % 5 });
+        let more = execution.batch(&ahead, &mut |doc| {
             if taken == batch {
                 return Ok(Take::Refused);
             }

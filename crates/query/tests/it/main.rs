@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod ahead;
 mod any_plan;
 mod any_plan_kinds;
 mod any_plan_writes;
