@@ -38,7 +38,8 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         }
         Node::IndexScan(access) => Box::new(IndexScan::new(access)),
         Node::Express { collection, access } => {
-            let fetch = Fetch::new(Box::new(IndexScan::new(access)), collection.clone(), None);
+            let fetch =
+                Fetch::new(Box::new(IndexScan::new(access)), collection.clone(), None, Some(1));
             Box::new(Limit::new(Box::new(fetch), 1))
         }
         Node::GeoNear(access) => Box::new(Nearest::new(access)),
