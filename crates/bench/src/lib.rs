@@ -42,6 +42,9 @@ use std::io::Write as _;
 /// Runs `nagi bench ARGS...` and returns the exit status: 0, 1 if a check failed, 2 for wrong usage.
 pub fn run(args: &[String]) -> i32 {
     let row = args.first().and_then(|name| table::TABLE.iter().find(|row| row.name == *name));
+    if args.iter().any(|arg| ["--help", "-h"].contains(&arg.as_str())) {
+        return i32::from(write!(std::io::stdout(), "{}", table::usage(row)).is_err());
+    }
     let outcome = match row {
         Some(row) => args::Args::parse(&args[1..]).and_then(|args| (row.run)(&args)),
         None => Err(args::Problem::Usage(String::new())),
@@ -49,7 +52,7 @@ pub fn run(args: &[String]) -> i32 {
     match outcome {
         Ok(()) => 0,
         Err(args::Problem::Usage(text)) => {
-            let _ = write!(std::io::stderr(), "{text}{}", table::usage());
+            let _ = write!(std::io::stderr(), "{text}{}", table::usage(row));
             2
         }
         Err(args::Problem::Failed(text)) => {

@@ -152,9 +152,10 @@ pub(crate) static TABLE: &[Row] = &[
     },
 ];
 
-pub(crate) fn usage() -> String {
+/// Of one subcommand, or of all.
+pub(crate) fn usage(of: Option<&Row>) -> String {
     let mut text = String::new();
-    for row in TABLE {
+    for row in TABLE.iter().filter(|row| of.is_none_or(|of| of.name == row.name)) {
         text.push_str(&format!("nagi bench {}: {}\n", row.name, row.about));
         row.usage.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
     }
@@ -164,6 +165,13 @@ pub(crate) fn usage() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subcommand_tells_its_own_usage() {
+        let (one, all) = (usage(TABLE.first()), usage(None));
+        assert!(one.starts_with("nagi bench allocate: ") && all.starts_with(&one));
+        assert!(!one.contains("nagi bench stall") && all.contains("nagi bench stall: "));
+    }
 
     #[test]
     fn the_table_is_sorted() {
