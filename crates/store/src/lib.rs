@@ -67,7 +67,7 @@ pub use record::{RecordBuf, RecordId};
 pub use reindex::Repaired;
 pub use salvage::{LostRange, Salvaged};
 pub use session_record::{SessionKey, SessionRecord};
-pub use spill::{NextEntry, Spill, SpillCursor};
+pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::{Store, StoreOptions, WriteOptions};
 pub use transaction::{End, Lifetime, Transaction};
 pub use txn::WriteTxn;

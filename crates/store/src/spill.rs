@@ -8,7 +8,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use nagi_error::{Error, Result};
@@ -19,9 +19,45 @@ use crate::{Store, engine_error::engine};
 /// Fills the next entry's key and value; false at the end of the run.
 pub type NextEntry<'f> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool> + 'f;
 
+/// Bytes that a run may be ahead of what the figures show.
+const COUNTED_AT: u64 = 1 << 20;
+
+/// What all spills of a store come to.
+#[derive(Default)]
+pub(crate) struct Totals {
+    next: AtomicU32,
+    open: AtomicU64,
+    open_bytes: AtomicU64,
+    runs: AtomicU64,
+    written_bytes: AtomicU64,
+}
+
+/// Spills now and since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpillFigures {
+    /// Sorts, groups and their like that have something on disk, or are about to.
+    pub open: u64,
+    /// What these have written: keys and values before compression.
+    pub open_bytes: u64,
+    /// Runs written since the start.
+    pub runs: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Bytes of the files that hold runs; an estimate of the engine.
+    pub disk_bytes: u64,
+}
+
+impl Totals {
+    fn add(&self, bytes: u64) {
+        self.open_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// The runs of one sort or group. Dropping it gives the space back.
 pub struct Spill {
     engine: Arc<dyn Engine>,
+    totals: Arc<Totals>,
     ident: u32,
     run_count: u32,
     entries: u64,
@@ -31,9 +67,22 @@ pub struct Spill {
 impl Store {
     /// A place for runs; empty.
     pub fn spill(&self) -> Spill {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let ident = NEXT.fetch_add(1, Ordering::Relaxed) & 0x7FFF_FFFF;
-        Spill { engine: Arc::clone(&self.engine), ident, run_count: 0, entries: 0, bytes: 0 }
+        let totals = Arc::clone(&self.spills);
+        let ident = totals.next.fetch_add(1, Ordering::Relaxed) & 0x7FFF_FFFF;
+        totals.open.fetch_add(1, Ordering::Relaxed);
+        Spill { engine: Arc::clone(&self.engine), totals, ident, run_count: 0, entries: 0, bytes: 0 }
+    }
+
+    /// What is on disk, and what was since the start. Asks the engine for the size of its files.
+    pub fn spill_figures(&self) -> SpillFigures {
+        let figure = |one: &AtomicU64| one.load(Ordering::Relaxed);
+        SpillFigures {
+            open: figure(&self.spills.open),
+            open_bytes: figure(&self.spills.open_bytes),
+            runs: figure(&self.spills.runs),
+            written_bytes: figure(&self.spills.written_bytes),
+            disk_bytes: self.engine.approximate_size(Space::Spill, &[], &[]).unwrap_or(0),
+        }
     }
 }
 
@@ -48,6 +97,8 @@ impl Spill {
         let (mut position, mut failed) = (0u64, None);
         let (mut entry_key, mut entry_value) = (Vec::new(), Vec::new());
         let (bytes, entries) = (&mut self.bytes, &mut self.entries);
+        let totals = &*self.totals;
+        let mut counted = *bytes;
         let prefix = run_key(self.ident, run);
         let done = self.engine.load(Space::Spill, &mut |key, value| {
             entry_key.clear();
@@ -70,8 +121,14 @@ impl Spill {
             value.extend_from_slice(&entry_value);
             *bytes += value.len() as u64;
             *entries += 1;
+            if *bytes - counted >= COUNTED_AT {
+                totals.add(*bytes - counted);
+                counted = *bytes;
+            }
             Ok(true)
         });
+        totals.add(*bytes - counted);
+        totals.runs.fetch_add(1, Ordering::Relaxed);
         match failed {
             Some(error) => Err(error),
             None => done.map_err(engine),
@@ -110,6 +167,8 @@ impl Drop for Spill {
                     "Cannot give back the space of a spilled sort or group");
             }
         }
+        self.totals.open_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.totals.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -86,6 +86,8 @@ pub struct Shared {
     pub(crate) build_ended: Condvar,
     /// Transactions that DDL ends.
     pub(crate) open: OpenTransactions,
+    /// What sorts and groups have on disk.
+    pub(crate) spills: Arc<crate::spill::Totals>,
 }
 
 impl std::ops::Deref for Store {
@@ -104,6 +106,7 @@ impl Store {
         reclaim::drop_ranges(&*engine, &loaded.dropped)?;
         let shared = Shared {
             open: OpenTransactions::default(),
+            spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,
             catalog: ArcSwap::from_pointee(loaded.catalog),

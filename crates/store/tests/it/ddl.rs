@@ -318,10 +318,17 @@ fn runs_are_spilled_and_read_back() {
         seen.push((key[0], value[0]));
     }
     assert_eq!(seen, [(5, 1), (6, 1), (7, 1), (8, 1)]);
+    let figures = f.store.spill_figures();
+    // An entry: four bytes of its key's length, the key, the value.
+    assert_eq!((figures.open, figures.open_bytes, figures.runs), (1, 3 * 4 * 6, 3));
     let failed = spill.write_run(&mut |_, _| {
         nagi_error::bail!(nagi_error::Code::INTERRUPTED, "operation was interrupted")
     });
     assert_eq!(error(failed), "11601: operation was interrupted");
+    drop((cursor, spill));
+    let figures = f.store.spill_figures();
+    assert_eq!((figures.open, figures.open_bytes, figures.disk_bytes), (0, 0, 0));
+    assert_eq!((figures.runs, figures.written_bytes), (4, 3 * 4 * 6));
 }
 
 #[test]

@@ -408,6 +408,14 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
     out.doc("storage", |doc| {
         server.store.engine().stats(&mut |name, value| doc.put(name, value));
     });
+    out.doc("spills", |doc| {
+        let figures = server.store.spill_figures();
+        doc.put("open", figures.open as i64);
+        doc.put("openBytes", figures.open_bytes as i64);
+        doc.put("diskBytes", figures.disk_bytes as i64);
+        doc.put("runs", figures.runs as i64);
+        doc.put("writtenBytes", figures.written_bytes as i64);
+    });
     out.doc("jobs", |doc| {
         doc.put("rests", server.metrics.job_rests.get());
         doc.put("restMicros", server.metrics.job_rest_micros.get());
