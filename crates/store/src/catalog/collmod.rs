@@ -10,7 +10,7 @@ use super::{
     ddl::{Ddl, find_by_key},
     view_graph,
 };
-use crate::{Index, IndexSpec, Namespace, RecordId, Store};
+use crate::{Index, IndexSpec, Namespace, RecordId, Store, index::EXPIRE_SECONDS_MAX};
 
 /// Groups of documents with the same key listed at most.
 const VIOLATION_COUNT_MAX: usize = 1000;
@@ -184,9 +184,7 @@ fn change_option(
     let flag = truthy.then_some(Value::Bool(true));
     match option.name() {
         "expireAfterSeconds" => {
-            let Some(seconds) = number::truncate_to_i64(value) else {
-                bail!(Code::INVALID_OPTIONS, "expireAfterSeconds field must be a number");
-            };
+            let seconds = expire_after(value)?;
             if index.spec.key.len() != 1 || index.spec.is_id() {
                 bail!(Code::INVALID_OPTIONS, "TTL indexes are single-field indexes");
             }
@@ -298,4 +296,25 @@ fn refuse_duplicates(
     let message = "Cannot convert the index to unique. Please resolve conflicting documents \
                    before running collMod again.";
     Err(Error::new(Code::CANNOT_CONVERT_INDEX_TO_UNIQUE, message).with_info(info))
+}
+
+/// When an index lets documents expire: as `createIndexes` takes it, NaN means never.
+fn expire_after(value: Value<'_>) -> Result<i64> {
+    let Some(seconds) = number::truncate_to_i64(value) else {
+        bail!(Code::INVALID_OPTIONS, "expireAfterSeconds field must be a number");
+    };
+    if number::as_f64(value).is_some_and(f64::is_nan) {
+        return Ok(EXPIRE_SECONDS_MAX);
+    }
+    if seconds < 0 {
+        bail!(Code::INVALID_OPTIONS, "TTL index 'expireAfterSeconds' option cannot be less than 0");
+    }
+    if seconds > EXPIRE_SECONDS_MAX {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a \
+             different value"
+        );
+    }
+    Ok(seconds)
 }

@@ -22,6 +22,7 @@ use ceiling::Ceiling;
 pub use geo::Geometry;
 pub use grid::Grid;
 pub use hashed::hash_value;
+pub(crate) use spec::EXPIRE_SECONDS_MAX;
 pub use spec::{IndexKind, IndexSpec, KeyPart};
 pub use text::key_term;
 pub use wildcard::Wildcard;

@@ -18,7 +18,7 @@ use crate::Namespace;
 /// Most fields of a key pattern.
 const FIELD_COUNT_MAX: usize = 32;
 /// Largest `expireAfterSeconds`.
-const EXPIRE_SECONDS_MAX: i64 = i32::MAX as i64;
+pub(crate) const EXPIRE_SECONDS_MAX: i64 = i32::MAX as i64;
 
 /// How the keys of a document are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
