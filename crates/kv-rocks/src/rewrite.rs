@@ -1,7 +1,7 @@
 //! Long work on table files that somebody watches: rewriting a range, checking everything.
 //!
 //! RocksDB's calls return when they are done. They run on a thread of their own while the caller's
-//! asks the watcher a few times a second; a compaction that is no longer wanted is told to end.
+//! asks the watcher every few milliseconds; a compaction that is no longer wanted is told to end.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use nagi_kv::{Error, KeyRange, Result, Watch};
 
 use crate::{db::Db, layout};
 
-const LOOK_EACH: Duration = Duration::from_millis(50);
+const LOOK_EACH: Duration = Duration::from_millis(10);
 
 /// Rewrites the range piece by piece; false if the watcher ended it.
 ///
@@ -74,7 +74,7 @@ pub(crate) fn hold(db: &Db, watch: &mut Watch<'_>) -> Result<bool> {
             if !watch(0, 0) {
                 return Ok(false);
             }
-            thread::sleep(LOOK_EACH / 5);
+            thread::sleep(LOOK_EACH);
         }
         Ok(true)
     });

@@ -10,6 +10,7 @@ pub mod expr;
 pub mod filter;
 pub mod geo;
 pub mod hash;
+pub mod ordered;
 pub mod path;
 pub mod project;
 pub mod regex;

@@ -1,5 +1,5 @@
 //! Sorting what lies in memory, a piece at a time: a sort of a million entries asks on its way whether
-//! the operation shall go on.
+//! the operation shall go on. For stages that hold documents, and for operators over long arrays.
 
 use std::cmp::Ordering;
 
@@ -7,6 +7,8 @@ use nagi_error::Result;
 
 /// Entries that are sorted without asking: a few milliseconds.
 const PIECE: usize = 8192;
+/// The same where comparing two may call a collation, or follow a path.
+const SLOW_PIECE: usize = 1024;
 
 /// Sorts `items`; equal ones stay in their order. `go_on` is asked for each entry that is merged.
 ///
@@ -14,19 +16,40 @@ const PIECE: usize = 8192;
 ///
 /// # Errors
 /// Those of `go_on`; what was not merged yet is then lost.
-pub(crate) fn order<T>(
+pub fn order<T>(
     items: &mut Vec<T>,
     compare: &dyn Fn(&T, &T) -> Ordering,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    if items.len() <= PIECE {
+    by_pieces(items, PIECE, compare, go_on)
+}
+
+/// As [`order`], where comparing is slow.
+///
+/// # Errors
+/// Those of `go_on`.
+pub(crate) fn order_slowly<T>(
+    items: &mut Vec<T>,
+    compare: &dyn Fn(&T, &T) -> Ordering,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    by_pieces(items, SLOW_PIECE, compare, go_on)
+}
+
+fn by_pieces<T>(
+    items: &mut Vec<T>,
+    piece: usize,
+    compare: &dyn Fn(&T, &T) -> Ordering,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    if items.len() <= piece {
         items.sort_by(compare);
         return Ok(());
     }
     let mut whole = std::mem::take(items);
-    let mut runs = Vec::with_capacity(whole.len() / PIECE + 1);
+    let mut runs = Vec::with_capacity(whole.len() / piece + 1);
     while !whole.is_empty() {
-        let mut run = whole.split_off(whole.len().saturating_sub(PIECE));
+        let mut run = whole.split_off(whole.len().saturating_sub(piece));
         run.sort_by(compare);
         go_on()?;
         runs.push(run);

@@ -219,6 +219,12 @@ impl<'c> Context<'c> {
         self.watch().check()
     }
 
+    /// Ends the command when its client has gone: what it makes is for nobody else. Reads have it without
+    /// asking; a write counts all the same.
+    pub(crate) fn end_with_client(&self) {
+        self.op.watch_peer(true, self.started);
+    }
+
     /// What long work asks whether it shall go on.
     pub(crate) fn watch(&self) -> Watch<'c> {
         let server: &'c Server = self.server;

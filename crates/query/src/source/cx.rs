@@ -17,6 +17,8 @@ use crate::{limits::RECORDS_AHEAD_MAX, settings::QuerySettings};
 
 /// How many entries leaves look at between two looks at the interrupt.
 const TICKS_PER_POLL: u64 = 64;
+/// Bytes of a document that count as one more step: a look at the latest every quarter of a megabyte.
+const BYTES_PER_STEP: u64 = 4096;
 
 /// Whether the operation shall go on: killed, past its deadline, server stopping.
 pub trait Interrupt: Sync {
@@ -128,7 +130,12 @@ impl<'c> Env<'c> {
     /// Fails when the operation shall stop.
     #[inline]
     pub(crate) fn pass(&self) -> Result<()> {
-        let steps = self.steps.get() + 1;
+        self.steps(1)
+    }
+
+    #[inline]
+    fn steps(&self, count: u64) -> Result<()> {
+        let steps = self.steps.get() + count;
         self.steps.set(steps);
         if steps < TICKS_PER_POLL {
             return Ok(());
@@ -215,6 +222,16 @@ impl<'c> Cx<'c> {
     /// stages that read all their input first: nothing below them ticks any more.
     pub fn pass(&self) -> Result<()> {
         self.env.pass()
+    }
+
+    /// Counts the bytes of an entry that a leaf looked at, beside `tick`: a filter or an expression may read
+    /// all of a large document. Fails when the operation shall stop.
+    #[inline]
+    pub(crate) fn weigh(&self, doc: &[u8]) -> Result<()> {
+        match doc.len() as u64 / BYTES_PER_STEP {
+            0 => Ok(()),
+            steps => self.env.steps(steps),
+        }
     }
 
     /// What expressions evaluate in: `root` as the document, results in `arena`.

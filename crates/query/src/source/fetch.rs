@@ -98,6 +98,7 @@ impl Source for Fetch {
             if !self.read(id, cx)? {
                 continue;
             }
+            cx.weigh(self.doc().as_bytes())?;
             if let Some(filter) = &self.filter {
                 let matched = filter.matches(self.doc(), &cx.matching(&self.arena))?;
                 self.arena.reset();

@@ -9,7 +9,7 @@
 //! Invariants
 //! - Leaf sources call [`Cx::tick`] for every entry they look at, so that every plan can be killed.
 //!   Sources that read all their input first call [`Cx::pass`] for every document they pass on then,
-//!   and sort by [`ordered::order`].
+//!   and sort by [`nagi_lang::ordered::order`].
 //! - After `save` a source holds no cursor of the engine; `restore` opens them again, behind the
 //!   entry returned last. What `doc` lends is lost by `save`.
 //! - Metadata goes with its document through every source that keeps documents or reshapes them; it is
@@ -55,7 +55,6 @@ mod intersection;
 mod limit;
 mod memory;
 mod nearest;
-pub(crate) mod ordered;
 mod partition;
 mod queue;
 mod random;

@@ -171,7 +171,7 @@ impl Source for CollScan {
             if self.part.up_to.is_some_and(|up_to| cursor.id() > up_to) {
                 break;
             }
-            if let Err(error) = cx.tick() {
+            if let Err(error) = cx.tick().and_then(|()| cx.weigh(cursor.doc().as_bytes())) {
                 (self.cursor, self.pending) = (Some(cursor), true);
                 return Err(error);
             }

@@ -12,13 +12,13 @@ use nagi_bson::{Doc, DocWriter, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     expr::{MetaKind, Metadata},
+    ordered,
     sort::SortSpec,
 };
 use nagi_store::{RecordId, Spill, keystring};
 
 use super::{
-    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, metadata, ordered,
-    runs::Runs,
+    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, metadata, runs::Runs,
 };
 
 /// Bytes an entry costs beside its document and key.

@@ -2,10 +2,11 @@
 
 use nagi_bson::ValueBuf;
 use nagi_lang::collation::{self, Collation};
+use nagi_lang::ordered;
 use nagi_store::Spill;
 
 use super::{group::key_value, prelude::*};
-use crate::source::{Held, Runs, SourceStats, ordered};
+use crate::source::{Held, Runs, SourceStats};
 
 /// What a row takes beside its values, bytes; and each argument.
 const ROW_BYTES: usize = 48;

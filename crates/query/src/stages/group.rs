@@ -12,11 +12,12 @@ use nagi_lang::{
     collation::{self, Collation},
     expr::room::check_size,
     expr::{Deps, Expr},
+    ordered,
 };
 use nagi_store::Spill;
 
 use super::prelude::*;
-use crate::source::{Gather, Held, Runs, SourceStats, drain, ordered};
+use crate::source::{Gather, Held, Runs, SourceStats, drain};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
 

@@ -74,6 +74,24 @@ const ROWS: &[Row] = &[
     row("{createIndexes: 'c', indexes: [{key: {s: 1}, name: 's_1'}]}", DOCS),
     row("{createIndexes: 'c', indexes: [{key: {'$**': 1}, name: 'all'}]}", DOCS),
     row("{reIndex: 'c'}", DOCS),
+    row("{cloneCollectionAsCapped: 'c', toCollection: 'd', size: 10000000}", DOCS),
+    row(
+        "{aggregate: 'c', cursor: {}, allowDiskUse: true, pipeline: [{$graphLookup: {from: 'c', \
+         startWith: '$u', connectFromField: 'g', connectToField: 'u', as: 'x'}}, \
+         {$group: {_id: '$x.k', n: {$push: '$$ROOT'}}}, {$out: {db: 'other', coll: 'o'}}]}",
+        3 * DOCS,
+    ),
+    row(
+        "{aggregate: 'c', cursor: {}, pipeline: [{$setWindowFields: {sortBy: {k: 1}, output: \
+         {n: {$sum: '$u', window: {documents: [-5, 5]}}}}}, {$merge: {into: 'c', on: '_id', \
+         whenMatched: 'keepExisting', whenNotMatched: 'insert'}}]}",
+        2 * DOCS,
+    ),
+    row(
+        "{explain: {aggregate: 'c', cursor: {}, pipeline: [{$sort: {s: 1}}, {$group: {_id: '$u'}}]}, \
+         verbosity: 'executionStats'}",
+        2 * DOCS,
+    ),
     row("{collMod: 'c', index: {name: 'u_1', unique: true}}", DOCS),
     row("{findAndModify: 'c', query: {s: 'x'}, update: {$set: {k: 1}}}", DOCS),
     row("{update: 'c', updates: [{q: {s: 'x'}, u: {$set: {k: 1}}, multi: true}]}", DOCS),
@@ -140,7 +158,10 @@ fn thread_name(client: &mut Client) -> String {
 
 /// The code of a reply: its own, or that of its first write error, or that of what it explains.
 fn code(reply: &DocBuf) -> i32 {
-    let explained = reply.get("executionStats").as_doc().map(|stats| stats.get("errorCode"));
+    let cursor = reply.get("stages").as_array().and_then(|stages| stages.iter().next());
+    let cursor = cursor.and_then(|first| first.as_doc()).map(|first| first.get("$cursor"));
+    let planned = cursor.and_then(|cursor| cursor.as_doc()).unwrap_or(reply.as_doc());
+    let explained = planned.get("executionStats").as_doc().map(|stats| stats.get("errorCode"));
     let own = explained.unwrap_or(reply.get("code"));
     let listed = reply.get("writeErrors").as_array().and_then(|all| all.iter().next());
     let listed = listed.and_then(|first| first.as_doc()).map(|first| first.get("code"));
@@ -187,6 +208,48 @@ fn commands_look_whether_to_go_on() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The collection is capped at once; what it has too much goes piece by piece, and goes on another time.
+#[test]
+fn a_conversion_that_was_stopped_goes_on() {
+    let (server, mut client) = filled();
+    let mut admin = Client::new(&server);
+    let body = json::parse("{convertToCapped: 'c', size: 8192}").unwrap();
+    let mut left = DOCS;
+    for skip in [0, 1] {
+        let reply = stopped(&mut admin, &mut client, "test", &body, skip);
+        assert_eq!(code(&reply), INTERRUPTED, "{skip}: {reply:?}");
+        let count = client.shell("{count: 'c'}");
+        let Value::Int32(n) = count.get("n") else { panic!("{count:?}") };
+        assert!(i64::from(n) <= left && n > 64, "{n} after {left}");
+        left = i64::from(n);
+        let valid = client.shell("{validate: 'c'}");
+        assert_eq!(valid.get("valid"), Value::Bool(true), "{valid:?}");
+    }
+    assert!(is_ok(&client.run("test", body.as_doc())));
+    let stats = client.shell("{collStats: 'c'}");
+    let bytes = nagi_bson::number::as_i64_exact(stats.get("size"));
+    assert!(bytes.is_some_and(|bytes| bytes <= 8192), "{bytes:?}");
+}
+
+/// A cursor's time limit counts over its batches, and one that was stopped is gone.
+#[test]
+fn batches_look_whether_to_go_on() {
+    let (server, mut client) = filled();
+    let mut admin = Client::new(&server);
+    let open = "{aggregate: 'c', pipeline: [{$match: {k: {$gte: 0}}}, {$set: {z: {$add: ['$k', 1]}}}], \
+                cursor: {batchSize: 0}}";
+    for skip in [0, DOCS / BETWEEN / 2, DOCS / BETWEEN - 1] {
+        let opened = client.shell(open);
+        let id = opened.get("cursor").as_doc().map(|cursor| cursor.get("id"));
+        let Some(Value::Int64(id)) = id else { panic!("{opened:?}") };
+        let next = doc! { "getMore": id, "collection": "c", "batchSize": 5000 };
+        let reply = stopped(&mut admin, &mut client, "test", &next, skip);
+        assert_eq!(code(&reply), INTERRUPTED, "{skip}: {reply:?}");
+        let again = client.run("test", next.as_doc());
+        assert_eq!(code(&again), 43, "{again:?}");
+    }
 }
 
 /// Writes that are stopped keep what they have done so far, and all of each document.

@@ -3,6 +3,7 @@ use std::cmp::Ordering;
 
 use super::prelude::*;
 use crate::collation;
+use crate::ordered::order_slowly;
 use nagi_bson::Array;
 
 pub(super) static OPS: &[Named] = &[
@@ -61,11 +62,12 @@ fn extremes<'a>(given: &Given<'a, '_>, wanted: Ordering) -> Result<Value<'a>> {
         return Ok(Value::Null);
     };
     let present = items.iter().filter(|v| !v.is_nullish());
-    let mut values = bumpalo::collections::Vec::from_iter_in(present, given.cx.arena);
-    values.sort_by(|a, b| {
+    let mut values: Vec<Value<'a>> = present.collect();
+    let compare = |a: &Value<'a>, b: &Value<'a>| {
         let order = collation::values(*a, *b, given.cx.collation);
         if wanted.is_gt() { order.reverse() } else { order }
-    });
+    };
+    order_slowly(&mut values, &compare, &mut || given.cx.vars.step())?;
     values.truncate(n);
     given.cx.array_of(&values)
 }

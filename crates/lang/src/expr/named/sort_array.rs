@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use super::prelude::*;
 use crate::collation::{self, Collation};
 use crate::expr::parse_field_path;
+use crate::ordered::order_slowly;
 use nagi_bson::Doc;
 
 pub(super) static OPS: &[Named] = &[Named {
@@ -77,13 +78,18 @@ fn sort_array<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
         ),
     };
     let by = given.value(1)?;
-    let mut values = bumpalo::collections::Vec::from_iter_in(items.iter(), given.cx.arena);
+    let mut values: Vec<Value<'a>> = items.iter().collect();
     let own = given.cx.collation;
+    let mut go_on = || given.cx.vars.step();
     match by {
-        Value::Doc(keys) => values.sort_by(|a, b| by_keys(*a, *b, keys, own)),
+        Value::Doc(keys) => {
+            order_slowly(&mut values, &|a, b| by_keys(*a, *b, keys, own), &mut go_on)?;
+        }
         whole => {
             let descending = direction(whole)?;
-            values.sort_by(|a, b| directed(collation::values(*a, *b, own), descending));
+            let compare =
+                |a: &Value<'a>, b: &Value<'a>| directed(collation::values(*a, *b, own), descending);
+            order_slowly(&mut values, &compare, &mut go_on)?;
         }
     }
     given.cx.array_of(&values)

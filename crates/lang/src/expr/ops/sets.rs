@@ -1,5 +1,6 @@
 //! Sets: arrays whose order and repetitions do not matter. Results are sorted by BSON order.
 use super::prelude::*;
+use crate::ordered::order_slowly;
 
 pub(super) static OPS: &[Operator] = &[
     row("$allElementsTrue", Args::Exactly(1), |_, args| {
@@ -28,18 +29,27 @@ fn truth_items<'a>(name: &str, code: i32, value: Value<'a>) -> Result<Array<'a>>
     }
 }
 
-type Items<'a> = ArenaVec<'a, Value<'a>>;
+type Items<'a> = Vec<Value<'a>>;
 
 /// The different values, sorted; of equal ones the first stays.
-fn sorted<'a>(cx: &Eval<'a>, items: Array<'a>) -> Items<'a> {
-    let mut values = ArenaVec::from_iter_in(items.iter(), cx.arena);
-    values.sort_by(|a, b| collation::values(*a, *b, cx.collation));
-    values.dedup_by(|a, b| collation::equal(*a, *b, cx.collation));
-    values
+fn sorted<'a>(cx: &Eval<'a>, items: Array<'a>) -> Result<Items<'a>> {
+    unlike(cx, items.iter().collect())
 }
 
-fn holds(cx: &Eval<'_>, set: &[Value<'_>], value: Value<'_>) -> bool {
-    set.binary_search_by(|other| collation::values(*other, value, cx.collation)).is_ok()
+fn unlike<'a>(cx: &Eval<'a>, mut values: Items<'a>) -> Result<Items<'a>> {
+    let compare = |a: &Value<'a>, b: &Value<'a>| collation::values(*a, *b, cx.collation);
+    order_slowly(&mut values, &compare, &mut || cx.vars.step())?;
+    values.dedup_by(|a, b| collation::equal(*a, *b, cx.collation));
+    Ok(values)
+}
+
+fn position(cx: &Eval<'_>, set: &[Value<'_>], value: Value<'_>) -> Result<Option<usize>> {
+    cx.vars.step()?;
+    Ok(set.binary_search_by(|other| collation::values(*other, value, cx.collation)).ok())
+}
+
+fn holds(cx: &Eval<'_>, set: &[Value<'_>], value: Value<'_>) -> Result<bool> {
+    position(cx, set, value).map(|at| at.is_some())
 }
 
 fn not_array(name: &str, code: i32, value: Value<'_>) -> Error {
@@ -68,18 +78,18 @@ fn difference<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let Value::Array(right) = args[1] else {
         return Err(operand_not_array("$setDifference", "Second", 17049, args[1]));
     };
-    let right = sorted(cx, right);
+    let right = sorted(cx, right)?;
     // The order of the first array stays.
-    let mut kept: Items<'a> = ArenaVec::new_in(cx.arena);
-    let mut seen = sorted(cx, left);
+    let mut kept: Items<'a> = Vec::new();
+    let unlike = sorted(cx, left)?;
+    let mut taken = vec![false; unlike.len()];
     for value in left.iter() {
-        if holds(cx, &right, value) {
+        if holds(cx, &right, value)? {
             continue;
         }
-        if let Ok(at) =
-            seen.binary_search_by(|other| collation::values(*other, value, cx.collation))
+        if let Some(at) = position(cx, &unlike, value)?
+            && !std::mem::replace(&mut taken[at], true)
         {
-            seen.remove(at);
             kept.push(value);
         }
     }
@@ -96,7 +106,7 @@ fn equals<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         let Value::Array(items) = *arg else {
             return Err(not_array("$setEquals", 17044, *arg));
         };
-        let set = sorted(cx, items);
+        let set = sorted(cx, items)?;
         same &= first.as_ref().is_none_or(|first| {
             first.len() == set.len()
                 && first.iter().zip(&set).all(|(a, b)| collation::equal(*a, *b, cx.collation))
@@ -114,12 +124,17 @@ fn intersection<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             value if value.is_nullish() => return Ok(Value::Null),
             other => return Err(not_array("$setIntersection", 17047, other)),
         };
-        let set = sorted(cx, items);
+        let set = sorted(cx, items)?;
         common = Some(match common {
             None => set,
-            Some(mut common) => {
-                common.retain(|value| holds(cx, &set, *value));
-                common
+            Some(common) => {
+                let mut both = Vec::new();
+                for value in common {
+                    if holds(cx, &set, value)? {
+                        both.push(value);
+                    }
+                }
+                both
             }
         });
     }
@@ -133,12 +148,17 @@ fn is_subset<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let Value::Array(right) = args[1] else {
         return Err(operand_not_array("$setIsSubset", "Second", 17042, args[1]));
     };
-    let right = sorted(cx, right);
-    Ok(Value::Bool(left.iter().all(|value| holds(cx, &right, value))))
+    let right = sorted(cx, right)?;
+    for value in left.iter() {
+        if !holds(cx, &right, value)? {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
 }
 
 fn union<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    let mut all: Items<'a> = ArenaVec::new_in(cx.arena);
+    let mut all: Items<'a> = Vec::new();
     for arg in args {
         match *arg {
             Value::Array(items) => all.extend(items.iter()),
@@ -146,7 +166,5 @@ fn union<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             other => return Err(not_array("$setUnion", 17043, other)),
         }
     }
-    all.sort_by(|a, b| collation::values(*a, *b, cx.collation));
-    all.dedup_by(|a, b| collation::equal(*a, *b, cx.collation));
-    cx.array_of(&all)
+    cx.array_of(&unlike(cx, all)?)
 }

@@ -161,6 +161,7 @@ fn split<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     }
     cx.array(|out| {
         text.split(separator).try_for_each(|part| {
+            cx.vars.step()?;
             out.push(part);
             check_size(out.len())
         })

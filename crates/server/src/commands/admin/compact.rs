@@ -51,7 +51,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let _writing = cx.begin_write()?;
     // Whoever asked and left does not want the load any more.
-    cx.op.watch_peer(true, crate::clock::now());
+    cx.end_with_client();
     let freed = compaction::compact(cx.server, cx.op, &collection, &|| cx.check())?;
     out.put("bytesFreed", freed);
     Ok(())

@@ -1,6 +1,8 @@
 //! `cloneCollectionAsCapped`: the newest documents of a collection in a new, capped one.
 
-use nagi_store::WriteOptions;
+use std::sync::Arc;
+
+use nagi_store::{Collection, WriteOptions};
 
 use super::convert_to_capped::capped_options;
 use crate::command::prelude::*;
@@ -59,13 +61,17 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     });
     let _writing = cx.begin_write()?;
     let target = cx.store().create_collection(&to, options.as_doc())?;
+    copy(cx, &source, &target).inspect_err(|_| give_up(cx, &target))
+}
+
+/// Copies what would not be pushed out again.
+fn copy(cx: &Context<'_>, source: &Arc<Collection>, target: &Arc<Collection>) -> Result<()> {
     let check = || cx.check();
     let write = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
-    // What would be pushed out again need not be copied.
     let room = target.options.size_bytes_max.unwrap_or(i64::MAX);
     let mut excess = source.data_bytes() - room;
     let snapshot = cx.store().snapshot()?;
-    let mut scan = snapshot.reader().scan(&source, true)?;
+    let mut scan = snapshot.reader().scan(source, true)?;
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     loop {
         cx.check()?;
@@ -80,12 +86,24 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         }
         if !more || chunk.len() == CHUNK_COUNT_MAX || bytes > CHUNK_BYTES_MAX {
             cx.store().write(write, &mut |txn| {
-                chunk.iter().try_for_each(|doc| txn.insert(&target, doc.as_doc()).map(drop))
+                chunk.iter().try_for_each(|doc| txn.insert(target, doc.as_doc()).map(drop))
             })?;
             (chunk, bytes) = (Vec::new(), 0);
         }
         if !more {
             return Ok(());
         }
+    }
+}
+
+/// Takes a copy back that did not come to its end, unless somebody has put another in its place.
+fn give_up(cx: &Context<'_>, target: &Collection) {
+    let newest = cx.store().collection(&target.namespace);
+    if newest.is_none_or(|newest| newest.uuid != target.uuid) {
+        return;
+    }
+    if let Err(error) = cx.store().drop_collection(&target.namespace) {
+        log::warn!(target: "STORAGE", id = 9_000_056, namespace = target.namespace.as_str(),
+            error = error.message(); "Cannot drop a copy that was given up");
     }
 }

@@ -50,6 +50,7 @@ fn inner<'a>(req: &Request<'a>, args: &Args<'a>, command: &'static Command) -> R
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
+    cx.end_with_client();
     let verbosity = Verbosity::parse(args.verbosity)?;
     let Some(first) = args.explained.first() else {
         bail!(Code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: ");

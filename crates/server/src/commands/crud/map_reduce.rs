@@ -204,9 +204,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "Cannot run server-side javascript without the javascript engine enabled"
         );
     }
-    if target.target().is_some() {
-        cx.op.watch_peer(false, cx.started);
-        cx.server.fsync.wait(&|| cx.check())?;
+    match target.target() {
+        Some(_) => cx.server.fsync.wait(&|| cx.check())?,
+        None => cx.end_with_client(),
     }
     execute(cx, &request, scope.as_doc(), &args, out).map_err(|error| match error.code() {
         Code::COMMAND_NOT_SUPPORTED_ON_VIEW => error,

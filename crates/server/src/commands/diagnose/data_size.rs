@@ -32,6 +32,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
+    cx.end_with_client();
     let ns = Namespace::parse(args.namespace.or(args.old_name).unwrap_or(""))?;
     let collection = cx.store().collection(&ns);
     let whole = collection.as_ref().map_or((0, 0), |c| (c.data_bytes(), c.count()));

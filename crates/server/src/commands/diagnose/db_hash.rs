@@ -28,6 +28,7 @@ args! { "dbHash" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
+    cx.end_with_client();
     let mut wanted = Vec::new();
     for name in args.collections.into_iter().flat_map(|names| names.iter()) {
         match name {

@@ -29,6 +29,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
+    cx.end_with_client();
     if !args.state.is_nullish() {
         bail!(Code::COMMAND_NOT_SUPPORTED, "filemd5 cannot go on from an earlier state");
     }

@@ -37,6 +37,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.metadata.is_truthy() {
         return report_metadata(&collection, out);
     }
+    if !args.repair.is_truthy() && !args.fix_multikey.is_truthy() {
+        cx.end_with_client();
+    }
     let check = || cx.check();
     let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
     let conformance = args.check_conformance.is_truthy();
