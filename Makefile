@@ -2,7 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
-#   crash power-cut drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
+#   crash latency power-cut drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
 #
 # Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
 # second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
@@ -28,7 +28,7 @@ PURE := --workspace --exclude nagi --exclude nagi-kv-rocks
 DATA ?= data
 ARGS ?=
 
-.PHONY: run build test unit native wire bench bench-lang lint clean golden crash power-cut drivers java seed mongosh tools ycsb fuzz \
+.PHONY: run build test unit native wire bench bench-lang lint clean golden crash latency power-cut drivers java seed mongosh tools ycsb fuzz \
 	coverage differential deny deps rocksdb help
 
 help:
@@ -94,6 +94,10 @@ mongosh tools ycsb: build
 
 crash: build
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash
+
+latency: build        # how long operations go on that were stopped: make latency LATENCY_ARGS="--documents 400000 --rounds 10"
+	@scripts/deps test
+	@tests/run $(NAGI) latency
 
 power-cut: build      # power cuts on ext4, xfs and ext3 (root: FUSE, loop devices, mount): make power-cut POWER_CUTS=300
 	@tests/run $(NAGI) power
