@@ -55,7 +55,7 @@ class Server:
         args = [nagi, "serve", "--dbpath", folder + "/data", "--port", str(self.port), "--bind_ip", "127.0.0.1", "--logpath",
                 folder + "/nagi.log", "--logappend", "--setParameter", "clientCursorMonitorFrequencySecs=1"]
         self.process = subprocess.Popen(args + flags, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.client = MongoClient("127.0.0.1", self.port, serverSelectionTimeoutMS=60000, socketTimeoutMS=120000)
+        self.client = MongoClient("127.0.0.1", self.port, serverSelectionTimeoutMS=180000, socketTimeoutMS=120000)
         self.client.admin.command("ping")
         self.db = self.client.spilling
 
@@ -77,6 +77,7 @@ class Server:
         return list(self.client.admin.aggregate([{"$currentOp": {}}, {"$match": dict(match, active=True)}]))
 
     def end(self, how):
+        self.client.close()
         self.process.send_signal(how)
         return self.process.wait(60)
 
