@@ -29,7 +29,7 @@ use crate::{
     db::{Batch, Db, RocksCursor, SnapshotHandle, System, Ticker},
     governor::{self, Governor},
     layout,
-    load::Piece,
+    load::{Ascending, Piece, SMALL_BYTES},
     reclaim::{self, Reclaim},
     repair, rewrite, room,
     spool::{self, Spool},
@@ -581,25 +581,39 @@ impl Engine for Rocks {
         core.check_open()?;
         core.db.make(space)?;
         let mut piece = Piece::default();
+        let mut ascending = Ascending::new(&core.db, space);
+        let mut is_sorted = true;
         loop {
-            let more = piece.fill(core.load_piece_bytes, next)?;
-            if piece.is_empty() {
-                return Ok(());
-            }
+            let most = if is_sorted { SMALL_BYTES } else { core.load_piece_bytes };
+            let more = piece.fill(most, next)?;
             let pending = || stats::unflushed_bytes(&core.db);
             core.room.check(piece.byte_count() as u64, Kind::Grows, pending)?;
-            let _changing = core.changing.read();
+            let changing = core.changing.read();
             core.check_open()?;
-            if piece.is_small() {
-                let mut batch = core.batch();
-                piece.stage(&core.db, &mut batch, space);
-                core.commit.lock().write(&core.db, &mut batch)?;
-                core.give_back(batch);
+            is_sorted = is_sorted && piece.ascends_behind(ascending.last());
+            if piece.is_empty() {
+                ascending.take_in()?;
+            } else if is_sorted && (ascending.is_open() || !piece.is_small()) {
+                ascending.put(&piece, || core.piece_path())?;
             } else {
-                piece.ingest(&core.db, space, &core.piece_path())?;
+                // Of one key the later entry counts: what came before goes first.
+                ascending.take_in()?;
+                if piece.is_small() {
+                    let mut batch = core.batch();
+                    piece.stage(&core.db, &mut batch, space);
+                    core.commit.lock().write(&core.db, &mut batch)?;
+                    core.give_back(batch);
+                } else {
+                    piece.ingest(&core.db, space, &core.piece_path())?;
+                }
             }
             if !more {
+                ascending.take_in()?;
                 break;
+            }
+            drop(changing);
+            if space != Space::Spill {
+                core.governor.spread(piece.byte_count());
             }
         }
         match space {

@@ -45,6 +45,8 @@ const IDLE_READS: f64 = 200.0;
 const BESIDE_READS: f64 = 48.0 * (1 << 20) as f64;
 /// Bytes that flush and compaction write for each byte of clients, in the long run and then some.
 const PER_BYTE: f64 = 6.0;
+/// Longest pause of a load: it is asked often whether it is to go on.
+const SPREAD_MAX: Duration = Duration::from_millis(8);
 /// Longest pause of a commit.
 const PAUSE_MAX_US: f64 = 2000.0;
 
@@ -154,6 +156,15 @@ impl Governor {
         if pause_us > 0 {
             std::thread::sleep(Duration::from_micros(pause_us));
             self.paused_us.fetch_add(pause_us, Relaxed);
+        }
+    }
+
+    /// Called by who loads many bytes, behind each piece: they go no faster than flushes and compactions.
+    pub(crate) fn spread(&self, bytes: usize) {
+        let rate = self.rate_bytes.load(Relaxed);
+        if (1..UNLIMITED).contains(&rate) {
+            let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
+            std::thread::sleep(due.min(SPREAD_MAX));
         }
     }
 

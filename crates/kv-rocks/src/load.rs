@@ -1,15 +1,22 @@
-//! Bulk loads: sorted in memory a piece at a time, written as table files, taken in past the log.
+//! Bulk loads: written as table files, taken in past the log.
 //!
-//! A load of less than `SMALL_BYTES` goes through the log like a commit: a file of its own would
-//! cost more. Pieces may overlap; of one key the later entry counts.
+//! Entries that come in ascending order go to the files as they come. From the first that does not, they
+//! are sorted in memory a piece at a time. A load of less than `SMALL_BYTES` goes through the log like a
+//! commit: a file of its own would cost more. Pieces may overlap; of one key the later entry counts.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use nagi_kv::{Next, Result, Space};
 
 use crate::db::{Batch, Db, TableFile};
 
-const SMALL_BYTES: usize = 256 << 10;
+/// What is looked at before it goes to a file.
+pub(crate) const SMALL_BYTES: usize = 256 << 10;
+/// Files of ascending entries are synced one by one; others wait for the disk meanwhile.
+const FILE_BYTES: usize = 32 << 20;
 
 /// Entries collected for one file.
 #[derive(Default)]
@@ -53,6 +60,13 @@ impl Piece {
         self.arena.len() < SMALL_BYTES
     }
 
+    /// Whether the entries ascend strictly, all of them behind `last`.
+    pub(crate) fn ascends_behind(&self, last: &[u8]) -> bool {
+        let keys = self.entries.iter().map(|entry| self.key(entry));
+        let first = self.entries.first().is_some_and(|entry| self.key(entry) > last);
+        first && keys.is_sorted_by(|a, b| a < b)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -93,5 +107,70 @@ impl Piece {
     fn value(&self, entry: &Entry) -> &[u8] {
         let start = entry.start + entry.key_bytes as usize;
         &self.arena[start..start + entry.value_bytes as usize]
+    }
+}
+
+/// Entries in ascending order on their way to table files: memory for none of them.
+pub(crate) struct Ascending<'d> {
+    db: &'d Db,
+    space: Space,
+    file: Option<(TableFile, PathBuf)>,
+    bytes: usize,
+    last: Vec<u8>,
+}
+
+impl<'d> Ascending<'d> {
+    pub(crate) fn new(db: &'d Db, space: Space) -> Ascending<'d> {
+        Ascending { db, space, file: None, bytes: 0, last: Vec::new() }
+    }
+
+    /// Whether entries lie in a file that is not taken in yet.
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The last key so far.
+    pub(crate) fn last(&self) -> &[u8] {
+        &self.last
+    }
+
+    /// Adds entries that ascend behind the last key; `path` is for the next file.
+    pub(crate) fn put(&mut self, piece: &Piece, path: impl FnOnce() -> PathBuf) -> Result<()> {
+        if self.file.is_none() {
+            let path = path();
+            self.file = Some((TableFile::create(self.db, self.space, &path)?, path));
+        }
+        if let Some((file, _)) = &mut self.file {
+            for entry in &piece.entries {
+                file.put(piece.key(entry), piece.value(entry))?;
+            }
+        }
+        if let Some(last) = piece.entries.last() {
+            self.last.clear();
+            self.last.extend_from_slice(piece.key(last));
+        }
+        self.bytes += piece.byte_count();
+        match self.bytes >= FILE_BYTES {
+            true => self.take_in(),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes what was written so far part of the database.
+    pub(crate) fn take_in(&mut self) -> Result<()> {
+        self.bytes = 0;
+        let Some((file, path)) = self.file.take() else { return Ok(()) };
+        let done = file.finish().and_then(|()| self.db.ingest(self.space, &path));
+        let _ = fs::remove_file(path);
+        done
+    }
+}
+
+impl Drop for Ascending<'_> {
+    fn drop(&mut self) {
+        if let Some((file, path)) = self.file.take() {
+            drop(file);
+            let _ = fs::remove_file(path);
+        }
     }
 }

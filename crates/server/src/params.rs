@@ -104,7 +104,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("logLevel", Both, Int(0, 0, 5), Applied),
     row("logicalSessionRefreshMillis", Startup, Int(300_000, 1, MAX), Live),
     row("maxBSONDepth", Startup, Int(200, 5, 200), Kept),
-    row("maxIndexBuildMemoryUsageMegabytes", Both, Int(200, 50, MAX), Kept),
+    row("maxIndexBuildMemoryUsageMegabytes", Both, Int(200, 50, MAX), Live),
     row("maxLogSizeKB", Both, Int(10, 0, MAX), Live),
     row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Kept),
     row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),

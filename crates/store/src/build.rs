@@ -1,5 +1,7 @@
 //! Building indexes on existing data while others read and write.
 //!
+//! Collections that are not small are built from sorted keys ([`crate::bulk`]). The others:
+//!
 //!   publish as "not ready" -> wait for writers who do not know it -> read records in batches, put
 //!   their keys in ordinary transactions -> publish as ready
 //!
@@ -13,15 +15,16 @@ use std::{sync::Arc, time::Duration};
 use nagi_bson::{Doc, Value, text::doc_text};
 use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Error, Result, bail, err};
-use nagi_kv::Space;
+use nagi_kv::{Durability, Space};
 
 use crate::{
     Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, Store, WriteOptions,
     WriteTxn,
+    bulk::{Bulk, Meter, dropped},
     catalog::{self, CollectionOptions, Ddl},
-    clock,
     index::{Multikey, keygen::KeySink, multikey_words},
     transaction::Bound,
+    txn::PutBy,
 };
 
 /// Most indexes of a collection.
@@ -36,16 +39,15 @@ const BATCH_BYTES: usize = 4 << 20;
 const BUILD_BYTES: u64 = 3 * BATCH_BYTES as u64;
 /// How long a build waits for others to give their room back.
 const BUILD_WAIT: Duration = Duration::from_secs(60);
-/// Time between two progress lines.
-const PROGRESS_MS: i64 = 3000;
-
 /// How a build runs.
 #[derive(Clone, Copy, Default)]
 pub struct BuildOptions<'a> {
     /// Asked now and then; an error ends the build and undoes it.
     pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
-    /// Told how many of how many documents are done.
-    pub progress: Option<&'a dyn Fn(i64, i64)>,
+    /// Told what is being done, and how much of how much is: documents, then keys.
+    pub progress: Option<&'a dyn Fn(&'static str, i64, i64)>,
+    /// `maxIndexBuildMemoryUsageMegabytes`, in bytes: for the keys that are being sorted. 200 MB if none.
+    pub memory_bytes: Option<u64>,
     /// `ignoreUnknownIndexOptions`.
     pub ignore_unknown: bool,
 }
@@ -207,14 +209,17 @@ impl Store {
             log::info!(target: "INDEX", id = 20384, namespace = collection.namespace.as_str(),
                 count = indexes.len(); "Index build: starting");
         }
+        if indexes.iter().any(|index| index.logs) {
+            return self.fill_in_bulk(collection, &indexes, options);
+        }
         // Later records have their keys from their writers.
+        let mut meter = Meter::new("Index Build: scanning collection", total);
         let mut newest = self.latest().scan(collection, false)?;
         let end = if newest.advance()? { newest.id() } else { RecordId(0) };
         drop(newest);
         let mut scan = self.latest().scan(collection, true)?;
         let mut ids = Vec::with_capacity(BATCH_COUNT);
         let (mut done, mut last, mut batch_count) = (0i64, RecordId(0), BATCH_COUNT);
-        let mut reported_ms = clock::now_ms();
         loop {
             if let Some(interrupt) = options.interrupt {
                 interrupt()?;
@@ -242,16 +247,7 @@ impl Store {
             };
             done += count as i64;
             last = ids[count - 1];
-            if let Some(progress) = options.progress {
-                progress(done, total.max(done));
-            }
-            let now_ms = clock::now_ms();
-            if now_ms - reported_ms >= PROGRESS_MS {
-                reported_ms = now_ms;
-                log::info!(target: "-", id = 51773, name = "Index Build: scanning collection",
-                    done = done, total = total.max(done),
-                    percent = done * 100 / total.max(done).max(1); "progress meter");
-            }
+            meter.at(done as u64, options);
             scan = self.latest().scan(collection, true)?;
         }
         if total > 0 {
@@ -267,18 +263,20 @@ impl Store {
             unready(built).into_iter().filter(|index| index.doubts.is_some()).collect();
         if !unique.is_empty() {
             // Once the writers that know the index so far have left, nothing more is put aside.
-            self.republish(built, &|index| index.strict())?;
+            self.republish(built, Durability::Buffered, &|index| index.strict())?;
             for index in &unique {
                 self.judge(built, index, options)?;
             }
         }
-        self.republish(built, &|index| index.changed(index.spec.clone(), true))
+        let ready = |index: &Index| index.changed(index.spec.clone(), true);
+        self.republish(built, Durability::Synced, &ready)
     }
 
     /// Publishes the indexes of the build as `change` makes them; waits for earlier writers.
-    fn republish(
+    pub(crate) fn republish(
         &self,
         built: &Collection,
+        durability: Durability,
         change: &dyn Fn(&Index) -> Result<Index>,
     ) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
@@ -288,16 +286,12 @@ impl Store {
         let mut indexes = current.indexes.to_vec();
         for index in unready(built) {
             let Some(at) = indexes.iter().position(|i| i.ident == index.ident) else {
-                bail!(
-                    Code::INDEX_BUILD_ABORTED,
-                    "Index build: index '{}' was dropped while it was being built",
-                    index.name()
-                );
+                return Err(dropped(index.name()));
             };
             indexes[at] = Arc::new(change(&indexes[at])?);
         }
         ddl.put(current.with_indexes(indexes))?;
-        ddl.finish()
+        ddl.finish_with(durability)
     }
 }
 
@@ -326,9 +320,18 @@ fn plan(
         log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
                 index = &*spec.name; "Index build: registering");
         let multikey = Arc::new(Multikey::new(multikey_words(spec)));
-        indexes.push(Arc::new(Index::new(spec.clone(), ready, ddl.ident()?, multikey)?));
+        let index = Index::new(spec.clone(), ready, ddl.ident()?, multikey)?;
+        indexes.push(Arc::new(in_bulk(ddl, collection, index)?));
     }
     Ok(indexes)
+}
+
+/// The index, to be built from sorted keys if the collection is large enough.
+pub(crate) fn in_bulk(ddl: &mut Ddl<'_>, of: &Collection, index: Index) -> Result<Index> {
+    match !index.ready && Bulk::is_worth_it(of) {
+        true => Ok(index.logged(Bulk::new(ddl.ident()?))),
+        false => Ok(index),
+    }
 }
 
 /// What a specification needs to be right besides its own syntax: a partial filter that parses.
@@ -387,6 +390,10 @@ fn put_batch(
             interrupt()?;
         }
         txn.lock(collection, *id)?;
+        if at == 0 {
+            // Whoever drops an index waits for those who are inside.
+            txn.store().check_wanted(collection, indexes)?;
+        }
         let key = collection.ident.record_key(*id);
         let found = txn.txn().get(collection.space, &key, &mut buf);
         let Some(value) = found.map_err(crate::engine_error::engine)? else { continue };
@@ -394,7 +401,7 @@ fn put_batch(
         for index in indexes {
             txn.fill(index, doc.as_doc(), &mut sink)?;
             for (key, bits) in sink.iter() {
-                txn.put_key(collection, index, key, bits, *id, false)?;
+                txn.put_key(collection, index, key, bits, *id, PutBy::Build)?;
             }
         }
     }

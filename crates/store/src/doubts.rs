@@ -25,6 +25,11 @@ impl Doubts {
         }
         fits
     }
+
+    /// Notes a key, whatever their number: for who builds.
+    pub(crate) fn add_any(&self, key: &[u8]) {
+        self.0.lock().push(key.into());
+    }
 }
 
 impl Store {

@@ -14,6 +14,7 @@
 
 mod aside;
 mod build;
+mod bulk;
 mod cache;
 mod capped;
 mod catalog;

@@ -234,6 +234,14 @@ impl RecordCursor {
         key.last_chunk().map_or(RecordId(0), |bytes| RecordId::from_bytes(*bytes))
     }
 
+    /// The current record, which may be in no known format.
+    pub(crate) fn checked_doc(&self) -> Result<Doc<'_>> {
+        match self.packed {
+            false => record::known(self.cursor.value()),
+            true => Ok(Doc::trusted(&self.unpacked)),
+        }
+    }
+
     /// The current record.
     pub fn doc(&self) -> Doc<'_> {
         match self.packed {

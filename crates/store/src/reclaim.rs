@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::{
     Collection,
+    bulk::Bulk,
     engine_error::engine,
     ident::{CatalogKey, Ident},
 };
@@ -26,6 +27,8 @@ use crate::{
 pub(crate) struct Job {
     /// Versions that writers may still use.
     pub(crate) replaced: Vec<Arc<Collection>>,
+    /// Of indexes that were being built: a load may still be under way.
+    pub(crate) builds: Vec<Arc<Bulk>>,
     pub(crate) ranges: Vec<(Space, Ident)>,
 }
 
@@ -75,6 +78,9 @@ impl Drop for Reclaimer {
 fn run(engine: &dyn Engine, job: Job) {
     for old in &job.replaced {
         old.state.gate.wait_for_earlier();
+    }
+    for build in &job.builds {
+        drop(build.loading.lock());
     }
     if let Err(error) = drop_ranges(engine, &job.ranges) {
         log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;

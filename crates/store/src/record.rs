@@ -70,6 +70,14 @@ pub(crate) fn plain(value: &[u8]) -> Doc<'_> {
     }
 }
 
+/// The document of a record that is not packed.
+pub(crate) fn known(value: &[u8]) -> Result<Doc<'_>> {
+    match value {
+        [PLAIN, doc @ ..] => Ok(Doc::trusted(doc)),
+        _ => Err(unknown_format()),
+    }
+}
+
 /// Whether the record must be unpacked to be read.
 pub(crate) fn is_packed(value: &[u8]) -> bool {
     value.first() == Some(&PACKED)

@@ -10,7 +10,7 @@ use nagi_kv::Space;
 
 use crate::{
     BuildOptions, Collection, Index, Namespace, Store, WriteOptions,
-    build::{of_build, unready},
+    build::{in_bulk, of_build, unready},
     catalog::{Ddl, refuse_view},
     engine_error::engine,
     index::{Multikey, multikey_words},
@@ -76,7 +76,8 @@ impl Store {
         let mut all = old.clone();
         for index in &old {
             let multikey = Arc::new(Multikey::new(multikey_words(&index.spec)));
-            all.push(Arc::new(Index::new(index.spec.clone(), false, ddl.ident()?, multikey)?));
+            let again = Index::new(index.spec.clone(), false, ddl.ident()?, multikey)?;
+            all.push(Arc::new(in_bulk(&mut ddl, &collection, again)?));
         }
         let built = ddl.put(collection.with_indexes(all))?;
         ddl.finish()?;

@@ -63,6 +63,16 @@ pub(crate) struct Touched {
     _pass: Pass,
 }
 
+/// Who puts an index key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PutBy {
+    Writer,
+    /// Who builds an index record by record.
+    Build,
+    /// Who makes an index agree with what writers did while it was built.
+    Drain,
+}
+
 /// Buffers that outlive the transaction.
 #[derive(Default)]
 struct Scratch {
@@ -481,8 +491,9 @@ impl WriteTxn<'_> {
     ) -> Result<()> {
         let mut sink = std::mem::take(&mut self.scratch.new_keys);
         let done = self.fill(index, doc, &mut sink).and_then(|()| {
-            sink.iter()
-                .try_for_each(|(key, bits)| self.put_key(collection, index, key, bits, id, true))
+            sink.iter().try_for_each(|(key, bits)| {
+                self.put_key(collection, index, key, bits, id, PutBy::Writer)
+            })
         });
         self.scratch.new_keys = sink;
         done
@@ -539,7 +550,7 @@ impl WriteTxn<'_> {
             }
             // While the index is being built, an old key may not be there yet.
             if !index.ready || at == olds.len() || olds.key(at) != (key, bits) {
-                self.put_key(collection, index, key, bits, id, true)?;
+                self.put_key(collection, index, key, bits, id, PutBy::Writer)?;
             }
         }
         Ok(())
@@ -559,7 +570,7 @@ impl WriteTxn<'_> {
         Ok(())
     }
 
-    fn note_multikey(&mut self, index: &Arc<Index>, bits: &[u64]) -> Result<()> {
+    pub(crate) fn note_multikey(&mut self, index: &Arc<Index>, bits: &[u64]) -> Result<()> {
         let multikey = &index.multikey;
         let known = |(durable, bits): (&std::sync::atomic::AtomicU64, &u64)| {
             durable.load(Acquire) & bits == *bits
@@ -587,16 +598,20 @@ impl WriteTxn<'_> {
         key: &[u8],
         bits: &[u8],
         id: RecordId,
-        writer: bool,
+        by: PutBy,
     ) -> Result<()> {
+        if index.logs && by == PutBy::Writer {
+            return self.log_change(index, key, id);
+        }
         let mut full = std::mem::take(&mut self.scratch.key);
         full.clear();
         full.extend_from_slice(&index.ident.bytes());
         full.extend_from_slice(key);
         let done = if index.keyed_alone {
-            self.put_unique(collection, index, &full, bits, id, writer)
+            self.put_unique(collection, index, &full, bits, id, by)
         } else {
-            let free = match index.spec.unique || index.spec.prepare_unique {
+            let checks = index.spec.unique || index.spec.prepare_unique;
+            let free = match checks && by != PutBy::Drain {
                 true => self.check_free(collection, index, &full, bits, id),
                 false => Ok(()),
             };
@@ -637,7 +652,7 @@ impl WriteTxn<'_> {
         full: &[u8],
         bits: &[u8],
         id: RecordId,
-        writer: bool,
+        by: PutBy,
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let is_new = match &index.ceiling {
@@ -653,9 +668,16 @@ impl WriteTxn<'_> {
         value.clear();
         value.extend_from_slice(&id.bytes());
         value.extend_from_slice(bits);
-        let doubts = index.doubts.as_ref().filter(|_| writer);
+        let doubts = index.doubts.as_ref().filter(|_| by != PutBy::Build);
+        let in_doubt = |doubts: &Arc<index::Doubts>| match by {
+            PutBy::Drain => {
+                doubts.add_any(&full[4..]);
+                true
+            }
+            _ => doubts.add(&full[4..]),
+        };
         let done = match taken {
-            true if doubts.is_some_and(|doubts| doubts.add(&full[4..])) => {
+            true if doubts.is_some_and(in_doubt) => {
                 let aside = [full, &id.bytes()].concat();
                 self.txn().put(Space::Index, &aside, bits).map_err(engine)
             }
@@ -666,7 +688,23 @@ impl WriteTxn<'_> {
         done
     }
 
-    fn delete_key(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+    /// Notes for who builds the index that the record gets or loses the key.
+    fn log_change(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+        let Some(bulk) = &index.bulk else { return Ok(()) };
+        let mut full = std::mem::take(&mut self.scratch.key);
+        full.clear();
+        full.extend_from_slice(&bulk.side.bytes());
+        full.extend_from_slice(&id.bytes());
+        full.extend_from_slice(key);
+        let done = self.txn().put(Space::Index, &full, &[]).map_err(engine);
+        self.scratch.key = full;
+        done
+    }
+
+    pub(crate) fn delete_key(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+        if index.logs {
+            return self.log_change(index, key, id);
+        }
         let mut full = std::mem::take(&mut self.scratch.key);
         full.clear();
         full.extend_from_slice(&index.ident.bytes());

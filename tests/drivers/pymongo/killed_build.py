@@ -1,6 +1,6 @@
 """A server that dies (SIGKILL) while it builds indexes: killed_build.py NAGI FOLDER [FLAG...].
 
-At several points of a build of two indexes the server is killed, then started again on what is there. Each index is then
+In each phase of a build of two indexes the server is killed, then started again on what is there. Each index is then
 either absent or whole, the documents are all there, `validate` agrees, and the same build succeeds.
 """
 import os
@@ -37,12 +37,28 @@ def start():
     return server, client
 
 
-def done(client):
-    """Documents that the build has read so far."""
+def progress(client):
+    """What the build is doing, and how many percent of it are done."""
     match = {"command.createIndexes": "c", "progress": {"$exists": True}}
     for op in client.admin.aggregate([{"$currentOp": {}}, {"$match": match}]):
-        return op["progress"]["done"]
-    return 0
+        return op["msg"], 100 * op["progress"]["done"] // max(op["progress"]["total"], 1)
+    return "", 0
+
+
+def reached(client, phase, percent):
+    msg, done = progress(client)
+    return phase in msg and done >= percent
+
+
+def rewrite(client, words, ended):
+    """Changes every key of every document, again and again: the build has these changes to catch up with."""
+    try:
+        for turn in range(1000):
+            if ended.is_set():
+                return
+            client.killed.c.update_many({}, {"$set": {"t": words + " again" * (turn % 7)}})
+    except PyMongoError:
+        pass  # its server dies
 
 
 def build(client):
@@ -78,15 +94,22 @@ def main():
     for at in range(0, COUNT, 2000):
         client.killed.c.insert_many([{"_id": i, "u": -i, "t": words + " w%d" % i} for i in range(at, at + 2000)])
     client.admin.command("fsync")  # what was not acknowledged as durable may go with the machine, not with the server
-    for percent in (0, 40, 80):
-        thread = threading.Thread(target=build, args=(client,), daemon=True)
-        thread.start()
-        check("a build is %d %% done" % percent, wait_until(lambda: done(client) > COUNT * percent // 100, 60))
+    points = [("scanning", 0), ("scanning", 40), ("scanning", 80), ("inserting keys", 0), ("inserting keys", 50), ("draining", 0)]
+    for phase, percent in points:
+        when = "killed while %s, at %d %%" % (phase, percent)
+        ended = threading.Event()
+        threads = [threading.Thread(target=build, args=(client,), daemon=True)]
+        if phase == "draining":
+            threads.append(threading.Thread(target=rewrite, args=(client, words, ended), daemon=True))
+        for thread in threads:
+            thread.start()
+        check(when + ": it is there", wait_until(lambda: reached(client, phase, percent), 60))
         die(server)
-        thread.join()
+        ended.set()
+        for thread in threads:
+            thread.join()
         server, client = start()
-        names = whole(client, "killed at %d %%" % percent)
-        equal("killed at %d %%: no half index" % percent, names, ["_id_"])
+        equal(when + ": no half index", whole(client, when), ["_id_"])
     build(client)
     equal("built again", whole(client, "built again"), ["_id_", "text", "u"])
     die(server)

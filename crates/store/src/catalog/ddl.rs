@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     Index, IndexSpec, Namespace, Store, WriteTxn,
+    bulk::Bulk,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Multikey,
@@ -42,6 +43,8 @@ pub(crate) struct Ddl<'s> {
     replaced: Vec<Arc<Collection>>,
     published: Vec<Arc<Collection>>,
     dropped: Vec<(Space, Ident)>,
+    /// Builds of dropped indexes.
+    builds: Vec<Arc<Bulk>>,
 }
 
 impl<'s> Ddl<'s> {
@@ -49,8 +52,9 @@ impl<'s> Ddl<'s> {
         let state = store.ddl.lock();
         let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
         let catalog = Catalog { collections: store.catalog.load().collections.clone() };
-        let (replaced, published, dropped) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped })
+        let (replaced, published) = (Vec::new(), Vec::new());
+        let (dropped, builds) = (Vec::new(), Vec::new());
+        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds })
     }
 
     pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
@@ -100,6 +104,10 @@ impl<'s> Ddl<'s> {
 
     /// Takes an index's keys out; the collection's new version is the caller's.
     pub(crate) fn remove_index(&mut self, index: &Index) -> Result<()> {
+        if let Some(bulk) = &index.bulk {
+            self.drop_range(Space::Index, bulk.side)?;
+            self.builds.push(Arc::clone(bulk));
+        }
         self.drop_range(Space::Index, index.ident)
     }
 
@@ -123,7 +131,7 @@ impl<'s> Ddl<'s> {
 
     /// `finish`, with the durability that the change needs. What drops has to be on the disk before
     /// the files of what was dropped are removed.
-    fn finish_with(self, durability: Durability) -> Result<()> {
+    pub(crate) fn finish_with(self, durability: Durability) -> Result<()> {
         self.txn.commit(durability).map_err(engine)?;
         for old in &self.replaced {
             // One store for each, so that nobody sees a collection gone that only changes.
@@ -143,7 +151,11 @@ impl<'s> Ddl<'s> {
         if self.dropped.is_empty() {
             self.replaced.iter().for_each(|old| old.state.gate.wait_for_earlier());
         } else {
-            self.store.reclaimer.push(Job { replaced: self.replaced, ranges: self.dropped });
+            self.store.reclaimer.push(Job {
+                replaced: self.replaced,
+                builds: self.builds,
+                ranges: self.dropped,
+            });
         }
         Ok(())
     }

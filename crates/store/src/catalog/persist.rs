@@ -1,6 +1,6 @@
 //! The catalog as stored: one document a collection, read at start.
 //!
-//!   {ns, uuid, options, space, indexes: [{spec, ident, ready, keyedAlone}]}      under its ident
+//!   {ns, uuid, options, space, indexes: [{spec, ident, ready, keyedAlone, side}]}      under its ident
 //!
 //! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
 //! change with ordinary writes.
@@ -21,6 +21,7 @@ use nagi_lang::collation::Collation;
 use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
 use crate::{
     Index, IndexSpec, Namespace,
+    bulk::Bulk,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::{Multikey, multikey_words},
@@ -150,6 +151,10 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         }
         let mut loaded = Index::new(spec, ready, ident, Arc::new(multikey))?;
         loaded.keyed_alone = index.get("keyedAlone").is_truthy();
+        if let Some(side) = number::truncate_to_i64(index.get("side")) {
+            let side = u32::try_from(side).map_err(|_| corrupt())?;
+            loaded = loaded.logged(Bulk::new(Ident(side)));
+        }
         indexes.push(Arc::new(loaded));
     }
     let state = load_counters(read, ident)?;
@@ -221,6 +226,9 @@ impl Collection {
                         w.put("ident", i64::from(index.ident.0));
                         w.put("ready", index.ready);
                         w.put("keyedAlone", index.keyed_alone);
+                        if let Some(bulk) = &index.bulk {
+                            w.put("side", i64::from(bulk.side.0));
+                        }
                     });
                 }
             });

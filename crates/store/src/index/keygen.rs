@@ -46,6 +46,14 @@ impl KeySink {
         (0..self.len()).map(|at| self.key(at))
     }
 
+    /// The type bits of a key, if the document has it.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&[u8]> {
+        let at = self.keys.partition_point(|(start, middle, _)| {
+            &self.bytes[*start as usize..*middle as usize] < key
+        });
+        (at < self.len()).then(|| self.key(at)).filter(|(found, _)| *found == key).map(|(_, b)| b)
+    }
+
     /// Memory held.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.keys.capacity() * size_of::<(u32, u32, u32)>()

@@ -28,7 +28,7 @@ pub use text::key_term;
 pub use wildcard::Wildcard;
 pub(crate) use wildcard::multikey_words;
 
-use crate::{clock, condition::Condition, ident::Ident, keystring};
+use crate::{bulk::Bulk, clock, condition::Condition, ident::Ident, keystring};
 
 /// One index of a collection. Never changes, but for the multikey paths, which only grow.
 #[derive(Debug)]
@@ -46,6 +46,10 @@ pub struct Index {
     /// Of a unique index that is being built: keys for which a writer met another record's entry.
     /// None once such a writer is refused.
     pub(crate) doubts: Option<Arc<Doubts>>,
+    /// Of an index that is being built from sorted keys.
+    pub(crate) bulk: Option<Arc<Bulk>>,
+    /// Writers do not write keys but note which change.
+    pub(crate) logs: bool,
     /// Of an `_id` index that was never built beside writers.
     pub(crate) ceiling: Option<Arc<Ceiling>>,
     usage: Arc<Usage>,
@@ -93,7 +97,19 @@ impl Index {
         let ceiling = (keyed_alone && ready && spec.is_id()).then(Arc::default);
         let partial = partial.transpose()?;
         let usage = Arc::new(Usage { count: AtomicU64::new(0), since_ms: clock::now_ms() });
-        Ok(Index { partial, spec, ready, ident, multikey, keyed_alone, doubts, ceiling, usage })
+        Ok(Index {
+            partial,
+            spec,
+            ready,
+            ident,
+            multikey,
+            keyed_alone,
+            doubts,
+            bulk: None,
+            logs: false,
+            ceiling,
+            usage,
+        })
     }
 
     /// The same for an index that came into being this moment, with an ident of its own.
@@ -110,6 +126,8 @@ impl Index {
         changed.ceiling.clone_from(&self.ceiling);
         changed.usage = Arc::clone(&self.usage);
         changed.doubts = self.doubts.clone().filter(|_| !ready);
+        changed.bulk = self.bulk.clone().filter(|_| !ready);
+        changed.logs = self.logs && !ready;
         Ok(changed)
     }
 
@@ -123,9 +141,24 @@ impl Index {
             partial: self.partial.clone(),
             keyed_alone: self.keyed_alone,
             doubts: self.doubts.clone(),
+            bulk: self.bulk.clone(),
+            logs: self.logs,
             ceiling: self.ceiling.clone(),
             usage: Arc::clone(&self.usage),
         }
+    }
+
+    /// The same index, to be built from sorted keys: writers note what they change.
+    pub(crate) fn logged(mut self, bulk: Arc<Bulk>) -> Index {
+        (self.bulk, self.logs) = (Some(bulk), true);
+        self
+    }
+
+    /// The same index, still being built, whose keys writers write themselves.
+    pub(crate) fn direct(&self) -> Result<Index> {
+        let mut direct = self.changed(self.spec.clone(), false)?;
+        direct.logs = false;
+        Ok(direct)
     }
 
     /// The same index, still being built, in which writers' duplicates are refused.

@@ -171,7 +171,7 @@ fn build_unique(f: &Fixture, act: &dyn Fn()) -> String {
         f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
     });
     let once = std::cell::Cell::new(true);
-    let progress = |_: i64, _: i64| {
+    let progress = |_: &'static str, _: i64, _: i64| {
         if once.replace(false) {
             act();
         }
@@ -236,7 +236,7 @@ fn indexes_are_built_again_beside_writers() {
     let f = Fixture::new();
     f.index("{key: {t: 1}, name: 't'}").unwrap();
     f.index("{key: {a: 1, _id: -1}, name: 'a', unique: true}").unwrap();
-    for id in 0..200 {
+    for id in 0..1200 {
         f.insert(&format!("{{_id: {id}, a: {}, t: ['x', {id}]}}", id % 7)).unwrap();
     }
     let done = Done::default();

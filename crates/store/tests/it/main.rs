@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests may
 
 mod build;
+mod bulk;
 mod capped;
 mod compressor;
 mod cost;

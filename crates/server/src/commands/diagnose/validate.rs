@@ -41,7 +41,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.end_with_client();
     }
     let check = || cx.check();
-    let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
+    let memory = crate::commands::index::build_memory(cx.server);
+    let options = BuildOptions {
+        interrupt: Some(&check),
+        memory_bytes: Some(memory),
+        ..BuildOptions::default()
+    };
     let conformance = args.check_conformance.is_truthy();
     let mut report = cx.store().validate_with(&collection, conformance, &check)?;
     let repaired = match args.repair.is_truthy() {

@@ -53,12 +53,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         pace.rest();
         cx.check()
     };
-    let progress = |done: i64, total: i64| {
-        cx.op.set_progress("Index Build: scanning collection", done, total);
+    let progress = |phase: &'static str, done: i64, total: i64| {
+        cx.op.set_progress(phase, done, total);
     };
     let options = BuildOptions {
         interrupt: Some(&check),
         progress: Some(&progress),
+        memory_bytes: Some(super::build_memory(cx.server)),
         ignore_unknown: args.ignore_unknown == Some(true),
     };
     let created = cx.store().create_indexes(&ns, &specs, options)?;

@@ -6,8 +6,17 @@ mod list_indexes;
 mod re_index;
 mod set_index_commit_quorum;
 
+use crate::params;
+use crate::server::Server;
+
 pub(super) use create_indexes::CREATE_INDEXES;
 pub(super) use drop_indexes::DROP_INDEXES;
 pub(super) use list_indexes::LIST_INDEXES;
 pub(super) use re_index::RE_INDEX;
 pub(super) use set_index_commit_quorum::SET_INDEX_COMMIT_QUORUM;
+
+/// `maxIndexBuildMemoryUsageMegabytes` in bytes.
+pub(in crate::commands) fn build_memory(server: &Server) -> u64 {
+    const ROW: usize = params::position("maxIndexBuildMemoryUsageMegabytes");
+    u64::try_from(server.params.number(ROW)).unwrap_or(u64::MAX).saturating_mul(1 << 20)
+}

@@ -35,7 +35,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         pace.rest();
         cx.check()
     };
-    let options = BuildOptions { interrupt: Some(&check), ..BuildOptions::default() };
+    let progress = |phase: &'static str, done: i64, total: i64| {
+        cx.op.set_progress(phase, done, total);
+    };
+    let options = BuildOptions {
+        interrupt: Some(&check),
+        progress: Some(&progress),
+        memory_bytes: Some(super::build_memory(cx.server)),
+        ..BuildOptions::default()
+    };
     let count = cx.store().reindex(&ns, options)?;
     out.put("nIndexesWas", count as i32);
     out.put("nIndexes", count as i32);

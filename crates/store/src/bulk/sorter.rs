@@ -1,0 +1,169 @@
+//! The keys of one index on their way into order, in bounded memory.
+//!
+//! Keys fill small pieces in memory ([`Segment`]). When all pieces of a build take what it may have, or
+//! the budget has no more, the sorter's pieces are merged into a run on disk. At the end pieces and
+//! runs are merged into one stream; where there are very many runs, groups of them are merged first.
+
+use nagi_budget::{Charge, Pool};
+use nagi_error::Result;
+
+use super::{
+    merge::{Merge, Source},
+    run::{self, BLOCK_BYTES, RunReader},
+    segment::Segment,
+};
+use crate::{RecordId, Spill, Store};
+
+/// Largest piece: sorting one takes a few milliseconds.
+const SEGMENT_BYTES_MAX: usize = 512 << 10;
+const SEGMENT_BYTES_MIN: usize = 16 << 10;
+/// Step in which memory is charged.
+const CHARGE_BYTES: u64 = 4 << 20;
+/// Fewest and most runs that are merged at a time.
+const FAN_IN: (usize, usize) = (8, 128);
+
+/// What all sorters of a build may hold together.
+pub(super) struct Allowance {
+    charge: Charge,
+    /// For each sorter.
+    each: usize,
+    held: usize,
+}
+
+impl Allowance {
+    pub(super) fn new(store: &Store, bytes: u64, sorters: usize) -> Allowance {
+        let each = usize::try_from(bytes).unwrap_or(usize::MAX) / sorters.max(1);
+        let charge = Charge::empty(&store.budget, Pool::IndexBuilds);
+        Allowance { charge, each: each.max(4 * SEGMENT_BYTES_MIN), held: 0 }
+    }
+
+    fn segment_bytes(&self) -> usize {
+        (self.each / 8).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+    }
+
+    fn fan_in(&self) -> usize {
+        (self.each / (4 * BLOCK_BYTES)).clamp(FAN_IN.0, FAN_IN.1)
+    }
+
+    /// False if the budget has no room for it.
+    fn take(&mut self, bytes: usize) -> bool {
+        self.held += bytes;
+        self.charge.cover(self.held as u64, CHARGE_BYTES)
+    }
+
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        self.held -= bytes;
+        self.charge.shrink_to(self.held as u64);
+    }
+}
+
+/// The keys of one index.
+#[derive(Default)]
+pub(super) struct Sorter {
+    open: Segment,
+    full: Vec<Segment>,
+    /// Memory of the full ones.
+    bytes: usize,
+    spill: Option<Spill>,
+    count: u64,
+}
+
+/// All keys of an index in order.
+pub(super) struct Sorted {
+    pub(super) merge: Merge,
+    /// Number of keys.
+    pub(super) count: u64,
+    /// Memory to give back once it is read.
+    pub(super) held: usize,
+    /// Holds the runs that the merge reads.
+    _spill: Option<Spill>,
+}
+
+impl Sorter {
+    /// Adds a key of a record.
+    ///
+    /// # Errors
+    /// Those of spilling (14031 if the disk is full), and of `go_on`, which is asked now and then.
+    pub(super) fn add(
+        &mut self,
+        (key, bits): (&[u8], &[u8]),
+        id: RecordId,
+        store: &Store,
+        of: &mut Allowance,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        if !self.open.has_room(key.len() + bits.len(), of.segment_bytes()) {
+            self.close(store, of, go_on)?;
+        }
+        self.open.push(key, id.bytes(), bits);
+        self.count += 1;
+        Ok(())
+    }
+
+    fn close(
+        &mut self,
+        store: &Store,
+        of: &mut Allowance,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        go_on()?;
+        let mut segment = std::mem::take(&mut self.open);
+        segment.sort();
+        let bytes = segment.heap_bytes();
+        self.bytes += bytes;
+        self.full.push(segment);
+        if !of.take(bytes) || self.bytes + of.segment_bytes() > of.each {
+            self.spill_out(store, of, go_on)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the full pieces as a run.
+    fn spill_out(
+        &mut self,
+        store: &Store,
+        of: &mut Allowance,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut merge = Merge::new(sources(std::mem::take(&mut self.full)));
+        let spill = self.spill.get_or_insert_with(|| store.spill());
+        run::write(spill, &mut merge, go_on)?;
+        drop(merge);
+        of.give_back(std::mem::take(&mut self.bytes));
+        Ok(())
+    }
+
+    /// The end of the keys: all in order.
+    pub(super) fn finish(
+        mut self,
+        store: &Store,
+        of: &mut Allowance,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Sorted> {
+        if !self.open.is_empty() {
+            self.close(store, of, go_on)?;
+        }
+        let mut spill = self.spill.take();
+        while let Some(runs) = spill.take_if(|runs| runs.run_count() as usize > of.fan_in()) {
+            let mut fewer = store.spill();
+            for first in (0..runs.run_count()).step_by(of.fan_in()) {
+                let end = (first + of.fan_in() as u32).min(runs.run_count());
+                let group = (first..end).map(|run| RunReader::open(&runs, run).map(Source::Disk));
+                let mut merge = Merge::new(group.collect::<Result<_>>()?);
+                run::write(&mut fewer, &mut merge, go_on)?;
+            }
+            spill = Some(fewer);
+        }
+        let mut all = sources(self.full);
+        if let Some(runs) = &spill {
+            for run in 0..runs.run_count() {
+                all.push(Source::Disk(RunReader::open(runs, run)?));
+            }
+        }
+        Ok(Sorted { merge: Merge::new(all), count: self.count, held: self.bytes, _spill: spill })
+    }
+}
+
+fn sources(segments: Vec<Segment>) -> Vec<Source> {
+    segments.into_iter().map(|segment| Source::Memory { segment, next: 0 }).collect()
+}
