@@ -38,8 +38,9 @@ use crate::{
 
 /// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
 const RECLAIM_BYTES_MIN: u64 = 8 << 20;
-/// What may stay of a dropped range in memtables: some thousand entries, less than a millisecond.
-const STEPPED_OVER_BYTES_MAX: u64 = 256 << 10;
+/// What may stay of a dropped range in memtables: twenty thousand small entries, ten milliseconds backward.
+/// Less would make small files of whatever else the memtables have, for drops that are small and many.
+const STEPPED_OVER_BYTES_MAX: u64 = 1 << 20;
 /// In the data folder's marker, and the name of the engine's own folder.
 pub(crate) const ENGINE: &str = "rocksdb";
 const PIECE_SUFFIX: &str = ".piece";
