@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use nagi_bson::{Value, ValueBuf, ValueSlot};
+use nagi_bson::{KeptValue, Value, ValueBuf, ValueSlot};
 use nagi_error::Result;
 
 use super::positions::parse_n;
@@ -16,7 +16,7 @@ use crate::window::{Extremum, Least};
 pub(crate) struct Extreme {
     wanted: Ordering,
     collation: Option<&'static Collation>,
-    value: Option<ValueBuf>,
+    value: Option<KeptValue>,
 }
 
 pub(super) fn parse_min(
@@ -56,7 +56,7 @@ impl Accumulator for Extreme {
             None => true,
         };
         if better {
-            self.value = Some(ValueBuf::new(value));
+            self.value = Some(KeptValue::new(value));
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Accumulator for Extreme {
     }
 
     fn partial(&self, out: ValueSlot<'_>) {
-        out.put(self.value.as_ref().map_or(Value::Null, ValueBuf::value));
+        out.put(self.value.as_ref().map_or(Value::Null, KeptValue::value));
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {
@@ -74,7 +74,7 @@ impl Accumulator for Extreme {
     }
 
     fn bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, ValueBuf::heap_bytes)
+        self.value.as_ref().map_or(0, KeptValue::heap_bytes)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Accumulators: what `$group` keeps per group and field (`$sum`, `$push`, ...).
 //!
-//! [`AccumSpec`] is parsed once per field; each group owns a state made by [`AccumSpec::new_state`].
+//! [`AccumSpec`] is parsed once per field. One state is made by [`AccumSpec::new_state`]; `$group` keeps
+//! those of all its groups side by side ([`AccumSpec::new_states`]), without a box for each.
 //! A state can hand out what it has as a value (`partial`) that another state takes in (`merge`):
 //! that is how groups are spilled and how shards would combine. Rows are in [`ROWS`], by name.
 //!
@@ -21,10 +22,13 @@ mod ranked;
 mod script;
 mod spec;
 mod spread;
+mod states;
 mod sums;
+mod whole;
 
 pub use number_sum::NumberSum;
 pub use spec::{AccumSpec, parse_group_key};
+pub use states::{Numbered, States};
 
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
@@ -83,10 +87,14 @@ pub(crate) fn held_bytes(value: &nagi_bson::ValueBuf) -> usize {
 /// Makes a state.
 pub(crate) type NewState = Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>;
 
+/// Makes an empty place for the states of many groups.
+pub(crate) type NewStates = Box<dyn Fn() -> Box<dyn States> + Send + Sync>;
+
 /// A parsed argument and how states are made.
 struct Parsed {
     argument: Expr,
     new_state: NewState,
+    new_states: NewStates,
     /// States over a window that moves; none if it is no window function.
     new_sliding: Option<NewWindowState>,
 }

@@ -74,6 +74,19 @@ impl NumberSum {
         }
     }
 
+    /// A sum of integers: of longs, or of ints alone.
+    pub(super) fn of_whole(sum: i64, is_long: bool) -> NumberSum {
+        let widest = if is_long { Type::Long } else { Type::Int };
+        NumberSum { integers: i128::from(sum), widest, ..NumberSum::default() }
+    }
+
+    /// The sum and whether there was a long, if it is one of integers and fits.
+    pub(super) fn as_whole(&self) -> Option<(i64, bool)> {
+        let is_long = self.widest == Type::Long;
+        let whole = is_long || self.widest == Type::Int;
+        i64::try_from(self.integers).ok().filter(|_| whole).map(|sum| (sum, is_long))
+    }
+
     /// Adds the parts of another sum.
     pub fn merge(&mut self, other: &NumberSum) {
         self.integers += other.integers;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nagi_bson::{Value, ValueBuf, ValueSlot, number};
+use nagi_bson::{KeptValue, Value, ValueBuf, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
 use super::spec::{parsed, single};
@@ -92,13 +92,13 @@ pub(super) fn count(n: &Expr) -> Result<usize> {
 
 struct One {
     last: bool,
-    value: Option<ValueBuf>,
+    value: Option<KeptValue>,
 }
 
 impl Accumulator for One {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         if self.last || self.value.is_none() {
-            self.value = Some(ValueBuf::new(value));
+            self.value = Some(KeptValue::new(value));
         }
         Ok(())
     }
@@ -115,14 +115,14 @@ impl Accumulator for One {
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {
-        out.put(match self.value.as_ref().map(ValueBuf::value) {
+        out.put(match self.value.as_ref().map(KeptValue::value) {
             None | Some(Value::Missing) => Value::Null,
             Some(value) => value,
         });
     }
 
     fn bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, ValueBuf::heap_bytes)
+        self.value.as_ref().map_or(0, KeptValue::heap_bytes)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Parsing of a field of `$group`: `total: {$sum: "$price"}`.
 
+use std::sync::Arc;
+
 use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
 
-use super::{Accumulator, NewState, Parsed, ROWS};
+use super::{Accumulator, NewState, NewStates, Parsed, ROWS, States, states::Flat};
 use crate::expr::{Args, Deps, Expr, Nulls, Operator, ParseCx};
 use crate::window::{NewWindowState, WindowState};
 
@@ -12,6 +14,7 @@ pub struct AccumSpec {
     name: &'static str,
     argument: Expr,
     new_state: NewState,
+    new_states: NewStates,
     new_sliding: Option<NewWindowState>,
 }
 
@@ -31,8 +34,8 @@ impl AccumSpec {
     }
 
     pub(super) fn made(name: &'static str, parsed: Parsed) -> AccumSpec {
-        let Parsed { argument, new_state, new_sliding } = parsed;
-        AccumSpec { name, argument, new_state, new_sliding }
+        let Parsed { argument, new_state, new_states, new_sliding } = parsed;
+        AccumSpec { name, argument, new_state, new_states, new_sliding }
     }
 
     /// Parses it as a window function, for which an array is an expression like any other.
@@ -86,6 +89,11 @@ impl AccumSpec {
     /// A state that has seen nothing.
     pub fn new_state(&self) -> Box<dyn Accumulator> {
         (self.new_state)()
+    }
+
+    /// A place for the states of many groups; empty.
+    pub fn new_states(&self) -> Box<dyn States> {
+        (self.new_states)()
     }
 
     pub fn deps(&self, deps: &mut Deps) {
@@ -146,10 +154,29 @@ pub(super) fn parsed<A: Accumulator + 'static>(
     argument: Expr,
     new: impl Fn() -> A + Send + Sync + 'static,
 ) -> Parsed {
-    Parsed { argument, new_state: Box::new(move || Box::new(new())), new_sliding: None }
+    let new = Arc::new(new);
+    let of_many = Arc::clone(&new);
+    Parsed {
+        argument,
+        new_state: Box::new(move || Box::new(new())),
+        new_states: Box::new(move || {
+            let new = Arc::clone(&of_many);
+            Box::new(Flat::new(move || new()))
+        }),
+        new_sliding: None,
+    }
 }
 
 impl Parsed {
+    /// The states of many groups are kept in a way of their own.
+    pub(super) fn kept_as<S: States + 'static>(
+        mut self,
+        new: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Parsed {
+        self.new_states = Box::new(move || Box::new(new()));
+        self
+    }
+
     /// Adds how states over a moving window are made.
     pub(super) fn sliding<S: WindowState + 'static>(
         mut self,

@@ -4,6 +4,7 @@ use nagi_bson::{Value, ValueSlot};
 use nagi_error::{Code, Result, bail};
 
 use super::spec::{parsed, single};
+use super::whole::WholeSums;
 use super::{Accumulator, NumberSum, Parsed};
 use crate::expr::{Expr, ParseCx};
 use crate::window::{Counter, Fold, Folded};
@@ -17,7 +18,9 @@ pub(super) fn parse_sum(
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
 ) -> Result<Parsed> {
-    Ok(single(name, value, cx, Sum::default)?.sliding(Folded::<Sum>::default))
+    Ok(single(name, value, cx, Sum::default)?
+        .kept_as(WholeSums::default)
+        .sliding(Folded::<Sum>::default))
 }
 
 pub(super) fn parse_count(
@@ -27,7 +30,9 @@ pub(super) fn parse_count(
 ) -> Result<Parsed> {
     match value {
         Value::Doc(doc) if doc.is_empty() => {
-            Ok(parsed(Expr::constant(Value::Int32(1)), Sum::default).sliding(Counter::default))
+            Ok(parsed(Expr::constant(Value::Int32(1)), Sum::default)
+                .kept_as(WholeSums::default)
+                .sliding(Counter::default))
         }
         _ => bail!(Code::TYPE_MISMATCH, "{name} takes no arguments, i.e. {name}:{{}}"),
     }

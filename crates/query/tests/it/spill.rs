@@ -1,5 +1,7 @@
 //! Sorts and groups that do not fit in memory give what they give in memory.
 
+use nagi_bson::DocBuf;
+
 use crate::fixture::Fixture;
 
 fn filled() -> Fixture {
@@ -50,4 +52,53 @@ fn buckets_on_disk_are_the_same_buckets() {
          none: {$push: '$none'}, all: {$push: '$_id'}}}}]",
     );
     check("[{$bucketAuto: {groupBy: {$add: ['$_id', 1]}, buckets: 9, granularity: 'R5'}}]");
+}
+
+/// A value of some type, the same for the same number; equal ones of different types among them.
+fn value(n: u64) -> String {
+    let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+    let small = mixed / 16 % 40;
+    match mixed % 12 {
+        0 | 1 => format!("{small}"),
+        2 => format!("{{$numberLong: '{small}'}}"),
+        3 => format!("{{$numberDouble: '{small}.0'}}"),
+        4 => format!("{{$numberDecimal: '{small}.50'}}"),
+        5 => format!("'text {}'", "x".repeat(small as usize)),
+        6 => "null".to_owned(),
+        7 => "{$numberDouble: 'NaN'}".to_owned(),
+        8 => "{$numberDouble: '-0.0'}".to_owned(),
+        9 => format!("[{}, 'a']", small % 5),
+        10 => format!("{{a: {}, b: null}}", small % 5),
+        _ => "{$numberLong: '9223372036854775807'}".to_owned(),
+    }
+}
+
+/// Every limit gives what memory without a limit does, whatever the types.
+#[test]
+fn groups_of_any_values_on_disk_are_those_in_memory() {
+    let fixture = Fixture::new();
+    for n in 0..1500u64 {
+        // Some have no key, some no value.
+        let key = if n % 17 == 0 { String::new() } else { format!(", k: {}", value(n)) };
+        let of = if n % 13 == 0 { String::new() } else { format!(", v: {}", value(n + 10_000)) };
+        fixture.insert(&format!("{{_id: {n}, i: {}, d: {}.5{key}{of}}}", n % 7, n % 3)).unwrap();
+    }
+    for key in ["'$k'", "{a: '$k', b: '$i'}", "'$_id'", "{$mod: ['$_id', 3]}"] {
+        let pipeline = format!(
+            "[{{$group: {{_id: {key}, n: {{$count: {{}}}}, s: {{$sum: '$v'}}, i: {{$sum: '$i'}}, \
+             d: {{$sum: '$d'}}, a: {{$avg: '$v'}}, lo: {{$min: '$v'}}, hi: {{$max: '$v'}}, \
+             f: {{$first: '$v'}}, l: {{$last: '$v'}}, p: {{$push: '$v'}}, \
+             two: {{$firstN: {{input: '$v', n: 2}}}}, sd: {{$max: '$d'}}}}}}]"
+        );
+        let sorted = |found: Vec<DocBuf>| {
+            let mut texts: Vec<_> = found.iter().map(|doc| format!("{doc:?}")).collect();
+            texts.sort();
+            texts
+        };
+        let expected = sorted(fixture.aggregate(&pipeline).unwrap());
+        for limit in [3_000, 20_000, 77_000, 300_000] {
+            let found = sorted(fixture.aggregate_in(&pipeline, limit).unwrap());
+            assert_eq!(found, expected, "{key} in {limit}");
+        }
+    }
 }

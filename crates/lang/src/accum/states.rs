@@ -1,0 +1,205 @@
+//! The states of one accumulator for all groups of a `$group`, by the number of the group.
+//!
+//! They lie side by side in pages, so that a group costs the size of its state and no box. Pages do not
+//! move: a million groups are not copied while the second million comes.
+
+use nagi_bson::{Value, ValueSlot};
+use nagi_error::Result;
+
+use super::Accumulator;
+use crate::expr::Vars;
+
+/// Items of a page; the first one grows to that, so that ten groups do not pay for a thousand.
+const PAGE: usize = 1024;
+
+/// Items by number, in pages that do not move.
+pub struct Numbered<T> {
+    pages: Vec<Vec<T>>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Numbered { pages: Vec::new() }
+    }
+}
+
+impl<T> Numbered<T> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    pub fn push(&mut self, item: T) {
+        match self.pages.last_mut() {
+            Some(last) if last.len() < PAGE => last.push(item),
+            last => {
+                let mut page = Vec::with_capacity(if last.is_some() { PAGE } else { 4 });
+                page.push(item);
+                self.pages.push(page);
+            }
+        }
+    }
+
+    /// The item of a number below `len`.
+    #[inline]
+    pub fn at(&self, at: usize) -> &T {
+        &self.pages[at / PAGE][at % PAGE]
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, at: usize) -> &mut T {
+        &mut self.pages[at / PAGE][at % PAGE]
+    }
+
+    /// Memory of its items, not what they hold beside their size.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        let last = self.pages.last().map_or(0, Vec::capacity);
+        (self.pages.len().saturating_sub(1) * PAGE + last) * size_of::<T>()
+    }
+
+    pub(super) fn into_items(self) -> impl Iterator<Item = T> {
+        self.pages.into_iter().flatten()
+    }
+
+    /// Forgets all; the room of the first few stays.
+    pub fn clear(&mut self) {
+        self.pages.truncate(1);
+        if let Some(first) = self.pages.first_mut() {
+            first.clear();
+            first.shrink_to(PAGE / 16);
+        }
+    }
+}
+
+/// The states of one accumulator, by group. What takes a number fails for one that was not pushed by a
+/// panic; the rest is as of [`Accumulator`].
+pub trait States: Send {
+    /// A state for the next group.
+    fn push(&mut self);
+
+    /// Comes first for a group, with its key.
+    ///
+    /// # Errors
+    /// Those of a script.
+    fn start(&mut self, at: usize, key: Value<'_>, vars: &Vars<'_>, now_ms: i64) -> Result<()>;
+
+    /// Takes the argument's value for one document of the group.
+    ///
+    /// # Errors
+    /// Those of [`Accumulator::add_in`].
+    fn add(&mut self, at: usize, value: Value<'_>, vars: &Vars<'_>) -> Result<()>;
+
+    /// Takes in what `partial` gave out for the same group, here or elsewhere.
+    ///
+    /// # Errors
+    /// Those of [`Accumulator::merge_in`].
+    fn merge(&mut self, at: usize, part: Value<'_>, vars: &Vars<'_>) -> Result<()>;
+
+    /// Writes the state so that `merge` can take it.
+    fn partial(&self, at: usize, out: ValueSlot<'_>);
+
+    /// Writes the result. The state is of no use afterwards, and holds no memory beside its own size.
+    ///
+    /// # Errors
+    /// Those of [`Accumulator::settle`].
+    fn finish(&mut self, at: usize, vars: &Vars<'_>, out: ValueSlot<'_>) -> Result<()>;
+
+    /// Memory of all states.
+    fn bytes(&self) -> usize;
+
+    /// Forgets all groups.
+    fn clear(&mut self);
+}
+
+/// The states of any accumulator.
+pub(super) struct Flat<A, N> {
+    new: N,
+    states: Numbered<A>,
+    /// Memory that states hold beside their size.
+    held: usize,
+}
+
+impl<A: Accumulator, N: Fn() -> A + Send> Flat<A, N> {
+    pub(super) fn new(new: N) -> Flat<A, N> {
+        Flat { new, states: Numbered::default(), held: 0 }
+    }
+
+    /// Lets a state change, and sees how much more it holds then.
+    #[inline]
+    fn change<T>(&mut self, at: usize, how: impl FnOnce(&mut A) -> T) -> T {
+        let state = self.states.at_mut(at);
+        let before = state.bytes();
+        let done = how(state);
+        self.held = (self.held + state.bytes()).saturating_sub(before);
+        done
+    }
+}
+
+impl<A: Accumulator, N: Fn() -> A + Send> States for Flat<A, N> {
+    fn push(&mut self) {
+        let state = (self.new)();
+        self.held += state.bytes();
+        self.states.push(state);
+    }
+
+    fn start(&mut self, at: usize, key: Value<'_>, vars: &Vars<'_>, now_ms: i64) -> Result<()> {
+        self.change(at, |state| state.start(key, vars, now_ms))
+    }
+
+    fn add(&mut self, at: usize, value: Value<'_>, vars: &Vars<'_>) -> Result<()> {
+        self.change(at, |state| state.add_in(value, vars))
+    }
+
+    fn merge(&mut self, at: usize, part: Value<'_>, vars: &Vars<'_>) -> Result<()> {
+        self.change(at, |state| state.merge_in(part, vars))
+    }
+
+    fn partial(&self, at: usize, out: ValueSlot<'_>) {
+        self.states.at(at).partial(out);
+    }
+
+    fn finish(&mut self, at: usize, vars: &Vars<'_>, out: ValueSlot<'_>) -> Result<()> {
+        let state = self.states.at_mut(at);
+        self.held = self.held.saturating_sub(state.bytes());
+        state.settle(vars)?;
+        state.finish(out);
+        *state = (self.new)();
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.states.bytes() + self.held
+    }
+
+    fn clear(&mut self) {
+        self.states.clear();
+        self.held = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_keep_their_numbers() {
+        let mut items = Numbered::default();
+        assert!(items.is_empty() && items.bytes() == 0);
+        for n in 0..3 * PAGE as u64 + 5 {
+            assert_eq!(items.len() as u64, n);
+            items.push(n);
+        }
+        *items.at_mut(PAGE) += 1;
+        assert_eq!((*items.at(PAGE - 1), *items.at(PAGE)), (PAGE as u64 - 1, PAGE as u64 + 1));
+        assert_eq!(items.bytes(), 4 * PAGE * 8);
+        items.clear();
+        assert!(items.len() == 0 && items.bytes() <= PAGE * 8);
+        items.push(7);
+        assert_eq!(items.into_items().collect::<Vec<_>>(), [7]);
+    }
+}

@@ -1,0 +1,313 @@
+//! The groups with the states of their accumulators, in memory and in runs on disk.
+//!
+//! A run holds groups by the hash of their key, so no keys are compared but those whose hashes meet:
+//!
+//! ```text
+//!   key:     hash (4, big-endian) | type of the group's key (1) | its bytes
+//!   value:   a document of the accumulators' partial states, named by position
+//! ```
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use nagi_bson::{Type, append_payload, payload_value};
+use nagi_lang::accum::States;
+use nagi_lang::collation;
+use nagi_lang::expr::room::check_size;
+use nagi_lang::ordered;
+use nagi_store::Spill;
+
+use super::super::prelude::*;
+use super::table::{Table, hash_of};
+use super::{Grouping, key_value};
+use crate::source::{Gather, Held, Runs, SourceStats};
+
+/// Groups in memory at most, whatever the limit in bytes: their numbers are of 32 bits.
+const GROUPS_MAX: usize = 1 << 31;
+/// Largest document of one group before a later stage makes it smaller.
+const GROUP_BYTES_MAX: usize = 1 << 30;
+/// Of a run's key: hash and type.
+const HEAD_BYTES: usize = 5;
+
+pub(super) struct Groups {
+    pub(super) grouping: Arc<Grouping>,
+    memory_bytes_max: usize,
+    table: Table,
+    /// Of each field, by the number of the group.
+    states: Vec<Box<dyn States>>,
+    pub(super) held: Held,
+    /// Runs, in the order of their documents: those of one, then those of the next.
+    spills: Vec<Spill>,
+    /// What it wrote to disk.
+    pub(super) stats: SourceStats,
+    /// What the accumulators of each field held at most.
+    pub(super) fields_held: Vec<u64>,
+    arena: Bump,
+    partial: Vec<u8>,
+}
+
+impl Gather for Groups {
+    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+        let eval = cx.eval_current(input, &self.arena);
+        let key = match self.grouping.id.eval(&eval)? {
+            Value::Missing => Value::Null,
+            key => key,
+        };
+        let own = self.grouping.collation;
+        let (at, is_new) = self.table.find(key, hash_of(key, own), own);
+        if is_new {
+            for states in &mut self.states {
+                states.push();
+                states.start(at, key, cx.vars, cx.env.now_ms())?;
+            }
+        }
+        for ((_, accum), states) in self.grouping.fields.iter().zip(&mut self.states) {
+            states.add(at, accum.argument().eval(&eval)?, cx.vars)?;
+        }
+        self.arena.reset();
+        self.fit(cx)
+    }
+
+    /// Memory is halved; what does not fit goes to disk, so that must be allowed.
+    fn beside(&mut self) -> Option<Groups> {
+        if !self.grouping.allow_disk_use {
+            return None;
+        }
+        self.memory_bytes_max = self.grouping.memory_bytes_max / 2;
+        let beside = Groups::new(self.grouping.clone());
+        Some(Groups { memory_bytes_max: self.memory_bytes_max, ..beside })
+    }
+
+    fn alone(&mut self) {
+        self.memory_bytes_max = self.grouping.memory_bytes_max;
+    }
+
+    fn join(&mut self, mut later: Groups, cx: &Cx<'_>) -> Result<()> {
+        if self.spills.is_empty() && later.spills.is_empty() {
+            return self.merge(&later, cx);
+        }
+        if self.table.len() > 0 {
+            self.write_run(cx)?;
+        }
+        self.held.keep(0);
+        self.spills.append(&mut later.spills);
+        (self.table, self.states, self.held) = (later.table, later.states, later.held);
+        Ok(())
+    }
+}
+
+impl Groups {
+    pub(super) fn new(grouping: Arc<Grouping>) -> Groups {
+        Groups {
+            memory_bytes_max: grouping.memory_bytes_max,
+            table: Table::default(),
+            states: grouping.fields.iter().map(|(_, accum)| accum.new_states()).collect(),
+            grouping,
+            held: Held::default(),
+            spills: Vec::new(),
+            stats: SourceStats::default(),
+            fields_held: Vec::new(),
+            arena: Bump::new(),
+            partial: Vec::new(),
+        }
+    }
+
+    /// Groups in memory.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.table.bytes() + self.states.iter().map(|states| states.bytes()).sum::<usize>()
+    }
+
+    /// Makes room if what is held is more than it may be.
+    #[inline]
+    fn fit(&mut self, cx: &Cx<'_>) -> Result<()> {
+        let bytes = self.bytes();
+        if bytes <= self.memory_bytes_max
+            && self.held.fits(cx, bytes)
+            && self.table.len() < GROUPS_MAX
+        {
+            return Ok(());
+        }
+        self.over_memory(bytes, cx)
+    }
+
+    #[cold]
+    fn over_memory(&mut self, bytes: usize, cx: &Cx<'_>) -> Result<()> {
+        if !self.grouping.allow_disk_use {
+            if bytes <= self.memory_bytes_max {
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+            }
+            bail!(
+                Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                "Exceeded memory limit for $group, but didn't allow external sort. Pass \
+                 allowDiskUse:true to opt in."
+            );
+        }
+        self.write_run(cx)?;
+        self.held.keep(0);
+        Ok(())
+    }
+
+    /// Adds groups of documents that came after all of its own.
+    fn merge(&mut self, later: &Groups, cx: &Cx<'_>) -> Result<()> {
+        let own = self.grouping.collation;
+        for number in 0..later.len() {
+            cx.pass()?;
+            let key = later.table.key(number);
+            let (at, is_new) = self.table.find(key, hash_of(key, own), own);
+            for (into, from) in self.states.iter_mut().zip(&later.states) {
+                if is_new {
+                    into.push();
+                }
+                self.partial.clear();
+                from.partial(number, DocWriter::new(&mut self.partial).slot(""));
+                into.merge(at, key_value(&self.partial), cx.vars)?;
+            }
+            self.fit(cx)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what is held for explain, if it is more than ever.
+    fn note_held(&mut self) {
+        self.fields_held.resize(self.states.len(), 0);
+        for (most, states) in self.fields_held.iter_mut().zip(&self.states) {
+            *most = (*most).max(states.bytes() as u64);
+        }
+    }
+
+    /// All runs by hash and key; none if everything is in memory.
+    pub(super) fn runs(&mut self, cx: &Cx<'_>) -> Result<Option<Runs>> {
+        if self.spills.is_empty() {
+            self.note_held();
+            return Ok(None);
+        }
+        self.write_run(cx)?;
+        self.held.keep(0);
+        self.spills.iter().for_each(|spill| self.stats.note_spill(spill));
+        Runs::open_all(std::mem::take(&mut self.spills)).map(Some)
+    }
+
+    /// Writes all groups and forgets them.
+    fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
+        self.note_held();
+        let (table, own) = (&mut self.table, self.grouping.collation);
+        let mut places = table.take_places();
+        let by_hash = |a: &u64, b: &u64| {
+            Table::hash(*a).cmp(&Table::hash(*b)).then_with(|| {
+                let key = |place| table.key(Table::number(place));
+                collation::values(key(*a), key(*b), own)
+            })
+        };
+        ordered::order(&mut places, &by_hash, &mut || cx.pass())?;
+        if self.spills.is_empty() {
+            self.spills.push(cx.store.spill());
+        }
+        let Some(spill) = self.spills.last_mut() else { return Ok(()) };
+        let names: Vec<String> = (0..self.states.len()).map(|at| at.to_string()).collect();
+        let states = &self.states;
+        let mut places = places.into_iter();
+        spill.write_run(&mut |key, value| {
+            let Some(place) = places.next() else { return Ok(false) };
+            cx.pass()?;
+            let number = Table::number(place);
+            let group = table.key(number);
+            key.extend_from_slice(&Table::hash(place).to_be_bytes());
+            key.push(group.kind() as u8);
+            append_payload(key, group);
+            let mut partials = DocWriter::new(value);
+            for (name, states) in names.iter().zip(states) {
+                states.partial(number, partials.slot(name));
+            }
+            Ok(true)
+        })?;
+        self.table = Table::default();
+        self.states.iter_mut().for_each(|states| states.clear());
+        Ok(())
+    }
+
+    /// Writes the document of a group in memory.
+    pub(super) fn write(&mut self, number: usize, out: &mut Vec<u8>, cx: &Cx<'_>) -> Result<()> {
+        let key = self.table.key(number);
+        write_group(&self.grouping, key, (number, &mut self.states), out, cx)
+    }
+
+    /// Combines the partial groups of the current key of `runs` and writes the result. Whether there is
+    /// a next one, which is current then.
+    pub(super) fn write_merged(
+        &mut self,
+        runs: &mut Runs,
+        out: &mut Vec<u8>,
+        cx: &Cx<'_>,
+    ) -> Result<bool> {
+        let Groups { grouping, states, partial: key, .. } = self;
+        key.clear();
+        key.extend_from_slice(runs.entry()?.0);
+        for states in states.iter_mut() {
+            states.clear();
+            states.push();
+        }
+        let order = |a: &[u8], b: &[u8]| run_order(a, b, grouping.collation);
+        let is_more = loop {
+            cx.pass()?;
+            for element in Doc::trusted(runs.entry()?.1) {
+                // What a state gave out may be missing, so that positions do not tell.
+                let at = element.name().parse::<usize>().ok();
+                if let Some(states) = at.and_then(|at| states.get_mut(at)) {
+                    states.merge(0, element.value(), cx.vars)?;
+                }
+            }
+            if !runs.advance(&order)? {
+                break false;
+            }
+            if order(runs.entry()?.0, key).is_ne() {
+                break true;
+            }
+        };
+        write_group(grouping, split(key).1, (0, states), out, cx)?;
+        Ok(is_more)
+    }
+}
+
+/// Hash and value of a run's key.
+fn split(key: &[u8]) -> ([u8; 4], Value<'_>) {
+    let Some((head, bytes)) = key.split_first_chunk::<HEAD_BYTES>() else {
+        return ([0; 4], Value::Null);
+    };
+    let [hash @ .., kind] = *head;
+    (hash, Type::from_byte(kind).map_or(Value::Null, |kind| payload_value(kind, bytes)))
+}
+
+/// The order in which a run lies.
+pub(super) fn run_order(
+    a: &[u8],
+    b: &[u8],
+    own: Option<&'static collation::Collation>,
+) -> Ordering {
+    let (a, b) = (split(a), split(b));
+    a.0.cmp(&b.0).then_with(|| collation::values(a.1, b.1, own))
+}
+
+fn write_group(
+    grouping: &Grouping,
+    key: Value<'_>,
+    (number, states): (usize, &mut [Box<dyn States>]),
+    out: &mut Vec<u8>,
+    cx: &Cx<'_>,
+) -> Result<()> {
+    out.clear();
+    let mut out = DocWriter::new(out);
+    out.put("_id", key);
+    for ((name, _), states) in grouping.fields.iter().zip(states) {
+        states.finish(number, cx.vars, out.slot(name))?;
+        // Each accumulator has a bound of its own (146); lengths in BSON end at 2 GiB.
+        if out.len() > GROUP_BYTES_MAX {
+            check_size(out.len())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! `$group`: one document for each distinct `_id`, with accumulators over its documents.
+//!
+//! Keys get numbers (`table`), accumulators keep their states by them (`nagi_lang::accum::States`): a
+//! group costs no allocation. Equal numbers of different types are one key; the first one seen
+//! represents it. When memory is full all groups go to disk as a run ordered by hash, with partial
+//! states (`groups`); in the end the runs are merged hash by hash.
+
+mod groups;
+mod table;
+
+use std::sync::Arc;
+
+use nagi_lang::{
+    accum::{AccumSpec, parse_group_key},
+    collation::Collation,
+    expr::{Deps, Expr},
+};
+
+use self::groups::Groups;
+use super::prelude::*;
+use crate::source::{Runs, SourceStats, drain};
+
+pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
+
+/// A parsed `$group`.
+pub(super) struct Grouping {
+    pub(super) id: Expr,
+    pub(super) fields: Vec<(Box<str>, AccumSpec)>,
+    pub(super) allow_disk_use: bool,
+    pub(super) memory_bytes_max: usize,
+    /// By which keys that are strings are one group.
+    pub(super) collation: Option<&'static Collation>,
+}
+
+/// A `$group` and the text that explain prints.
+pub(super) struct Group {
+    pub(super) grouping: Arc<Grouping>,
+    pub(super) text: DocBuf,
+}
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    let Value::Doc(doc) = spec else {
+        bail!(Code::Location(15947), "a group's fields must be specified in an object");
+    };
+    let mut id = None;
+    let mut fields: Vec<(Box<str>, AccumSpec)> = Vec::new();
+    for element in doc {
+        let name = element.name();
+        if name == "_id" {
+            if id.is_some() {
+                bail!(Code::Location(15948), "a group's _id may only be specified once");
+            }
+            id = Some(parse_group_key(element.value(), &mut cx.lang())?);
+            continue;
+        }
+        if name == "$doingMerge" {
+            bail!(Code::Location(17030), "$doingMerge should be true if present");
+        }
+        let accum = AccumSpec::parse_field(name, element.value(), &mut cx.lang())?;
+        fields.push((name.into(), accum));
+    }
+    let Some(id) = id else {
+        bail!(Code::Location(15955), "a group specification must include an _id");
+    };
+    let grouping = Grouping {
+        id,
+        fields,
+        allow_disk_use: cx.allow_disk_use,
+        memory_bytes_max: cx.memory_bytes_max.group,
+        collation: cx.collation,
+    };
+    Ok(Box::new(Group { grouping: Arc::new(grouping), text: doc.to_buf() }))
+}
+
+impl Stage for Group {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Running {
+            inputs: vec![input],
+            gathered: Groups::new(self.grouping.clone()),
+            output: Output::Unread,
+            out: Vec::new(),
+            bytes_out: 0,
+        })
+    }
+
+    fn keeps_meta(&self) -> bool {
+        false
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        super::shown::group(self.text.as_doc(), self.grouping.collation, out);
+    }
+
+    fn distinct_of(&self) -> Option<&str> {
+        let plain = self.grouping.fields.is_empty() && self.grouping.collation.is_none();
+        let Value::String(id) = self.text.get("_id") else { return None };
+        let path = id.strip_prefix('$').filter(|path| plain && !path.starts_with('$'))?;
+        // In expressions a number is no position.
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        (!path.split('.').any(is_number)).then_some(path)
+    }
+
+    fn needs(&self, deps: &mut Deps) -> bool {
+        self.grouping.id.deps(deps);
+        self.grouping.fields.iter().for_each(|(_, accum)| accum.deps(deps));
+        true
+    }
+}
+
+struct Running {
+    /// The input, and the one that read its later part if there was such a one.
+    inputs: Vec<Box<dyn Source>>,
+    gathered: Groups,
+    output: Output,
+    out: Vec<u8>,
+    /// Sum of the sizes of all groups written.
+    bytes_out: u64,
+}
+
+/// What is being read once the input is at its end.
+enum Output {
+    /// The input is not read yet.
+    Unread,
+    /// The next group to write.
+    Memory(usize),
+    /// Runs of partial groups by hash and key; whether one that is not used yet is current.
+    Disk { runs: Runs, pending: bool },
+}
+
+impl Running {
+    fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let helper = drain(&mut *self.inputs[0], &mut self.gathered, cx)?;
+        self.inputs.extend(helper);
+        self.output = match self.gathered.runs(cx)? {
+            None => Output::Memory(0),
+            Some(mut runs) => {
+                let own = self.gathered.grouping.collation;
+                let pending = runs.advance(&|a, b| groups::run_order(a, b, own))?;
+                Output::Disk { runs, pending }
+            }
+        };
+        Ok(())
+    }
+}
+
+/// The only value of a document.
+pub(super) fn key_value(key: &[u8]) -> Value<'_> {
+    Doc::trusted(key).first().map_or(Value::Null, |element| element.value())
+}
+
+impl Source for Running {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if let Output::Unread = self.output {
+            self.fill(cx)?;
+        }
+        cx.pass()?;
+        match &mut self.output {
+            Output::Unread => Ok(false),
+            Output::Memory(next) if *next >= self.gathered.len() => Ok(false),
+            Output::Memory(next) => {
+                self.gathered.write(*next, &mut self.out, cx)?;
+                *next += 1;
+                self.bytes_out += self.out.len() as u64;
+                Ok(true)
+            }
+            Output::Disk { pending: false, .. } => Ok(false),
+            Output::Disk { runs, pending } => {
+                *pending = self.gathered.write_merged(runs, &mut self.out, cx)?;
+                self.bytes_out += self.out.len() as u64;
+                Ok(true)
+            }
+        }
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.out)
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut self.inputs
+    }
+
+    fn save(&mut self) {
+        self.gathered.held.park();
+        self.inputs.iter_mut().for_each(|input| input.save());
+    }
+
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.gathered.held.resume();
+        match self.output {
+            Output::Unread => self.inputs[0].restore(cx),
+            _ => Ok(()),
+        }
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.gathered.stats
+    }
+
+    fn show_run(&self, out: &mut DocWriter<'_>) {
+        let stats = &self.gathered.stats;
+        out.doc("maxAccumulatorMemoryUsageBytes", |out| {
+            for (at, (name, _)) in self.gathered.grouping.fields.iter().enumerate() {
+                let held = self.gathered.fields_held.get(at).copied().unwrap_or(0);
+                out.put(name, held as i64);
+            }
+        });
+        out.put("totalOutputDataSizeBytes", self.bytes_out as i64);
+        stats.show_spills(out);
+    }
+}
