@@ -41,6 +41,8 @@ pub struct AggregateRequest<'a> {
     pub densify_docs_max: u64,
     /// `$out` and `$merge` do not ask the target's validator.
     pub bypass_validation: bool,
+    /// Pipelines are rewritten into a form that does less; only tests say no.
+    pub rewrites: bool,
     /// This server's name, as some stages print it.
     pub host: &'a str,
     pub collation: Asked,
@@ -57,6 +59,7 @@ impl<'a> AggregateRequest<'a> {
             memory_bytes_max: StageMemory::DEFAULT,
             densify_docs_max: DENSIFY_DOCS_MAX,
             bypass_validation: false,
+            rewrites: true,
             host: "",
             collation: Asked::Inherited,
         }
@@ -170,6 +173,13 @@ pub(crate) fn assemble(
         let plan = plan::nearest(&collection, &stage.spec, &filter, hint, pipeline.wanted)?;
         return Ok(Assembled { plan, planned: 1, collection: Some(collection) });
     }
+    if let (Some(collection), Some(Step::Sample(size)), Filter::AlwaysTrue, None) =
+        (&collection, pipeline.stages.first().map(|stage| stage.step()), &*filter, hint)
+        && let Some(plan) = plan::pick(collection, size, cx)?
+    {
+        let collection = Some(collection.clone());
+        return Ok(Assembled { plan, planned: 0, collection });
+    }
     let settings = cx.env.settings();
     let allowed =
         collection.as_ref().and_then(|collection| settings?.allowed(&collection.namespace));
@@ -199,11 +209,22 @@ pub(crate) fn assemble(
     Ok(Assembled { plan, planned: head.stages, collection })
 }
 
-/// The paths that the stages from `from` on read, if the next one replaces the whole document.
+/// The paths that the stages from `from` on read, if one replaces the whole document and those before
+/// it say what they read.
 fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
-    let mut deps = Deps::default();
-    let stage = pipeline.stages.get(from)?;
-    (stage.needs(&mut deps) && !deps.whole).then_some(deps.paths)
+    let stages = &pipeline.stages[from..];
+    for (at, stage) in stages.iter().enumerate() {
+        let mut deps = Deps::default();
+        if stage.needs(&mut deps) {
+            let before = stages[..at].iter().rev();
+            let all = before.fold(true, |all, stage| all && stage.hands_on(&mut deps));
+            return (all && !deps.whole).then_some(deps.paths);
+        }
+        if !stage.hands_on(&mut Deps::default()) {
+            return None;
+        }
+    }
+    None
 }
 
 /// Whether sorts may write to disk, and their memory.
@@ -223,6 +244,7 @@ pub(crate) fn parse(
         memory_bytes_max: request.memory_bytes_max,
         densify_docs_max: request.densify_docs_max,
         bypass_validation: request.bypass_validation,
+        rewrites: request.rewrites,
         lets: lets.names(),
         depth: 0,
         allow_disk_use: request.allow_disk_use,

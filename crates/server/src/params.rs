@@ -280,6 +280,13 @@ impl Parameters {
         self.int(name) != 0
     }
 
+    /// Appends a parameter by its name, which must be a row's.
+    pub(crate) fn show(&self, server: &Server, name: &str, out: &mut DocWriter<'_>) {
+        if let Some(index) = find(name) {
+            self.write(server, index, out);
+        }
+    }
+
     /// Appends `name: value`.
     pub(crate) fn write(&self, server: &Server, index: usize, out: &mut DocWriter<'_>) {
         let param = &PARAMETERS[index];

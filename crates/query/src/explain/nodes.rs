@@ -330,7 +330,9 @@ fn write_access(access: &IndexAccess, out: &mut DocWriter<'_>) {
 fn write_work(node: &Node, source: &dyn Source, out: &mut DocWriter<'_>) {
     let stats = source.stats();
     match node {
-        Node::CollScan { .. } => out.put("docsExamined", int(stats.docs_examined)),
+        Node::CollScan { .. } | Node::Pick { .. } => {
+            out.put("docsExamined", int(stats.docs_examined))
+        }
         Node::IndexScan(access) => {
             out.put("keysExamined", int(stats.keys_examined));
             out.put("seeks", int(stats.seeks));

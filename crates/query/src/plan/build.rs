@@ -1,10 +1,14 @@
 //! From a request to a plan: fast paths, hints, candidates, and what stands above the access path.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
+use nagi_lang::{
+    expr::{MetaSet, ParseCx},
+    filter::Filter,
+    sort::SortSpec,
+};
 use nagi_store::{Collection, Index};
 
 use super::{
@@ -190,6 +194,23 @@ pub(crate) fn nearest(
     let shows = (Some(&spec.shown), metas);
     let node = geo::near(collection, filter, near, chosen.as_ref(), shows)?;
     Ok(single(node))
+}
+
+/// The plan that picks `count` records at random, if that is less work than reading all.
+pub(crate) fn pick(collection: &Arc<Collection>, count: u64, cx: &Cx<'_>) -> Result<Option<Plan>> {
+    let all = u64::try_from(collection.count()).unwrap_or(0);
+    // As MongoDB: of more than a hundred no more than a twentieth.
+    let few = all > 100 && count > 0 && count.saturating_mul(20) <= all;
+    if !few {
+        return Ok(None);
+    }
+    let end = |forward| -> Result<Option<i64>> {
+        let mut cursor = cx.reader.scan(collection, forward)?;
+        Ok(cursor.advance()?.then(|| cursor.id().0))
+    };
+    let Some((first, last)) = end(true)?.zip(end(false)?) else { return Ok(None) };
+    let dense = last.abs_diff(first) <= all.saturating_mul(20);
+    Ok(dense.then(|| single(Node::Pick { collection: Arc::clone(collection), count })))
 }
 
 /// The plan that reads nothing.
@@ -554,6 +575,7 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
         && !sorted
         && !is_one
     {
+        node = prune(spec, sort, node);
         node = Node::Sort(SortNode {
             sort: sort.clone(),
             limit: spec.limit.map(|limit| limit.saturating_add(spec.skip)),
@@ -584,6 +606,38 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
         node = Node::RecordId { input: Box::new(node) };
     }
     node
+}
+
+/// Below a blocking sort only the fields that are asked for, if they are known: it holds less.
+fn prune(spec: &FindSpec<'_>, sort: &SortSpec, node: Node) -> Node {
+    let plain = spec.projection.is_none() && !spec.return_key && !spec.show_record_id;
+    let without_meta = spec.metas == MetaSet::NONE && !sort.needs_meta();
+    let Some(needed) = spec.needed.as_ref().filter(|_| plain && without_meta) else { return node };
+    if from_key(&node) {
+        return node;
+    }
+    // Whole fields of the root: what is within arrays may be named by its place.
+    let paths = needed.iter().map(String::as_str);
+    let paths = paths.chain(sort.parts().iter().map(|part| part.path.as_str()));
+    let names: BTreeSet<&str> = paths.map(|path| path.split('.').next().unwrap_or(path)).collect();
+    let text = DocBuf::build(|out| {
+        names.iter().for_each(|name| out.put(name, 1));
+        if !names.contains("_id") {
+            out.put("_id", 0);
+        }
+    });
+    let filter = Arc::new(Filter::AlwaysTrue);
+    match Projection::parse(text.as_doc(), &filter, &mut ParseCx::new()) {
+        Ok(Some(projection)) => Node::Projection {
+            kind: ProjectionKind::Simple,
+            meta: MetaSource::default(),
+            projection: Arc::new(projection),
+            filter,
+            input: Box::new(node),
+        },
+        // A name that no projection takes.
+        _ => node,
+    }
 }
 
 fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Node {

@@ -34,7 +34,7 @@ mod order;
 mod text;
 mod usable;
 
-pub(crate) use build::{FindSpec, nearest, nothing, plan};
+pub(crate) use build::{FindSpec, nearest, nothing, pick, plan};
 pub(crate) use cache::{Entry as CacheEntry, PlanCache, Shape, hex, short};
 pub use cache::{
     PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,

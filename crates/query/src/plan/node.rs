@@ -140,6 +140,11 @@ pub(crate) enum Node {
         collection: Arc<Collection>,
         id: ValueBuf,
     },
+    /// Records picked at random.
+    Pick {
+        collection: Arc<Collection>,
+        count: u64,
+    },
     IndexScan(Arc<IndexAccess>),
     /// The one document, or the first, that an entry of this one point leads to.
     Express {
@@ -287,6 +292,7 @@ impl Node {
             Node::Eof
             | Node::CollScan { .. }
             | Node::IdLookup { .. }
+            | Node::Pick { .. }
             | Node::IndexScan(_)
             | Node::Express { .. }
             | Node::GeoNear(_) => Vec::new(),
@@ -316,6 +322,7 @@ impl Node {
                 "EXPRESS_CLUSTERED_IXSCAN"
             }
             Node::IdLookup { .. } | Node::Express { .. } => "EXPRESS_IXSCAN",
+            Node::Pick { .. } => "MULTI_ITERATOR",
             Node::IndexScan(access) => access.stage_name(),
             Node::GeoNear(access) => access.stage_name(),
             Node::TextMatch { .. } => "TEXT_MATCH",
@@ -340,6 +347,7 @@ impl Node {
         let leaf = match self {
             Node::Eof => "EOF".to_owned(),
             Node::CollScan { .. } => "COLLSCAN".to_owned(),
+            Node::Pick { .. } => self.stage_name().to_owned(),
             Node::IdLookup { collection, .. } if collection.options.clustered.is_some() => {
                 self.stage_name().to_owned()
             }

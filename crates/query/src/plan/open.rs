@@ -36,6 +36,7 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::IdLookup { collection, id } => {
             Box::new(IdLookup::new(collection.clone(), id.clone()))
         }
+        Node::Pick { collection, count } => Box::new(source::Pick::new(collection.clone(), *count)),
         Node::IndexScan(access) => Box::new(IndexScan::new(access)),
         Node::Express { collection, access } => {
             let fetch =

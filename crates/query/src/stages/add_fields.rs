@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
-use nagi_lang::{collation::Collation, expr::Eval, project};
+use nagi_lang::{
+    collation::Collation,
+    expr::{Deps, Eval},
+    project::{self, Action, Node},
+};
 
 use super::{
     map::{Mapped, Mapper},
+    paths::copied,
     prelude::*,
 };
 
@@ -52,6 +57,18 @@ impl Mapper for Fields {
     }
 }
 
+/// Adds what the expressions below a field read.
+fn nested_reads(node: &Node, deps: &mut Deps) -> bool {
+    node.fields().iter().all(|(_, action)| match action {
+        Action::Compute(expr) => {
+            expr.deps(deps);
+            true
+        }
+        Action::Nested(below) => nested_reads(below, deps),
+        _ => false,
+    })
+}
+
 impl Stage for AddFields {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Mapped::boxed(input, self.fields.clone())
@@ -59,6 +76,35 @@ impl Stage for AddFields {
 
     fn changes(&self) -> Option<Vec<String>> {
         Some(self.fields.0.root().fields().iter().map(|(name, _)| name.to_string()).collect())
+    }
+
+    fn hands_on(&self, deps: &mut Deps) -> bool {
+        let fields = self.fields.0.root().fields();
+        for (name, action) in fields {
+            match action {
+                Action::Compute(_) => deps.paths.retain(|path| {
+                    path.strip_prefix(&**name)
+                        .is_none_or(|rest| !rest.is_empty() && !rest.starts_with('.'))
+                }),
+                _ => deps.paths.push(name.to_string()),
+            }
+        }
+        fields.iter().all(|(_, action)| match action {
+            Action::Compute(expr) => {
+                expr.deps(deps);
+                true
+            }
+            Action::Nested(node) => nested_reads(node, deps),
+            _ => false,
+        })
+    }
+
+    fn is_one_to_one(&self) -> bool {
+        true
+    }
+
+    fn source_of(&self, path: &str) -> Option<String> {
+        copied(self.fields.0.root(), path)
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

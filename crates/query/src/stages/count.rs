@@ -1,5 +1,7 @@
 //! `$count`: one document with the number of documents that came in; none if none came.
 
+use nagi_lang::expr::Deps;
+
 use super::prelude::*;
 use crate::source::{Gather, drain};
 
@@ -51,6 +53,10 @@ impl Stage for Count {
 
     fn keeps_meta(&self) -> bool {
         false
+    }
+
+    fn needs(&self, _: &mut Deps) -> bool {
+        true
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use nagi_bson::ValueBuf;
 use nagi_store::{Spill, SpillCursor};
 
 use super::{Pipeline, Within, prelude::*};
@@ -18,7 +17,6 @@ struct Facet {
     /// Of its input; more goes to disk.
     memory_bytes_max: usize,
     allow_disk_use: bool,
-    text: ValueBuf,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -60,7 +58,6 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         pipelines: pipelines.into(),
         memory_bytes_max: cx.memory_bytes_max.facet,
         allow_disk_use: cx.allow_disk_use,
-        text: ValueBuf::new(spec),
     }))
 }
 
@@ -88,7 +85,15 @@ impl Stage for Facet {
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
-        out.put("$facet", self.text.value());
+        out.doc("$facet", |out| {
+            for (name, pipeline) in &*self.pipelines {
+                out.array(name, |out| {
+                    // The input, which is read once for all.
+                    out.doc(|out| out.doc("$internalFacetTeeConsumer", |_| {}));
+                    pipeline.stages.iter().for_each(|stage| out.doc(|out| stage.explain(out)));
+                });
+            }
+        });
     }
 }
 

@@ -189,6 +189,10 @@ impl Stage for Shared {
         Box::new(Running { input, graph: self.0.clone(), out: Vec::new(), arena: Bump::new() })
     }
 
+    fn is_one_to_one(&self) -> bool {
+        true
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$graphLookup", &self.0.text);
     }

@@ -24,6 +24,7 @@ pub(super) struct Inner {
     allow_disk_use: bool,
     memory_bytes_max: StageMemory,
     densify_docs_max: u64,
+    rewrites: bool,
     /// That of the whole operation.
     pub(super) collation: Option<&'static Collation>,
 }
@@ -47,6 +48,7 @@ impl Inner {
             memory_bytes_max: cx.memory_bytes_max,
             densify_docs_max: cx.densify_docs_max,
             bypass_validation: cx.bypass_validation,
+            rewrites: cx.rewrites,
             within,
             collation: cx.collation,
             metas: &Cell::default(),
@@ -60,6 +62,7 @@ impl Inner {
             allow_disk_use: cx.allow_disk_use,
             memory_bytes_max: cx.memory_bytes_max,
             densify_docs_max: cx.densify_docs_max,
+            rewrites: cx.rewrites,
             collation: cx.collation,
         })
     }
@@ -121,6 +124,7 @@ impl Inner {
             densify_docs_max: self.densify_docs_max,
             // A pipeline within another one writes nothing.
             bypass_validation: false,
+            rewrites: self.rewrites,
             within: Within::Top,
             collation: self.collation,
             metas: &Cell::default(),

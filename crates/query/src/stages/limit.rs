@@ -1,12 +1,23 @@
 //! `$limit`: passes on the first n documents.
 
+use std::sync::Arc;
+
+use nagi_lang::expr::Deps;
+
 use super::{numbers, prelude::*};
 use crate::source;
 
 pub(super) static LIMIT: StageSpec = StageSpec { name: "$limit", place: Place::Anywhere, parse };
 
-struct Limit {
+/// A parsed `$limit`.
+pub(super) struct Limit {
     count: u64,
+}
+
+impl Limit {
+    pub(super) fn boxed(count: u64) -> Arc<dyn Stage> {
+        Arc::new(Limit { count })
+    }
 }
 
 fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -22,6 +33,10 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 impl Stage for Limit {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(source::Limit::new(input, self.count))
+    }
+
+    fn hands_on(&self, _: &mut Deps) -> bool {
+        true
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

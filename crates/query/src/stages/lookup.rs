@@ -219,6 +219,10 @@ impl Stage for Shared {
         Some(vec![self.0.to.join(".")])
     }
 
+    fn is_one_to_one(&self) -> bool {
+        true
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$lookup", &self.0.text);
     }

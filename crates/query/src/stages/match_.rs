@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use nagi_lang::filter::{Allowed, Filter};
+use nagi_lang::{
+    expr::Deps,
+    filter::{Allowed, Filter},
+};
 
 use super::prelude::*;
 use crate::source::Filtered;
@@ -29,9 +32,29 @@ impl Match {
     }
 }
 
+/// Adds the paths that a filter looks at; false if it may look at others.
+fn read_by(filter: &Filter, deps: &mut Deps) -> bool {
+    match filter {
+        Filter::AlwaysTrue | Filter::AlwaysFalse => true,
+        Filter::And(all) | Filter::Or(all) | Filter::Nor(all) => {
+            all.iter().all(|part| read_by(part, deps))
+        }
+        Filter::Not(inner) => read_by(inner, deps),
+        Filter::Field { path, .. } => {
+            deps.paths.push(path.as_str().to_owned());
+            true
+        }
+        _ => false,
+    }
+}
+
 impl Stage for Match {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Filtered::new(input, self.filter.clone()))
+    }
+
+    fn hands_on(&self, deps: &mut Deps) -> bool {
+        read_by(&self.filter, deps)
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

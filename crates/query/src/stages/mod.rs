@@ -34,8 +34,8 @@ mod prelude;
 mod project;
 mod redact;
 mod refused;
-mod reorder;
 mod replace_root;
+mod rewrite;
 mod sample;
 mod set_window_fields;
 mod several;
@@ -87,6 +87,24 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
+    /// Whether it yields exactly one document for each of its input, in its order.
+    fn is_one_to_one(&self) -> bool {
+        false
+    }
+
+    /// The path under which its input has, for every document that comes out, the very value that
+    /// its output has at `path`; none if that is not known. A `$match` may come before it by that name.
+    fn source_of(&self, path: &str) -> Option<String> {
+        let changed = self.changes()?;
+        let same = !changed.iter().any(|other| paths::overlap(path, other));
+        same.then(|| path.to_owned())
+    }
+
+    /// Whether it makes one document of several whose values only compare equal.
+    fn makes_equal_one(&self) -> bool {
+        false
+    }
+
     /// Whether documents leave it with the metadata they came with.
     fn keeps_meta(&self) -> bool {
         true
@@ -118,6 +136,12 @@ pub(crate) trait Stage: Send + Sync {
     /// The path, if all it asks for is its different values in any order.
     fn distinct_of(&self) -> Option<&str> {
         None
+    }
+
+    /// To what later stages read of its output adds what it reads itself, and takes away what it
+    /// makes; true if it hands on everything else as it is.
+    fn hands_on(&self, _deps: &mut Deps) -> bool {
+        false
     }
 
     /// Adds the paths it reads; true if nothing else of its input can reach its output.
@@ -154,6 +178,7 @@ pub(crate) enum Step<'s> {
     Sort(&'s Sort),
     Limit(u64),
     Skip(u64),
+    Sample(u64),
     /// Reads the collection by distance.
     GeoNear(&'s GeoNear),
     /// Yields documents of its own instead of reading its input ($indexStats, $documents).
@@ -253,6 +278,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) densify_docs_max: u64,
     /// Whether stages that write leave the target's validator out.
     pub(crate) bypass_validation: bool,
+    /// Whether pipelines are rewritten into a form that does less.
+    pub(crate) rewrites: bool,
     /// The kind of pipeline around it, for placement errors.
     pub(crate) within: Within,
     /// How strings compare in all its stages.

@@ -1,5 +1,10 @@
 //! Values at dotted paths of plain objects: read, replaced, made.
 
+use nagi_lang::{
+    expr::Expr,
+    project::{Action, Mode, Node},
+};
+
 use super::prelude::*;
 
 /// The components of a field path.
@@ -53,5 +58,43 @@ fn write_field(
     } else {
         let inner = old.as_doc().unwrap_or(Doc::EMPTY);
         out.doc(name, |out| write_replaced(out, inner, rest, value));
+    }
+}
+
+/// Whether one path leads to or through the other.
+pub(super) fn overlap(a: &str, b: &str) -> bool {
+    a.split('.').zip(b.split('.')).all(|(a, b)| a == b)
+}
+
+/// Where a projection or `$addFields` has the value at `path` from, if it copies it: fields it includes
+/// or leaves alone, and fields of the root that it gives another name.
+pub(super) fn copied(root: &Node, path: &str) -> Option<String> {
+    // A number may be the place of an element, which projections of what is within an array move.
+    let placed = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    match (root.get(first), root.mode()) {
+        (None, Mode::Include) => None,
+        (None, Mode::Exclude | Mode::Add) | (Some(Action::Include), _) => Some(path.to_owned()),
+        (Some(Action::Compute(Expr::Path(from))), _) => {
+            let from = from.dotted();
+            let plain = !from.contains('.') && !placed(&from);
+            plain.then(|| if rest.is_empty() { from } else { format!("{from}.{rest}") })
+        }
+        (Some(Action::Nested(inner)), Mode::Include)
+            if !rest.split('.').any(placed) && includes(inner, rest) =>
+        {
+            Some(path.to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Whether the fields on the way are included as they are.
+fn includes(node: &Node, path: &str) -> bool {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    match node.get(first) {
+        Some(Action::Include) => true,
+        Some(Action::Nested(inner)) => includes(inner, rest),
+        _ => false,
     }
 }

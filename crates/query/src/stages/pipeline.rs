@@ -8,7 +8,7 @@ use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
 use nagi_store::{Namespace, Store};
 
 use super::{
-    GeoNear, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within, reorder::reorder,
+    GeoNear, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within, rewrite::rewrite,
     stage_spec,
 };
 use crate::{
@@ -120,7 +120,8 @@ impl Pipeline {
             check_place(row, at, rows.len(), cx.within)?;
         }
         cx.metas.set(around | wanted);
-        Ok(Pipeline { stages: reorder(stages), wanted, required, growth })
+        let stages = if cx.rewrites { rewrite(stages) } else { stages };
+        Ok(Pipeline { stages, wanted, required, growth })
     }
 
     /// Adds what it does to collections; `namespace` is its own.

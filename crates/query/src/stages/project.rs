@@ -11,6 +11,7 @@ use nagi_lang::{
 
 use super::{
     map::{Mapped, Mapper},
+    paths::copied,
     prelude::*,
     shown,
 };
@@ -53,6 +54,14 @@ impl Stage for Project {
         let root = self.shape.0.root();
         (root.mode() == Mode::Exclude)
             .then(|| root.fields().iter().map(|(name, _)| name.to_string()).collect())
+    }
+
+    fn is_one_to_one(&self) -> bool {
+        true
+    }
+
+    fn source_of(&self, path: &str) -> Option<String> {
+        copied(self.shape.0.root(), path)
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

@@ -61,6 +61,10 @@ impl Stage for ReplaceRoot {
         Mapped::boxed(input, self.root.clone())
     }
 
+    fn is_one_to_one(&self) -> bool {
+        true
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         match self.name {
             "$replaceRoot" => shown::fields(self.name, self.text.value(), self.collation, out),

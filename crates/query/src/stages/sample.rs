@@ -45,6 +45,10 @@ impl Stage for Sample {
         })
     }
 
+    fn step(&self) -> Step<'_> {
+        Step::Sample(self.size)
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.doc("$sample", |out| out.put("size", self.size as i64));
     }

@@ -1,12 +1,23 @@
 //! `$skip`: leaves out the first n documents.
 
+use std::sync::Arc;
+
+use nagi_lang::expr::Deps;
+
 use super::{numbers, prelude::*};
 use crate::source;
 
 pub(super) static SKIP: StageSpec = StageSpec { name: "$skip", place: Place::Anywhere, parse };
 
-struct Skip {
+/// A parsed `$skip`.
+pub(super) struct Skip {
     count: u64,
+}
+
+impl Skip {
+    pub(super) fn boxed(count: u64) -> Arc<dyn Stage> {
+        Arc::new(Skip { count })
+    }
 }
 
 fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -26,6 +37,10 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 impl Stage for Skip {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(source::Skip::new(input, self.count))
+    }
+
+    fn hands_on(&self, _: &mut Deps) -> bool {
+        true
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use nagi_lang::{expr::MetaSet, sort::SortSpec};
+use nagi_lang::{
+    expr::{Deps, MetaSet},
+    sort::SortSpec,
+};
 
 use super::prelude::*;
 use crate::source::{self, SortLimits};
@@ -103,6 +106,11 @@ impl Sort {
 impl Stage for Sort {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         self.open_limited(input, None)
+    }
+
+    fn hands_on(&self, deps: &mut Deps) -> bool {
+        deps.paths.extend(self.spec.parts().iter().map(|part| part.path.as_str().to_owned()));
+        !self.spec.needs_meta()
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use nagi_lang::expr::Deps;
+
 use super::{
     paths::{components, value_at, write_replaced},
     prelude::*,
@@ -127,6 +129,11 @@ impl Stage for Shared {
     fn changes(&self) -> Option<Vec<String>> {
         let index = self.0.index_path.iter().map(|path| path.join("."));
         Some(index.chain([self.0.path.join(".")]).collect())
+    }
+
+    fn hands_on(&self, deps: &mut Deps) -> bool {
+        deps.paths.push(self.0.path.join("."));
+        true
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {

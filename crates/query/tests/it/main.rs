@@ -16,6 +16,7 @@ mod interrupted;
 mod intersect;
 mod plan_cache;
 mod recorded;
+mod rewrites;
 mod spill;
 mod text;
 mod windows;

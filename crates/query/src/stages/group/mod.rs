@@ -87,6 +87,19 @@ impl Stage for Group {
         false
     }
 
+    /// The key, if it is the value of a field: all documents of a group have it.
+    fn source_of(&self, path: &str) -> Option<String> {
+        let Expr::Path(from) = &self.grouping.id else { return None };
+        let from = from.dotted();
+        let rest = path.strip_prefix("_id").filter(|_| !from.contains('.'))?;
+        let plain = !from.bytes().all(|byte| byte.is_ascii_digit());
+        (plain && (rest.is_empty() || rest.starts_with('.'))).then(|| format!("{from}{rest}"))
+    }
+
+    fn makes_equal_one(&self) -> bool {
+        true
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         super::shown::group(self.text.as_doc(), self.grouping.collation, out);
     }

@@ -218,11 +218,9 @@ fn write(
             "internalDocumentSourceGroupMaxMemoryBytes",
             "internalQueryMaxBlockingSortMemoryUsageBytes",
             "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
+            "internalQueryFrameworkControl",
         ] {
-            match i32::try_from(cx.server.params.int(name)) {
-                Ok(bytes) => doc.put(name, bytes),
-                Err(_) => doc.put(name, cx.server.params.int(name)),
-            }
+            cx.server.params.show(cx.server, name, doc);
         }
     });
     Ok(())

@@ -1,0 +1,140 @@
+//! Conditions first: a `$match` goes before sorts, and before stages that hand on the values it looks at.
+//!
+//!   [{$project: {a: 1, c: "$b"}}, {$match: {a: 5, c: 7}}]      [{$match: {a: 5, b: 7}}, {$project: ..}]
+//!   [{$group: {_id: "$a", ..}}, {$match: {_id: 5}}]            [{$match: {a: 5}}, {$group: ..}]
+//!
+//! Of a conjunction the parts that can go do, the others stay. So conditions reach the plan, where an
+//! index may serve them, and later stages see fewer documents. A stage says under which path its input has
+//! what its output has (`Stage::source_of`); the condition goes on under that name.
+
+use std::sync::Arc;
+
+use nagi_bson::Value;
+use nagi_lang::{
+    filter::{Filter, Pred},
+    path::FieldPath,
+};
+
+use super::{Match, Stage, Stages, Step};
+
+pub(super) fn apply(stages: Stages) -> Stages {
+    let mut out = Stages::with_capacity(stages.len());
+    for stage in stages {
+        match stage.step() {
+            Step::Match(matching) => place(&mut out, matching, &stage),
+            _ => out.push(stage),
+        }
+    }
+    out
+}
+
+/// Puts a `$match` behind `before`, or its movable part further to the front.
+fn place(before: &mut Stages, matching: &Match, stage: &Arc<dyn Stage>) {
+    let Filter::And(parts) = &*matching.filter else {
+        let (at, filter) = place_of(&matching.filter, before);
+        let moved: Arc<dyn Stage> = match filter {
+            Some(filter) => Arc::new(Match::part(filter)),
+            None => stage.clone(),
+        };
+        before.insert(at, moved);
+        return;
+    };
+    let mut placed: Vec<(usize, Vec<Filter>)> = Vec::new();
+    let mut renamed = false;
+    for part in parts {
+        let (at, filter) = place_of(part, before);
+        renamed |= filter.is_some();
+        let part = filter.unwrap_or_else(|| part.clone());
+        match placed.iter_mut().find(|(other, _)| *other == at) {
+            Some((_, parts)) => parts.push(part),
+            None => placed.push((at, vec![part])),
+        }
+    }
+    if let ([(at, _)], false) = (&placed[..], renamed) {
+        before.insert(*at, stage.clone());
+        return;
+    }
+    placed.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    for (at, mut parts) in placed {
+        let filter = if parts.len() == 1 { parts.remove(0) } else { Filter::And(parts) };
+        before.insert(at, Arc::new(Match::part(filter)));
+    }
+}
+
+/// Where a condition may stand, and what it is called there if that is another name.
+fn place_of(filter: &Filter, before: &Stages) -> (usize, Option<Filter>) {
+    let mut renamed: Option<Filter> = None;
+    let mut at = before.len();
+    while at > 0 {
+        match passes(renamed.as_ref().unwrap_or(filter), &*before[at - 1]) {
+            Passage::No => break,
+            Passage::Same => {}
+            Passage::Renamed(filter) => renamed = Some(filter),
+        }
+        at -= 1;
+    }
+    (at, renamed)
+}
+
+/// Whether a condition may be tested before a stage instead of after it.
+enum Passage {
+    No,
+    Same,
+    Renamed(Filter),
+}
+
+fn passes(filter: &Filter, stage: &dyn Stage) -> Passage {
+    if let Step::Sort(_) = stage.step() {
+        return Passage::Same;
+    }
+    let mut changed = false;
+    let mut source = |path: &str, pred: &Pred| {
+        // Which of several equal values a group shows is not known before.
+        if stage.makes_equal_one() && !is_by_value(pred) {
+            return None;
+        }
+        let source = stage.source_of(path)?;
+        changed |= source != path;
+        Some(source)
+    };
+    match renamed(filter, &mut source) {
+        None => Passage::No,
+        Some(_) if !changed => Passage::Same,
+        Some(filter) => Passage::Renamed(filter),
+    }
+}
+
+/// Whether values that compare equal meet the condition alike.
+fn is_by_value(pred: &Pred) -> bool {
+    match pred {
+        Pred::Compare { value, .. } => {
+            // These tell a field that is not there from one that is null.
+            !matches!(value.value(), Value::MinKey | Value::MaxKey | Value::Undefined)
+        }
+        Pred::In(list) => list.patterns().is_empty(),
+        _ => false,
+    }
+}
+
+/// The condition under the names that `source` gives; none if one has no name, or if it may look at
+/// other paths than it names.
+fn renamed(
+    filter: &Filter,
+    source: &mut dyn FnMut(&str, &Pred) -> Option<String>,
+) -> Option<Filter> {
+    let mut all = |parts: &[Filter]| -> Option<Vec<Filter>> {
+        parts.iter().map(|part| renamed(part, source)).collect()
+    };
+    Some(match filter {
+        Filter::AlwaysTrue | Filter::AlwaysFalse => filter.clone(),
+        Filter::And(parts) => Filter::And(all(parts)?),
+        Filter::Or(parts) => Filter::Or(all(parts)?),
+        Filter::Nor(parts) => Filter::Nor(all(parts)?),
+        Filter::Not(inner) => Filter::Not(Box::new(renamed(inner, source)?)),
+        Filter::Field { path, pred } => {
+            let name = source(path.as_str(), pred)?;
+            Filter::Field { path: FieldPath::new(&name), pred: pred.clone() }
+        }
+        _ => return None,
+    })
+}
