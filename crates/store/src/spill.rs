@@ -70,7 +70,14 @@ impl Store {
         let totals = Arc::clone(&self.spills);
         let ident = totals.next.fetch_add(1, Ordering::Relaxed) & 0x7FFF_FFFF;
         totals.open.fetch_add(1, Ordering::Relaxed);
-        Spill { engine: Arc::clone(&self.engine), totals, ident, run_count: 0, entries: 0, bytes: 0 }
+        Spill {
+            engine: Arc::clone(&self.engine),
+            totals,
+            ident,
+            run_count: 0,
+            entries: 0,
+            bytes: 0,
+        }
     }
 
     /// What is on disk, and what was since the start. Asks the engine for the size of its files.

@@ -245,6 +245,7 @@ fn every_stage_has_a_case_file() {
             ("$currentOp", "its answer is the server's: tests/golden/commands/currentOp.txt"),
             ("$listLocalSessions", "its answer is the server's"),
             ("$listSessions", "its answer is the server's"),
+            ("$querySettings", "its answer is the server's"),
             ("$search", "needs a search node"),
             ("$searchMeta", "needs a search node"),
             ("$vectorSearch", "needs a search node"),
