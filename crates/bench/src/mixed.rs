@@ -19,8 +19,8 @@ use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
 use crate::ycsb::{Reads, Updates, fill};
 use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{fs, thread};
 
 const STALL_MS: u64 = 50;
 /// A window below this share of the median one is a gap.
@@ -95,12 +95,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         "mixed: {documents} documents of 1 KB, {threads} connections, {seconds:.0} s\n{}",
         report::columns(&rows)
     ));
-    if let Some(path) = args.text("html") {
-        page(&done, &rows).write(path)?;
-    }
-    if let Some(path) = args.text("json") {
-        fs::write(path, json(&done, &rows)).map_err(failed(path))?;
-    }
+    report::write(args, || page(&done, &rows), || json(&done, &rows))?;
     Ok(())
 }
 

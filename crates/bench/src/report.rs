@@ -1,5 +1,6 @@
 //! Tables for people and JSON for programs.
-use crate::args::{Outcome, failed};
+use crate::args::{Args, Outcome, failed};
+use crate::html::Page;
 use crate::load::Measured;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,6 +18,21 @@ pub(crate) struct Row {
 pub(crate) fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes the files that `--html` and `--json` name, if they are given.
+pub(crate) fn write(
+    args: &Args,
+    page: impl FnOnce() -> Page,
+    json: impl FnOnce() -> String,
+) -> Outcome {
+    if let Some(path) = args.text("html") {
+        page().write(path)?;
+    }
+    match args.text("json") {
+        Some(path) => fs::write(path, json()).map_err(failed(path)),
+        None => Ok(()),
+    }
 }
 
 /// A table as text: the first column to the left, the others to the right. The first row is the head.

@@ -4,10 +4,11 @@
 `require` ends the program at the first failure, where the rest would make no sense without it.
 """
 import sys
+import threading
 import time
 import traceback
 
-from pymongo.errors import BulkWriteError, OperationFailure
+from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
 
 PASSED, FAILED = 0, []
 
@@ -83,6 +84,26 @@ def wait_until(condition, seconds=30):
             return True
         time.sleep(0.01)
     return condition()  # a machine that stood still meanwhile has not shown anything
+
+
+class Running(threading.Thread):
+    """Runs something in a thread of its own; what it gave or raised is in `result`."""
+
+    def __init__(self, run):
+        super().__init__(daemon=True)
+        self.run_it, self.result = run, None
+        self.start()
+
+    def run(self):
+        try:
+            self.result = self.run_it()
+        except (PyMongoError, OSError) as error:
+            self.result = error
+
+    def code(self):
+        """The code it ended with; none if it has not ended in time."""
+        self.join(60)
+        return None if self.is_alive() else getattr(self.result, "code", self.result)
 
 
 def finish(what):

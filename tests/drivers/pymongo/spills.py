@@ -10,14 +10,13 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 
 import bson
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import OperationFailure
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from checks import check, equal, fails, finish, section, wait_until  # noqa: E402
+from checks import Running, check, equal, fails, finish, section, wait_until  # noqa: E402
 
 nagi, folder, flags = sys.argv[1], sys.argv[2], sys.argv[3:]
 COUNT = 1500
@@ -128,23 +127,6 @@ def edges(server):
         check(name + ": goes to disk", server.spills()["runs"] > before, server.spills())
         server.limit(parameter, NORMAL)
         server.empty(name)
-
-
-class Running(threading.Thread):
-    def __init__(self, run):
-        super().__init__(daemon=True)
-        self.run_it, self.result = run, None
-        self.start()
-
-    def run(self):
-        try:
-            self.result = self.run_it()
-        except (PyMongoError, OSError) as error:
-            self.result = error
-
-    def code(self):
-        self.join(60)
-        return None if self.is_alive() else getattr(self.result, "code", self.result)
 
 
 def endless(stages):

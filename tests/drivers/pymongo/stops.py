@@ -8,39 +8,17 @@ import os
 import socket
 import struct
 import sys
-import threading
 
 import bson
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure, PyMongoError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from checks import check, equal, finish, section, wait_until  # noqa: E402
+from checks import Running, check, equal, finish, section, wait_until  # noqa: E402
 
 uri = sys.argv[1]
 # Minutes of work: a million documents of ten thousand elements each. Nobody waits for it.
 ENDLESS = [{"$set": {"x": {"$range": [0, 1000]}}}, {"$unwind": "$x"}, {"$set": {"y": {"$range": [0, 10000]}}}, {"$unwind": "$y"},
            {"$group": {"_id": {"$mod": ["$y", 7]}, "n": {"$sum": 1}}}]
-
-
-class Running(threading.Thread):
-    """Runs something in a thread of its own; what it gave or raised is in `result`."""
-
-    def __init__(self, run):
-        super().__init__(daemon=True)
-        self.run_it, self.result = run, None
-        self.start()
-
-    def run(self):
-        try:
-            self.result = self.run_it()
-        except (PyMongoError, OSError) as error:
-            self.result = error
-
-    def code(self):
-        """The code it ended with; none if it has not ended in time."""
-        self.join(60)
-        return None if self.is_alive() else getattr(self.result, "code", self.result)
 
 
 def running(client, match):

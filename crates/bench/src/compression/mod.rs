@@ -121,12 +121,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     report::say(&report::columns(&results::table(&done)));
-    if let Some(path) = args.text("html") {
-        results::page(&done, load.documents, load.characters).write(path)?;
-    }
-    if let Some(path) = args.text("json") {
-        fs::write(path, results::json(&done)).map_err(failed(path))?;
-    }
+    report::write(
+        args,
+        || results::page(&done, load.documents, load.characters),
+        || results::json(&done),
+    )?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! at each tenth of a second; a sample above `cacheSizeGB x 1.10 + 64 MiB` fails the run.
 mod results;
 
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, Problem};
 use crate::client::{Connection, address};
 use crate::process::{Scratch, Server};
 use crate::progress::Progress;
@@ -85,12 +85,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     report::say(&report::columns(&results::table(&runs)));
-    if let Some(path) = args.text("html") {
-        results::page(&runs).write(path)?;
-    }
-    if let Some(path) = args.text("json") {
-        fs::write(path, results::json(&runs)).map_err(failed(path))?;
-    }
+    report::write(args, || results::page(&runs), || results::json(&runs))?;
     match runs.iter().map(Run::samples_over).sum::<usize>() {
         0 => Ok(()),
         over => Err(Problem::Failed(format!("{over} samples were above the bound"))),

@@ -11,7 +11,7 @@ mod results;
 mod watch;
 mod work;
 
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, Problem};
 use crate::client::Connection;
 use crate::process::{Scratch, Server, settled_disk_bytes};
 use crate::report;
@@ -87,12 +87,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let run = done?;
     report::say(&report::columns(&results::table(&run)));
     report::say(&results::summary(&run));
-    if let Some(path) = args.text("html") {
-        results::page(&run).write(path)?;
-    }
-    if let Some(path) = args.text("json") {
-        fs::write(path, results::json(&run)).map_err(failed(path))?;
-    }
+    report::write(args, || results::page(&run), || results::json(&run))?;
     let missed = run.missed();
     match missed.is_empty() {
         true => Ok(()),

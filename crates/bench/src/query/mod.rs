@@ -95,12 +95,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     drop(progress);
     report::say(&report::columns(&results::table(&sides, &answered)));
     report::say(&results::refusals(&sides, &answered));
-    if let Some(path) = args.text("html") {
-        results::page(&sides, &answered).write(path)?;
-    }
-    if let Some(path) = args.text("json") {
-        fs::write(path, results::json(&sides, &answered)).map_err(failed(path))?;
-    }
+    report::write(args, || results::page(&sides, &answered), || results::json(&sides, &answered))?;
     drop(sides);
     for name in ["query", "query-raw", "ferretdb", "ferretdb-state"] {
         let _ = fs::remove_dir_all(scratch.path.join(name));

@@ -26,8 +26,8 @@ use crate::timeline::Timeline;
 use nagi_bson::{DocBuf, Value, doc};
 use pairs::Pairs;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 const DATABASE: &str = "nagi_stall";
 const COLLECTION: &str = "test";
@@ -95,12 +95,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     text::say(&text::columns(&report::table(&done, &bare)));
     Connection::open(&target)?.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
-    if let Some(path) = args.text("html") {
-        report::page(&done, &bare, documents).write(path)?;
-    }
-    if let Some(path) = args.text("json") {
-        fs::write(path, report::json(&done, &bare)).map_err(failed(path))?;
-    }
+    text::write(args, || report::page(&done, &bare, documents), || report::json(&done, &bare))?;
     check(&done, documents)
 }
 

@@ -10,7 +10,7 @@
 pub(crate) mod limits;
 mod results;
 
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, Problem};
 use crate::client::address;
 use crate::load::{self, Measured};
 use crate::process::{Scratch, Server};
@@ -19,7 +19,6 @@ use crate::report;
 use crate::ycsb::{Reads, fill};
 use limits::Limits;
 use results::Cell;
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// Effective cache of MongoDB 3.4 in parts of a thousand of the memory: 2,644 of 7,634 MB.
@@ -133,12 +132,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let rows = results::table(&cells);
     report::say(&report::columns(&rows));
-    if let Some(path) = args.text("html") {
-        results::page(&cells, &target.name, plan.memory_bytes).write(path)?;
-    }
-    if let Some(path) = args.text("json") {
-        fs::write(path, results::json(&cells, &target.name)).map_err(failed(path))?;
-    }
+    report::write(
+        args,
+        || results::page(&cells, &target.name, plan.memory_bytes),
+        || results::json(&cells, &target.name),
+    )?;
     target.end()
 }
 
