@@ -55,37 +55,38 @@ impl Search {
         self.terms.is_empty()
     }
 
+    /// A minus behind white space (or at the beginning) negates words and phrases up to the next white space:
+    /// `-red-brown` both, `- red` nothing. An open quote at the end makes plain words of the rest.
     fn read(&mut self, text: &str, words: &mut Words) {
         let mut rest = text;
-        // A minus negates what follows it only at the beginning of a word.
+        // `fresh`: white space or nothing is before the character.
         let (mut negated, mut fresh) = (false, true);
         while let Some(c) = rest.chars().next() {
-            if c == '"' {
-                let inside = &rest[1..];
-                if let Some(end) = inside.find('"') {
-                    self.phrase(&inside[..end], negated, words);
-                    rest = &inside[end + 1..];
-                } else {
-                    rest = inside;
-                }
-                (negated, fresh) = (false, true);
+            if c.is_whitespace() {
+                (fresh, rest) = (true, &rest[c.len_utf8()..]);
                 continue;
             }
-            if c == '-' {
-                negated = fresh;
-                fresh = false;
+            negated = if c == '-' { negated || fresh } else { negated && !fresh };
+            fresh = false;
+            if c == '"' {
+                let inside = &rest[1..];
+                let Some(end) = inside.find('"') else {
+                    if !negated {
+                        let all = super::tokens::words(inside, self.language);
+                        all.for_each(|word| self.word(word, false, words));
+                    }
+                    return;
+                };
+                self.phrase(&inside[..end], negated, words);
+                rest = &inside[end + 1..];
             } else if is_delimiter(c, self.language) {
-                negated = false;
-                fresh = c.is_whitespace();
+                rest = &rest[c.len_utf8()..];
             } else {
                 let is_end = |c: char| c == '"' || is_delimiter(c, self.language);
                 let (word, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
                 self.word(word, negated, words);
-                (negated, fresh) = (false, false);
                 rest = behind;
-                continue;
             }
-            rest = &rest[c.len_utf8()..];
         }
     }
 
@@ -138,7 +139,16 @@ mod tests {
         );
         assert_eq!(shown("pre-market - dog"), r#"{"dog", "market", "pre"} -{} [] -[]"#);
         assert_eq!(shown(r#""unclosed cat"#), r#"{"cat", "unclos"} -{} [] -[]"#);
-        assert_eq!(shown(r#"dog"cat"-bird"#), r#"{"cat", "dog"} -{"bird"} ["cat"] -[]"#);
+        assert_eq!(shown(r#"dog"cat"-bird"#), r#"{"bird", "cat", "dog"} -{} ["cat"] -[]"#);
+        assert_eq!(shown(r#"dog -"cat"-bird cow"#), r#"{"cow", "dog"} -{"bird"} [] -["cat"]"#);
+        assert_eq!(
+            shown(r#"dog -red.brown-fox cow"#),
+            r#"{"cow", "dog"} -{"brown", "fox", "red"} [] -[]"#
+        );
+        assert_eq!(shown("dog --fox"), r#"{"dog"} -{"fox"} [] -[]"#);
+        assert_eq!(shown(r#"dog - "fox""#), r#"{"dog", "fox"} -{} ["fox"] -[]"#);
+        assert_eq!(shown(r#"dog -"open fox"#), r#"{"dog"} -{} [] -[]"#);
+        assert_eq!(shown(r#"dog "open -fox"#), r#"{"dog", "fox", "open"} -{} [] -[]"#);
         assert_eq!(shown(""), "{} -{} [] -[]");
     }
 }
