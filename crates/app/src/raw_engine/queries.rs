@@ -4,9 +4,9 @@
 //! - `{insert: C, documents: [...]}`: each document a record, all in one commit;
 //! - `{scan: C}`: every record once, its bytes lent;
 //! - `{build: C, fields: [...], keep: bool}`: every record once, the keys sorted in memory and loaded;
-//! - `{walk: C, limit: N}`: the kept index in order, each entry's record fetched;
-//! - `{seek: C, keys: N, of: M}`: N of the M first keys of the kept index, in no order, each one's record
-//!   fetched.
+//! - `{walk: C, limit: N}`: the kept index in order, each entry's record fetched, many in one call;
+//! - `{seek: C, keys: N, of: M}`: N of the M first keys of the kept index, in no order but sorted within each
+//!   256 of them, and their records fetched as above.
 //!
 //! Each says `n`, the number of records it held in its hands.
 
@@ -123,28 +123,74 @@ impl Queries {
         let snapshot = self.engine.snapshot()?;
         let (start, end) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
         let mut cursor = snapshot.cursor(Space::Index, &start, &end)?;
-        let (mut seen, mut buf) = (0, Vec::new());
-        let mut found = cursor.seek(&start)?;
-        while found && seen < limit {
-            seen += fetched(&*snapshot, ident, cursor.key(), &mut buf)?;
+        let mut records = Records::new(&*snapshot, ident);
+        let (mut left, mut found) = (limit, cursor.seek(&start)?);
+        while found && left > 0 {
+            records.ask(cursor.key())?;
+            left -= 1;
             found = cursor.next()?;
         }
-        Ok(seen)
+        records.finish()
     }
 
     fn seek(&self, ident: u32, keys: u64, of: u64) -> nagi_kv::Result<u64> {
         let snapshot = self.engine.snapshot()?;
         let (start, end) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
         let mut cursor = snapshot.cursor(Space::Index, &start, &end)?;
-        let (mut seen, mut buf) = (0, Vec::new());
+        let mut records = Records::new(&*snapshot, ident);
         // The kept index spreads its keys over all numbers, so any number has a near key.
-        for n in 0..keys {
-            let wanted = (u64::MAX >> 1) / of * (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % of);
-            if cursor.seek(&key(ident, wanted ^ SIGN))? {
-                seen += fetched(&*snapshot, ident, cursor.key(), &mut buf)?;
+        let wanted = |n: u64| (u64::MAX >> 1) / of * (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % of);
+        let mut batch = Vec::with_capacity(AT_ONCE);
+        for begin in (0..keys).step_by(AT_ONCE) {
+            batch.clear();
+            batch.extend((begin..(begin + AT_ONCE as u64).min(keys)).map(wanted));
+            batch.sort_unstable();
+            for wanted in &batch {
+                if cursor.seek(&key(ident, wanted ^ SIGN))? {
+                    records.ask(cursor.key())?;
+                }
             }
         }
-        Ok(seen)
+        records.finish()
+    }
+}
+
+/// Keys and records that are asked for together.
+const AT_ONCE: usize = 256;
+
+/// Fetches the records of index entries in the fastest way the engine has: many in one call, sorted.
+struct Records<'s> {
+    snapshot: &'s dyn Snapshot,
+    ident: u32,
+    asked: Vec<u64>,
+    seen: u64,
+}
+
+impl<'s> Records<'s> {
+    fn new(snapshot: &'s dyn Snapshot, ident: u32) -> Records<'s> {
+        Records { snapshot, ident, asked: Vec::with_capacity(AT_ONCE), seen: 0 }
+    }
+
+    /// The record of an index entry, now or later.
+    fn ask(&mut self, entry: &[u8]) -> nagi_kv::Result<()> {
+        self.asked.push(entry.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)));
+        if self.asked.len() == AT_ONCE { self.read() } else { Ok(()) }
+    }
+
+    fn read(&mut self) -> nagi_kv::Result<()> {
+        self.asked.sort_unstable();
+        let names: Vec<[u8; 12]> = self.asked.drain(..).map(|n| key(self.ident, n)).collect();
+        let keys: Vec<&[u8]> = names.iter().map(<[u8; 12]>::as_slice).collect();
+        let seen = &mut self.seen;
+        self.snapshot.get_many(Space::Records, &keys, &mut |_, value| {
+            *seen += u64::from(value.is_some());
+        })
+    }
+
+    /// How many records were there.
+    fn finish(mut self) -> nagi_kv::Result<u64> {
+        self.read()?;
+        Ok(self.seen)
     }
 }
 
@@ -156,17 +202,6 @@ fn key(ident: u32, number: u64) -> [u8; 12] {
     key[..4].copy_from_slice(&ident.to_be_bytes());
     key[4..].copy_from_slice(&number.to_be_bytes());
     key
-}
-
-/// 1 if the record of an index entry is there.
-fn fetched(
-    snapshot: &dyn Snapshot,
-    ident: u32,
-    entry: &[u8],
-    buf: &mut Vec<u8>,
-) -> nagi_kv::Result<u64> {
-    let number = entry.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    Ok(u64::from(snapshot.get(Space::Records, &key(ident, number), buf)?.is_some()))
 }
 
 /// Every record of a collection: its number and its bytes.

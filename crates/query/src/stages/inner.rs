@@ -1,10 +1,10 @@
 //! Pipelines inside stages: the other collection of `$lookup` and `$unionWith`, and their stages.
 
-use std::{cell::Cell, collections::BTreeSet};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 use nagi_bson::{Array, ArrayBuf};
 use nagi_lang::{collation::Collation, filter::Filter};
-use nagi_store::Namespace;
+use nagi_store::{Collection, Index, Namespace};
 
 use super::{Pipeline, Touch, Within, prelude::*};
 use crate::{
@@ -104,13 +104,43 @@ impl Inner {
             used.note(&below.plan, cx);
             let mut source = view.open(below.planned, below.plan.start());
             if let Some(filter) = extra {
-                source = Box::new(Filtered::new(source, std::sync::Arc::new(filter)));
+                source = Box::new(Filtered::new(source, Arc::new(filter)));
             }
             return Ok(self.pipeline.open(0, source));
         }
         let mut own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
         used.note(&own.plan, cx);
         Ok(self.pipeline.open(own.planned, own.plan.start()))
+    }
+
+    /// Whether it passes on the documents of a collection as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        self.pipeline.stages.is_empty()
+    }
+
+    /// The collection and the index by which a plan finds the documents that `filter` matches, if it walks
+    /// that index and fetches, and nothing else.
+    pub(super) fn index_for(
+        &self,
+        filter: Filter,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<(Arc<Collection>, Arc<Index>)>> {
+        let Some(collection) = cx.store.collection(&self.namespace).filter(|c| !c.is_view()) else {
+            return Ok(None);
+        };
+        let disk = (self.allow_disk_use, self.memory_bytes_max);
+        let from = Some(collection.clone());
+        let own = aggregate::assemble(from, &self.pipeline, Some(filter), None, disk, cx)?;
+        let index = match &*own.plan.root {
+            Node::IdLookup { collection, .. } => collection.id_index().cloned(),
+            Node::Express { access, .. } => Some(access.index.clone()),
+            Node::Fetch { filter: None, input, .. } => match &**input {
+                Node::IndexScan(access) => Some(access.index.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok(index.map(|index| (collection, index)))
     }
 
     fn parse_view(&self, stages: &ArrayBuf) -> Result<Pipeline> {
@@ -142,6 +172,13 @@ pub(super) struct Used {
 }
 
 impl Used {
+    /// Notes an index that is read without a plan.
+    pub(super) fn note_index(&mut self, index: &Index, cx: &Cx<'_>) {
+        if cx.env.is_explaining() && !self.indexes.contains(index.name()) {
+            self.indexes.insert(index.name().to_owned());
+        }
+    }
+
     fn note(&mut self, plan: &Plan, cx: &Cx<'_>) {
         if !cx.env.is_explaining() {
             return;

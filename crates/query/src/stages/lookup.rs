@@ -6,18 +6,19 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Array, ArrayBuf, ArrayWriter, ValueBuf};
+use nagi_bson::{Array, ArrayWriter, ValueBuf};
 use nagi_lang::{
     collation::Collation,
     expr::{Expr, Vars, check_variable_write},
     filter::{CompareOp, Filter, InList, Pred},
     path::{self, FieldPath, Leaf},
 };
-use nagi_store::Namespace;
+use nagi_store::{Index, Namespace};
 
 use super::{
     Within,
     inner::{Inner, Used},
+    join::{self, Batch, Way},
     paths::{components, write_replaced},
     prelude::*,
 };
@@ -205,9 +206,19 @@ impl Stage for Shared {
     }
 
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        let lookup = self.0.clone();
+        // Whatever else is evaluated for a document is evaluated in its turn.
+        let joins = lookup.equality.is_some()
+            && lookup.lets.is_empty()
+            && lookup.inner.is_plain()
+            && lookup.inner.collation.is_none();
         Box::new(Running {
             input,
-            lookup: self.0.clone(),
+            lookup,
+            batch: joins.then(Batch::default),
+            is_joined: false,
+            index: None,
+            found: Vec::new(),
             out: Vec::new(),
             arena: Bump::new(),
             examined: ExecutionStats::default(),
@@ -231,6 +242,13 @@ impl Stage for Shared {
 struct Running {
     input: Box<dyn Source>,
     lookup: Arc<Lookup>,
+    /// Input documents that wait; none if each is read and joined in its turn.
+    batch: Option<Batch>,
+    /// Whether it is known what belongs to them, or that it is found out in their turn.
+    is_joined: bool,
+    /// The index they were joined by.
+    index: Option<Arc<Index>>,
+    found: Vec<u8>,
     out: Vec<u8>,
     arena: Bump,
     /// What was looked at in the other collection.
@@ -270,51 +288,110 @@ fn equality(
     Ok(Filter::Field { path: foreign.clone(), pred })
 }
 
+impl Lookup {
+    /// Refuses to join more to one document.
+    fn check_size(&self, bytes: usize) -> Result<()> {
+        if bytes > self.found_bytes_max {
+            bail!(
+                Code::Location(4568),
+                "Total size of documents in {} matching pipeline's $lookup stage exceeds \
+                 maximum document size",
+                self.inner.namespace.collection()
+            );
+        }
+        Ok(())
+    }
+}
+
 impl Running {
-    fn found(&mut self, cx: &mut Cx<'_>) -> Result<ArrayBuf> {
+    /// Fills `found` with what belongs to the current document.
+    fn find(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.found.clear();
+        let mut array = ArrayWriter::new(&mut self.found);
         let lookup = &*self.lookup;
-        let doc = self.input.doc();
+        if let Some(batch) = &self.batch
+            && let Some(entries) = batch.write(&mut array, &|bytes| lookup.check_size(bytes))?
+        {
+            array.finish();
+            self.examined.keys_examined += entries;
+            self.examined.docs_examined += entries;
+            if let Some(index) = &self.index {
+                self.used.note_index(index, cx);
+            }
+            return Ok(());
+        }
+        let doc = self.batch.as_ref().map_or_else(|| self.input.doc(), Batch::doc);
         let extra = match &lookup.equality {
             Some((local, foreign)) => Some(equality(doc, local, foreign, lookup.inner.collation)?),
             None => None,
         };
         let mut values: Vec<Value<'_>> = cx.vars.lets.to_vec();
-        let eval = cx.eval_current(&*self.input, &self.arena);
-        for expr in &lookup.lets {
-            values.push(expr.eval(&eval)?);
+        if !lookup.lets.is_empty() {
+            let eval = cx.eval_current(&*self.input, &self.arena);
+            for expr in &lookup.lets {
+                values.push(expr.eval(&eval)?);
+            }
         }
         let vars = Vars { lets: &values, ..cx.vars.clone() };
         let mut inner_cx = Cx { store: cx.store, reader: cx.reader, vars: &vars, env: cx.env };
         let mut source = lookup.inner.open_noting(extra, &mut self.used, &mut inner_cx)?;
-        let mut bytes = Vec::new();
-        let mut array = ArrayWriter::new(&mut bytes);
         while source.advance(&mut inner_cx)? {
             array.push_doc(source.doc());
-            if array.len() > lookup.found_bytes_max {
-                bail!(
-                    Code::Location(4568),
-                    "Total size of documents in {} matching pipeline's $lookup stage exceeds \
-                     maximum document size",
-                    lookup.inner.namespace.collection()
-                );
-            }
+            lookup.check_size(array.len())?;
         }
         array.finish();
         sum_stats(&mut *source, &mut self.examined);
-        Ok(Array::trusted(&bytes).to_buf())
+        Ok(())
+    }
+
+    /// Goes to the next input document; false at the end.
+    fn next(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        let Some(batch) = &mut self.batch else { return self.input.advance(cx) };
+        if batch.is_empty() {
+            self.is_joined = false;
+            if !batch.gather(&mut *self.input, cx)? {
+                return Ok(false);
+            }
+        }
+        if !self.is_joined {
+            self.join(cx)?;
+            self.is_joined = true;
+        }
+        if let Some(batch) = &mut self.batch {
+            batch.advance();
+        }
+        Ok(true)
+    }
+
+    /// Finds what belongs to the documents that wait, if there is an index to do it together.
+    fn join(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let lookup = &*self.lookup;
+        let (Some(batch), Some((local, foreign))) = (&mut self.batch, &lookup.equality) else {
+            return Ok(());
+        };
+        let Some(example) = batch.example(local)? else { return Ok(()) };
+        let filter = equality(example, local, foreign, None)?;
+        match lookup.inner.index_for(filter, cx)? {
+            Some((collection, index)) if join::serves(&index, foreign) => {
+                self.index = Some(index.clone());
+                batch.join(&Way { collection, index }, local, cx)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        if !self.input.advance(cx)? {
+        if !self.next(cx)? {
             return Ok(false);
         }
-        let found = self.found(cx)?;
+        self.find(cx)?;
         self.arena.reset();
         self.out.clear();
-        let mut out = DocWriter::new(&mut self.out);
-        write_replaced(&mut out, self.input.doc(), &self.lookup.to, Value::Array(found.as_array()));
+        let doc = self.batch.as_ref().map_or_else(|| self.input.doc(), Batch::doc);
+        let found = Value::Array(Array::trusted(&self.found));
+        write_replaced(&mut DocWriter::new(&mut self.out), doc, &self.lookup.to, found);
         Ok(true)
     }
 
@@ -323,7 +400,15 @@ impl Source for Running {
     }
 
     fn meta(&self) -> Doc<'_> {
-        self.input.meta()
+        self.batch.as_ref().map_or_else(|| self.input.meta(), Batch::meta)
+    }
+
+    fn save(&mut self) {
+        if let Some(batch) = &mut self.batch {
+            batch.save();
+        }
+        self.is_joined = false;
+        self.input.save();
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

@@ -20,6 +20,7 @@ mod graph_lookup;
 mod group;
 mod index_stats;
 mod inner;
+mod join;
 mod limit;
 mod lookup;
 mod map;
