@@ -14,6 +14,7 @@ mod golden;
 mod helped;
 mod interrupted;
 mod intersect;
+mod lookups;
 mod plan_cache;
 mod recorded;
 mod rewrites;

@@ -1,0 +1,243 @@
+//! Joins of many documents at a time give what joins of each in its turn give.
+
+use nagi_bson::{DocBuf, Value};
+use nagi_error::Result;
+use nagi_query::{AggregateRequest, Env, Take, aggregate};
+
+use crate::any_plan::Random;
+use crate::fixture::{Ahead, Fixture, NOW_MS, doc, drain};
+
+/// Local and foreign values; `-` leaves the field out.
+const VALUES: &[&str] = &[
+    "-",
+    "null",
+    "1",
+    "2",
+    "1.0",
+    "{$numberLong: '2'}",
+    "{$numberDecimal: '1'}",
+    "3",
+    "NaN",
+    "'a'",
+    "'b'",
+    "''",
+    "true",
+    "{$oid: '0123456789abcdef01234567'}",
+    "{$date: 5}",
+    "[1, 2]",
+    "[]",
+    "[null]",
+    "[[1]]",
+    "['a', 1, 1]",
+    "{x: 1}",
+    "{$minKey: 1}",
+    "{$symbol: 'a'}",
+    "/a/",
+    "4",
+    "5",
+];
+
+const INDEXES: &[&str] = &[
+    "{key: {f: 1}, name: 'one'}",
+    "{key: {f: -1}, name: 'down'}",
+    "{key: {f: 1, g: 1}, name: 'two'}",
+    "{key: {f: 1}, name: 'sparse', sparse: true}",
+    "{key: {f: 1}, name: 'partial', partialFilterExpression: {f: {$gt: 1}}}",
+    "{key: {f: 'hashed'}, name: 'hashed'}",
+    "{key: {'$**': 1}, name: 'wild'}",
+    "{key: {'h.f': 1}, name: 'below'}",
+    "{key: {f: 1}, name: 'collated', collation: {locale: 'en', strength: 2}}",
+];
+
+const PIPELINES: &[&str] = &[
+    "[{$lookup: {from: 'o', localField: 'l', foreignField: 'f', as: 'j'}}]",
+    "[{$lookup: {from: 'o', localField: 'l', foreignField: '_id', as: 'j'}}]",
+    "[{$lookup: {from: 'o', localField: 'm.l', foreignField: 'f', as: 'm.j'}}]",
+    "[{$lookup: {from: 'o', localField: 'm.l', foreignField: 'h.f', as: 'j'}}]",
+    "[{$lookup: {from: 'o', localField: 'l', foreignField: 'f', as: 'j'}}, {$unwind: '$j'},
+      {$match: {'j.g': {$lt: 4}}}]",
+    "[{$lookup: {from: 'o', localField: 'l', foreignField: 'f', as: 'j'}}, {$limit: 5}]",
+    "[{$lookup: {from: 'o', localField: 'l', foreignField: 'f', pipeline: [{$match: {g: 2}}],
+      as: 'j'}}]",
+    "[{$lookup: {from: 'c', localField: 'l', foreignField: 'l', as: 'j'}}]",
+    "[{$lookup: {from: 'o', localField: 'l', foreignField: 'f', as: 'j'}},
+      {$lookup: {from: 'o', localField: 'j.g', foreignField: 'f', as: 'k'}}]",
+];
+
+fn value(random: &mut Random, field: &str) -> String {
+    match VALUES[random.below(VALUES.len())] {
+        "-" => String::new(),
+        value => format!(", {field}: {value}"),
+    }
+}
+
+/// With it how many indexes the other collection has.
+fn filled(random: &mut Random) -> (Fixture, usize) {
+    let fixture = Fixture::new();
+    for n in 0..2 + random.below(60) {
+        let (l, inner) = (value(random, "l"), value(random, "l"));
+        fixture.insert(&format!("{{_id: {n}{l}, m: [{{x: 1{inner}}}]}}")).unwrap();
+    }
+    for n in 0..random.below(60) {
+        let (f, inner) = (value(random, "f"), value(random, "f"));
+        let g = if random.below(4) == 0 { "[1, 2, 3]".to_owned() } else { format!("{}", n % 5) };
+        let other = format!("{{_id: {n}{f}, g: {g}, h: {{x: 1{inner}}}}}");
+        fixture.insert_doc("o", doc(&other).as_doc()).unwrap();
+    }
+    let ns = nagi_store::Namespace::new("test", "o").unwrap();
+    let mut count = 0;
+    for _ in 0..random.below(3) {
+        let spec = doc(INDEXES[random.below(INDEXES.len())]);
+        // One that does not go with another or with the documents is left out.
+        let made = fixture.store.create_indexes(&ns, &[spec.as_doc()], Default::default());
+        count += usize::from(made.is_ok());
+    }
+    (fixture, count)
+}
+
+fn joined(fixture: &Fixture, pipeline: &str, ahead: usize) -> Result<Vec<DocBuf>> {
+    let wrapped = doc(&format!("{{p: {pipeline}}}"));
+    let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
+    let ahead = Ahead(ahead);
+    let env = Env::new(&ahead, NOW_MS);
+    let request = AggregateRequest::new(&fixture.ns, stages);
+    let mut out = Vec::new();
+    let mut execution = aggregate(&fixture.store, &request, &env)?;
+    execution.batch(&ahead, &mut |doc| {
+        out.push(doc.to_buf());
+        Ok(Take::More)
+    })?;
+    Ok(out)
+}
+
+/// `sorted`: of several indexes a trial may choose another one, and arrays have another order.
+fn texts(docs: &[DocBuf], sorted: bool) -> Vec<String> {
+    docs.iter().map(|doc| shown(Value::Doc(doc.as_doc()), sorted)).collect()
+}
+
+fn shown(value: Value<'_>, sorted: bool) -> String {
+    match value {
+        Value::Doc(doc) => {
+            let field = |e: nagi_bson::Element<'_>| (e.name().to_owned(), shown(e.value(), sorted));
+            format!("{:?}", doc.iter().map(field).collect::<Vec<_>>())
+        }
+        Value::Array(items) => {
+            let mut items: Vec<String> = items.iter().map(|item| shown(item, sorted)).collect();
+            if sorted {
+                items.sort();
+            }
+            format!("{items:?}")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn any_join_is_that_of_each_document_alone() {
+    let cases = std::env::var("NAGI_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    for seed in 0..cases {
+        let mut random = Random(0x9E37_79B9_7F4A_7C15u64.wrapping_mul(seed + 1) | 1);
+        let (fixture, indexes) = filled(&mut random);
+        let texts = |docs: &[DocBuf]| texts(docs, indexes > 1);
+        let pipeline = PIPELINES[random.below(PIPELINES.len())];
+        let context = format!("seed {seed} {pipeline}");
+        let expected = joined(&fixture, pipeline, 1).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let expected = texts(&expected);
+        for ahead in [2, 3, 7, 256] {
+            let found = joined(&fixture, pipeline, ahead).unwrap();
+            assert_eq!(texts(&found), expected, "{context} ahead {ahead}");
+        }
+        // Over batches with other states in between, as many as are read ahead.
+        let wrapped = doc(&format!("{{p: {pipeline}}}"));
+        let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
+        let request = AggregateRequest::new(&fixture.ns, stages);
+        for batch in [1, 2, 5, 200] {
+            let run = aggregate(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
+            assert_eq!(texts(&drain(run, batch).unwrap()), expected, "{context} batch {batch}");
+        }
+    }
+}
+
+const JOIN: &str = "[{$lookup: {from: 'o', localField: 'l', foreignField: 'f', as: 'j'}}]";
+
+fn pair(count: usize, text: &str) -> Fixture {
+    let fixture = Fixture::new();
+    for n in 0..count {
+        fixture.insert(&format!("{{_id: {n}, l: {n}}}")).unwrap();
+        let other = format!("{{_id: {n}, f: {n}, text: '{text}'}}");
+        fixture.insert_doc("o", doc(&other).as_doc()).unwrap();
+    }
+    let ns = nagi_store::Namespace::new("test", "o").unwrap();
+    let spec = doc("{key: {f: 1}, name: 'f_1'}");
+    fixture.store.create_indexes(&ns, &[spec.as_doc()], Default::default()).unwrap();
+    fixture
+}
+
+/// What a later batch joins is there when it is joined.
+#[test]
+fn documents_that_wait_are_joined_anew_after_a_pause() {
+    let fixture = pair(40, "old");
+    let wrapped = doc(&format!("{{p: {JOIN}}}"));
+    let Value::Array(stages) = wrapped.get("p") else { panic!("no array") };
+    let request = AggregateRequest::new(&fixture.ns, stages);
+    let mut run = aggregate(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
+    let mut seen = 0;
+    run.batch(&(), &mut |_| {
+        seen += 1;
+        Ok(if seen == 20 { Take::Last } else { Take::More })
+    })
+    .unwrap();
+    run.save();
+    fixture.insert_doc("o", doc("{_id: 100, f: 25, text: 'new'}").as_doc()).unwrap();
+    let mut counts = Vec::new();
+    run.batch(&(), &mut |doc| {
+        let Value::Array(joined) = doc.get("j") else { panic!("{doc:?}") };
+        counts.push(joined.iter().count());
+        Ok(Take::More)
+    })
+    .unwrap();
+    assert_eq!(counts.len(), 20);
+    assert_eq!((counts[5], counts.iter().sum::<usize>()), (2, 21));
+}
+
+/// A batch whose records do not fit is joined document by document.
+#[test]
+fn large_and_many_documents_are_joined_alone() {
+    let fixture = pair(30, &"x".repeat(100_000));
+    for ahead in [1, 8, 256] {
+        let found = joined(&fixture, JOIN, ahead).unwrap();
+        assert_eq!(found.len(), 30);
+        for doc in &found {
+            let Value::Array(joined) = doc.get("j") else { panic!("{doc:?}") };
+            let one = joined.iter().next().and_then(|one| one.as_doc()).unwrap();
+            assert_eq!(one.get("f"), doc.get("l"));
+        }
+    }
+    let fixture = pair(3, "x");
+    for n in 0..6000 {
+        let other = format!("{{_id: {}, f: {}}}", n + 10, n % 3);
+        fixture.insert_doc("o", doc(&other).as_doc()).unwrap();
+    }
+    for ahead in [1, 2, 256] {
+        let found = joined(&fixture, JOIN, ahead).unwrap();
+        let counts = found.iter().map(|doc| match doc.get("j") {
+            Value::Array(joined) => joined.iter().count(),
+            _ => 0,
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), [2001; 3]);
+    }
+}
+
+/// Who takes few documents does not see what goes wrong behind them.
+#[test]
+fn an_error_behind_the_last_document_does_not_show() {
+    let fixture = pair(10, "x");
+    fixture.insert("{_id: 'bad', l: 0, zero: 0}").unwrap();
+    let first = "{$set: {q: {$cond: [{$eq: ['$zero', 0]}, {$divide: [1, '$zero']}, 1]}}}";
+    let look = &JOIN[1..JOIN.len() - 1];
+    for limit in 1..=10 {
+        let pipeline = format!("[{first}, {look}, {{$skip: 0}}, {{$limit: {limit}}}]");
+        assert_eq!(joined(&fixture, &pipeline, 256).unwrap().len(), limit);
+    }
+    assert!(joined(&fixture, &format!("[{first}, {look}]"), 256).is_err());
+}
