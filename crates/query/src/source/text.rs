@@ -1,6 +1,11 @@
 //! Text searches: the union of the terms' scans with scores, and the check of what keys do not tell.
 
-use std::{collections::HashMap, slice, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::Range,
+    slice,
+    sync::Arc,
+};
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocWriter, number};
@@ -9,9 +14,9 @@ use nagi_lang::{
     expr::{MetaSet, Metadata},
     filter::Filter,
 };
-use nagi_store::{RecordBuf, RecordId, Spill, keystring};
+use nagi_store::{RecordId, Spill, keystring};
 
-use super::{Cx, Held, Source, SourceStats, runs::Runs};
+use super::{Ahead, Cx, Held, Source, SourceStats, Taken, runs::Runs};
 use crate::plan::TextAccess;
 
 /// What a record with its score costs in the map, about.
@@ -28,10 +33,13 @@ pub(crate) struct TextOr {
     spills: bool,
     held: Held,
     found: Found,
+    /// Taken from `found`; their records are in `ahead`, unless another state is read now.
+    waiting: VecDeque<(RecordId, f64)>,
+    ahead: Ahead,
+    ids: Vec<RecordId>,
     id: Option<RecordId>,
-    doc: Vec<u8>,
+    at: Range<usize>,
     meta: Vec<u8>,
-    buf: RecordBuf,
     arena: Bump,
     stats: SourceStats,
 }
@@ -61,10 +69,12 @@ impl TextOr {
             spills,
             held: Held::default(),
             found: Found::Unread,
+            waiting: VecDeque::new(),
+            ahead: Ahead::new(None),
+            ids: Vec::new(),
             id: None,
-            doc: Vec::new(),
+            at: 0..0,
             meta: Vec::new(),
-            buf: RecordBuf::default(),
             arena: Bump::new(),
             stats: SourceStats::default(),
         }
@@ -163,21 +173,35 @@ impl TextOr {
         }
     }
 
-    /// Reads a record into `doc`; false if it is gone or does not match.
+    /// Takes the records that come next and reads them.
+    fn look_ahead(&mut self, cx: &Cx<'_>) -> Result<()> {
+        let step = self.ahead.step(cx);
+        while self.waiting.len() < step {
+            let Some(entry) = self.next()? else { break };
+            cx.env.pass()?;
+            self.waiting.push_back(entry);
+        }
+        if self.waiting.len() < 2 {
+            return Ok(());
+        }
+        self.ids.clear();
+        self.ids.extend(self.waiting.iter().take(step).map(|(id, _)| *id));
+        self.ahead.read(&self.access.collection, &self.ids, cx)
+    }
+
+    /// Comes by a record; false if it is gone or does not match.
     fn read(&mut self, id: RecordId, cx: &Cx<'_>) -> Result<bool> {
-        let Some(doc) = cx.reader.record(&self.access.collection, id, &mut self.buf)? else {
+        let Taken::At(range) = self.ahead.take(&self.access.collection, id, cx)? else {
             return Ok(false);
         };
         self.stats.docs_examined += 1;
+        self.at = range;
         if let Some(filter) = &self.filter {
+            let doc = self.ahead.doc(&self.at);
             let matched = filter.matches(doc, &cx.matching(&self.arena))?;
             self.arena.reset();
-            if !matched {
-                return Ok(false);
-            }
+            return Ok(matched);
         }
-        self.doc.clear();
-        self.doc.extend_from_slice(doc.as_bytes());
         Ok(true)
     }
 }
@@ -211,7 +235,11 @@ impl Source for TextOr {
         if let Found::Unread = self.found {
             self.fill(cx)?;
         }
-        while let Some((id, score)) = self.next()? {
+        loop {
+            if self.ahead.is_empty() {
+                self.look_ahead(cx)?;
+            }
+            let Some((id, score)) = self.waiting.pop_front() else { return Ok(false) };
             cx.tick()?;
             if !self.read(id, cx)? {
                 continue;
@@ -224,11 +252,10 @@ impl Source for TextOr {
             out.finish();
             return Ok(true);
         }
-        Ok(false)
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::trusted(&self.doc)
+        self.ahead.doc(&self.at)
     }
 
     fn meta(&self) -> Doc<'_> {
@@ -245,6 +272,8 @@ impl Source for TextOr {
 
     fn save(&mut self) {
         self.held.park();
+        self.ahead.forget_state();
+        self.at = 0..0;
         self.inputs.iter_mut().for_each(|input| input.save());
     }
 
