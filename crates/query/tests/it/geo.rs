@@ -4,19 +4,10 @@ use nagi_bson::Doc;
 use nagi_lang::geo::{self, GeoNear};
 use nagi_query::{Env, FindRequest, Hint, find};
 
+use crate::any_plan::Random;
 use crate::fixture::{Fixture, NOW_MS, doc, drain};
 
-/// xorshift64*: the same cases in every run.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % end
-    }
-
     /// A coordinate; many fall together, on lines and on the ends.
     fn at(&mut self, reach: i32) -> f64 {
         let whole = self.below(2 * reach as usize + 1) as i32 - reach;

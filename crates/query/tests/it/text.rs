@@ -10,19 +10,10 @@ use nagi_lang::{
 };
 use nagi_query::{Env, FindRequest, find};
 
+use crate::any_plan::Random;
 use crate::fixture::{Fixture, NOW_MS, doc, drain};
 
-/// xorshift64*: the same cases in every run.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % end
-    }
-
     fn word(&mut self) -> &'static str {
         const WORDS: &[&str] = &[
             "fox",

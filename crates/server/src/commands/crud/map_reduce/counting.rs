@@ -55,6 +55,10 @@ impl Interrupt for Counting<'_> {
         self.watch.check()
     }
 
+    fn records_ahead_max(&self) -> usize {
+        self.watch.records_ahead_max()
+    }
+
     fn scripts(&self) -> Option<&dyn Scripts> {
         self.watch.scripts().map(|_| self as &dyn Scripts)
     }
