@@ -92,12 +92,9 @@ pub(crate) fn pieces(files: &[LiveFile], range: &KeyRange<'_>) -> Vec<Piece> {
 /// A key less than `key` with hardly any between.
 fn just_before(key: &[u8]) -> Vec<u8> {
     let mut before = key.to_vec();
-    match before.pop() {
-        Some(last @ 1..) => {
-            before.push(last - 1);
-            before.extend_from_slice(&[0xff; 16]);
-        }
-        _ => {}
+    if let Some(last @ 1..) = before.pop() {
+        before.push(last - 1);
+        before.extend_from_slice(&[0xff; 16]);
     }
     before
 }

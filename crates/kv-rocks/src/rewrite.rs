@@ -69,14 +69,14 @@ pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>)
 /// Ends and forbids compactions; returns once none runs, or false if the watcher would not wait.
 pub(crate) fn hold(db: &Db, watch: &mut Watch<'_>) -> Result<bool> {
     db.interrupt_compacting();
-    let held = db.set_compacts_by_itself(false).and_then(|()| {
+    let held = db.set_compacts_by_itself(false).map(|()| {
         while db.compactions_running() > 0 {
             if !watch(0, 0) {
-                return Ok(false);
+                return false;
             }
             thread::sleep(LOOK_EACH);
         }
-        Ok(true)
+        true
     });
     if !matches!(held, Ok(true)) {
         release(db)?;

@@ -177,9 +177,8 @@ fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
             let ident = Ident(u32::from_be_bytes([a, b, c, d]));
             match kind {
                 k if k == CatalogKey::Collection as u8 => {
-                    if !note_collection(&mut known, ident, cursor.value()) {
-                        bad.push(cursor.key().to_vec());
-                    }
+                    let noted = note_collection(&mut known, ident, cursor.value());
+                    bad.extend((!noted).then(|| cursor.key().to_vec()));
                 }
                 k if k == CatalogKey::Dropped as u8 => {
                     let space = cursor.value().first().and_then(|n| Space::by_number(*n));

@@ -140,10 +140,11 @@ pub(super) fn is_memory(file: &File) -> bool {
     {
         let mut answer = std::mem::MaybeUninit::<libc::statfs>::uninit();
         // SAFETY: the structure is read only if the call succeeded.
-        unsafe {
-            libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) == 0
-                && i64::from(answer.assume_init().f_type) == i64::from(libc::TMPFS_MAGIC)
-        }
+        let kind = unsafe {
+            (libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) == 0)
+                .then(|| answer.assume_init().f_type)
+        };
+        kind == Some(libc::TMPFS_MAGIC)
     }
     #[cfg(not(target_os = "linux"))]
     {

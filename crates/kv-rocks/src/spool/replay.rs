@@ -4,7 +4,12 @@
 //! created is created again (nothing was written to it after that), a renamed one is found under its
 //! new name, bytes are written where they stand.
 
-use std::{collections::HashMap, fs::File, io, path::Path};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fs::File,
+    io,
+    path::Path,
+};
 
 use super::{
     files::{self, LogFile},
@@ -31,13 +36,13 @@ pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
                 files.insert(number, LogFile::reuse(dir, number, record.argument, ahead)?);
             }
             Kind::Data => {
-                if !files.contains_key(&number) {
+                if let Entry::Vacant(place) = files.entry(number) {
                     match LogFile::open(dir, number) {
-                        Ok(file) => files.insert(number, file),
+                        Ok(file) => drop(place.insert(file)),
                         // Closed, no longer needed and removed before the process ended.
-                        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                         Err(error) => return Err(error),
-                    };
+                    }
                 }
                 // In the order of the thread: see `turn_to` there.
                 if let Some(before) = current.replace(number).filter(|before| *before != number)
