@@ -201,10 +201,42 @@ def memory(client, db):
         client.admin.command("setParameter", 1, **{name: before})
 
 
+def commented(client, db):
+    """A comment of any type shows in the profile for every command, and with the command that a getMore goes on with."""
+    c = db.commented
+    c.insert_many([{"_id": i} for i in range(9)])
+    commands = [
+        SON(count="commented"), SON(distinct="commented", key="_id"), SON(insert="commented", documents=[{"_id": 9}]),
+        SON(update="commented", updates=[{"q": {}, "u": {"$set": {"x": 1}}}]),
+        SON(delete="commented", deletes=[{"q": {"_id": 9}, "limit": 1}]),
+        SON(findAndModify="commented", query={}, update={"$set": {"x": 2}}),
+        SON(createIndexes="commented", indexes=[{"key": {"x": 1}, "name": "x"}]), SON(listIndexes="commented"),
+        SON(dropIndexes="commented", index="x"), SON(create="commented2"), SON(drop="commented2"), SON(listCollections=1),
+        SON(collStats="commented"), SON(validate="commented"), SON(explain={"find": "commented"}), SON(ping=1),
+    ]
+    db.command("profile", 2)
+    for i, command in enumerate(commands):
+        db.command(SON(command, comment={"n": i}))
+    for i, command in enumerate([SON(find="commented", batchSize=2), SON(aggregate="commented", pipeline=[], cursor={"batchSize": 2})]):
+        cursor = db.command(SON(command, comment=f"c{i}"))["cursor"]["id"]
+        db.command(SON(getMore=cursor, collection="commented", batchSize=2))
+        running = client.admin.aggregate([{"$currentOp": {"idleCursors": True}}, {"$match": {"cursor.cursorId": cursor}}]).next()
+        equal(f"comment of an idle cursor {i}", running["cursor"]["originatingCommand"].get("comment"), f"c{i}")
+        db.command(SON(getMore=cursor, collection="commented", comment=[i]))
+    db.command("profile", 0)
+    seen = list(db.system.profile.find({}, sort=[("$natural", 1)]))
+    own = [p["command"].get("comment") for p in seen]
+    for i, command in enumerate(commands):
+        check(f"comment of {next(iter(command))}", {"n": i} in own, own)
+    inherited = [(p["originatingCommand"].get("comment"), p["command"].get("comment")) for p in seen if p["op"] == "getmore"]
+    equal("comments of getMore", inherited, [("c0", None), ("c0", [0]), ("c1", None), ("c1", [1])])
+    db.system.profile.drop()
+
+
 def main():
     client = MongoClient(sys.argv[1], serverSelectionTimeoutMS=5000, socketTimeoutMS=60000)
     client.drop_database("nagi_options")
-    for f in (obeyed_by_all, explained, of_find, memory):
+    for f in (obeyed_by_all, explained, of_find, memory, commented):
         section(f, client, client.nagi_options)
     client.drop_database("nagi_options")
     finish("options")
