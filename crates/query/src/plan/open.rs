@@ -17,16 +17,22 @@ pub(crate) struct Opener {
     pub(crate) timed: bool,
     /// How many documents are going to be asked for at most, if that is known.
     pub(crate) wanted: Option<u64>,
+    /// How many other branches of a merge are read in turns with this one.
+    pub(crate) beside: usize,
 }
 
 impl Opener {
     /// For a plan whose run is shown.
-    pub(crate) const SHOWN: Opener = Opener { counted: true, timed: true, wanted: None };
+    pub(crate) const SHOWN: Opener = Opener { counted: true, timed: true, wanted: None, beside: 0 };
 }
 
 /// The sources of a plan. Nothing is read yet.
 pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
-    let below = Opener { wanted: wanted(node, opener.wanted), ..*opener };
+    let beside = match node {
+        Node::SortMerge { inputs, .. } => (opener.beside + 1) * inputs.len().max(1) - 1,
+        _ => opener.beside,
+    };
+    let below = Opener { wanted: wanted(node, opener.wanted), beside, ..*opener };
     let input = |node: &Node| open(node, &below);
     let opened: Box<dyn Source> = match node {
         Node::Eof => Box::new(Eof),
@@ -39,8 +45,12 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::Pick { collection, count } => Box::new(source::Pick::new(collection.clone(), *count)),
         Node::IndexScan(access) => Box::new(IndexScan::new(access)),
         Node::Express { collection, access } => {
-            let fetch =
-                Fetch::new(Box::new(IndexScan::new(access)), collection.clone(), None, Some(1));
+            let fetch = Fetch::new(
+                Box::new(IndexScan::new(access)),
+                collection.clone(),
+                None,
+                (Some(1), 0),
+            );
             Box::new(Limit::new(Box::new(fetch), 1))
         }
         Node::GeoNear(access) => Box::new(Nearest::new(access)),
@@ -52,9 +62,12 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             let limits = (*memory_bytes_max, *spills);
             Box::new(TextOr::new(inputs, access.clone(), filter.clone(), limits))
         }
-        Node::Fetch { collection, filter, input: below } => {
-            Box::new(Fetch::new(input(below), collection.clone(), filter.clone(), opener.wanted))
-        }
+        Node::Fetch { collection, filter, input: below } => Box::new(Fetch::new(
+            input(below),
+            collection.clone(),
+            filter.clone(),
+            (opener.wanted, opener.beside),
+        )),
         Node::AndSorted { inputs } => Box::new(AndSorted::new(inputs.iter().map(input).collect())),
         Node::Or { inputs } => Box::new(Union::new(inputs.iter().map(input).collect())),
         Node::SortMerge { sort, inputs } => {

@@ -8,7 +8,7 @@
 //! wants a first batch of 101 pays for 101. Records that were read and are never asked for have cost at
 //! most as much as those that were.
 //!
-//! Memory: [`BYTES_MAX`] and one record.
+//! Memory: [`BYTES_MAX`] and one record; the branches of a merge share it.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use nagi_store::{Collection, RECORDS_AT_ONCE, RecordBuf, RecordId};
 use super::Cx;
 use crate::limits::RECORDS_AHEAD_MAX;
 
-/// Bytes of records that are kept at most before they are asked for.
+/// Bytes of records that a plan keeps at most before they are asked for.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Records that were read and not yet taken.
@@ -37,6 +37,7 @@ pub(crate) struct Ahead {
     record_bytes: usize,
     /// Documents that are still wanted, if it is known.
     wanted: Option<u64>,
+    bytes_max: usize,
     /// Places in `entries` by record; kept for its memory.
     order: Vec<u32>,
     sorted: Vec<RecordId>,
@@ -58,8 +59,9 @@ pub(crate) enum Taken {
 }
 
 impl Ahead {
-    /// `wanted` is how many documents are going to be asked for at most, if that is known.
-    pub(crate) fn new(wanted: Option<u64>) -> Ahead {
+    /// `wanted` is how many documents are going to be asked for at most, if that is known; `beside` how
+    /// many others read ahead for the same plan: they share the memory.
+    pub(crate) fn new(wanted: Option<u64>, beside: usize) -> Ahead {
         Ahead {
             entries: Vec::new(),
             next: 0,
@@ -68,6 +70,7 @@ impl Ahead {
             step: 1,
             record_bytes: 0,
             wanted,
+            bytes_max: BYTES_MAX / (beside + 1),
             order: Vec::new(),
             sorted: Vec::new(),
             buf: RecordBuf::default(),
@@ -82,7 +85,7 @@ impl Ahead {
     /// How many records to name to [`Ahead::read`] now; 1 if it does not pay. Grows with every call.
     pub(crate) fn step(&mut self, cx: &Cx<'_>) -> usize {
         let wanted = self.wanted.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-        let fitting = BYTES_MAX / self.record_bytes.max(1);
+        let fitting = self.bytes_max / self.record_bytes.max(1);
         let max = cx.env.interrupt().records_ahead_max();
         let step = self.step.min(wanted).min(fitting).min(max).max(1);
         self.step = match self.step {
@@ -113,11 +116,12 @@ impl Ahead {
             // Each of them may have to come from the disk.
             cx.env.interrupt().check()?;
             let (entries, bytes, order) = (&mut self.entries, &mut self.bytes, &self.order);
+            let bytes_max = self.bytes_max;
             cx.reader.records(collection, part, &mut self.buf, &mut |at, doc| {
                 let held = &mut entries[order[done + at] as usize].1;
                 *held = match doc {
                     None => Held::Gone,
-                    Some(_) if bytes.len() > BYTES_MAX => Held::Unread,
+                    Some(_) if bytes.len() > bytes_max => Held::Unread,
                     Some(doc) => {
                         let start = bytes.len();
                         bytes.extend_from_slice(doc.as_bytes());
@@ -126,7 +130,7 @@ impl Ahead {
                 };
             })?;
             done += part.len();
-            if self.bytes.len() > BYTES_MAX {
+            if self.bytes.len() > self.bytes_max {
                 break;
             }
         }

@@ -29,18 +29,19 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// `wanted` is how many documents are going to be asked for at most, if that is known.
+    /// `wanted` is how many documents are going to be asked for at most, if that is known; `beside` how
+    /// many other fetches are read in turns with this one.
     pub(crate) fn new(
         input: Box<dyn Source>,
         collection: Arc<Collection>,
         filter: Option<Arc<Filter>>,
-        wanted: Option<u64>,
+        (wanted, beside): (Option<u64>, usize),
     ) -> Fetch {
         Fetch {
             input,
             collection,
             // With a filter it takes more records than documents.
-            ahead: Ahead::new(wanted.filter(|_| filter.is_none())),
+            ahead: Ahead::new(wanted.filter(|_| filter.is_none()), beside),
             filter,
             id: None,
             at: None,

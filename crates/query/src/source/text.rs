@@ -70,7 +70,7 @@ impl TextOr {
             held: Held::default(),
             found: Found::Unread,
             waiting: VecDeque::new(),
-            ahead: Ahead::new(None),
+            ahead: Ahead::new(None, 0),
             ids: Vec::new(),
             id: None,
             at: 0..0,
