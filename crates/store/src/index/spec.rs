@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf, Type, Value, number, text::doc_text};
+use nagi_bson::{Doc, DocBuf, Type, Value, compare, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::{self, Collation},
@@ -294,14 +294,17 @@ impl IndexSpec {
 
     /// Same key pattern, partial filter, uniqueness and sparseness: only one of them may exist.
     pub(crate) fn same_signature(&self, other: &IndexSpec) -> bool {
-        let names = |spec: &IndexSpec| -> Vec<String> {
-            spec.key_pattern.as_doc().iter().map(|e| e.name().to_owned()).collect()
+        // With a kind of index, if one is named: 2d is another than 2dsphere.
+        let fields = |spec: &IndexSpec| -> Vec<(String, Option<String>)> {
+            let pattern = spec.key_pattern.as_doc();
+            let kind = |value: Value<'_>| value.as_str().map(str::to_owned);
+            pattern.iter().map(|e| (e.name().to_owned(), kind(e.value()))).collect()
         };
-        names(self) == names(other)
+        fields(self) == fields(other)
             && self.key == other.key
             && self.unique == other.unique
             && self.sparse == other.sparse
-            && self.partial == other.partial
+            && same_filter(self.partial.as_ref(), other.partial.as_ref())
             && self.collation == other.collation
             && self.wildcard == other.wildcard
     }
@@ -341,6 +344,23 @@ impl IndexSpec {
             _ => {}
         }
         changed
+    }
+}
+
+/// Whether partial filters are the same but for the order of their conditions.
+fn same_filter(a: Option<&DocBuf>, b: Option<&DocBuf>) -> bool {
+    /// Conditions have no order; a value to be equal to has.
+    fn same(a: Doc<'_>, b: Doc<'_>) -> bool {
+        let is_operator = |doc: Doc<'_>| doc.first().is_some_and(|e| e.name().starts_with('$'));
+        a.iter().count() == b.iter().count()
+            && a.iter().all(|own| match (own.value(), b.get(own.name())) {
+                (Value::Doc(a), Value::Doc(b)) if is_operator(a) && is_operator(b) => same(a, b),
+                (a, b) => compare::equal(a, b),
+            })
+    }
+    match (a, b) {
+        (Some(a), Some(b)) => same(a.as_doc(), b.as_doc()),
+        (a, b) => a.is_none() && b.is_none(),
     }
 }
 

@@ -227,7 +227,9 @@ impl Wildcard {
             };
             bail!(Code::Location(code), "Cannot do {word} on field {path} in {what} projection");
         }
-        let paths = named.into_iter().map(|(path, _)| path.into()).collect();
+        let mut paths: Box<[Box<str>]> = named.into_iter().map(|(path, _)| path.into()).collect();
+        // Two projections that name the same are the same.
+        paths.sort_unstable();
         self.paths = Some((included, paths));
         Ok(())
     }
