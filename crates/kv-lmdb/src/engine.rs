@@ -1,13 +1,23 @@
 //! The engine: the contract over `Core`, opening and closing.
 
-use std::{fs, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
 use nagi_kv::{
-    CommitStamp, Cursor, Engine, Error, Next, Read, Result, Snapshot, Space, Txn, TxnOptions,
-    Watch, journal,
+    CommitStamp, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space, Txn,
+    TxnOptions, Watch, journal,
     marker::{self, Marker},
     overlay::Staged,
-    room::Room,
+    room::{Kind, Room},
+    scratch::ScratchFile,
 };
 
 use crate::{
@@ -27,11 +37,16 @@ use crate::{
 /// In the data folder's marker, and the name of the engine's own folder.
 pub(crate) const ENGINE: &str = "lmdb";
 pub(crate) const JOURNAL: &str = "journal";
+/// Names of files for scratch, which lose them at once.
+const SCRATCH: &str = "scratch-";
 
 /// The engine on LMDB. Dropping it writes everything to the data file.
 pub struct Lmdb {
     pub(crate) core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
+    folder: PathBuf,
+    /// Of the next file for scratch.
+    scratch_number: AtomicU64,
 }
 
 /// Opens the data folder `dir`, which is created if it is missing. What a crash left is recovered:
@@ -95,7 +110,7 @@ pub(crate) fn open_with(
         apply::start(&core.applier, Arc::downgrade(&core), options.sync_period)?,
         allocator::start(&core.allocator)?,
     ];
-    Ok((Lmdb { core, threads }, given_up))
+    Ok((Lmdb { core, threads, folder, scratch_number: AtomicU64::new(0) }, given_up))
 }
 
 impl Drop for Lmdb {
@@ -205,6 +220,14 @@ impl Engine for Lmdb {
 
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         load::load(&self.core, space, next)
+    }
+
+    fn scratch(&self) -> Result<Arc<dyn Scratch>> {
+        let core = Arc::clone(&self.core);
+        let room = move |bytes: u64| core.room.check(bytes, Kind::Grows, || core.unwritten_bytes());
+        let number = self.scratch_number.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("{SCRATCH}{number}"));
+        ScratchFile::create(&path, Box::new(room))
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

@@ -13,12 +13,13 @@ use std::{
 
 use nagi_kv::{
     CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Next, RangeSize, Read, Result,
-    Snapshot, Space, Txn, TxnOptions, Watch,
+    Scratch, Snapshot, Space, Txn, TxnOptions, Watch,
     group::{Group, Waiter},
     journal::{self, Journal, Log},
     marker,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
     room::{Kind, Room},
+    scratch::ScratchFile,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -621,6 +622,16 @@ impl Engine for Rocks {
             Space::Spill => Ok(()),
             _ => core.sync_log(),
         }
+    }
+
+    fn scratch(&self) -> Result<Arc<dyn Scratch>> {
+        self.core.check_open()?;
+        let core = Arc::clone(&self.core);
+        let room = move |bytes: u64| {
+            core.check_open()?;
+            core.room.check(bytes, Kind::Grows, || stats::unflushed_bytes(&core.db))
+        };
+        ScratchFile::create(&self.core.piece_path(), Box::new(room))
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

@@ -13,7 +13,7 @@ use std::{path::Path, sync::Arc};
 
 use crate::{
     CommitStamp, Compressor, Durability, KeyRange, Limits, Next, RangeSize, Result, Savepoint,
-    Space, TxnOptions, Watch,
+    Scratch, Space, TxnOptions, Watch,
 };
 
 /// A store of ordered bytes. Shared by all threads; every method may be called at any time.
@@ -46,6 +46,10 @@ pub trait Engine: Send + Sync {
     /// fastest. Nobody else may write the keys meanwhile. Not atomic; durable on return (`Spill`
     /// never is).
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()>;
+
+    /// A new place for bytes that are of use to this process only: spilled runs. Its room is given back when
+    /// it is dropped, and by a crash. Not durable.
+    fn scratch(&self) -> Result<Arc<dyn Scratch>>;
 
     /// Removes every key in `[start, end)` in milliseconds, whatever their number; the space is
     /// reused. Not transactional: the caller makes sure that nobody needs the keys (snapshots and

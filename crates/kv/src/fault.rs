@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::{
     CommitStamp, Compressor, Cursor, Durability, Engine, Error, KeyRange, Limits, Next, RangeSize,
-    Read, Result, Savepoint, Snapshot, Space, Txn, TxnOptions, Watch,
+    Read, Result, Savepoint, Scratch, Snapshot, Space, Txn, TxnOptions, Watch,
 };
 
 /// Where an error may come from.
@@ -259,6 +259,11 @@ impl Engine for Faulty {
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.load(space, next)
+    }
+
+    fn scratch(&self) -> Result<Arc<dyn Scratch>> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.scratch()
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

@@ -13,7 +13,7 @@
 //!
 //! Beside the contract, what engines on disk share: `fatal` (the end when the log fails), `group`
 //! (group commit), `journal` (the thread that syncs the log), `marker` (whose data folder this is),
-//! `room` (is there space left).
+//! `room` (is there space left), `scratch` (files that nobody keeps).
 //!
 //! Does not know about: documents, BSON, collections, MongoDB's error codes.
 
@@ -24,6 +24,7 @@ pub mod journal;
 pub mod marker;
 pub mod overlay;
 pub mod room;
+pub mod scratch;
 pub mod table;
 
 mod active;
@@ -42,6 +43,7 @@ pub use contract::{Cursor, Engine, Read, Snapshot, Txn};
 pub use error::{Error, Result};
 pub use fault::{Faults, Faulty, Point};
 pub use memory::Memory;
+pub use scratch::Scratch;
 pub use types::{
     CommitStamp, Durability, KeyRange, Limits, Next, RangeSize, Savepoint, Space, TxnOptions,
     Watch, log_key,

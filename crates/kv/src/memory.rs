@@ -5,13 +5,19 @@
 //!
 //! Cost: a get is one lock and one map search; a scan takes up to 64 entries per lock.
 
-use std::{collections::VecDeque, io, path::Path, sync::Arc};
+use std::{
+    collections::VecDeque,
+    io,
+    path::Path,
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    CommitStamp, Compressor, Cursor, Engine, Error, Next, Read, Result, Snapshot, Space, Txn,
-    TxnOptions,
+    CommitStamp, Compressor, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space,
+    Txn, TxnOptions,
     active::Ticket,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
     table::{Bytes, Left, Scan, Table},
@@ -30,12 +36,51 @@ pub(crate) struct Core {
     ledger: Ledger,
     table: Table,
     bytes_max: usize,
+    /// What lies in places of its own (`scratch`).
+    scratch_bytes: AtomicUsize,
     /// Held by the one commit that is being written.
     commit: Mutex<Stale>,
 }
 
 /// Keys with old versions, and the stamp from which on these are of no use.
 type Stale = VecDeque<(u64, Space, Bytes)>;
+
+/// Scratch in memory, counted with the rest.
+struct Pages {
+    core: Arc<Core>,
+    bytes: RwLock<Vec<u8>>,
+}
+
+impl Scratch for Pages {
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        if self.core.byte_count().saturating_add(bytes.len()) > self.core.bytes_max {
+            return Err(Error::MemoryFull);
+        }
+        let mut all = self.bytes.write();
+        if all.len() as u64 != at {
+            return Err(Error::other("scratch is written without gaps"));
+        }
+        all.extend_from_slice(bytes);
+        self.core.scratch_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let all = self.bytes.read();
+        let rest = usize::try_from(at).ok().and_then(|at| all.get(at..));
+        let Some(from) = rest.and_then(|rest| rest.get(..into.len())) else {
+            return Err(Error::Io(io::ErrorKind::UnexpectedEof.into()));
+        };
+        into.copy_from_slice(from);
+        Ok(())
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.core.scratch_bytes.fetch_sub(self.bytes.get_mut().len(), Ordering::Relaxed);
+    }
+}
 
 impl AsRef<Table> for Core {
     fn as_ref(&self) -> &Table {
@@ -62,6 +107,7 @@ impl Memory {
             ledger: Ledger::new(0),
             table: Table::new(false),
             bytes_max,
+            scratch_bytes: AtomicUsize::new(0),
             commit: Mutex::default(),
         };
         Memory { core: Arc::new(core), says_compressed: false }
@@ -111,9 +157,13 @@ impl Core {
         found.unwrap_or(false).then_some(buf.as_slice())
     }
 
+    fn byte_count(&self) -> usize {
+        self.table.byte_count().saturating_add(self.scratch_bytes.load(Ordering::Relaxed))
+    }
+
     /// Says `MemoryFull` if the writes would grow the store past its limit.
     fn check_room(&self, overlay: &Overlay) -> Result<()> {
-        let bytes = self.table.byte_count().saturating_add(overlay.staged_bytes());
+        let bytes = self.byte_count().saturating_add(overlay.staged_bytes());
         if bytes <= self.bytes_max {
             return Ok(());
         }
@@ -326,6 +376,10 @@ impl Engine for Memory {
         }
     }
 
+    fn scratch(&self) -> Result<Arc<dyn Scratch>> {
+        Ok(Arc::new(Pages { core: Arc::clone(&self.core), bytes: RwLock::default() }))
+    }
+
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         let _stale = self.core.commit.lock();
         self.core.table.remove_range(space, start, end);
@@ -369,7 +423,7 @@ impl Engine for Memory {
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         visit("keys", number(self.core.table.key_count()));
-        visit("memory_bytes", number(self.core.table.byte_count()));
+        visit("memory_bytes", number(self.core.byte_count()));
         visit("memory_bytes_max", number(self.core.bytes_max));
         visit("snapshots_open", number(self.core.ledger.active.ticket_count()));
     }

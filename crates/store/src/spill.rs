@@ -1,20 +1,28 @@
 //! Sorted runs on disk, for sorts and groups that are larger than their memory.
 //!
-//!   key of `Space::Spill`:   spill (4) | run (4) | position (8)
-//!   value:                   length of key (4, little-endian) | key | value
+//!   block:   ( length of key (4, little-endian) | length of value (4) | key | value ) ...
 //!
+//! A run is a row of blocks of some 64 KB, each compressed (LZ4) where that helps, written in large pieces
+//! one behind the other into scratch of the engine; where they lie and what they hash to stays in memory.
 //! A run keeps the order in which it was written; merging runs is the caller's. Nothing here is
-//! logged or durable; what a crash leaves behind is gone at the next start.
+//! logged or durable; the space is free again when the spill is dropped, and after a crash.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
-};
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nagi_error::{Error, Result};
-use nagi_kv::{Cursor, Engine, Space};
+use nagi_kv::{Engine, Scratch};
 
 use crate::{Store, engine_error::engine};
+
+/// A block is closed when it has so many bytes.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// The lengths before an entry.
+const HEAD_BYTES: usize = 8;
 
 /// Fills the next entry's key and value; false at the end of the run.
 pub type NextEntry<'f> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool> + 'f;
@@ -25,11 +33,11 @@ const COUNTED_AT: u64 = 1 << 20;
 /// What all spills of a store come to.
 #[derive(Default)]
 pub(crate) struct Totals {
-    next: AtomicU32,
     open: AtomicU64,
     open_bytes: AtomicU64,
     runs: AtomicU64,
     written_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
 }
 
 /// Spills now and since the start.
@@ -43,7 +51,7 @@ pub struct SpillFigures {
     pub runs: u64,
     /// Their bytes.
     pub written_bytes: u64,
-    /// Bytes of the files that hold runs; an estimate of the engine.
+    /// Bytes of the files that hold runs.
     pub disk_bytes: u64,
 }
 
@@ -54,33 +62,67 @@ impl Totals {
     }
 }
 
-/// The runs of one sort or group. Dropping it gives the space back.
+/// Scratch with what was written to it.
+struct Place {
+    scratch: Arc<dyn Scratch>,
+    totals: Arc<Totals>,
+    stored_bytes: AtomicU64,
+}
+
+impl Place {
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.scratch.write(at, bytes).map_err(engine)?;
+        self.stored_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.totals.stored_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let stored = self.stored_bytes.load(Ordering::Relaxed);
+        self.totals.stored_bytes.fetch_sub(stored, Ordering::Relaxed);
+    }
+}
+
+/// The runs of one sort or group. Dropping it, and the cursors over it, gives the space back.
 pub struct Spill {
     engine: Arc<dyn Engine>,
     totals: Arc<Totals>,
-    ident: u32,
-    run_count: u32,
+    place: Option<Arc<Place>>,
+    /// Where the next block goes.
+    end: u64,
+    runs: Vec<Arc<[Block]>>,
     entries: u64,
     bytes: u64,
+}
+
+/// Where a block lies.
+#[derive(Clone, Copy)]
+struct Block {
+    at: u64,
+    /// As many as `raw_bytes` if it is not compressed.
+    stored_bytes: u32,
+    raw_bytes: u32,
+    /// Of what is stored: a disk may give back something else.
+    hash: u64,
+}
+
+fn hash_of(stored: &[u8]) -> u64 {
+    foldhash::fast::FixedState::default().hash_one(stored)
+}
+
+fn damaged() -> Error {
+    Error::bug("an entry of a spilled run is not what was written")
 }
 
 impl Store {
     /// A place for runs; empty.
     pub fn spill(&self) -> Spill {
-        let totals = Arc::clone(&self.spills);
-        let ident = totals.next.fetch_add(1, Ordering::Relaxed) & 0x7FFF_FFFF;
-        totals.open.fetch_add(1, Ordering::Relaxed);
-        Spill {
-            engine: Arc::clone(&self.engine),
-            totals,
-            ident,
-            run_count: 0,
-            entries: 0,
-            bytes: 0,
-        }
+        Spill::new(Arc::clone(&self.engine), Arc::clone(&self.spills))
     }
 
-    /// What is on disk, and what was since the start. Asks the engine for the size of its files.
+    /// What is on disk, and what was since the start.
     pub fn spill_figures(&self) -> SpillFigures {
         let figure = |one: &AtomicU64| one.load(Ordering::Relaxed);
         SpillFigures {
@@ -88,126 +130,285 @@ impl Store {
             open_bytes: figure(&self.spills.open_bytes),
             runs: figure(&self.spills.runs),
             written_bytes: figure(&self.spills.written_bytes),
-            disk_bytes: self.engine.approximate_size(Space::Spill, &[], &[]).unwrap_or(0),
+            disk_bytes: figure(&self.spills.stored_bytes),
         }
     }
 }
 
 impl Spill {
-    /// Writes the next run. One pass, bounded memory.
+    fn new(engine: Arc<dyn Engine>, totals: Arc<Totals>) -> Spill {
+        totals.open.fetch_add(1, Ordering::Relaxed);
+        Spill { engine, totals, place: None, end: 0, runs: Vec::new(), entries: 0, bytes: 0 }
+    }
+
+    /// Writes the next run. One pass; a block and a piece in memory.
     ///
     /// # Errors
     /// Those of `next`, and the engine's (14031 if the disk is full).
     pub fn write_run(&mut self, next: &mut NextEntry<'_>) -> Result<()> {
-        let run = self.run_count;
-        self.run_count += 1;
-        let (mut position, mut failed) = (0u64, None);
-        let (mut entry_key, mut entry_value) = (Vec::new(), Vec::new());
-        let (bytes, entries) = (&mut self.bytes, &mut self.entries);
-        let totals = &*self.totals;
-        let mut counted = *bytes;
-        let prefix = run_key(self.ident, run);
-        let done = self.engine.load(Space::Spill, &mut |key, value| {
-            entry_key.clear();
-            entry_value.clear();
-            match next(&mut entry_key, &mut entry_value) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(error) => {
-                    failed = Some(error);
-                    return Err(nagi_kv::Error::other("the source of a spilled run failed"));
-                }
-            }
-            key.clear();
-            key.extend_from_slice(&prefix);
-            key.extend_from_slice(&position.to_be_bytes());
-            position += 1;
-            value.clear();
-            value.extend_from_slice(&(entry_key.len() as u32).to_le_bytes());
-            value.extend_from_slice(&entry_key);
-            value.extend_from_slice(&entry_value);
-            *bytes += value.len() as u64;
-            *entries += 1;
-            if *bytes - counted >= COUNTED_AT {
-                totals.add(*bytes - counted);
-                counted = *bytes;
-            }
-            Ok(true)
-        });
-        totals.add(*bytes - counted);
-        totals.runs.fetch_add(1, Ordering::Relaxed);
-        match failed {
-            Some(error) => Err(error),
-            None => done.map_err(engine),
+        let place = Arc::clone(self.place()?);
+        let mut run = Writer::new(&place, self.end);
+        let written = run.write(next);
+        // Also of a run that failed: what follows goes behind what it wrote.
+        self.end = run.at;
+        self.bytes += run.bytes;
+        self.entries += run.entries;
+        self.totals.add(run.bytes - run.counted);
+        self.totals.runs.fetch_add(1, Ordering::Relaxed);
+        written?;
+        self.runs.push(run.blocks.into());
+        Ok(())
+    }
+
+    fn place(&mut self) -> Result<&Arc<Place>> {
+        if self.place.is_none() {
+            let (scratch, totals) = (self.engine.scratch().map_err(engine)?, self.totals.clone());
+            self.place = Some(Arc::new(Place { scratch, totals, stored_bytes: AtomicU64::new(0) }));
         }
+        self.place.as_ref().ok_or_else(damaged)
     }
 
     /// Number of runs written.
     pub fn run_count(&self) -> u32 {
-        self.run_count
+        self.runs.len() as u32
     }
 
-    /// Entries written, in all runs.
+    /// Entries written.
     pub fn entry_count(&self) -> u64 {
         self.entries
     }
 
-    /// Bytes written, keys and values.
+    /// Bytes written: keys and values, four more for each.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads a run from its beginning.
+    /// Reads a run from its beginning, by a block at a time.
     pub fn read_run(&self, run: u32) -> Result<SpillCursor> {
-        let (start, end) = (run_key(self.ident, run), run_key(self.ident, run + 1));
-        let cursor = self.engine.latest().cursor(Space::Spill, &start, &end).map_err(engine)?;
-        Ok(SpillCursor { cursor, start, begun: false })
+        let (Some(run), Some(place)) = (self.runs.get(run as usize), &self.place) else {
+            return Err(Error::bug("a spilled run that was not written is read"));
+        };
+        Ok(SpillCursor {
+            place: Arc::clone(place),
+            run: Arc::clone(run),
+            next_block: 0,
+            block: Vec::new(),
+            stored: Vec::new(),
+            next_at: 0,
+            key: 0..0,
+            value: 0..0,
+        })
     }
 }
 
 impl Drop for Spill {
     fn drop(&mut self) {
-        if self.run_count > 0 {
-            let (start, end) = (run_key(self.ident, 0), run_key(self.ident + 1, 0));
-            if let Err(error) = self.engine.drop_range(Space::Spill, &start, &end) {
-                log::warn!(target: "STORAGE", id = 9_000_020, error:% = error;
-                    "Cannot give back the space of a spilled sort or group");
-            }
-        }
         self.totals.open_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.totals.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn run_key(ident: u32, run: u32) -> [u8; 8] {
-    ((u64::from(ident) << 32) | u64::from(run)).to_be_bytes()
+/// A run that is being written.
+struct Writer<'p> {
+    place: &'p Place,
+    blocks: Vec<Block>,
+    /// The block that is being filled.
+    block: Vec<u8>,
+    /// Finished blocks, and where they go.
+    piece: Vec<u8>,
+    at: u64,
+    entries: u64,
+    bytes: u64,
+    /// As many of `bytes` are in the figures.
+    counted: u64,
 }
 
-/// A walk over a run, in the order in which it was written.
+impl Writer<'_> {
+    fn new(place: &Place, at: u64) -> Writer<'_> {
+        let (blocks, block, piece) = (Vec::new(), Vec::new(), Vec::new());
+        Writer { place, blocks, block, piece, at, entries: 0, bytes: 0, counted: 0 }
+    }
+
+    /// Writes all entries.
+    fn write(&mut self, next: &mut NextEntry<'_>) -> Result<()> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        while next(&mut key, &mut value)? {
+            self.add(&key, &value)?;
+            key.clear();
+            value.clear();
+        }
+        self.close_block()?;
+        if self.piece.is_empty() { Ok(()) } else { self.write_piece() }
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        for part in [key, value] {
+            let len = u32::try_from(part.len())
+                .map_err(|_| Error::bug("an entry of a spilled run has more than 4 GiB"))?;
+            self.block.extend_from_slice(&len.to_le_bytes());
+        }
+        self.block.extend_from_slice(key);
+        self.block.extend_from_slice(value);
+        self.bytes += (key.len() + value.len() + 4) as u64;
+        self.entries += 1;
+        if self.bytes - self.counted >= COUNTED_AT {
+            self.place.totals.add(self.bytes - self.counted);
+            self.counted = self.bytes;
+        }
+        if self.block.len() >= BLOCK_BYTES { self.close_block() } else { Ok(()) }
+    }
+
+    fn close_block(&mut self) -> Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let raw = self.block.len();
+        let raw_bytes = u32::try_from(raw)
+            .map_err(|_| Error::bug("a block of a spilled run has more than 4 GiB"))?;
+        let start = self.piece.len();
+        self.piece.resize(start + lz4_flex::block::get_maximum_output_size(raw), 0);
+        let packed = lz4_flex::block::compress_into(&self.block, &mut self.piece[start..]);
+        match packed {
+            // Less than an eighth saved is not worth unpacking it.
+            Ok(len) if len <= raw - raw / 8 => self.piece.truncate(start + len),
+            _ => {
+                self.piece.truncate(start);
+                self.piece.extend_from_slice(&self.block);
+            }
+        }
+        let stored = &self.piece[start..];
+        let (stored_bytes, hash) = (stored.len() as u32, hash_of(stored));
+        self.blocks.push(Block { at: self.at + start as u64, stored_bytes, raw_bytes, hash });
+        self.block.clear();
+        if self.piece.len() >= PIECE_BYTES { self.write_piece() } else { Ok(()) }
+    }
+
+    fn write_piece(&mut self) -> Result<()> {
+        self.place.write(self.at, &self.piece)?;
+        self.at += self.piece.len() as u64;
+        self.piece.clear();
+        Ok(())
+    }
+}
+
+/// A walk over a run, in the order in which it was written. Holds one block.
 pub struct SpillCursor {
-    cursor: Box<dyn Cursor>,
-    start: [u8; 8],
-    begun: bool,
+    place: Arc<Place>,
+    run: Arc<[Block]>,
+    next_block: usize,
+    block: Vec<u8>,
+    stored: Vec<u8>,
+    /// Of the next entry, in the block.
+    next_at: usize,
+    key: Range<usize>,
+    value: Range<usize>,
 }
 
 impl SpillCursor {
     /// Goes to the next entry; false at the end.
     pub fn advance(&mut self) -> Result<bool> {
-        let moved = match self.begun {
-            true => self.cursor.next(),
-            false => self.cursor.seek(&self.start),
-        };
-        self.begun = true;
-        moved.map_err(engine)
+        if self.next_at >= self.block.len() && !self.read_block()? {
+            (self.key, self.value) = (0..0, 0..0);
+            return Ok(false);
+        }
+        let head = self.block.get(self.next_at..).and_then(|rest| rest.first_chunk::<HEAD_BYTES>());
+        let [a, b, c, d, e, f, g, h] = *head.ok_or_else(damaged)?;
+        let key_start = self.next_at + HEAD_BYTES;
+        let value_start = key_start + u32::from_le_bytes([a, b, c, d]) as usize;
+        let end = value_start + u32::from_le_bytes([e, f, g, h]) as usize;
+        if end > self.block.len() {
+            return Err(damaged());
+        }
+        (self.key, self.value, self.next_at) = (key_start..value_start, value_start..end, end);
+        Ok(true)
+    }
+
+    fn read_block(&mut self) -> Result<bool> {
+        let Some(block) = self.run.get(self.next_block).copied() else { return Ok(false) };
+        self.next_block += 1;
+        self.next_at = 0;
+        let (stored, raw) = (block.stored_bytes as usize, block.raw_bytes as usize);
+        let into = if stored == raw { &mut self.block } else { &mut self.stored };
+        into.resize(stored, 0);
+        self.place.scratch.read(block.at, into).map_err(engine)?;
+        if hash_of(into) != block.hash {
+            return Err(damaged());
+        }
+        if stored != raw {
+            self.block.resize(raw, 0);
+            let len = lz4_flex::block::decompress_into(&self.stored, &mut self.block);
+            if len.ok() != Some(raw) {
+                return Err(damaged());
+            }
+        }
+        Ok(true)
     }
 
     /// Key and value of the current entry.
     pub fn entry(&self) -> Result<(&[u8], &[u8])> {
-        let split = self
-            .cursor
-            .value()
-            .split_first_chunk::<4>()
-            .and_then(|(len, rest)| rest.split_at_checked(u32::from_le_bytes(*len) as usize));
-        split.ok_or_else(|| Error::bug("an entry of a spilled run is not what was written"))
+        Ok((&self.block[self.key.clone()], &self.block[self.value.clone()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_error::Code;
+    use nagi_kv::Memory;
+
+    use super::*;
+
+    /// Keys and values of many sizes; some shrink, some do not, some are larger than a block.
+    fn entry(n: u64) -> (Vec<u8>, Vec<u8>) {
+        let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let len = match mixed >> 59 {
+            0 => 200_000,
+            few => few as usize * 40,
+        };
+        let value = match n % 2 {
+            0 => vec![n as u8; len],
+            _ => (0..len as u64).map(|i| (mixed.wrapping_mul(i * 2 + 1) >> 56) as u8).collect(),
+        };
+        (mixed.to_be_bytes()[..(n % 9) as usize].to_vec(), value)
+    }
+
+    #[test]
+    fn runs_come_back_as_they_were_written() {
+        let engine: Arc<dyn Engine> = Arc::new(Memory::new());
+        let totals = Arc::new(Totals::default());
+        let mut spill = Spill::new(engine, Arc::clone(&totals));
+        let counts = [0u64, 1, 3000, 17];
+        for count in counts {
+            let mut left = 0..count;
+            spill
+                .write_run(&mut |key, value| {
+                    let Some(n) = left.next() else { return Ok(false) };
+                    let (k, v) = entry(n);
+                    key.extend_from_slice(&k);
+                    value.extend_from_slice(&v);
+                    Ok(true)
+                })
+                .unwrap();
+            // One that fails leaves the others as they are.
+            let failed = spill.write_run(&mut |_, _| Err(Error::new(Code::INTERRUPTED, "stop")));
+            assert!(failed.is_err());
+        }
+        assert_eq!(spill.run_count(), 4);
+        let mut bytes = 0;
+        for (run, count) in (0..).zip(counts) {
+            let mut cursor = spill.read_run(run).unwrap();
+            for n in 0..count {
+                assert!(cursor.advance().unwrap());
+                let (k, v) = entry(n);
+                bytes += (k.len() + v.len() + 4) as u64;
+                assert!(cursor.entry().unwrap() == (&k[..], &v[..]), "{run} {n}");
+            }
+            assert!(!cursor.advance().unwrap() && !cursor.advance().unwrap());
+        }
+        assert_eq!(spill.bytes(), bytes);
+        assert!(spill.read_run(4).is_err());
+        let stored = || totals.stored_bytes.load(Ordering::Relaxed);
+        assert!(stored() > 0 && stored() < bytes, "some of it shrinks");
+        drop(spill);
+        assert_eq!((stored(), totals.open_bytes.load(Ordering::Relaxed)), (0, 0));
     }
 }

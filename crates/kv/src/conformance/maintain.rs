@@ -5,8 +5,13 @@ use std::sync::Arc;
 use super::{Check, get, keys, put, scan};
 use crate::{Engine, Error, Space};
 
-pub(super) static POINTS: &[Check] =
-    &[loads_are_seen, a_failed_load_is_an_error, ranges_are_dropped, sizes_and_statistics];
+pub(super) static POINTS: &[Check] = &[
+    loads_are_seen,
+    a_failed_load_is_an_error,
+    scratch_is_read_again,
+    ranges_are_dropped,
+    sizes_and_statistics,
+];
 
 fn loads_are_seen(engine: &Arc<dyn Engine>) {
     for space in [Space::Index, Space::Spill] {
@@ -32,6 +37,21 @@ fn loads_are_seen(engine: &Arc<dyn Engine>) {
         assert_eq!(get(engine.latest(), space, &key), Some(7_u32.to_be_bytes().to_vec()));
     }
     engine.load(Space::Index, &mut |_, _| Ok(false)).expect("an empty load");
+}
+
+fn scratch_is_read_again(engine: &Arc<dyn Engine>) {
+    let (one, other) = (engine.scratch().expect("scratch"), engine.scratch().expect("scratch"));
+    let long = vec![7; 3 << 20];
+    one.write(0, b"head").expect("writes");
+    one.write(4, &long).expect("writes");
+    other.write(0, b"of its own").expect("writes");
+    let mut read = vec![0; long.len()];
+    one.read(4, &mut read).expect("what was written");
+    assert!(read == long);
+    let mut head = [0; 10];
+    other.read(0, &mut head).expect("what was written");
+    assert_eq!(&head, b"of its own");
+    assert!(matches!(other.read(1, &mut head), Err(Error::Io(_))), "past the end");
 }
 
 fn a_failed_load_is_an_error(engine: &Arc<dyn Engine>) {

@@ -1,70 +1,130 @@
 //! Sorted runs on disk, merged while they are read: what sort and group share when memory is full.
+//!
+//! The runs' current entries form a heap: an entry costs the logarithm of the number of runs. Each run that
+//! is read takes a block of memory, so only so many are merged at once; more of them are merged into
+//! fewer, longer ones first.
 
 use std::cmp::Ordering;
 
 use nagi_error::Result;
 use nagi_store::{Spill, SpillCursor};
 
+use super::Cx;
+
 /// The order of two entries' keys.
 pub(crate) type KeyOrder<'o> = &'o dyn Fn(&[u8], &[u8]) -> Ordering;
 
+/// Runs that are read at once: with blocks of 64 KB, packed and not, some 8 MB.
+const AT_ONCE_MAX: usize = 64;
+
 /// Entries of all runs in the order of their keys; equal keys in the order of the runs.
 pub(crate) struct Runs {
-    heads: Vec<Head>,
-    /// The run whose entry is current.
-    current: Option<usize>,
+    heads: Vec<SpillCursor>,
+    /// Numbers of the runs with an entry left, the least entry first.
+    heap: Vec<u32>,
+    begun: bool,
     /// Kept so that the runs are not dropped.
     _spills: Vec<Spill>,
 }
 
-struct Head {
-    cursor: SpillCursor,
-    done: bool,
-}
-
 impl Runs {
     /// Opens every run; no entry is current yet.
-    pub(crate) fn open(spill: Spill) -> Result<Runs> {
-        Runs::open_all(vec![spill])
+    pub(crate) fn open(spill: Spill, order: KeyOrder<'_>, cx: &Cx<'_>) -> Result<Runs> {
+        Runs::open_all(vec![spill], order, cx)
     }
 
     /// The same for the runs of several, one after the other.
-    pub(crate) fn open_all(spills: Vec<Spill>) -> Result<Runs> {
-        let mut heads = Vec::new();
-        for (spill, run) in spills.iter().flat_map(|s| (0..s.run_count()).map(move |run| (s, run)))
-        {
-            let mut cursor = spill.read_run(run)?;
-            let done = !cursor.advance()?;
-            heads.push(Head { cursor, done });
+    pub(crate) fn open_all(
+        mut spills: Vec<Spill>,
+        order: KeyOrder<'_>,
+        cx: &Cx<'_>,
+    ) -> Result<Runs> {
+        let mut heads = cursors(&spills)?;
+        while heads.len() > AT_ONCE_MAX {
+            let mut longer = cx.store.spill();
+            let mut rest = heads.into_iter();
+            loop {
+                let some: Vec<_> = rest.by_ref().take(AT_ONCE_MAX).collect();
+                if some.is_empty() {
+                    break;
+                }
+                let mut merged = Runs::of(some, Vec::new());
+                longer.write_run(&mut |key, value| {
+                    cx.pass()?;
+                    if !merged.advance(order)? {
+                        return Ok(false);
+                    }
+                    let (k, v) = merged.entry()?;
+                    key.extend_from_slice(k);
+                    value.extend_from_slice(v);
+                    Ok(true)
+                })?;
+            }
+            spills = vec![longer];
+            heads = cursors(&spills)?;
         }
-        Ok(Runs { heads, current: None, _spills: spills })
+        Ok(Runs::of(heads, spills))
     }
 
-    /// Goes to the next entry; false at the end. Linear in the number of runs.
+    fn of(heads: Vec<SpillCursor>, spills: Vec<Spill>) -> Runs {
+        Runs { heads, heap: Vec::new(), begun: false, _spills: spills }
+    }
+
+    /// Goes to the next entry; false at the end.
     pub(crate) fn advance(&mut self, order: KeyOrder<'_>) -> Result<bool> {
-        if let Some(at) = self.current.take() {
-            let head = &mut self.heads[at];
-            head.done = !head.cursor.advance()?;
-        }
-        let mut best: Option<(usize, &[u8])> = None;
-        for (at, head) in self.heads.iter().enumerate() {
-            if head.done {
-                continue;
+        if !self.begun {
+            self.begun = true;
+            for (head, number) in self.heads.iter_mut().zip(0..) {
+                if head.advance()? {
+                    self.heap.push(number);
+                }
             }
-            let (key, _) = head.cursor.entry()?;
-            if best.is_none_or(|(_, least)| order(key, least) == Ordering::Less) {
-                best = Some((at, key));
+            for at in (0..self.heap.len() / 2).rev() {
+                self.sift_down(at, order)?;
             }
+        } else if let Some(first) = self.heap.first() {
+            if !self.heads[*first as usize].advance()? {
+                self.heap.swap_remove(0);
+            }
+            self.sift_down(0, order)?;
         }
-        self.current = best.map(|(at, _)| at);
-        Ok(self.current.is_some())
+        Ok(!self.heap.is_empty())
+    }
+
+    /// Moves the run at a place of the heap to where it belongs below.
+    fn sift_down(&mut self, mut at: usize, order: KeyOrder<'_>) -> Result<()> {
+        loop {
+            let mut least = at;
+            for child in [at * 2 + 1, at * 2 + 2] {
+                if child < self.heap.len() && self.is_before(child, least, order)? {
+                    least = child;
+                }
+            }
+            if least == at {
+                return Ok(());
+            }
+            self.heap.swap(at, least);
+            at = least;
+        }
+    }
+
+    fn is_before(&self, a: usize, b: usize, order: KeyOrder<'_>) -> Result<bool> {
+        let (a, b) = (self.heap[a], self.heap[b]);
+        let key = |run: u32| self.heads[run as usize].entry().map(|(key, _)| key);
+        Ok(order(key(a)?, key(b)?).then(a.cmp(&b)).is_lt())
     }
 
     /// Key and value of the current entry.
     pub(crate) fn entry(&self) -> Result<(&[u8], &[u8])> {
-        match self.current {
-            Some(at) => self.heads[at].cursor.entry(),
+        match self.heap.first() {
+            Some(first) => self.heads[*first as usize].entry(),
             None => Ok((&[], &[])),
         }
     }
+}
+
+/// A walk over each run.
+fn cursors(spills: &[Spill]) -> Result<Vec<SpillCursor>> {
+    let runs = spills.iter().flat_map(|spill| (0..spill.run_count()).map(move |run| (spill, run)));
+    runs.map(|(spill, run)| spill.read_run(run)).collect()
 }

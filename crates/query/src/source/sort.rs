@@ -69,11 +69,13 @@ enum Output {
     Unread,
     /// Position behind the current entry.
     Memory(usize),
-    /// Merged runs; the documents still wanted; the current document, with its metadata, and record.
-    Disk { runs: Runs, left: u64, doc: Vec<u8>, id: Option<RecordId> },
+    /// Merged runs; the documents still wanted; whether one is current.
+    Disk { runs: Runs, left: u64, is_current: bool },
 }
 
 struct Entry {
+    /// The key's first bytes: most keys differ there, and are not looked at.
+    prefix: u64,
     /// Key, then document with its metadata.
     bytes: Box<[u8]>,
     doc_start: u32,
@@ -99,10 +101,21 @@ fn sort_key(
     Ok(())
 }
 
+/// The first bytes of a key as a number that is ordered as they are; zeros for those it has not.
+fn prefix(key: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    let len = key.len().min(first.len());
+    first[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(first)
+}
+
 impl Entry {
     /// By key, then in the order of the input.
     fn compare(&self, other: &Entry) -> std::cmp::Ordering {
-        self.key().cmp(other.key()).then_with(|| self.order.cmp(&other.order))
+        self.prefix
+            .cmp(&other.prefix)
+            .then_with(|| self.key().cmp(other.key()))
+            .then_with(|| self.order.cmp(&other.order))
     }
 
     fn key(&self) -> &[u8] {
@@ -134,7 +147,8 @@ impl Gather for Entries {
         let doc_start = self.scratch.len() as u32;
         carry(input, &mut self.scratch);
         let (bytes, id) = (self.scratch.as_slice().into(), input.record_id());
-        self.push(Entry { bytes, doc_start, order, id }, cx)
+        let prefix = prefix(&self.scratch[..doc_start as usize]);
+        self.push(Entry { prefix, bytes, doc_start, order, id }, cx)
     }
 
     /// Memory is halved; what does not fit goes to disk, so that must be allowed.
@@ -220,8 +234,8 @@ impl Entries {
         self.held.keep(0);
         self.spills.iter().for_each(|spill| self.stats.note_spill(spill));
         let left = self.limits.count.unwrap_or(u64::MAX);
-        let runs = Runs::open_all(std::mem::take(&mut self.spills))?;
-        Ok(Output::Disk { runs, left, doc: Vec::new(), id: None })
+        let runs = Runs::open_all(std::mem::take(&mut self.spills), &|a, b| a.cmp(b), cx)?;
+        Ok(Output::Disk { runs, left, is_current: false })
     }
 
     fn over_memory(&mut self, keep: Option<usize>, cx: &Cx<'_>) -> Result<()> {
@@ -302,19 +316,28 @@ impl Sort {
     }
 
     fn next_from_disk(&mut self) -> Result<bool> {
-        let Output::Disk { runs, left, doc, id } = &mut self.output else { return Ok(false) };
-        if *left == 0 || !runs.advance(&|a, b| a.cmp(b))? {
-            *left = 0;
-            return Ok(false);
+        let Output::Disk { runs, left, is_current } = &mut self.output else { return Ok(false) };
+        *is_current = *left > 0 && runs.advance(&|a, b| a.cmp(b))?;
+        *left = if *is_current { *left - 1 } else { 0 };
+        Ok(*is_current)
+    }
+
+    /// The current document with its metadata, and its record.
+    fn current(&self) -> Option<(Option<RecordId>, &[u8])> {
+        match &self.output {
+            Output::Memory(next) => {
+                let entry = self.gathered.entries.get(next.checked_sub(1)?)?;
+                Some((entry.id, entry.carried()))
+            }
+            Output::Disk { runs, is_current: true, .. } => {
+                let (_, value) = runs.entry().ok()?;
+                let (has_id, rest) = value.split_first()?;
+                let (number, bytes) = rest.split_first_chunk::<8>()?;
+                let id = (*has_id == 1).then(|| RecordId(i64::from_le_bytes(*number)));
+                Some((id, bytes))
+            }
+            _ => None,
         }
-        *left -= 1;
-        let (_, value) = runs.entry()?;
-        let (has_id, rest) = value.split_first().unwrap_or((&0, &[]));
-        let (number, bytes) = rest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-        *id = (*has_id == 1).then(|| RecordId(i64::from_le_bytes(*number)));
-        doc.clear();
-        doc.extend_from_slice(bytes);
-        Ok(true)
     }
 }
 
@@ -339,31 +362,15 @@ impl Source for Sort {
     }
 
     fn doc(&self) -> Doc<'_> {
-        match &self.output {
-            Output::Memory(next) if *next > 0 => {
-                document(self.gathered.entries[next - 1].carried())
-            }
-            Output::Disk { doc, .. } => document(doc),
-            _ => Doc::EMPTY,
-        }
+        self.current().map_or(Doc::EMPTY, |(_, carried)| document(carried))
     }
 
     fn meta(&self) -> Doc<'_> {
-        match &self.output {
-            Output::Memory(next) if *next > 0 => {
-                metadata(self.gathered.entries[next - 1].carried())
-            }
-            Output::Disk { doc, .. } => metadata(doc),
-            _ => Doc::EMPTY,
-        }
+        self.current().map_or(Doc::EMPTY, |(_, carried)| metadata(carried))
     }
 
     fn record_id(&self) -> Option<RecordId> {
-        match &self.output {
-            Output::Memory(next) if *next > 0 => self.gathered.entries[next - 1].id,
-            Output::Disk { id, .. } => *id,
-            _ => None,
-        }
+        self.current().and_then(|(id, _)| id)
     }
 
     fn is_at_end(&self) -> bool {

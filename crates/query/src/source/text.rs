@@ -108,7 +108,7 @@ impl TextOr {
                 write_run(&mut sums, &mut spill)?;
                 self.held.keep(0);
                 self.stats.note_spill(&spill);
-                let mut runs = Runs::open(spill)?;
+                let mut runs = Runs::open(spill, &|a, b| a.cmp(b), cx)?;
                 let first = next_entry(&mut runs)?;
                 Found::Disk(runs, first)
             }

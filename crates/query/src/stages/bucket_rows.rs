@@ -98,6 +98,8 @@ impl Gathered {
     /// All rows by their keys, equal ones as they came; with them what was written to disk.
     pub(super) fn sorted(mut self, limits: Limits, cx: &Cx<'_>) -> Result<(Rows, SourceStats)> {
         let mut spilled = SourceStats::default();
+        let own = limits.collation;
+        let order = |a: &[u8], b: &[u8]| collation::values(key_value(a), key_value(b), own);
         let from = match self.spill.is_some() {
             false => {
                 self.order(limits, cx)?;
@@ -107,7 +109,7 @@ impl Gathered {
                 self.write_run(limits, cx)?;
                 let spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
                 spilled.note_spill(&spill);
-                From::Disk(Runs::open(spill)?)
+                From::Disk(Runs::open(spill, &order, cx)?)
             }
         };
         let (total, _held) = (self.total, self.held);

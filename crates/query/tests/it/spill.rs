@@ -102,3 +102,25 @@ fn groups_of_any_values_on_disk_are_those_in_memory() {
         }
     }
 }
+
+/// So many runs that they are merged in passes: ties stay in the order of the input.
+#[test]
+fn a_sort_of_more_runs_than_are_merged_at_once_keeps_its_order() {
+    let fixture = Fixture::new();
+    for n in 0..3000u64 {
+        let text = format!("{{_id: {n}, k: {}, s: '{}'}}", n * 7919 % 10, "x".repeat(50));
+        fixture.insert(&text).unwrap();
+    }
+    for pipeline in [
+        "[{$sort: {k: 1}}]",
+        "[{$sort: {k: -1}}, {$project: {_id: 1}}]",
+        "[{$group: {_id: '$_id', n: {$sum: '$k'}}}, {$sort: {n: 1, _id: 1}}]",
+    ] {
+        let expected = fixture.aggregate(pipeline).unwrap();
+        // A few hundred bytes: a run has a handful of entries.
+        for limit in [600, 2_000, 9_000] {
+            let found = fixture.aggregate_in(pipeline, limit).unwrap();
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{pipeline} in {limit}");
+        }
+    }
+}

@@ -189,7 +189,8 @@ impl Groups {
         self.write_run(cx)?;
         self.held.keep(0);
         self.spills.iter().for_each(|spill| self.stats.note_spill(spill));
-        Runs::open_all(std::mem::take(&mut self.spills)).map(Some)
+        let order = |a: &[u8], b: &[u8]| run_order(a, b, self.grouping.collation);
+        Runs::open_all(std::mem::take(&mut self.spills), &order, cx).map(Some)
     }
 
     /// Writes all groups and forgets them.
