@@ -30,7 +30,7 @@ pub(crate) fn visit(
     visit: &mut dyn FnMut(&'static str, i64),
 ) {
     let sum = |name| db.spaces().map(|space| db.property(space, name)).sum::<u64>();
-    let (cache_bytes, cache_pinned_bytes) = db.cache_usage();
+    let (cache_bytes, cache_pinned_bytes) = (db.cache_usage(), db.cache_pinned());
     let (disk_free_bytes, disk_total_bytes) = room.space();
     let one = |name| db.property(Space::Records, name);
     let file_bytes_read =
