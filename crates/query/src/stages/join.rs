@@ -265,6 +265,11 @@ impl Batch {
         document(&self.bytes[self.inputs[self.next - 1].doc.clone()])
     }
 
+    /// Copies it, with its metadata, as `carry` does.
+    pub(super) fn carry(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes[self.inputs[self.next - 1].doc.clone()]);
+    }
+
     /// Its metadata.
     pub(super) fn meta(&self) -> Doc<'_> {
         metadata(&self.bytes[self.inputs[self.next - 1].doc.clone()])

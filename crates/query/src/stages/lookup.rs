@@ -19,8 +19,10 @@ use super::{
     Within,
     inner::{Inner, Used},
     join::{self, Batch, Way},
+    lookup_unwind::LookupUnwind,
     paths::{components, write_replaced},
     prelude::*,
+    unwind::Unwind,
 };
 
 use crate::{
@@ -30,14 +32,14 @@ use crate::{
 
 pub(super) static LOOKUP: StageSpec = StageSpec { name: "$lookup", place: Place::Anywhere, parse };
 
-struct Lookup {
-    inner: Inner,
+pub(super) struct Lookup {
+    pub(super) inner: Inner,
     found_bytes_max: usize,
-    to: Box<[Box<str>]>,
+    pub(super) to: Box<[Box<str>]>,
     /// Local and foreign path.
     equality: Option<(FieldPath, FieldPath)>,
-    lets: Vec<Expr>,
-    text: DocBuf,
+    pub(super) lets: Vec<Expr>,
+    pub(super) text: DocBuf,
 }
 
 /// The options as they are given.
@@ -206,24 +208,13 @@ impl Stage for Shared {
     }
 
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        let lookup = self.0.clone();
-        // Whatever else is evaluated for a document is evaluated in its turn.
-        let joins = lookup.equality.is_some()
-            && lookup.lets.is_empty()
-            && lookup.inner.is_plain()
-            && lookup.inner.collation.is_none();
-        Box::new(Running {
-            input,
-            lookup,
-            batch: joins.then(Batch::default),
-            is_joined: false,
-            index: None,
-            found: Vec::new(),
-            out: Vec::new(),
-            arena: Bump::new(),
-            examined: ExecutionStats::default(),
-            used: Used::default(),
-        })
+        Box::new(Running::new(input, &self.0))
+    }
+
+    fn unwound(&self, by: &Arc<Unwind>) -> Option<Arc<dyn Stage>> {
+        // Below another field the two would meet arrays in different ways.
+        let same = self.0.to.len() == 1 && self.0.to == by.path;
+        same.then(|| LookupUnwind::boxed(&self.0, by))
     }
 
     fn changes(&self) -> Option<Vec<String>> {
@@ -239,20 +230,21 @@ impl Stage for Shared {
     }
 }
 
-struct Running {
-    input: Box<dyn Source>,
-    lookup: Arc<Lookup>,
+/// The join while it runs.
+pub(super) struct Running {
+    pub(super) input: Box<dyn Source>,
+    pub(super) lookup: Arc<Lookup>,
     /// Input documents that wait; none if each is read and joined in its turn.
-    batch: Option<Batch>,
+    pub(super) batch: Option<Batch>,
     /// Whether it is known what belongs to them, or that it is found out in their turn.
     is_joined: bool,
     /// The index they were joined by.
     index: Option<Arc<Index>>,
-    found: Vec<u8>,
+    pub(super) found: Vec<u8>,
     out: Vec<u8>,
     arena: Bump,
     /// What was looked at in the other collection.
-    examined: ExecutionStats,
+    pub(super) examined: ExecutionStats,
     used: Used,
 }
 
@@ -304,40 +296,86 @@ impl Lookup {
 }
 
 impl Running {
-    /// Fills `found` with what belongs to the current document.
-    fn find(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+    pub(super) fn new(input: Box<dyn Source>, lookup: &Arc<Lookup>) -> Running {
+        // Whatever else is evaluated for a document is evaluated in its turn.
+        let joins = lookup.equality.is_some()
+            && lookup.lets.is_empty()
+            && lookup.inner.is_plain()
+            && lookup.inner.collation.is_none();
+        Running {
+            input,
+            lookup: Arc::clone(lookup),
+            batch: joins.then(Batch::default),
+            is_joined: false,
+            index: None,
+            found: Vec::new(),
+            out: Vec::new(),
+            arena: Bump::new(),
+            examined: ExecutionStats::default(),
+            used: Used::default(),
+        }
+    }
+
+    /// The current input document.
+    pub(super) fn current(&self) -> Doc<'_> {
+        self.batch.as_ref().map_or_else(|| self.input.doc(), Batch::doc)
+    }
+
+    /// Fills `found` with what belongs to the current document, if the batch knows it; else false.
+    pub(super) fn find_joined(&mut self, cx: &Cx<'_>) -> Result<bool> {
+        let Some(batch) = &self.batch else { return Ok(false) };
         self.found.clear();
         let mut array = ArrayWriter::new(&mut self.found);
         let lookup = &*self.lookup;
-        if let Some(batch) = &self.batch
-            && let Some(entries) = batch.write(&mut array, &|bytes| lookup.check_size(bytes))?
-        {
-            array.finish();
-            self.examined.keys_examined += entries;
-            self.examined.docs_examined += entries;
-            if let Some(index) = &self.index {
-                self.used.note_index(index, cx);
-            }
-            return Ok(());
+        let entries = batch.write(&mut array, &|bytes| lookup.check_size(bytes))?;
+        array.finish();
+        let Some(entries) = entries else { return Ok(false) };
+        self.examined.keys_examined += entries;
+        self.examined.docs_examined += entries;
+        if let Some(index) = &self.index {
+            self.used.note_index(index, cx);
         }
-        let doc = self.batch.as_ref().map_or_else(|| self.input.doc(), Batch::doc);
-        let extra = match &lookup.equality {
-            Some((local, foreign)) => Some(equality(doc, local, foreign, lookup.inner.collation)?),
+        Ok(true)
+    }
+
+    /// The values of the variables for the current document.
+    pub(super) fn let_values(&self, cx: &Cx<'_>) -> Result<Vec<ValueBuf>> {
+        // With a batch the input is ahead of it.
+        if self.lookup.lets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let eval = cx.eval_current(&*self.input, &self.arena);
+        self.lookup.lets.iter().map(|expr| Ok(ValueBuf::new(expr.eval(&eval)?))).collect()
+    }
+
+    /// Opens what belongs to the current document; `cx` has the values of the variables.
+    pub(super) fn open_found(&mut self, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
+        let inner = &self.lookup.inner;
+        let extra = match &self.lookup.equality {
+            Some((local, foreign)) => {
+                Some(equality(self.current(), local, foreign, inner.collation)?)
+            }
             None => None,
         };
-        let mut values: Vec<Value<'_>> = cx.vars.lets.to_vec();
-        if !lookup.lets.is_empty() {
-            let eval = cx.eval_current(&*self.input, &self.arena);
-            for expr in &lookup.lets {
-                values.push(expr.eval(&eval)?);
-            }
+        self.lookup.inner.open_noting(extra, &mut self.used, cx)
+    }
+
+    /// Fills `found` with what belongs to the current document.
+    fn find(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        if self.find_joined(cx)? {
+            return Ok(());
         }
+        let values = self.let_values(cx)?;
+        let values: Vec<Value<'_>> =
+            cx.vars.lets.iter().copied().chain(values.iter().map(ValueBuf::value)).collect();
         let vars = Vars { lets: &values, ..cx.vars.clone() };
         let mut inner_cx = Cx { store: cx.store, reader: cx.reader, vars: &vars, env: cx.env };
-        let mut source = lookup.inner.open_noting(extra, &mut self.used, &mut inner_cx)?;
+        let mut source = self.open_found(&mut inner_cx)?;
+        self.found.clear();
+        let mut array = ArrayWriter::new(&mut self.found);
         while source.advance(&mut inner_cx)? {
             array.push_doc(source.doc());
-            lookup.check_size(array.len())?;
+            self.lookup.check_size(array.len())?;
         }
         array.finish();
         sum_stats(&mut *source, &mut self.examined);
@@ -345,7 +383,7 @@ impl Running {
     }
 
     /// Goes to the next input document; false at the end.
-    fn next(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+    pub(super) fn next(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         let Some(batch) = &mut self.batch else { return self.input.advance(cx) };
         if batch.is_empty() {
             self.is_joined = false;

@@ -23,6 +23,7 @@ mod inner;
 mod join;
 mod limit;
 mod lookup;
+mod lookup_unwind;
 mod map;
 mod match_;
 mod merge;
@@ -99,6 +100,16 @@ pub(crate) trait Stage: Send + Sync {
         let changed = self.changes()?;
         let same = !changed.iter().any(|other| paths::overlap(path, other));
         same.then(|| path.to_owned())
+    }
+
+    /// How it makes one document for each element of an array, if that is all it does.
+    fn unwinds(&self) -> Option<&Arc<unwind::Unwind>> {
+        None
+    }
+
+    /// The stage that does what it and the unwinding of its result do; none if it makes no array there.
+    fn unwound(&self, _by: &Arc<unwind::Unwind>) -> Option<Arc<dyn Stage>> {
+        None
     }
 
     /// Whether it makes one document of several whose values only compare equal.

@@ -14,10 +14,46 @@ use super::{
 
 pub(super) static UNWIND: StageSpec = StageSpec { name: "$unwind", place: Place::Anywhere, parse };
 
-struct Unwind {
-    path: Box<[Box<str>]>,
+/// What is unwound, and how.
+pub(crate) struct Unwind {
+    pub(super) path: Box<[Box<str>]>,
     index_path: Option<Box<[Box<str>]>>,
-    preserve: bool,
+    pub(super) preserve: bool,
+}
+
+impl Unwind {
+    /// Writes one output document; without `value` the document keeps its own.
+    pub(super) fn write(
+        &self,
+        doc: Doc<'_>,
+        value: Option<Value<'_>>,
+        index: Value<'_>,
+        (out, scratch): (&mut Vec<u8>, &mut Vec<u8>),
+    ) {
+        out.clear();
+        match value {
+            None => out.extend_from_slice(doc.as_bytes()),
+            Some(value) => write_replaced(&mut DocWriter::new(out), doc, &self.path, value),
+        }
+        if let Some(path) = &self.index_path {
+            std::mem::swap(out, scratch);
+            out.clear();
+            write_replaced(&mut DocWriter::new(out), Doc::trusted(scratch), path, index);
+        }
+    }
+
+    /// The paths it may change.
+    pub(super) fn changes(&self) -> Vec<String> {
+        let index = self.index_path.iter().map(|path| path.join("."));
+        index.chain([self.path.join(".")]).collect()
+    }
+
+    /// Its options beside the path, as explain shows them.
+    pub(super) fn show_options(&self, out: &mut DocWriter<'_>) {
+        if let Some(path) = &self.index_path {
+            out.put("includeArrayIndex", &path.join("."));
+        }
+    }
 }
 
 struct Running {
@@ -127,8 +163,11 @@ impl Stage for Shared {
     }
 
     fn changes(&self) -> Option<Vec<String>> {
-        let index = self.0.index_path.iter().map(|path| path.join("."));
-        Some(index.chain([self.0.path.join(".")]).collect())
+        Some(self.0.changes())
+    }
+
+    fn unwinds(&self) -> Option<&Arc<Unwind>> {
+        Some(&self.0)
     }
 
     fn hands_on(&self, deps: &mut Deps) -> bool {
@@ -143,9 +182,7 @@ impl Stage for Shared {
             if self.0.preserve {
                 out.put("preserveNullAndEmptyArrays", true);
             }
-            if let Some(path) = &self.0.index_path {
-                out.put("includeArrayIndex", &path.join("."));
-            }
+            self.0.show_options(out);
         });
     }
 }
@@ -153,20 +190,7 @@ impl Stage for Shared {
 impl Running {
     /// Writes one output document; without `value` the document keeps its own.
     fn emit(&mut self, doc: Doc<'_>, value: Option<Value<'_>>, index: Value<'_>) {
-        self.out.clear();
-        match value {
-            None => self.out.extend_from_slice(doc.as_bytes()),
-            Some(value) => {
-                let mut out = DocWriter::new(&mut self.out);
-                write_replaced(&mut out, doc, &self.spec.path, value);
-            }
-        }
-        if let Some(path) = &self.spec.index_path {
-            std::mem::swap(&mut self.out, &mut self.scratch);
-            self.out.clear();
-            let mut out = DocWriter::new(&mut self.out);
-            write_replaced(&mut out, Doc::trusted(&self.scratch), path, index);
-        }
+        self.spec.write(doc, value, index, (&mut self.out, &mut self.scratch));
     }
 
     /// The next element of the array at hand.

@@ -110,9 +110,15 @@ fn joined(fixture: &Fixture, pipeline: &str, ahead: usize) -> Result<Vec<DocBuf>
     Ok(out)
 }
 
-/// `sorted`: of several indexes a trial may choose another one, and arrays have another order.
+/// `sorted`: of several indexes a trial may choose another one, and arrays, or what is unwound of them, have
+/// another order.
 fn texts(docs: &[DocBuf], sorted: bool) -> Vec<String> {
-    docs.iter().map(|doc| shown(Value::Doc(doc.as_doc()), sorted)).collect()
+    let mut texts: Vec<String> =
+        docs.iter().map(|doc| shown(Value::Doc(doc.as_doc()), sorted)).collect();
+    if sorted {
+        texts.sort();
+    }
+    texts
 }
 
 fn shown(value: Value<'_>, sorted: bool) -> String {

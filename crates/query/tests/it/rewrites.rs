@@ -49,6 +49,26 @@ fn matching(random: &mut Random, limits: bool) -> String {
     }
 }
 
+/// A join, mostly with the unwinding of what it found.
+fn join(random: &mut Random) -> String {
+    let join = random.one(&[
+        "{$lookup: {from: 'c', localField: 'a', foreignField: 'b', as: 'd'}}",
+        "{$lookup: {from: 'c', localField: 'c', foreignField: 'a', as: 'd'}}",
+        "{$lookup: {from: 'c', let: {a: '$a'}, as: 'd', pipeline: [{$match: {$expr: {$eq: \
+         ['$b', '$$a']}}}, {$project: {c: 1}}]}}",
+        "{$lookup: {from: 'c', localField: 'a', foreignField: 'c', as: 'd.x'}}",
+    ]);
+    let unwound = random.one(&[
+        "",
+        ", {$unwind: '$d'}",
+        ", {$unwind: {path: '$d', preserveNullAndEmptyArrays: true}}",
+        ", {$unwind: {path: '$d', includeArrayIndex: 'n', preserveNullAndEmptyArrays: true}}",
+        ", {$unwind: {path: '$d', includeArrayIndex: 'd.n'}}",
+        ", {$unwind: '$d.x'}",
+    ]);
+    format!("{join}{unwound}")
+}
+
 /// A stage; `limits` says whether there may be limits: what comes first is the same for every plan.
 fn stage(random: &mut Random, limits: bool) -> String {
     match random.below(16) {
@@ -75,7 +95,7 @@ fn stage(random: &mut Random, limits: bool) -> String {
             ])
             .to_owned(),
         9 => "{$replaceRoot: {newRoot: {a: '$b', b: '$a', _id: '$_id'}}}".to_owned(),
-        10 => "{$lookup: {from: 'c', localField: 'a', foreignField: 'b', as: 'd'}}".to_owned(),
+        10 => join(random),
         11 => format!("{{$sort: {{{}: 1, b: -1}}}}", random.one(&["a", "c", "d"])),
         12..14 if limits => format!("{{$limit: {}}}", 1 + random.below(20)),
         14 if limits => format!("{{$skip: {}}}", random.below(5)),

@@ -10,6 +10,7 @@
 mod join;
 mod limit_first;
 mod match_first;
+mod unwind_joined;
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use super::{Match, Stage, Step};
 type Stages = Vec<Arc<dyn Stage>>;
 
 /// The rules, in the order in which they are applied.
-const RULES: &[fn(Stages) -> Stages] = &[match_first::apply, limit_first::apply, join::apply];
+const RULES: &[fn(Stages) -> Stages] =
+    &[match_first::apply, limit_first::apply, join::apply, unwind_joined::apply];
 
 /// The pipeline after all rules.
 pub(super) fn rewrite(stages: Stages) -> Stages {
