@@ -206,51 +206,56 @@ impl Run<'_> {
         Ok(Subject { namespace, filter, top, plan, lets, collation })
     }
 
+    fn find<'a>(&self, request: &FindRequest<'a>) -> Result<Subject<'a>> {
+        let collation = self.collation(request.namespace, request.collation)?;
+        let parsed = find::parse(request, collation, self.env)?;
+        let spec = find::spec(request, &parsed, self.store.collection(request.namespace));
+        let plan = self.planned(&parsed.lets, |cx| plan::plan(&spec, cx))?;
+        Ok(Subject {
+            namespace: request.namespace,
+            filter: parsed.filter,
+            top: Top::None,
+            plan,
+            lets: parsed.lets,
+            collation,
+        })
+    }
+
+    fn count<'a>(&self, request: &CountRequest<'a>) -> Result<Subject<'a>> {
+        let collation = self.collation(request.namespace, request.collation)?;
+        let plan =
+            self.planned(&LetVars::default(), |cx| count::plan_count(self.store, request, cx))?;
+        let exists = self.store.collection(request.namespace).is_some();
+        let fast = exists && count::is_metadata(request);
+        Ok(Subject {
+            namespace: request.namespace,
+            filter: filter_of(request.filter, collation)?,
+            top: if fast { Top::FastCount } else { Top::Count },
+            plan,
+            lets: LetVars::default(),
+            collation,
+        })
+    }
+
+    fn distinct<'a>(&self, request: &DistinctRequest<'a>) -> Result<Subject<'a>> {
+        let collation = self.collation(request.namespace, request.collation)?;
+        Ok(Subject {
+            namespace: request.namespace,
+            filter: filter_of(request.filter, collation)?,
+            top: Top::None,
+            plan: self.planned(&LetVars::default(), |cx| {
+                distinct::plan_distinct(self.store, request, cx)
+            })?,
+            lets: LetVars::default(),
+            collation,
+        })
+    }
+
     fn subject<'a>(&self, explained: &Explained<'a>) -> Result<Subject<'a>> {
         match explained {
-            Explained::Find(request) => {
-                let collation = self.collation(request.namespace, request.collation)?;
-                let parsed = find::parse(request, collation, self.env)?;
-                let spec = find::spec(request, &parsed, self.store.collection(request.namespace));
-                let plan = self.planned(&parsed.lets, |cx| plan::plan(&spec, cx))?;
-                Ok(Subject {
-                    namespace: request.namespace,
-                    filter: parsed.filter,
-                    top: Top::None,
-                    plan,
-                    lets: parsed.lets,
-                    collation,
-                })
-            }
-            Explained::Count(request) => {
-                let collation = self.collation(request.namespace, request.collation)?;
-                let plan = self.planned(&LetVars::default(), |cx| {
-                    count::plan_count(self.store, request, cx)
-                })?;
-                let exists = self.store.collection(request.namespace).is_some();
-                let fast = exists && count::is_metadata(request);
-                Ok(Subject {
-                    namespace: request.namespace,
-                    filter: filter_of(request.filter, collation)?,
-                    top: if fast { Top::FastCount } else { Top::Count },
-                    plan,
-                    lets: LetVars::default(),
-                    collation,
-                })
-            }
-            Explained::Distinct(request) => {
-                let collation = self.collation(request.namespace, request.collation)?;
-                Ok(Subject {
-                    namespace: request.namespace,
-                    filter: filter_of(request.filter, collation)?,
-                    top: Top::None,
-                    plan: self.planned(&LetVars::default(), |cx| {
-                        distinct::plan_distinct(self.store, request, cx)
-                    })?,
-                    lets: LetVars::default(),
-                    collation,
-                })
-            }
+            Explained::Find(request) => self.find(request),
+            Explained::Count(request) => self.count(request),
+            Explained::Distinct(request) => self.distinct(request),
             Explained::Update(namespace, statement) => {
                 let prepared = write::prepare_update(
                     statement,

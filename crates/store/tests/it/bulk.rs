@@ -272,7 +272,8 @@ fn duplicates_of_a_moment_fail_nothing() {
         let built = build_unique(&f, phase, &|| {
             // Both are gone, the older is gone, the newer is gone.
             f.insert("{_id: 2001, u: 5}").unwrap();
-            (change(&f, 5, None), change(&f, 2001, None));
+            change(&f, 5, None);
+            change(&f, 2001, None);
             f.insert("{_id: 2002, u: 6}").unwrap();
             change(&f, 6, None);
             f.insert("{_id: 2003, u: 7}").unwrap();
