@@ -12,10 +12,12 @@
 use std::{
     collections::BTreeMap,
     hash::{Hash, Hasher},
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
 
-use parking_lot::Mutex;
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+};
 
 const SLOT_COUNT: usize = 256;
 const FREE: u64 = u64::MAX;

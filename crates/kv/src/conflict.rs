@@ -26,15 +26,18 @@
 use std::{
     collections::{HashMap, VecDeque},
     hash::BuildHasher,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    thread::{self, Thread},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use foldhash::fast::RandomState;
-use parking_lot::{Mutex, MutexGuard};
-
-use crate::{Error, Result, Space, active::Active};
+use crate::{
+    Error, Result, Space,
+    active::Active,
+    sync::{
+        HashState, Instant, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        thread::{self, Thread},
+    },
+};
 
 const SHARD_COUNT: usize = 64;
 const SWEEP_ENTRIES_MIN: usize = 128;
@@ -57,7 +60,7 @@ struct Entry {
 }
 
 struct Shard {
-    entries: HashMap<KeyHash, Entry, RandomState>,
+    entries: HashMap<KeyHash, Entry, HashState>,
     sweep_at: usize,
     /// Commits up to this stamp may have been forgotten although somebody reads an older state.
     forgotten: u64,
@@ -73,7 +76,7 @@ struct Waiter {
 
 /// The table. See the module's header.
 pub struct Conflicts {
-    hasher: RandomState,
+    hasher: HashState,
     shards: Box<[Mutex<Shard>]>,
     /// Entries that a shard may have beside those of open transactions.
     shard_entries_max: AtomicUsize,
@@ -113,7 +116,7 @@ impl Conflicts {
             })
         };
         Conflicts {
-            hasher: RandomState::default(),
+            hasher: HashState::default(),
             shards: (0..SHARD_COUNT).map(|_| shard()).collect(),
             shard_entries_max: AtomicUsize::new(usize::MAX),
         }

@@ -14,6 +14,7 @@
 //! Beside the contract, what engines on disk share: `fatal` (the end when the log fails), `group`
 //! (group commit), `journal` (the thread that syncs the log), `marker` (whose data folder this is),
 //! `room` (is there space left), `scratch` (files that nobody keeps).
+//! `sync` has the locks and atomics that threads meet at.
 //!
 //! Does not know about: documents, BSON, collections, MongoDB's error codes.
 
@@ -25,6 +26,7 @@ pub mod marker;
 pub mod overlay;
 pub mod room;
 pub mod scratch;
+pub mod sync;
 pub mod table;
 
 mod active;

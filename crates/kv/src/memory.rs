@@ -5,21 +5,17 @@
 //!
 //! Cost: a get is one lock and one map search; a scan takes up to 64 entries per lock.
 
-use std::{
-    collections::VecDeque,
-    io,
-    path::Path,
-    sync::Arc,
-    sync::atomic::{AtomicUsize, Ordering},
-};
-
-use parking_lot::{Mutex, RwLock};
+use std::{collections::VecDeque, io, path::Path, sync::Arc};
 
 use crate::{
     CommitStamp, Compressor, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space,
     Txn, TxnOptions,
     active::Ticket,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
+    sync::{
+        Mutex, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     table::{Bytes, Left, Scan, Table},
 };
 

@@ -11,10 +11,12 @@
 //! left of them is evicted in time).
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use foldhash::fast::FixedState;
-use parking_lot::Mutex;
+use nagi_kv::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use crate::{ident::Ident, record::RecordId};
 

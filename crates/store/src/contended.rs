@@ -4,10 +4,10 @@
 //! at one record somebody would lose every time; so the next attempt first asks for the record, before
 //! it reads anything, and stands in line for it (nagi_kv::conflict). What it then reads nobody changes.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use nagi_error::{Code, Result};
-use nagi_kv::{Space, Txn, TxnOptions};
+use nagi_kv::{Space, Txn, TxnOptions, sync::thread};
 
 use crate::{WriteOptions, clock, engine_error::engine};
 

@@ -4,15 +4,12 @@
 //! transaction has ended. DDL publishes a new version, then waits until everybody who entered before
 //! has left: from then on all writers use the new version. Writers never wait.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::{Condvar, Mutex};
+use nagi_kv::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
 
 /// Counts who is inside, by the parity of the epoch in which they came.
 #[derive(Default)]

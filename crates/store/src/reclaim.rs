@@ -4,17 +4,14 @@
 //! index any more. One thread waits until the writers who still use an old version have ended, drops
 //! the key ranges and forgets the idents. What a crash interrupts the next start does.
 
-use std::{
-    sync::{
-        Arc,
-        mpsc::{Sender, channel},
-    },
-    thread::JoinHandle,
-};
+use std::sync::Arc;
 
 use nagi_error::{Code, Result};
+use nagi_kv::sync::{
+    Mutex, Sender, channel,
+    thread::{Builder, JoinHandle},
+};
 use nagi_kv::{Durability, Engine, Space, TxnOptions};
-use parking_lot::Mutex;
 
 use crate::{
     Collection,
@@ -49,7 +46,7 @@ impl Reclaimer {
         if jobs.is_none() {
             let (sender, receiver) = channel::<Job>();
             let engine = Arc::clone(&self.engine);
-            let thread = std::thread::Builder::new().name("dropReclaimer".into());
+            let thread = Builder::new().name("dropReclaimer".into());
             let spawned = thread.spawn(move || {
                 receiver.into_iter().for_each(|job| run(&*engine, job));
             });

@@ -3,7 +3,7 @@
 //!   value of a record:  00 | document
 //!                       01 | packed document, see `pack`
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use nagi_bson::Doc;
 use nagi_error::{Error, Result};
@@ -111,18 +111,17 @@ impl RecordId {
 /// Buffers of a thread that grew beyond this are given back after use.
 pub(crate) const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
-/// Runs `f` with two empty buffers of this thread: point reads allocate nothing. Not to be nested.
+/// Runs `f` with two empty buffers of this thread: point reads allocate nothing.
 pub(crate) fn with_scratch<T>(f: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> T) -> T {
     thread_local! {
-        static SCRATCH: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((vec![], vec![])) };
+        static SCRATCH: Cell<(Vec<u8>, Vec<u8>)> = const { Cell::new((vec![], vec![])) };
     }
-    SCRATCH.with_borrow_mut(|(key, value)| {
-        key.clear();
-        value.clear();
-        let result = f(key, value);
-        if key.capacity() + value.capacity() > SCRATCH_BYTES_MAX {
-            (*key, *value) = (Vec::new(), Vec::new());
-        }
-        result
-    })
+    let (mut key, mut value) = SCRATCH.take();
+    key.clear();
+    value.clear();
+    let result = f(&mut key, &mut value);
+    if key.capacity() + value.capacity() <= SCRATCH_BYTES_MAX {
+        SCRATCH.set((key, value));
+    }
+    result
 }

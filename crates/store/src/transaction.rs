@@ -15,19 +15,16 @@
 //! - Once `ended` is set no statement begins, and whoever set it or runs the statement of the moment
 //!   gives the keys back.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
-    },
-};
+use std::{collections::HashMap, sync::Arc};
 
 use nagi_bson::{Doc, Value};
 use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Result, bail};
+use nagi_kv::sync::{
+    Mutex,
+    atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+};
 use nagi_kv::{CommitStamp, Cursor, Durability, Read, Space, TxnOptions};
-use parking_lot::Mutex;
 
 use crate::{
     Catalog, Collection, CollectionOptions, Namespace, Reader, Store, WriteOptions, WriteTxn,

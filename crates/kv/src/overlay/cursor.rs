@@ -8,10 +8,8 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use parking_lot::Mutex;
-
 use super::{Op, Overlay, counter};
-use crate::{Cursor, Result, Space};
+use crate::{Cursor, Result, Space, sync::Mutex};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {

@@ -11,20 +11,19 @@
 
 use std::{
     cell::{OnceCell, RefCell},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
-
-use parking_lot::Mutex;
 
 use super::{Merged, Op, Overlay, counter};
 use crate::{
     CommitStamp, Cursor, Durability, Read, Result, Savepoint, Space, Txn, TxnOptions,
     active::{Active, Ticket},
     conflict::{Claim, Claimer, Conflicts, KeyHash, Owner},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 const KEPT: &str = "the scratch is taken by `drop` only";

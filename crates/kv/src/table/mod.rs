@@ -17,17 +17,18 @@ mod cursor;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     ops::Bound,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
-
-use parking_lot::RwLock;
 
 pub use cursor::Scan;
 
-use crate::Space;
+use crate::{
+    Space,
+    sync::{
+        RwLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 /// A key or a value.
 pub type Bytes = Arc<[u8]>;

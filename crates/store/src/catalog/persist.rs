@@ -5,17 +5,14 @@
 //! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
 //! change with ordinary writes.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, number};
 use nagi_error::{Code, Error, Result, bail};
-use nagi_kv::{Engine, Read, Space};
+use nagi_kv::{
+    Engine, Read, Space,
+    sync::atomic::{AtomicU64, Ordering},
+};
 use nagi_lang::collation::Collation;
 
 use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
