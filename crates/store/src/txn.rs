@@ -15,7 +15,7 @@ use std::{
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
-use nagi_kv::{CommitStamp, Durability, Space, Txn};
+use nagi_kv::{CommitStamp, Durability, Space, Txn, sync::atomic::AtomicU64};
 use nagi_lang::collation;
 
 use crate::{
@@ -434,7 +434,18 @@ impl<'s> WriteTxn<'s> {
     }
 
     /// Commits; on success the counters in memory follow.
-    pub(crate) fn commit(mut self, durability: Durability) -> Result<CommitStamp> {
+    pub(crate) fn commit(self, durability: Durability) -> Result<CommitStamp> {
+        if self.staged_bytes() == 0 {
+            return self.commit_untimed(durability);
+        }
+        let step = self.store.times.begin();
+        let stamp = self.commit_untimed(durability)?;
+        step.done();
+        Ok(stamp)
+    }
+
+    /// `commit`, within a step of the times that is the caller's.
+    pub(crate) fn commit_untimed(mut self, durability: Durability) -> Result<CommitStamp> {
         if self.conflict {
             return Err(engine(nagi_kv::Error::Conflict));
         }
@@ -572,9 +583,7 @@ impl WriteTxn<'_> {
 
     pub(crate) fn note_multikey(&mut self, index: &Arc<Index>, bits: &[u64]) -> Result<()> {
         let multikey = &index.multikey;
-        let known = |(durable, bits): (&std::sync::atomic::AtomicU64, &u64)| {
-            durable.load(Acquire) & bits == *bits
-        };
+        let known = |(durable, bits): (&AtomicU64, &u64)| durable.load(Acquire) & bits == *bits;
         if multikey.durable.iter().zip(bits).all(known) {
             return Ok(());
         }
@@ -656,7 +665,12 @@ impl WriteTxn<'_> {
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let is_new = match &index.ceiling {
-            Some(ceiling) => ceiling.rise(&full[4..], || self.store.latest().last_key(index))?,
+            Some(ceiling) => {
+                // Claimed first: another transaction that has put this key, and ended, had raised the
+                // ceiling before it gave the key back.
+                self.txn().lock(Space::Index, full).map_err(engine)?;
+                ceiling.rise(&full[4..], || self.store.latest().last_key(index))?
+            }
             None => false,
         };
         let taken = !is_new

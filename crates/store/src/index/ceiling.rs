@@ -4,13 +4,15 @@
 //! largest thing that an insert did beyond what the engine does.
 //!
 //! Kept in memory, for an index that was whole when it came into being; every key that is put passes
-//! through `rise`, in whatever transaction, before it is put. The first one asks the engine for the
+//! through `rise`, in whatever transaction, after the transaction has claimed it and before it is put.
+//! The order matters: of two that bring one key, the later one gets the claim when the earlier one has
+//! ended, and then finds the ceiling raised. The first one asks the engine for the
 //! last key there is: nothing else was put since the start. Nothing lowers the ceiling, so keys that
 //! were taken back or removed cost a look-up, never an error. One process writes a data folder; an
 //! engine that several write must not use it.
 
 use nagi_error::Result;
-use parking_lot::Mutex;
+use nagi_kv::sync::Mutex;
 
 /// Bytes of a key that count. Keys that agree in them are looked up.
 const PREFIX_BYTES_MAX: usize = 64;
@@ -26,7 +28,7 @@ impl Ceiling {
         Ceiling(Mutex::new(Some(Vec::new())))
     }
 
-    /// Notes a key that is about to be put; true if no key as great was ever put, so that it cannot
+    /// Notes a key that is claimed and about to be put; true if no key as great was ever put, so that it cannot
     /// be there. `last` is the greatest committed key, empty if there is none; asked for once.
     pub(crate) fn rise(&self, key: &[u8], last: impl FnOnce() -> Result<Vec<u8>>) -> Result<bool> {
         let key = prefix(key);
