@@ -129,7 +129,7 @@ fn write_indexes(
         }
     });
     out.array("indexBuilds", |builds| {
-        for index in collection.indexes.iter().filter(|index| !index.ready) {
+        for index in collection.named_indexes().filter(|index| !index.ready) {
             builds.push(index.name());
         }
     });

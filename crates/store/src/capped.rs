@@ -4,15 +4,12 @@
 //! collection before it takes a record id, and holds it until its commit. So record ids become
 //! visible in their own order, and a tailable cursor that has read up to one id misses nothing.
 
-use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Instant,
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
-use parking_lot::{Condvar, Mutex};
+use nagi_kv::sync::{Condvar, Instant, Mutex};
 
 use crate::{
     Collection, CollectionOptions, Namespace, RecordId, Store, WriteOptions, WriteTxn,
@@ -148,13 +145,7 @@ impl Store {
             bail!(Code::NAMESPACE_NOT_FOUND, "source collection {namespace} does not exist");
         };
         refuse_view(&collection)?;
-        if collection.indexes.iter().any(|index| !index.ready) {
-            bail!(
-                Code::BACKGROUND_OPERATION_IN_PROGRESS_FOR_NAMESPACE,
-                "cannot perform operation: an index build is currently running for collection \
-                 '{namespace}'"
-            );
-        }
+        collection.refuse_while_building()?;
         let is_id = |index: &Arc<crate::Index>| index.spec.is_id();
         for index in collection.indexes.iter().filter(|index| !is_id(index)) {
             ddl.remove_index(index)?;

@@ -10,10 +10,10 @@ use nagi_kv::Space;
 
 use crate::{
     BuildOptions, Collection, Index, Namespace, Store, WriteOptions,
-    build::{in_bulk, of_build, unready},
+    build::{Build, of_build, to_build},
+    bulk::dropped,
     catalog::{Ddl, refuse_view},
     engine_error::engine,
-    index::{Multikey, multikey_words},
     validate::ValidateReport,
 };
 
@@ -29,25 +29,57 @@ pub struct Repaired {
 impl Store {
     /// `reIndex`: builds all indexes again; gives back how many. Codes 26, 166, 12587, 11000.
     pub fn reindex(&self, namespace: &Namespace, options: BuildOptions<'_>) -> Result<usize> {
-        let (old, built) = self.start_again(namespace)?;
-        let filled = self.fill_indexes(&built, options);
-        if let Err(error) = filled.and_then(|()| self.finish(&built, options)) {
-            return self.give_up(&built).and(Err(of_build(error, &built)));
-        }
+        let (old, build) = self.start_again(namespace)?;
+        let built = self
+            .fill_indexes(&build, options)
+            .and_then(|()| self.judge_all(&build, options))
+            .and_then(|()| self.replace(&old, &build));
+        let built = built
+            .or_else(|error| self.give_up(&build).and(Err(of_build(error, &build.collection))));
+        self.build_ended.notify_all();
+        built
+    }
+
+    /// Publishes a second, empty index beside each; gives back the first ones, and the build.
+    fn start_again(&self, namespace: &Namespace) -> Result<(Vec<Arc<Index>>, Build)> {
         let mut ddl = Ddl::begin(self)?;
-        let Some(current) = self.newest(&built) else {
-            bail!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", built.uuid);
+        let Some(collection) = ddl.collection(namespace) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
         };
-        let is_old = |index: &&Arc<Index>| old.iter().any(|old| old.ident == index.ident);
-        let copies = unready(&built);
-        let is_copy = |index: &Index| copies.iter().any(|copy| copy.ident == index.ident);
-        let lasting = |name: &str| current.indexes.iter().filter(is_old).any(|i| i.name() == name);
+        refuse_view(&collection)?;
+        collection.refuse_while_building()?;
+        let old = collection.indexes.to_vec();
+        let specs = old.iter().map(|index| index.spec.clone()).collect();
+        let indexes = to_build(&mut ddl, &collection, specs, true)?;
+        let all = old.iter().chain(&indexes).cloned().collect();
+        let collection = ddl.put(collection.with_indexes(all))?;
+        ddl.finish()?;
+        Ok((old, Build { collection, indexes }))
+    }
+
+    /// The new indexes take the places of the old ones, in one step: at no time, also after a crash, are
+    /// there two of one name that plans may use. How many there are.
+    fn replace(&self, old: &[Arc<Index>], build: &Build) -> Result<usize> {
+        let mut ddl = Ddl::begin(self)?;
+        let current = self.newest_of(build)?;
+        let is_old = |index: &Index| old.iter().any(|old| old.ident == index.ident);
+        let lasting = |name: &str| current.indexes.iter().any(|i| is_old(i) && i.name() == name);
         let (mut kept, mut doomed) = (Vec::new(), Vec::new());
         for index in &current.indexes {
-            // What was dropped meanwhile does not come back.
-            let orphan = is_copy(index) && !lasting(index.name());
-            let list = if is_old(&index) || orphan { &mut doomed } else { &mut kept };
-            list.push(Arc::clone(index));
+            match build.owns(index) {
+                true if lasting(index.name()) => {
+                    kept.push(Arc::new(index.changed(index.spec.clone(), true)?));
+                }
+                // What was dropped meanwhile does not come back.
+                true => doomed.push(Arc::clone(index)),
+                false if is_old(index) => doomed.push(Arc::clone(index)),
+                false => kept.push(Arc::clone(index)),
+            }
+        }
+        if let Some(missing) = build.indexes.iter().find(|own| {
+            lasting(own.name()) && !current.indexes.iter().any(|index| index.ident == own.ident)
+        }) {
+            return Err(dropped(missing.name()));
         }
         for index in &doomed {
             ddl.remove_index(index)?;
@@ -56,50 +88,6 @@ impl Store {
         ddl.put(current.with_indexes(kept))?;
         ddl.finish()?;
         Ok(count)
-    }
-
-    /// Publishes a second, empty index beside each; gives back the first ones, and the collection.
-    fn start_again(&self, namespace: &Namespace) -> Result<(Vec<Arc<Index>>, Arc<Collection>)> {
-        let mut ddl = Ddl::begin(self)?;
-        let Some(collection) = ddl.collection(namespace) else {
-            bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
-        };
-        refuse_view(&collection)?;
-        if !unready(&collection).is_empty() {
-            bail!(
-                Code::BACKGROUND_OPERATION_IN_PROGRESS_FOR_NAMESPACE,
-                "cannot perform operation: an index build is currently running for collection \
-                 '{namespace}'"
-            );
-        }
-        let old = collection.indexes.to_vec();
-        let mut all = old.clone();
-        for index in &old {
-            let multikey = Arc::new(Multikey::new(multikey_words(&index.spec)));
-            let again = Index::new(index.spec.clone(), false, ddl.ident()?, multikey)?;
-            all.push(Arc::new(in_bulk(&mut ddl, &collection, again)?));
-        }
-        let built = ddl.put(collection.with_indexes(all))?;
-        ddl.finish()?;
-        Ok((old, built))
-    }
-
-    /// Takes out what a build that failed or was interrupted has published.
-    pub(crate) fn give_up(&self, built: &Collection) -> Result<()> {
-        let mut ddl = Ddl::begin(self)?;
-        let Some(current) = self.newest(built) else { return Ok(()) };
-        let mine = unready(built);
-        let is_mine = |index: &&Arc<Index>| mine.iter().any(|own| own.ident == index.ident);
-        let doomed: Vec<_> = current.indexes.iter().filter(is_mine).cloned().collect();
-        if doomed.is_empty() {
-            return Ok(());
-        }
-        for index in &doomed {
-            ddl.remove_index(index)?;
-        }
-        let kept = current.indexes.iter().filter(|index| !is_mine(index)).cloned().collect();
-        ddl.put(current.with_indexes(kept))?;
-        ddl.finish()
     }
 
     /// Mends what `validate` has found: records that are none are moved to the lost and found, then the

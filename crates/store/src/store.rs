@@ -6,22 +6,24 @@ use arc_swap::ArcSwap;
 use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
 use nagi_error::Result;
+use nagi_kv::sync::{Condvar, Mutex};
 use nagi_kv::{CommitStamp, Compressor, Durability, Engine, Space};
-use parking_lot::{Condvar, Mutex};
 
 use crate::{
     Catalog, Collection, Namespace, Reader, Snapshot, WriteTxn,
+    build::Build,
     cache::Cache,
     catalog::{self, DdlState},
     clock,
     contended::until_done,
     division::Division,
     engine_error::engine,
-    index,
+    index, insert,
     notes::Notes,
     reader::unique_record_id,
     reclaim::{self, Reclaimer},
     record::{self, Packing},
+    times::Times,
     transaction::{Bound, OpenTransactions},
 };
 
@@ -86,6 +88,8 @@ pub struct Shared {
     pub(crate) build_ended: Condvar,
     /// Transactions that DDL ends.
     pub(crate) open: OpenTransactions,
+    /// The clock that commits advance.
+    pub(crate) times: Times,
     /// What sorts and groups have on disk.
     pub(crate) spills: Arc<crate::spill::Totals>,
 }
@@ -106,6 +110,7 @@ impl Store {
         reclaim::drop_ranges(&*engine, &loaded.dropped)?;
         let shared = Shared {
             open: OpenTransactions::default(),
+            times: Times::default(),
             spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,
@@ -128,7 +133,7 @@ impl Store {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
             if let Some(collection) = store.collection(&namespace) {
-                store.give_up(&collection)?;
+                store.give_up(&Build::left_over(&collection))?;
             }
         }
         for collection in store.catalog().iter().filter(|c| c.options.is_temporary()) {
@@ -163,6 +168,14 @@ impl Store {
     /// A new ObjectId, as an insert without `_id` gets one.
     pub fn new_object_id(&self) -> [u8; 12] {
         self.ids.next((clock::now_ms() / 1000) as u32)
+    }
+
+    /// Whether a document could be stored in a collection without rules of its own.
+    ///
+    /// # Errors
+    /// Those of [`WriteTxn::insert`] that depend on the document alone.
+    pub fn check_insertable(&self, doc: Doc<'_>) -> Result<()> {
+        insert::prepare(doc, &self.ids, true, &mut Vec::new()).map(drop)
     }
 
     /// The newest version of the catalog.

@@ -2,10 +2,13 @@
 //!
 //! One snapshot. First every record is read: each of its keys must be in its index. Then every index
 //! entry is counted: if there are as many as the records have keys, none is left over. Reads
-//! everything once and each index once more by key.
+//! everything once and each index once more by key. Indexes that are being built are left out; those
+//! that are dropped meanwhile do not count.
+
+use std::sync::Arc;
 
 use nagi_bson::{Doc, Value};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
 
 use crate::{
@@ -84,12 +87,37 @@ impl Store {
         conformance: bool,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<ValidateReport> {
+        let mut indexes: Vec<_> = collection.ready_indexes().collect();
+        loop {
+            let report = self.validate_indexes(collection, &indexes, conformance, interrupt)?;
+            if report.errors.is_empty() {
+                return Ok(report);
+            }
+            let Some(current) = self.newest(collection) else {
+                bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
+            };
+            // Of an index that was dropped meanwhile, any part may be gone: not an error.
+            let count = indexes.len();
+            indexes.retain(|index| current.indexes.iter().any(|i| i.ident == index.ident));
+            if indexes.len() == count {
+                return Ok(report);
+            }
+        }
+    }
+
+    fn validate_indexes(
+        &self,
+        collection: &Collection,
+        indexes: &[&Arc<Index>],
+        conformance: bool,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<ValidateReport> {
         let snapshot = self.snapshot()?;
         let mut report = ValidateReport::default();
-        let mut expected = vec![0i64; collection.indexes.len()];
+        let mut expected: Vec<_> = indexes.iter().map(|index| (&***index, 0i64)).collect();
         let how = (conformance, interrupt);
         self.check_records(collection, &snapshot, how, &mut expected, &mut report)?;
-        for (index, expected) in collection.indexes.iter().zip(expected) {
+        for (index, expected) in expected {
             let mut cursor = snapshot.reader().index_cursor(index, true, &[], &[])?;
             let mut count = 0;
             while cursor.advance()? {
@@ -98,7 +126,7 @@ impl Store {
                     interrupt()?;
                 }
             }
-            if index.ready && count != expected {
+            if count != expected {
                 report.wrong_index(
                     index.name(),
                     format!(
@@ -131,7 +159,7 @@ impl Store {
         collection: &Collection,
         snapshot: &Snapshot,
         (conformance, interrupt): (bool, &dyn Fn() -> Result<()>),
-        expected: &mut [i64],
+        expected: &mut [(&Index, i64)],
         report: &mut ValidateReport,
     ) -> Result<()> {
         let ident = collection.ident;
@@ -157,7 +185,7 @@ impl Store {
                 if conformance && has_name_twice(doc) {
                     report.non_compliant_count += 1;
                 }
-                for (index, expected) in collection.indexes.iter().zip(expected.iter_mut()) {
+                for (index, expected) in expected.iter_mut() {
                     check_keys(index, snapshot, id, doc, &mut sink, report)?;
                     *expected += sink.len() as i64;
                 }
@@ -209,7 +237,6 @@ fn check_keys(
                     id.0
                 ),
             ),
-            None if !index.ready => {}
             None => {
                 report.missing_entry(index.name(), id);
                 report.wrong_index(

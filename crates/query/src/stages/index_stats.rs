@@ -52,7 +52,7 @@ impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         cx.tick()?;
         let Some(collection) = cx.store.collection(&self.namespace) else { return Ok(false) };
-        let Some(index) = collection.indexes.get(self.next) else { return Ok(false) };
+        let Some(index) = collection.named_indexes().nth(self.next) else { return Ok(false) };
         self.next += 1;
         self.out.clear();
         let mut out = DocWriter::new(&mut self.out);

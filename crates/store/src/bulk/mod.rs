@@ -27,17 +27,17 @@ mod sorter;
 use std::sync::Arc;
 
 use nagi_error::{Code, Error, Result, err};
-use parking_lot::Mutex;
+use nagi_kv::sync::Mutex;
 
 use crate::{
-    BuildOptions, Collection, Index, RecordId, Store, WriteOptions, ident::Ident,
+    BuildOptions, Collection, Index, RecordId, Store, WriteOptions, build::Build, ident::Ident,
     index::keygen::KeySink, txn::fill_sink,
 };
 pub(crate) use meter::Meter;
 use sorter::{Allowance, Sorter};
 
 /// Collections with fewer documents are indexed record by record.
-const RECORDS_MIN: i64 = 1000;
+const RECORDS_MIN: i64 = if cfg!(feature = "shuttle") { 4 } else { 1000 };
 /// Memory for keys if nobody says how much.
 const MEMORY_BYTES: u64 = 200 << 20;
 /// Records between two looks at the interrupt.
@@ -80,12 +80,8 @@ pub(crate) fn dropped(name: &str) -> Error {
 impl Store {
     /// Puts the keys of all records into indexes whose changes are being logged; afterwards writers
     /// write them.
-    pub(crate) fn fill_in_bulk(
-        &self,
-        collection: &Arc<Collection>,
-        indexes: &[Arc<Index>],
-        options: BuildOptions<'_>,
-    ) -> Result<()> {
+    pub(crate) fn fill_in_bulk(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
+        let Build { collection, indexes } = build;
         let go_on = || {
             options.interrupt.map_or(Ok(()), |interrupt| interrupt())?;
             self.check_wanted(collection, indexes)
@@ -115,7 +111,7 @@ impl Store {
                 break;
             }
         }
-        self.republish(collection, nagi_kv::Durability::Buffered, &|index| index.direct())?;
+        self.republish(build, nagi_kv::Durability::Buffered, &|index| index.direct())?;
         while drain(&mut meter)? > 0 {}
         log::info!(target: "INDEX", id = 20689, namespace = collection.namespace.as_str(),
             numApplied = meter.done(); "Index build: drained side writes");
@@ -198,6 +194,8 @@ impl Store {
         let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
         self.write(write, &mut |txn| {
             txn.touch(collection)?;
+            // Whoever drops an index forgets these once the writers under way have left.
+            self.check_wanted(collection, indexes)?;
             let found = indexes.iter().zip(arrays).filter(|(_, arrays)| !arrays.is_empty());
             for (index, arrays) in found {
                 txn.note_multikey(index, arrays)?;

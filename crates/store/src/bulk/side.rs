@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Entries of one transaction, unless conflicts make it smaller.
-const BATCH_COUNT: usize = 256;
+const BATCH_COUNT: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
 /// Bytes of entries after which a transaction is full.
 const BATCH_BYTES: usize = 1 << 20;
 

@@ -18,13 +18,14 @@ const VIOLATION_COUNT_MAX: usize = 1000;
 const ASK_EACH: u64 = 64;
 
 impl Store {
-    /// `collMod`; gives back the fields of the reply (`*_old`, `*_new`). Codes 26, 27, 72.
+    /// `collMod`; gives back the fields of the reply (`*_old`, `*_new`). Codes 26, 27, 72, 12587.
     pub fn coll_mod(&self, namespace: &Namespace, changes: CollMod<'_>) -> Result<DocBuf> {
         let checked = self.check_unique_first(namespace, &changes)?;
         let mut ddl = Ddl::begin(self)?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns does not exist");
         };
+        collection.refuse_while_building()?;
         let options = change_options(&collection, &changes)?;
         if let Some(view) = &options.view {
             view_graph::check(&ddl, namespace, view, options.collation)?;
@@ -56,6 +57,7 @@ impl Store {
         let (Some(change), Some(collection)) = (wanted, self.collection(namespace)) else {
             return Ok(None);
         };
+        collection.refuse_while_building()?;
         let Ok(index) = find_index(&collection, change) else { return Ok(None) };
         if index.spec.unique || !index.spec.prepare_unique {
             return Ok(None);

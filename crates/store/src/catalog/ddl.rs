@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, Value, compare, text::doc_text};
 use nagi_error::{Code, Result, bail};
+use nagi_kv::sync::{MutexGuard, point};
 use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
-use parking_lot::MutexGuard;
 
 use super::{
     Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid, view_graph,
@@ -132,9 +132,11 @@ impl<'s> Ddl<'s> {
     /// `finish`, with the durability that the change needs. What drops has to be on the disk before
     /// the files of what was dropped are removed.
     pub(crate) fn finish_with(self, durability: Durability) -> Result<()> {
+        let step = self.store.times.begin();
         self.txn.commit(durability).map_err(engine)?;
         for old in &self.replaced {
             // One store for each, so that nobody sees a collection gone that only changes.
+            point();
             let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
             old.state.current.store(newest.cloned());
         }
@@ -143,7 +145,10 @@ impl<'s> Ddl<'s> {
                 new.state.current.store(Some(Arc::clone(new)));
             }
         }
+        point();
         self.store.catalog.store(Arc::new(self.catalog));
+        step.done();
+        point();
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
         drop(self.state);
         // Nobody waits for a client that holds a transaction open.
@@ -233,7 +238,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Drops indexes; gives back how many there were. Codes 26, 27, 72, 166, 181.
+    /// Drops indexes; gives back how many there were. Those that are being built have their build
+    /// aborted. Codes 26, 27, 72, 166, 181; 12587 for some of the indexes that one build makes.
     pub fn drop_indexes(&self, namespace: &Namespace, which: IndexSelector<'_>) -> Result<usize> {
         let mut ddl = Ddl::begin(self)?;
         let Some(collection) = ddl.collection(namespace) else {
@@ -241,7 +247,8 @@ impl Store {
         };
         refuse_view(&collection)?;
         let dropped = select_indexes(&collection, &which)?;
-        let before = collection.indexes.len();
+        refuse_part_of_build(&collection, &dropped)?;
+        let before = collection.named_indexes().count();
         if dropped.is_empty() {
             return Ok(before);
         }
@@ -369,8 +376,10 @@ pub(crate) fn commit_private(
         txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         ddl.catalog.collections.insert(collection.namespace.clone(), collection);
     }
-    let stamp = txn.commit(Durability::Synced)?;
+    let step = store.times.begin();
+    let stamp = txn.commit_untimed(Durability::Synced)?;
     store.catalog.store(Arc::new(ddl.catalog));
+    step.done();
     Ok(stamp)
 }
 
@@ -439,13 +448,25 @@ fn select_indexes(collection: &Collection, which: &IndexSelector<'_>) -> Result<
     Ok(selected)
 }
 
+/// A build is aborted as a whole: what it makes is dropped together or not at all (12587).
+fn refuse_part_of_build(collection: &Collection, dropped: &[Arc<Index>]) -> Result<()> {
+    let is_dropped = |index: &Index| dropped.iter().any(|dropped| dropped.ident == index.ident);
+    for build in dropped.iter().filter_map(|index| index.building) {
+        let mut all = collection.indexes.iter().filter(|index| index.building == Some(build));
+        if !all.all(|index| is_dropped(index)) {
+            return collection.refuse_while_building();
+        }
+    }
+    Ok(())
+}
+
 /// The one index with this key pattern. Codes 27, 181.
 pub(crate) fn find_by_key(collection: &Collection, key: Doc<'_>) -> Result<Arc<Index>> {
     let same = |index: &&Arc<Index>| {
         let pattern = index.spec.key_pattern.as_doc();
         compare::equal(Value::Doc(pattern), Value::Doc(key))
     };
-    let found: Vec<_> = collection.indexes.iter().filter(same).collect();
+    let found: Vec<_> = collection.named_indexes().filter(same).collect();
     match found.as_slice() {
         [] => bail!(Code::INDEX_NOT_FOUND, "can't find index with key: {}", doc_text(key)),
         [one] => Ok(Arc::clone(one)),

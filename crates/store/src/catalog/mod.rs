@@ -8,19 +8,16 @@ mod persist;
 mod rename;
 mod view_graph;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicI64, Ordering},
-    },
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
-use parking_lot::Mutex;
+use nagi_kv::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicI64, Ordering},
+};
 
 pub(crate) use clustered::without_clustered;
 pub(crate) use ddl::{
@@ -129,7 +126,12 @@ impl Collection {
     }
 
     pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
-        self.indexes.iter().find(|index| index.name() == name)
+        self.named_indexes().find(|index| index.name() == name)
+    }
+
+    /// The indexes that clients know: each name once, ready or being built.
+    pub fn named_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| !index.is_copy())
     }
 
     /// The indexes that reads may use.
@@ -137,13 +139,27 @@ impl Collection {
         self.indexes.iter().filter(|index| index.ready)
     }
 
-    /// What names the build of an index in listings: the same from its beginning to its end.
+    /// What names the build of an index in listings: the same from its beginning to its end, and for all
+    /// indexes of one request.
     pub fn build_uuid(&self, index: &Index) -> Uuid {
         let mut uuid = self.uuid;
-        for (byte, own) in uuid.0[12..].iter_mut().zip(index.ident.0.to_be_bytes()) {
+        let build = index.building.map_or(index.ident, |building| building.build);
+        for (byte, own) in uuid.0[12..].iter_mut().zip(build.0.to_be_bytes()) {
             *byte ^= own;
         }
         uuid
+    }
+
+    /// Refuses what MongoDB refuses on a collection while indexes of it are being built (12587).
+    pub(crate) fn refuse_while_building(&self) -> Result<()> {
+        let Some(index) = self.indexes.iter().find(|index| !index.ready) else { return Ok(()) };
+        bail!(
+            Code::BACKGROUND_OPERATION_IN_PROGRESS_FOR_NAMESPACE,
+            "cannot perform operation: an index build is currently running for collection \
+             '{}'. Found index build: {}",
+            self.namespace,
+            self.build_uuid(index)
+        );
     }
 
     /// What the layer above keeps beside the collection while it exists and the server runs.
@@ -233,7 +249,7 @@ pub struct CollMod<'a> {
     /// Checks everything, changes nothing.
     pub dry_run: bool,
     /// Asked while an index is read to become unique; an error ends that.
-    pub interrupt: Option<&'a dyn Fn() -> nagi_error::Result<()>>,
+    pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
 }
 
 impl fmt::Display for Uuid {

@@ -49,7 +49,7 @@ impl Drop for Frozen<'_> {
 impl Store {
     /// Renames within a database; copies across, while writers of the collection wait. A temporary
     /// collection becomes a lasting one, unless `stay_temp`. `interrupt` is asked while documents are
-    /// copied; its error ends and undoes that. Codes 20, 26, 48, 117, 166.
+    /// copied; its error ends and undoes that. Codes 20, 26, 48, 117, 166, 12587.
     pub fn rename_collection(
         &self,
         from: &Namespace,
@@ -67,6 +67,7 @@ impl Store {
         if from == to {
             bail!(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself");
         }
+        source.refuse_while_building()?;
         if from.database() == to.database() {
             return self.rename_within(from, to, drop_target, stay_temp);
         }
@@ -100,6 +101,7 @@ impl Store {
         let Some(source) = ddl.collection(from) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
         };
+        source.refuse_while_building()?;
         if let Some(target) = ddl.collection(to) {
             if !drop_target {
                 bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
@@ -107,6 +109,7 @@ impl Store {
             if target.is_view() {
                 bail!(Code::NAMESPACE_EXISTS, "a view already exists with that name: {to}");
             }
+            target.refuse_while_building()?;
             ddl.remove(&target)?;
         }
         let mut renamed = source.with_indexes(source.indexes.to_vec());

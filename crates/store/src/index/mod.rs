@@ -9,14 +9,14 @@ mod spec;
 mod text;
 mod wildcard;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use nagi_bson::{Value, ValueBuf};
 use nagi_error::Result;
-use parking_lot::Mutex;
+use nagi_kv::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 
 use ceiling::Ceiling;
 pub use geo::Geometry;
@@ -46,6 +46,8 @@ pub struct Index {
     /// Of a unique index that is being built: keys for which a writer met another record's entry.
     /// None once such a writer is refused.
     pub(crate) doubts: Option<Arc<Doubts>>,
+    /// Of an index that is not ready: which build fills it.
+    pub(crate) building: Option<Building>,
     /// Of an index that is being built from sorted keys.
     pub(crate) bulk: Option<Arc<Bulk>>,
     /// Writers do not write keys but note which change.
@@ -53,6 +55,15 @@ pub struct Index {
     /// Of an `_id` index that was never built beside writers.
     pub(crate) ceiling: Option<Arc<Ceiling>>,
     usage: Arc<Usage>,
+}
+
+/// What an index says of the build that owns it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Building {
+    /// The ident of the build's first index: all indexes of one request have the same.
+    pub(crate) build: Ident,
+    /// It will take the place of the index of its name, and has no name of its own until then.
+    pub(crate) replaces: bool,
 }
 
 /// How often reads used an index, since it came into being or the server started.
@@ -105,6 +116,7 @@ impl Index {
             multikey,
             keyed_alone,
             doubts,
+            building: (!ready).then_some(Building { build: ident, replaces: false }),
             bulk: None,
             logs: false,
             ceiling,
@@ -126,6 +138,7 @@ impl Index {
         changed.ceiling.clone_from(&self.ceiling);
         changed.usage = Arc::clone(&self.usage);
         changed.doubts = self.doubts.clone().filter(|_| !ready);
+        changed.building = self.building.filter(|_| !ready);
         changed.bulk = self.bulk.clone().filter(|_| !ready);
         changed.logs = self.logs && !ready;
         Ok(changed)
@@ -141,6 +154,7 @@ impl Index {
             partial: self.partial.clone(),
             keyed_alone: self.keyed_alone,
             doubts: self.doubts.clone(),
+            building: self.building,
             bulk: self.bulk.clone(),
             logs: self.logs,
             ceiling: self.ceiling.clone(),
@@ -188,6 +202,12 @@ impl Index {
     /// How many plans have used it, and since when that is counted (milliseconds since 1970).
     pub fn uses(&self) -> (u64, i64) {
         (self.usage.count.load(Ordering::Relaxed), self.usage.since_ms)
+    }
+
+    /// Whether it is a copy that `reIndex` fills beside the index of its name: listings and names mean
+    /// that one.
+    pub fn is_copy(&self) -> bool {
+        self.building.is_some_and(|building| building.replaces)
     }
 
     /// Name, as in `listIndexes`.

@@ -338,7 +338,7 @@ fn an_ended_build_leaves_nothing() {
     type End = fn(&Fixture);
     let ends: [(&str, i32, End); 3] = [
         ("dropIndexes", 276, |f| {
-            f.store.drop_indexes(&f.namespace, IndexSelector::Name("multikey")).unwrap();
+            f.store.drop_indexes(&f.namespace, IndexSelector::All).unwrap();
         }),
         ("drop", 276, |f| {
             f.store.drop_collection(&f.namespace).unwrap();

@@ -10,6 +10,7 @@ mod ddl;
 mod golden;
 mod keys;
 mod model;
+mod overlap;
 mod random;
 mod rename;
 mod rising;

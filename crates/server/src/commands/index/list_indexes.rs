@@ -65,7 +65,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "The 'includeBuildUUIDs' and 'includeIndexBuildInfo' options cannot both be true"
         );
     }
-    let shown = collection.indexes.iter().filter(|index| index.ready || uuids || info);
+    let shown = collection.named_indexes().filter(|index| index.ready || uuids || info);
     let docs = shown.map(|index| describe(&collection, index, info)).collect();
     let how = FirstBatch { count: cursor.batch_size, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::list(docs), ns.as_str(), how, out)

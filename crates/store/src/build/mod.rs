@@ -9,10 +9,15 @@
 //! them, so a document that somebody changes meanwhile is either read in its newest state or makes
 //! the batch conflict and begin again. Putting a key that a writer has put already changes nothing.
 //! Memory is bounded by a batch; a crash leaves an index that is not ready, dropped at the next start.
+//!
+//! Several builds may run on one collection. A [`Build`] owns the indexes that it has published: it
+//! fills, publishes or takes out these and no others, whatever else is not ready in the collection.
+
+mod plan;
 
 use std::{sync::Arc, time::Duration};
 
-use nagi_bson::{Doc, Value, text::doc_text};
+use nagi_bson::{Doc, Value};
 use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_kv::{Durability, Space};
@@ -20,17 +25,17 @@ use nagi_kv::{Durability, Space};
 use crate::{
     Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, Store, WriteOptions,
     WriteTxn,
-    bulk::{Bulk, Meter, dropped},
+    bulk::{Meter, dropped},
     catalog::{self, CollectionOptions, Ddl},
-    index::{Multikey, keygen::KeySink, multikey_words},
+    index::keygen::KeySink,
     transaction::Bound,
     txn::PutBy,
 };
+pub(crate) use plan::to_build;
+use plan::{checked, plan};
 
-/// Most indexes of a collection.
-const INDEX_COUNT_MAX: usize = 64;
 /// Records in a batch, unless conflicts make it smaller.
-const BATCH_COUNT: usize = 256;
+const BATCH_COUNT: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
 /// Records between two looks at the interrupt: a document may have hundreds of keys.
 const ASK_EACH: usize = 32;
 /// Bytes of keys after which a batch ends.
@@ -39,6 +44,28 @@ const BATCH_BYTES: usize = 4 << 20;
 const BUILD_BYTES: u64 = 3 * BATCH_BYTES as u64;
 /// How long a build waits for others to give their room back.
 const BUILD_WAIT: Duration = Duration::from_secs(60);
+
+/// A build under way.
+pub(crate) struct Build {
+    /// As it was published with the indexes.
+    pub(crate) collection: Arc<Collection>,
+    /// What this build owns.
+    pub(crate) indexes: Vec<Arc<Index>>,
+}
+
+impl Build {
+    /// What builds of an earlier process have left of a collection.
+    pub(crate) fn left_over(collection: &Arc<Collection>) -> Build {
+        let indexes = collection.indexes.iter().filter(|index| !index.ready).cloned().collect();
+        Build { collection: Arc::clone(collection), indexes }
+    }
+
+    /// Whether the index, in whatever version, is one of its own.
+    pub(crate) fn owns(&self, index: &Index) -> bool {
+        self.indexes.iter().any(|own| own.ident == index.ident)
+    }
+}
+
 /// How a build runs.
 #[derive(Clone, Copy, Default)]
 pub struct BuildOptions<'a> {
@@ -86,20 +113,18 @@ impl Store {
                 other => break other?,
             }
         };
-        let Some(collection) = started else { return Ok(result) };
+        let Some(build) = started else { return Ok(result) };
         let _room = self.room_for_build(options);
-        let built = self
-            .fill_indexes(&collection, options)
-            .and_then(|()| self.finish(&collection, options));
+        let built = self.fill_indexes(&build, options).and_then(|()| self.finish(&build, options));
         if let Err(error) = built {
             log::info!(target: "INDEX", id = 20649, namespace = namespace.as_str(),
                 error:% = error; "Index build: failed");
-            let undone = self.give_up(&collection);
+            let undone = self.give_up(&build);
             self.build_ended.notify_all();
-            return undone.and(Err(of_build(error, &collection)));
+            return undone.and(Err(of_build(error, &build.collection)));
         }
         self.build_ended.notify_all();
-        for index in unready(&collection) {
+        for index in &build.indexes {
             log::info!(target: "INDEX", id = 20345, namespace = namespace.as_str(),
                 index = index.name(); "Index build: done building");
         }
@@ -136,10 +161,10 @@ impl Store {
             None => (bound.create(self, namespace, CollectionOptions::default())?, true),
         };
         catalog::refuse_view(&collection)?;
-        let before = collection.indexes.len();
+        let before = collection.named_indexes().count();
         let mut ddl = Ddl::begin(self)?;
-        let indexes = plan(&mut ddl, &collection, specs, true)?;
-        let after = indexes.len();
+        let new = plan(&mut ddl, &collection, specs, true)?;
+        let after = before + new.len();
         if after > before {
             if !bound.is_created_and_untouched(&collection) {
                 bail!(
@@ -149,7 +174,7 @@ impl Store {
                 );
             }
             ddl.keep_idents()?;
-            bound.put_created(collection.renewed(indexes));
+            bound.put_created(collection.renewed(with_new(&collection, &new)));
         }
         Ok(CreatedIndexes { before, after, created_collection })
     }
@@ -169,7 +194,7 @@ impl Store {
         &self,
         namespace: &Namespace,
         specs: &[IndexSpec],
-    ) -> Result<(CreatedIndexes, Option<Arc<Collection>>)> {
+    ) -> Result<(CreatedIndexes, Option<Build>)> {
         let mut ddl = Ddl::begin(self)?;
         let existing = ddl.collection(namespace);
         let created_collection = existing.is_none();
@@ -178,14 +203,16 @@ impl Store {
             None => catalog::create(&mut ddl, namespace, CollectionOptions::default(), None)?,
         };
         catalog::refuse_view(&collection)?;
-        let before = collection.indexes.len();
+        let before = collection.named_indexes().count();
         // Nobody can have written to a collection that comes into being here.
         let planned = plan(&mut ddl, &collection, specs, created_collection);
         let result = CreatedIndexes { before, after: before, created_collection };
         let (result, started) = match planned {
-            Ok(indexes) if indexes.len() > before => {
-                let result = CreatedIndexes { after: indexes.len(), ..result };
-                (Ok(result), Some(ddl.put(collection.with_indexes(indexes))?))
+            Ok(indexes) if !indexes.is_empty() => {
+                let result = CreatedIndexes { after: before + indexes.len(), ..result };
+                let all = with_new(&collection, &indexes);
+                let collection = ddl.put(collection.with_indexes(all))?;
+                (Ok(result), Some(Build { collection, indexes }))
             }
             Ok(_) => (Ok(result), None),
             Err(error) => (Err(error), None),
@@ -197,20 +224,16 @@ impl Store {
         Ok((result?, started.filter(|_| !created_collection)))
     }
 
-    /// Puts the keys of all records into the indexes that are not ready.
-    pub(crate) fn fill_indexes(
-        &self,
-        collection: &Arc<Collection>,
-        options: BuildOptions<'_>,
-    ) -> Result<()> {
-        let indexes = unready(collection);
+    /// Puts the keys of all records into the indexes of the build.
+    pub(crate) fn fill_indexes(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
+        let Build { collection, indexes } = build;
         let total = collection.count();
         if total > 0 {
             log::info!(target: "INDEX", id = 20384, namespace = collection.namespace.as_str(),
                 count = indexes.len(); "Index build: starting");
         }
         if indexes.iter().any(|index| index.logs) {
-            return self.fill_in_bulk(collection, &indexes, options);
+            return self.fill_in_bulk(build, options);
         }
         // Later records have their keys from their writers.
         let mut meter = Meter::new("Index Build: scanning collection", total);
@@ -237,7 +260,7 @@ impl Store {
                 WriteOptions { interrupt: options.interrupt, ..Default::default() },
                 &mut |txn| {
                     conflicts.set(conflicts.get() + 1);
-                    put_batch(txn, collection, &indexes, &ids, options)
+                    put_batch(txn, collection, indexes, &ids, options)
                 },
             )?;
             // Shorter batches where many write, longer ones again where nobody does.
@@ -258,88 +281,70 @@ impl Store {
     }
 
     /// Judges what was put aside, then lets plans use the indexes.
-    pub(crate) fn finish(&self, built: &Collection, options: BuildOptions<'_>) -> Result<()> {
-        let unique: Vec<_> =
-            unready(built).into_iter().filter(|index| index.doubts.is_some()).collect();
-        if !unique.is_empty() {
-            // Once the writers that know the index so far have left, nothing more is put aside.
-            self.republish(built, Durability::Buffered, &|index| index.strict())?;
-            for index in &unique {
-                self.judge(built, index, options)?;
-            }
-        }
+    fn finish(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
+        self.judge_all(build, options)?;
         let ready = |index: &Index| index.changed(index.spec.clone(), true);
-        self.republish(built, Durability::Synced, &ready)
+        self.republish(build, Durability::Synced, &ready)
+    }
+
+    /// Judges what was put aside in the unique indexes of the build.
+    pub(crate) fn judge_all(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
+        let unique: Vec<_> = build.indexes.iter().filter(|index| index.doubts.is_some()).collect();
+        if unique.is_empty() {
+            return Ok(());
+        }
+        // Once the writers that know the index so far have left, nothing more is put aside.
+        self.republish(build, Durability::Buffered, &|index| index.strict())?;
+        unique.iter().try_for_each(|index| self.judge(&build.collection, index, options))
     }
 
     /// Publishes the indexes of the build as `change` makes them; waits for earlier writers.
     pub(crate) fn republish(
         &self,
-        built: &Collection,
+        build: &Build,
         durability: Durability,
         change: &dyn Fn(&Index) -> Result<Index>,
     ) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
-        let Some(current) = self.newest(built) else {
-            bail!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", built.uuid);
-        };
+        let current = self.newest_of(build)?;
         let mut indexes = current.indexes.to_vec();
-        for index in unready(built) {
-            let Some(at) = indexes.iter().position(|i| i.ident == index.ident) else {
-                return Err(dropped(index.name()));
+        for own in &build.indexes {
+            let Some(at) = indexes.iter().position(|index| index.ident == own.ident) else {
+                return Err(dropped(own.name()));
             };
             indexes[at] = Arc::new(change(&indexes[at])?);
         }
         ddl.put(current.with_indexes(indexes))?;
         ddl.finish_with(durability)
     }
-}
 
-/// The collection's indexes with those that are new.
-fn plan(
-    ddl: &mut Ddl<'_>,
-    collection: &Collection,
-    specs: &[IndexSpec],
-    ready: bool,
-) -> Result<Vec<Arc<Index>>> {
-    let namespace = &collection.namespace;
-    let mut indexes = collection.indexes.to_vec();
-    let before = indexes.len();
-    for spec in specs {
-        if exists(&indexes[..before], spec)? {
-            continue;
+    /// The collection as it is now; 276 if it is gone.
+    pub(crate) fn newest_of(&self, build: &Build) -> Result<Arc<Collection>> {
+        let gone = || {
+            err!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", build.collection.uuid)
+        };
+        self.newest(&build.collection).ok_or_else(gone)
+    }
+
+    /// Takes out what a build that failed or was interrupted has published, and nothing else.
+    pub(crate) fn give_up(&self, build: &Build) -> Result<()> {
+        let mut ddl = Ddl::begin(self)?;
+        let Some(current) = self.newest(&build.collection) else { return Ok(()) };
+        let (doomed, kept): (Vec<_>, Vec<_>) =
+            current.indexes.iter().cloned().partition(|index| build.owns(index));
+        if doomed.is_empty() {
+            return Ok(());
         }
-        refuse_twice(&indexes[before..], spec)?;
-        if indexes.len() >= INDEX_COUNT_MAX {
-            bail!(
-                Code::CANNOT_CREATE_INDEX,
-                "add index fails, too many indexes for {namespace} key:{}",
-                doc_text(spec.key_pattern.as_doc())
-            );
+        for index in &doomed {
+            ddl.remove_index(index)?;
         }
-        log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
-                index = &*spec.name; "Index build: registering");
-        let multikey = Arc::new(Multikey::new(multikey_words(spec)));
-        let index = Index::new(spec.clone(), ready, ddl.ident()?, multikey)?;
-        indexes.push(Arc::new(in_bulk(ddl, collection, index)?));
-    }
-    Ok(indexes)
-}
-
-/// The index, to be built from sorted keys if the collection is large enough.
-pub(crate) fn in_bulk(ddl: &mut Ddl<'_>, of: &Collection, index: Index) -> Result<Index> {
-    match !index.ready && Bulk::is_worth_it(of) {
-        true => Ok(index.logged(Bulk::new(ddl.ident()?))),
-        false => Ok(index),
+        ddl.put(current.with_indexes(kept))?;
+        ddl.finish()
     }
 }
 
-/// What a specification needs to be right besides its own syntax: a partial filter that parses.
-fn checked(spec: IndexSpec) -> Result<IndexSpec> {
-    if let Some(partial) = &spec.partial {
-        crate::condition::Condition::partial(partial.as_doc(), spec.collation)?;
-    }
-    Ok(spec)
+fn with_new(collection: &Collection, new: &[Arc<Index>]) -> Vec<Arc<Index>> {
+    collection.indexes.iter().chain(new).cloned().collect()
 }
 
 /// The error of a build: whose collection is gone has been aborted (276).
@@ -350,10 +355,6 @@ pub(crate) fn of_build(error: Error, built: &Collection) -> Error {
         }
         _ => error,
     }
-}
-
-pub(crate) fn unready(collection: &Collection) -> Vec<Arc<Index>> {
-    collection.indexes.iter().filter(|index| !index.ready).cloned().collect()
 }
 
 impl Store {
@@ -406,102 +407,4 @@ fn put_batch(
         }
     }
     Ok(ids.len())
-}
-
-/// Whether the index is there already; 85 or 86 if it clashes with another one.
-fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
-    if spec.is_id() {
-        return Ok(true);
-    }
-    if let Some(index) = indexes.iter().find(|index| index.spec.name == spec.name) {
-        let texts = (doc_text(spec.doc.as_doc()), doc_text(index.spec.doc.as_doc()));
-        if !index.spec.same_signature(spec) {
-            bail!(
-                Code::INDEX_KEY_SPECS_CONFLICT,
-                "An existing index has the same name as the requested index. When index names are \
-                 not specified, they are auto generated and can cause conflicts. Please refer to \
-                 our documentation. Requested index: {}, existing index: {}",
-                texts.0,
-                texts.1
-            );
-        }
-        if !index.spec.same_options(spec) {
-            bail!(
-                Code::INDEX_OPTIONS_CONFLICT,
-                "An equivalent index already exists with the same name but different options. \
-                 Requested index: {}, existing index: {}",
-                texts.0,
-                texts.1
-            );
-        }
-        if !index.ready {
-            bail!(
-                Code::INDEX_BUILD_ALREADY_IN_PROGRESS,
-                "Index build already in progress: {}",
-                texts.1
-            );
-        }
-        return Ok(true);
-    }
-    match indexes.iter().find(|index| index.spec.same_signature(spec)) {
-        None => refuse_second_text(indexes, spec),
-        Some(index) if index.spec.same_options(spec) => bail!(
-            Code::INDEX_OPTIONS_CONFLICT,
-            "Index already exists with a different name: {}",
-            index.spec.name
-        ),
-        Some(index) => bail!(
-            Code::INDEX_OPTIONS_CONFLICT,
-            "An equivalent index already exists with a different name and options. Requested \
-             index: {}, existing index: {}",
-            doc_text(spec.doc.as_doc()),
-            doc_text(index.spec.doc.as_doc())
-        ),
-    }
-}
-
-/// A collection has one text index. False otherwise: the index is not there.
-fn refuse_second_text(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
-    match indexes.iter().find(|index| spec.text.is_some() && index.spec.text.is_some()) {
-        None => Ok(false),
-        Some(index) => bail!(
-            Code::CANNOT_CREATE_INDEX,
-            "only one text index per collection allowed, found existing text index \"{}\"",
-            index.spec.name
-        ),
-    }
-}
-
-/// Two equal indexes in one request.
-fn refuse_twice(requested: &[Arc<Index>], spec: &IndexSpec) -> Result<()> {
-    let Some(index) = requested
-        .iter()
-        .find(|index| index.spec.name == spec.name || index.spec.same_signature(spec))
-    else {
-        return refuse_second_text(requested, spec).map(drop);
-    };
-    if index.spec.name != spec.name {
-        if index.spec.text.is_some() && !index.spec.same_options(spec) {
-            bail!(
-                Code::INDEX_OPTIONS_CONFLICT,
-                "An equivalent index already exists with a different name and options. Requested \
-                 index: {}, existing index: {}",
-                doc_text(spec.doc.as_doc()),
-                doc_text(index.spec.doc.as_doc())
-            );
-        }
-        bail!(
-            Code::INDEX_ALREADY_EXISTS,
-            "index already exists with different name: {}",
-            index.spec.name
-        );
-    }
-    if index.spec.same_signature(spec) && index.spec.same_options(spec) {
-        bail!(Code::INDEX_ALREADY_EXISTS, "Identical index already exists: {}", spec.name);
-    }
-    let code = match index.spec.same_signature(spec) {
-        true => Code::INDEX_OPTIONS_CONFLICT,
-        false => Code::INDEX_KEY_SPECS_CONFLICT,
-    };
-    bail!(code, "Index with name: {} already exists with different options", spec.name)
 }

@@ -1,0 +1,193 @@
+//! Which indexes a request asks for that are not there: the indexes that a build will own.
+
+use std::sync::Arc;
+
+use nagi_bson::text::doc_text;
+use nagi_error::{Code, Result, bail};
+
+use crate::{
+    Collection, Index, IndexSpec,
+    bulk::Bulk,
+    catalog::Ddl,
+    index::{Building, Multikey, multikey_words},
+};
+
+/// Most indexes of a collection.
+const INDEX_COUNT_MAX: usize = 64;
+
+/// The new indexes of a request, with idents of their own. `ready`: nobody can have written to the
+/// collection, so nothing has to be built.
+///
+/// # Errors
+/// 67, 68, 85, 86; 285 if one of them is being built by somebody else.
+pub(super) fn plan(
+    ddl: &mut Ddl<'_>,
+    collection: &Collection,
+    specs: &[IndexSpec],
+    ready: bool,
+) -> Result<Vec<Arc<Index>>> {
+    let namespace = &collection.namespace;
+    let there: Vec<_> = collection.named_indexes().cloned().collect();
+    let mut planned: Vec<IndexSpec> = Vec::new();
+    for spec in specs {
+        if exists(&there, spec)? {
+            continue;
+        }
+        refuse_twice(&planned, spec)?;
+        if there.len() + planned.len() >= INDEX_COUNT_MAX {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "add index fails, too many indexes for {namespace} key:{}",
+                doc_text(spec.key_pattern.as_doc())
+            );
+        }
+        log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
+                index = &*spec.name; "Index build: registering");
+        planned.push(spec.clone());
+    }
+    match ready {
+        true => planned.into_iter().map(|spec| made(ddl, spec, true)).map(shared).collect(),
+        false => to_build(ddl, collection, planned, false),
+    }
+}
+
+/// Indexes that one build fills, all in the same way: in bulk if the collection is large enough.
+/// `replaces`: they will take the places of the indexes of their names.
+pub(crate) fn to_build(
+    ddl: &mut Ddl<'_>,
+    of: &Collection,
+    specs: Vec<IndexSpec>,
+    replaces: bool,
+) -> Result<Vec<Arc<Index>>> {
+    // Decided once: the collection may grow while the indexes are made.
+    let in_bulk = Bulk::is_worth_it(of);
+    let mut build = None;
+    let one = |spec| {
+        let mut index = made(ddl, spec, false)?;
+        let build = *build.get_or_insert(index.ident);
+        index.building = Some(Building { build, replaces });
+        match in_bulk {
+            true => Ok(index.logged(Bulk::new(ddl.ident()?))),
+            false => Ok(index),
+        }
+    };
+    specs.into_iter().map(one).map(shared).collect()
+}
+
+fn made(ddl: &mut Ddl<'_>, spec: IndexSpec, ready: bool) -> Result<Index> {
+    let multikey = Arc::new(Multikey::new(multikey_words(&spec)));
+    Index::new(spec, ready, ddl.ident()?, multikey)
+}
+
+fn shared(index: Result<Index>) -> Result<Arc<Index>> {
+    index.map(Arc::new)
+}
+
+/// What a specification needs to be right besides its own syntax: a partial filter that parses.
+pub(super) fn checked(spec: IndexSpec) -> Result<IndexSpec> {
+    if let Some(partial) = &spec.partial {
+        crate::condition::Condition::partial(partial.as_doc(), spec.collation)?;
+    }
+    Ok(spec)
+}
+
+/// Whether the index is there already; 85 or 86 if it clashes with another one.
+fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
+    if spec.is_id() {
+        return Ok(true);
+    }
+    if let Some(index) = indexes.iter().find(|index| index.spec.name == spec.name) {
+        let texts = (doc_text(spec.doc.as_doc()), doc_text(index.spec.doc.as_doc()));
+        if !index.spec.same_signature(spec) {
+            bail!(
+                Code::INDEX_KEY_SPECS_CONFLICT,
+                "An existing index has the same name as the requested index. When index names are \
+                 not specified, they are auto generated and can cause conflicts. Please refer to \
+                 our documentation. Requested index: {}, existing index: {}",
+                texts.0,
+                texts.1
+            );
+        }
+        if !index.spec.same_options(spec) {
+            bail!(
+                Code::INDEX_OPTIONS_CONFLICT,
+                "An equivalent index already exists with the same name but different options. \
+                 Requested index: {}, existing index: {}",
+                texts.0,
+                texts.1
+            );
+        }
+        if !index.ready {
+            bail!(
+                Code::INDEX_BUILD_ALREADY_IN_PROGRESS,
+                "Index build already in progress: {}",
+                texts.1
+            );
+        }
+        return Ok(true);
+    }
+    match indexes.iter().find(|index| index.spec.same_signature(spec)) {
+        None => refuse_second_text(indexes.iter().map(|index| &index.spec), spec),
+        Some(index) if index.spec.same_options(spec) => bail!(
+            Code::INDEX_OPTIONS_CONFLICT,
+            "Index already exists with a different name: {}",
+            index.spec.name
+        ),
+        Some(index) => bail!(
+            Code::INDEX_OPTIONS_CONFLICT,
+            "An equivalent index already exists with a different name and options. Requested \
+             index: {}, existing index: {}",
+            doc_text(spec.doc.as_doc()),
+            doc_text(index.spec.doc.as_doc())
+        ),
+    }
+}
+
+/// A collection has one text index. False otherwise: the index is not there.
+fn refuse_second_text<'i>(
+    indexes: impl IntoIterator<Item = &'i IndexSpec>,
+    spec: &IndexSpec,
+) -> Result<bool> {
+    let both_text = |other: &&IndexSpec| spec.text.is_some() && other.text.is_some();
+    match indexes.into_iter().find(both_text) {
+        None => Ok(false),
+        Some(other) => bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "only one text index per collection allowed, found existing text index \"{}\"",
+            other.name
+        ),
+    }
+}
+
+/// Two equal indexes in one request.
+fn refuse_twice(requested: &[IndexSpec], spec: &IndexSpec) -> Result<()> {
+    let Some(other) =
+        requested.iter().find(|other| other.name == spec.name || other.same_signature(spec))
+    else {
+        return refuse_second_text(requested, spec).map(drop);
+    };
+    if other.name != spec.name {
+        if other.text.is_some() && !other.same_options(spec) {
+            bail!(
+                Code::INDEX_OPTIONS_CONFLICT,
+                "An equivalent index already exists with a different name and options. Requested \
+                 index: {}, existing index: {}",
+                doc_text(spec.doc.as_doc()),
+                doc_text(other.doc.as_doc())
+            );
+        }
+        bail!(
+            Code::INDEX_ALREADY_EXISTS,
+            "index already exists with different name: {}",
+            other.name
+        );
+    }
+    if other.same_signature(spec) && other.same_options(spec) {
+        bail!(Code::INDEX_ALREADY_EXISTS, "Identical index already exists: {}", spec.name);
+    }
+    let code = match other.same_signature(spec) {
+        true => Code::INDEX_OPTIONS_CONFLICT,
+        false => Code::INDEX_KEY_SPECS_CONFLICT,
+    };
+    bail!(code, "Index with name: {} already exists with different options", spec.name)
+}
