@@ -181,6 +181,9 @@ fn insert_once<'c>(
         match written {
             Ok(None) => {
                 cx.check()?;
+                if let Some(refused) = refused_all(cx, &chunk) {
+                    return take(Ok((0, refused)), &chunk, outcome);
+                }
                 cx.store().collection_or_create(chunk.ns)?;
             }
             other => return take(other.map(Option::unwrap_or_default), &chunk, outcome),
@@ -222,11 +225,25 @@ fn insert_chunk(
             // The collection is not there yet (or was dropped meanwhile).
             Ok(None) => {
                 cx.check()?;
+                if let Some(refused) = refused_all(cx, chunk) {
+                    return take(Ok((0, refused)), chunk, outcome);
+                }
                 cx.store().collection_or_create(chunk.ns)?;
             }
             other => return take(other.map(Option::unwrap_or_default), chunk, outcome),
         }
     }
+}
+
+/// The errors of a chunk none of whose documents can be stored: no collection is created for them. None
+/// if there is one to store.
+fn refused_all(cx: &Context<'_>, chunk: &Chunk<'_, '_>) -> Option<Vec<(usize, Error)>> {
+    let tried = &chunk.docs[..if chunk.ordered { 1 } else { chunk.docs.len() }];
+    let refused = |(offset, doc): (usize, &Doc<'_>)| {
+        let error = cx.store().check_insertable(*doc).err()?;
+        Some((chunk.at + offset, error))
+    };
+    tried.iter().enumerate().map(refused).collect()
 }
 
 type Written = (u64, Vec<(usize, Error)>);
