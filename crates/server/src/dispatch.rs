@@ -365,13 +365,8 @@ fn concerned_run(
         }
         (None, _) => guarded_run(cx, request, out)?,
     }
-    let Some(replica) = &cx.server.replica else { return Ok(()) };
-    if !request.command.write {
+    if cx.server.replica.is_none() || !request.command.write {
         return Ok(());
-    }
-    // An aggregation takes a write concern and yet only reads, most of the time.
-    if !request.command.read_concern {
-        replica.clock.tick();
     }
     if let Some(concern) = &request.generic.write_concern
         && let Some((code, text)) = concern.unsatisfiable()

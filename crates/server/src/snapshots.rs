@@ -1,6 +1,7 @@
 //! Reads of one state outside transactions: `readConcern: {level: "snapshot"}`, `atClusterTime`.
 //!
-//! The first read of a session takes the state of the moment and is told its time; the next ones name
+//! The first read of a session takes the state of the moment and is told its time (one step, between
+//! the commits of others); the next ones name
 //! that time. So a state is kept for every time that was given out, as a transaction without writes,
 //! for `minSnapshotHistoryWindowInSeconds`. Any other time of the past is gone (239).
 //!
@@ -57,9 +58,12 @@ impl Snapshots {
                 time & u64::from(u32::MAX)
             );
         }
-        let state = Arc::new(Transaction::begin(&cx.server.store, Lifetime::Long)?);
-        // Writes from now on have later times, so this one names just this state.
-        let time = replica.clock.tick();
+        let store = &cx.server.store;
+        // Every write with a smaller time is visible, none with a greater one.
+        let (state, time) = store.between_commits(&|| cx.check(), || {
+            let state = Arc::new(Transaction::begin(store, Lifetime::Long)?);
+            Ok((state, replica.clock.tick()))
+        })?;
         let mut kept = self.kept.lock();
         kept.insert(time, Kept { state: Arc::clone(&state), since: clock::now() });
         if kept.len() > SNAPSHOT_COUNT_MAX {

@@ -42,6 +42,7 @@ mod session_record;
 mod spill;
 mod split;
 mod store;
+mod times;
 mod transaction;
 mod ttl;
 mod txn;

@@ -1,7 +1,7 @@
 //! The logical clock of a replica set member: what `$clusterTime` and `operationTime` say.
 //!
-//! A time is a Timestamp: seconds since 1970 in the upper half, a counter in the lower. Every write
-//! takes the next one. Clients hand around the greatest one they have seen (`$clusterTime`); it is
+//! A time is a Timestamp: seconds since 1970 in the upper half, a counter in the lower. Every commit
+//! of the store takes the next one, whatever command, job or stage has made it. Clients hand around the greatest one they have seen (`$clusterTime`); it is
 //! taken over, within limits, so that time never runs backwards for anybody who talks to us.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -21,8 +21,8 @@ pub(crate) struct ClusterClock {
     written_ms: AtomicI64,
 }
 
-impl ClusterClock {
-    pub(crate) fn new() -> ClusterClock {
+impl Default for ClusterClock {
+    fn default() -> ClusterClock {
         // One second ahead: times given out by the process before, within this second, are past.
         let start = (u64::from(clock::wall_seconds()) + 1) << 32 | 1;
         ClusterClock {
@@ -31,7 +31,9 @@ impl ClusterClock {
             written_ms: AtomicI64::new(clock::wall_ms()),
         }
     }
+}
 
+impl ClusterClock {
     /// Goes on from a time that an earlier process has kept.
     pub(super) fn start_at(&self, time: u64) {
         self.cluster.fetch_max(time, SeqCst);
@@ -53,7 +55,7 @@ impl ClusterClock {
         self.written_ms.load(SeqCst)
     }
 
-    /// A write has happened: the next time.
+    /// A write has happened, or a state was taken: the next time.
     pub(crate) fn tick(&self) -> u64 {
         let now_ms = clock::wall_ms();
         let least = (now_ms / 1000).max(0) as u64;
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn time_only_grows_and_stays_near_the_wall() {
-        let clock = ClusterClock::new();
+        let clock = ClusterClock::default();
         let (a, b) = (clock.tick(), clock.tick());
         assert!(b > a && clock.operation() == b && clock.cluster() == b);
         clock.observe(b + 5).unwrap();

@@ -44,7 +44,7 @@ pub(crate) struct ReplicaSet {
     stepped_down_until_ms: AtomicI64,
     /// One change at a time.
     changing: Mutex<()>,
-    pub(crate) clock: ClusterClock,
+    pub(crate) clock: Arc<ClusterClock>,
     /// Up to where time may run ahead of the wall clock: a restart begins there.
     time_kept: AtomicU64,
 }
@@ -90,9 +90,13 @@ impl ReplicaSet {
             is_member: AtomicBool::new(false),
             stepped_down_until_ms: AtomicI64::new(0),
             changing: Mutex::new(()),
-            clock: ClusterClock::new(),
+            clock: Arc::default(),
             time_kept: AtomicU64::new(0),
         };
+        let clock = Arc::clone(&set.clock);
+        set.store.follow_commits(move || {
+            clock.tick();
+        });
         if let Some(kept) = read_one(&set.store, CLOCK_NAMESPACE)?
             && let Value::Timestamp(time) = kept.get("ts")
         {

@@ -17,6 +17,7 @@ mod protocol;
 mod query_settings;
 mod tailable;
 mod tickets;
+mod times;
 
 #[global_allocator]
 static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;
