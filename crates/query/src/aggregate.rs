@@ -291,7 +291,8 @@ pub fn aggregate(
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut assembled =
         assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
-    let root = assembled.plan.start();
+    let root = assembled.plan.start_top(env);
+    let is_plan = assembled.planned == pipeline.stages.len();
     let root = pipeline.open(assembled.planned, root);
     // A pipeline that writes may replace the very collection it read; it is not parked anyway.
     let reads = match writes(stages.as_array()) {
@@ -314,6 +315,8 @@ pub fn aggregate(
         planned: assembled.plan.planned(),
         tailable: false,
         wants_token: false,
+        shown: (is_plan && env.interrupt().wants_stages())
+            .then(|| Arc::clone(&assembled.plan.root)),
     }))
 }
 

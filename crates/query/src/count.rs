@@ -116,11 +116,12 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut plan = plan_count(store, request, &mut cx)?;
-    let mut source = plan.start();
+    let mut source = plan.start_top(env);
     let stats = ExecutionStats::of(plan.planned());
     let mut out = Counted { count: 0, plan_summary: find::summary(&plan), stats };
     let mut counter = Counter(0);
     let helper = source::drain(&mut *source, &mut counter, &mut cx)?;
+    env.note_stages(&plan, &mut *source);
     out.count = counter.0;
     for source in [Some(source), helper].iter_mut().flatten() {
         sum_stats(&mut **source, &mut out.stats);

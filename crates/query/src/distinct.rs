@@ -161,10 +161,11 @@ pub fn distinct(
         let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts()).with_pace(env);
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         let mut plan = plan_distinct(store, request, &mut cx)?;
-        let mut source = plan.start();
+        let mut source = plan.start_top(env);
         while source.advance(&mut cx)? {
             collect(source.doc(), &path, &mut seen)?;
         }
+        env.note_stages(&plan, &mut *source);
         stats.plan_summary = find::summary(&plan);
         stats.stats = ExecutionStats::of(plan.planned());
         sum_stats(&mut *source, &mut stats.stats);

@@ -14,6 +14,7 @@ use nagi_lang::expr::{LetVars, System, Vars};
 use nagi_store::{Arrivals, Collection, RecordId, Snapshot, Store};
 
 use crate::{
+    explain,
     limits::DOC_BYTES_MAX,
     plan::{self, Planned},
     settings::QuerySettings,
@@ -52,6 +53,20 @@ pub struct ExecutionStats {
 }
 
 impl ExecutionStats {
+    /// Adds another run: counts are summed, the hashes are those of the last.
+    pub(crate) fn add(&mut self, other: &ExecutionStats) {
+        *self = ExecutionStats {
+            keys_examined: self.keys_examined + other.keys_examined,
+            docs_examined: self.docs_examined + other.docs_examined,
+            has_sort_stage: self.has_sort_stage | other.has_sort_stage,
+            used_disk: self.used_disk | other.used_disk,
+            from_multi_planner: self.from_multi_planner | other.from_multi_planner,
+            from_plan_cache: self.from_plan_cache | other.from_plan_cache,
+            replanned: other.replanned.or(self.replanned),
+            ..*other
+        };
+    }
+
     /// With how the plan was chosen.
     pub(crate) fn of(planned: Planned) -> ExecutionStats {
         ExecutionStats {
@@ -95,6 +110,8 @@ pub struct Execution {
     wants_token: bool,
     /// The record looked at last, for a resume token.
     position: Option<RecordId>,
+    /// The plan, if it is all of the execution and its stages shall be described.
+    shown: Option<Arc<plan::Node>>,
 }
 
 /// How an execution is made.
@@ -113,6 +130,8 @@ pub(crate) struct Parts {
     pub(crate) planned: Planned,
     pub(crate) tailable: bool,
     pub(crate) wants_token: bool,
+    /// The plan, if its stages shall be described.
+    pub(crate) shown: Option<Arc<plan::Node>>,
 }
 
 impl Execution {
@@ -136,6 +155,7 @@ impl Execution {
             tailable: parts.tailable,
             wants_token: parts.wants_token,
             position: None,
+            shown: parts.shown,
         }
     }
 
@@ -253,6 +273,12 @@ impl Execution {
     /// The log's `planSummary`, such as `IXSCAN { a: 1 }`.
     pub fn plan_summary(&self) -> &str {
         &self.summary
+    }
+
+    /// The stages and what they did so far, as explain shows them; none if they were not wanted when it began.
+    pub fn stages(&mut self) -> Option<DocBuf> {
+        let node = self.shown.clone()?;
+        Some(DocBuf::build(|out| explain::write_node(&node, Some(&mut *self.root), out)))
     }
 
     /// What was looked at so far.

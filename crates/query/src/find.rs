@@ -243,7 +243,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         plan::plan(&spec, &mut cx)?
     };
-    let root = plan.start();
+    let root = plan.start_top(env);
     Ok(Execution::new(Parts {
         store: store.clone(),
         root,
@@ -259,6 +259,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         planned: plan.planned(),
         tailable: request.tailable,
         wants_token: request.request_token,
+        shown: env.interrupt().wants_stages().then(|| Arc::clone(&plan.root)),
     }))
 }
 

@@ -27,6 +27,7 @@ mod settings;
 mod source;
 mod stages;
 mod storage_stats;
+mod work;
 mod write;
 
 pub use aggregate::{
@@ -46,6 +47,7 @@ pub use settings::{QuerySettings, check_query, query_shape};
 pub use source::{Cx, Env, Interrupt};
 pub use stages::{Touch, Use, stage_names, write_coll_stats};
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
+pub use work::Work;
 pub use write::{
     DeleteStatement, FindAndModifyRequest, FoundAndModified, UpdateOutcome, UpdateStatement,
     delete, find_and_modify, update,

@@ -150,6 +150,7 @@ fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
     if let Producer::Query(execution) = producer {
         let stats = execution.stats();
         cx.done.note(&stats);
+        cx.done.stages = execution.stages();
     }
 }
 
@@ -233,7 +234,6 @@ fn note_batch(cx: &mut Context<'_>, count: u64, id: i64, exhausted: bool) {
     cx.done.returned = Some(count);
     cx.done.cursor_id = id;
     cx.done.cursor_exhausted = exhausted;
-    cx.server.metrics.documents_returned.add(count);
 }
 
 /// What a cursor's next batch still has of the command's time.

@@ -4,6 +4,7 @@
 //! `listCommands`, `opcounters` and the checks before a run are derived from the table
 //! [`crate::commands::COMMANDS`].
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,14 +12,15 @@ use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
 use nagi_lang::expr::System;
 use nagi_lang::script::Scripts;
-use nagi_query::Interrupt as _;
-use nagi_store::Store;
+use nagi_query::{ExecutionStats, Interrupt as _, Work};
+use nagi_store::{KeysWritten, Store, WriteOptions, WriteTxn};
 
 use crate::access::{Access, Asking};
 use crate::clock;
 use crate::concern::WriteConcern;
 use crate::connection::Connection;
 use crate::fsync::Writing;
+use crate::locks::LockUse;
 use crate::metrics::{LatencyKind, OpKind};
 use crate::numbered::Scope;
 use crate::op::{Op, interruption};
@@ -113,6 +115,8 @@ pub(crate) struct Context<'c> {
     pub(crate) at_cluster_time: Option<u64>,
     /// A statement of a batch failed: in a transaction that ends it.
     pub(crate) failed: bool,
+    /// What its writes did, and the locks that it took.
+    pub(crate) effects: Effects,
 }
 
 /// What a request did.
@@ -126,6 +130,13 @@ pub(crate) struct Done {
     pub(crate) modified: Option<u64>,
     pub(crate) upserted: Option<u64>,
     pub(crate) deleted: Option<u64>,
+    pub(crate) keys_inserted: u64,
+    pub(crate) keys_deleted: u64,
+    pub(crate) write_conflicts: u64,
+    pub(crate) yields: u64,
+    pub(crate) locks: LockUse,
+    /// The stages that ran, as explain shows them, if the request is profiled.
+    pub(crate) stages: Option<nagi_bson::DocBuf>,
     pub(crate) cursor_id: i64,
     pub(crate) cursor_exhausted: bool,
     pub(crate) has_sort_stage: bool,
@@ -166,6 +177,59 @@ impl Done {
     }
 }
 
+/// What the writes of a request did so far. Statements run with a shared [`Context`], so they add to cells.
+#[derive(Default)]
+pub(crate) struct Effects {
+    work: Cell<Work>,
+    locks: Cell<LockUse>,
+    stages: RefCell<Option<nagi_bson::DocBuf>>,
+}
+
+impl Effects {
+    /// Adds what the statement that ran in `env` did, whether it succeeded or not.
+    pub(crate) fn note(&self, env: &nagi_query::Env<'_>) {
+        self.add(&env.work());
+        if let Some(stages) = env.take_stages() {
+            *self.stages.borrow_mut() = Some(stages);
+        }
+    }
+
+    fn add(&self, more: &Work) {
+        let mut work = self.work.get();
+        work.add(more);
+        self.work.set(work);
+    }
+
+    fn lock(&self, waited_micros: Option<u64>) {
+        let mut locks = self.locks.get();
+        locks.global_count += 1;
+        locks.wait_count += u64::from(waited_micros.is_some());
+        locks.wait_micros += waited_micros.unwrap_or(0);
+        self.locks.set(locks);
+    }
+
+    /// Hands everything over at the end of the request.
+    pub(crate) fn settle(&self, done: &mut Done) {
+        let work = self.work.take();
+        if work != Work::default() {
+            let stats = ExecutionStats {
+                keys_examined: work.stats.keys_examined + done.keys_examined,
+                docs_examined: work.stats.docs_examined + done.docs_examined,
+                ..work.stats
+            };
+            done.note(&stats);
+        }
+        done.keys_inserted = work.keys_inserted;
+        done.keys_deleted = work.keys_deleted;
+        done.write_conflicts = work.write_conflicts;
+        done.yields = work.yields;
+        done.locks = LockUse { collection_count: work.transactions, ..self.locks.take() };
+        if let Some(stages) = self.stages.take() {
+            done.stages = Some(stages);
+        }
+    }
+}
+
 impl<'c> Context<'c> {
     /// Takes the ticket that the request needs, perhaps after a wait.
     pub(crate) fn take_ticket(&mut self) -> Result<()> {
@@ -198,15 +262,44 @@ impl<'c> Context<'c> {
     pub(crate) fn begin_write(&self) -> Result<Writing<'c>> {
         let server: &'c Server = self.server;
         let lock = &server.fsync;
+        let mut since = None;
         loop {
             if let Some(writing) = lock.begin_write() {
+                self.effects.lock(since.map(clock::micros_since));
                 return Ok(writing);
             }
+            since.get_or_insert_with(clock::now);
             self.op.set_waiting_for_lock(true);
             let waited = lock.wait(&|| self.check());
             self.op.set_waiting_for_lock(false);
             waited?;
         }
+    }
+
+    /// Runs a transaction of the store and adds what it did to the request's figures.
+    pub(crate) fn write<T>(
+        &self,
+        options: WriteOptions<'_>,
+        f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let (mut attempts, mut keys) = (0_u64, KeysWritten::default());
+        let done = self.store().write(options, &mut |txn| {
+            attempts += 1;
+            let done = f(txn);
+            keys = txn.keys_written();
+            done
+        });
+        let keys = if done.is_ok() { keys } else { KeysWritten::default() };
+        let again = attempts.saturating_sub(1);
+        self.effects.add(&Work {
+            keys_inserted: keys.inserted,
+            keys_deleted: keys.deleted,
+            write_conflicts: again,
+            yields: again,
+            transactions: attempts,
+            ..Work::default()
+        });
+        done
     }
 
     /// Whether the request is a statement of a transaction.
@@ -277,6 +370,14 @@ impl nagi_query::Interrupt for Watch<'_> {
 
     fn scripts(&self) -> Option<&dyn Scripts> {
         self.server.is_some_and(|server| server.engines.is_some()).then_some(self as &dyn Scripts)
+    }
+
+    fn planned(&self, summary: &dyn Fn(&mut String)) {
+        self.op.put_plan_summary(summary);
+    }
+
+    fn wants_stages(&self) -> bool {
+        self.op.is_profiled()
     }
 
     fn records_ahead_max(&self) -> usize {

@@ -14,11 +14,11 @@ use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::access;
 use crate::clock;
-use crate::command::{Context, Done};
+use crate::command::{Context, Done, Effects};
 use crate::commands;
 use crate::connection::Connection;
 use crate::fail_points::Fault;
-use crate::metrics::{LatencyKind, OpKind};
+use crate::metrics::{LatencyKind, Metrics, OpKind};
 use crate::numbered;
 use crate::op::{interruption, printable};
 use crate::params;
@@ -65,6 +65,7 @@ pub(crate) fn run(
     let shown = secretless.as_ref().map_or(request.body, |doc| doc.as_doc());
     op.begin(server.ops.next_id(), started, slow::op_name(command), shown);
     note_request(&op, &request);
+    op.set_profiled(server.profile.level(request.db) > 0);
     // A read is for nobody once its client has gone; a write counts all the same.
     op.watch_peer(command.latency == LatencyKind::Read, started);
     server.metrics.active_requests.up();
@@ -85,12 +86,14 @@ pub(crate) fn run(
         bound: None,
         at_cluster_time: None,
         failed: false,
+        effects: Effects::default(),
     };
     let result = match begin_error {
         Some(error) => Err(numbered::add_labels_unstarted(&request, error)),
         None => run_with_faults(&mut cx, &request, out),
     };
     let mut done = std::mem::take(&mut cx.done);
+    cx.effects.settle(&mut done);
     // An error is the last reply of a stream.
     done.stream &= result.is_ok();
     server.metrics.active_requests.down();
@@ -465,6 +468,26 @@ fn is_on_users(request: &Request<'_>) -> bool {
     request.db == "admin" && access::collection(request).is_some_and(|c| c.starts_with("system."))
 }
 
+/// Adds what a request did with documents. The only place that does: a command says in its [`Done`] what it did.
+fn count_documents(metrics: &Metrics, done: &Done) {
+    let counts = [
+        (&metrics.documents_inserted, done.inserted.unwrap_or(0) + done.upserted.unwrap_or(0)),
+        (&metrics.documents_updated, done.matched.unwrap_or(0)),
+        (&metrics.documents_deleted, done.deleted.unwrap_or(0)),
+        (&metrics.documents_returned, done.returned.unwrap_or(0)),
+        (&metrics.docs_examined, done.docs_examined),
+        (&metrics.keys_examined, done.keys_examined),
+        (&metrics.sorted_requests, u64::from(done.has_sort_stage)),
+        (&metrics.write_conflicts, done.write_conflicts),
+    ];
+    for (counter, count) in counts {
+        if count > 0 {
+            counter.add(count);
+        }
+    }
+    metrics.locks.add(&done.locks);
+}
+
 /// Counters, slow line, profile.
 fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, result, done, micros, .. } = *finished;
@@ -485,10 +508,13 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
             && command.counts_as != OpKind::GetMore
             && finished.op.plan_summary().starts_with("COLLSCAN");
         server.top.record(request, micros, scan);
+        if scan {
+            server.metrics.collection_scans.increment();
+            if request.body.get("tailable").is_truthy() {
+                server.metrics.collection_scans_tailable.increment();
+            }
+        }
     }
-    if done.docs_examined + done.keys_examined > 0 {
-        server.metrics.docs_examined.add(done.docs_examined);
-        server.metrics.keys_examined.add(done.keys_examined);
-    }
+    count_documents(&server.metrics, done);
     slow::observe(server, finished);
 }

@@ -35,6 +35,7 @@ mod jobs;
 mod legacy;
 mod legacy_names;
 mod limits;
+mod locks;
 mod logging;
 mod metrics;
 mod numbered;

@@ -151,6 +151,12 @@ pub(crate) struct Metrics {
     pub(crate) documents_deleted: Counter,
     pub(crate) documents_returned: Counter,
     pub(crate) keys_examined: Counter,
+    pub(crate) collection_scans: Counter,
+    pub(crate) collection_scans_tailable: Counter,
+    /// Requests that sorted what no index had in order.
+    pub(crate) sorted_requests: Counter,
+    pub(crate) write_conflicts: Counter,
+    pub(crate) locks: crate::locks::LockCounters,
     pub(crate) docs_examined: Counter,
     pub(crate) cursors_opened: Counter,
     pub(crate) cursors_timed_out: Counter,

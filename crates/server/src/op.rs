@@ -39,6 +39,8 @@ pub(crate) struct Op {
     /// When the next look at the client is due, in microseconds since `created`.
     look_due: AtomicU64,
     user: Mutex<Option<UserName>>,
+    /// The request may go into a profile.
+    profiled: AtomicBool,
 }
 
 /// Says whether the client is still connected. Costs a system call.
@@ -61,6 +63,8 @@ struct OpText {
     started: Instant,
     lsid: Option<[u8; 16]>,
     queued_since: Option<Instant>,
+    /// Time that the request has spent in the queue for a ticket so far.
+    queued_micros: u64,
     waiting_for_lock: bool,
 }
 
@@ -99,6 +103,7 @@ impl Op {
                 started: clock::now(),
                 lsid: None,
                 queued_since: None,
+                queued_micros: 0,
                 waiting_for_lock: false,
             }),
             description,
@@ -111,6 +116,7 @@ impl Op {
             created: clock::now(),
             look_due: AtomicU64::new(u64::MAX),
             user: Mutex::new(None),
+            profiled: AtomicBool::new(false),
         })
     }
 
@@ -130,6 +136,7 @@ impl Op {
         }
         text.started = started;
         text.lsid = None;
+        text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
     }
@@ -248,7 +255,31 @@ impl Op {
     }
 
     pub(crate) fn set_queued(&self, since: Option<Instant>) {
-        self.text.lock().queued_since = since;
+        let mut text = self.text.lock();
+        if let Some(before) = text.queued_since {
+            text.queued_micros += clock::micros_since(before);
+        }
+        text.queued_since = since;
+    }
+
+    /// Time that the request has spent in queues for tickets.
+    pub(crate) fn queued_micros(&self) -> u64 {
+        self.text.lock().queued_micros
+    }
+
+    pub(crate) fn set_profiled(&self, profiled: bool) {
+        self.profiled.store(profiled, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_profiled(&self) -> bool {
+        self.profiled.load(Ordering::Relaxed)
+    }
+
+    /// Lets `write` append the summary of the plan.
+    pub(crate) fn put_plan_summary(&self, write: &dyn Fn(&mut String)) {
+        let mut text = self.text.lock();
+        text.plan_summary.clear();
+        write(&mut text.plan_summary);
     }
 
     /// Notes that it waits until writes may go on.

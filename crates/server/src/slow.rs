@@ -37,33 +37,55 @@ pub(crate) struct Finished<'a> {
     pub(crate) reply_bytes: usize,
 }
 
-/// Logs the request if it took longer than the threshold. Costs a load and a compare otherwise.
-pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
-    let Finished { request, micros, .. } = *finished;
-    let millis = (micros / 1000) as i64;
-    let level = server.profile.level(request.db);
-    if let Some(chosen) = server.profile.filter(request.db) {
-        let doc = profile_doc(finished);
-        if crate::filtering::matches(Some(&chosen.filter), doc.as_doc()).unwrap_or(false) {
-            if level > 0 {
-                write_profile(server, finished, &doc);
-            }
-            log_slow(server, finished);
-        }
-        return;
+/// Where a request is described. The same facts have other names there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Log,
+    Profile,
+}
+
+impl Finished<'_> {
+    /// Time that it worked: without the time in queues and behind locks.
+    fn working_micros(&self) -> u64 {
+        let waited = self.op.queued_micros() + self.done.locks.wait_micros;
+        self.micros.saturating_sub(waited)
     }
-    if level > 1 || (level == 1 && millis >= server.profile.slow_ms()) {
+}
+
+/// Logs the request if it worked longer than the threshold. Costs a load and a compare otherwise.
+///
+/// | profiling level | without a filter | with one |
+/// |---|---|---|
+/// | 0 | - | - |
+/// | 1 | slow ones of the sample | those that match |
+/// | 2 | all | all |
+///
+/// The log has the slow ones of the sample, or with a filter those that match, whatever the level.
+pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
+    let profile = &server.profile;
+    let db = finished.request.db;
+    let level = profile.level(db);
+    let chosen = match profile.filter(db) {
+        Some(chosen) => {
+            let doc = profile_doc(finished);
+            crate::filtering::matches(Some(&chosen.filter), doc.as_doc()).unwrap_or(false)
+        }
+        None => {
+            let is_slow = (finished.micros / 1000) as i64 >= profile.slow_ms()
+                && (finished.working_micros() / 1000) as i64 >= profile.slow_ms();
+            is_slow && !finished.done.waited && profile.sampled()
+        }
+    };
+    if level > 1 || (level == 1 && chosen) {
         write_profile(server, finished, &profile_doc(finished));
     }
-    let waited = finished.done.waited;
-    if millis < server.profile.slow_ms() || waited || !server.profile.sampled() {
-        return;
+    if chosen {
+        log_slow(server, finished);
     }
-    log_slow(server, finished);
 }
 
 fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
-    let attr = DocBuf::build(|doc| describe(finished, doc));
+    let attr = DocBuf::build(|doc| describe(finished, Place::Log, doc));
     let component = match finished.request.command.counts_as {
         OpKind::Insert | OpKind::Update | OpKind::Delete => "WRITE",
         _ => "COMMAND",
@@ -71,11 +93,15 @@ fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
     server.log.write(Severity::Info, component, 51803, "Slow query", attr.as_doc());
 }
 
-fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
-    let Finished { op, request, result, done, micros, reply_bytes } = *finished;
-    doc.put("type", if request.protocol == Protocol::Msg { "command" } else { "op_query" });
+fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
+    let Finished { op, request, done, .. } = *finished;
+    if place == Place::Log {
+        doc.put("type", if request.protocol == Protocol::Msg { "command" } else { "op_query" });
+    }
     doc.put("ns", op.namespace().as_str());
-    if let Some(client) = op.client().filter(|c| !c.app_name.is_empty()) {
+    if place == Place::Log
+        && let Some(client) = op.client().filter(|c| !c.app_name.is_empty())
+    {
         doc.put("appName", client.app_name.as_str());
     }
     doc.put("command", &op.command());
@@ -86,38 +112,24 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     if summary.is_empty() {
         summary.push_str(done.plan_summary);
     }
-    if !summary.is_empty() {
+    let planned = !summary.is_empty();
+    if planned && place == Place::Log {
         doc.put("planSummary", summary.as_str());
     }
     if done.cursor_id != 0 {
         doc.put("cursorid", done.cursor_id);
     }
-    doc.put("keysExamined", done.keys_examined as i64);
-    doc.put("docsExamined", done.docs_examined as i64);
-    if done.has_sort_stage {
-        doc.put("hasSortStage", true);
+    if planned {
+        doc.put("keysExamined", done.keys_examined as i64);
+        doc.put("docsExamined", done.docs_examined as i64);
     }
-    if done.used_disk {
-        doc.put("usedDisk", true);
-    }
-    if done.from_multi_planner {
-        doc.put("fromMultiPlanner", true);
-    }
-    if done.from_plan_cache {
-        doc.put("fromPlanCache", true);
-    }
-    if let Some((expected, spent)) = done.replanned {
-        doc.put("replanned", true);
-        let reason = format!(
-            "cached plan was less efficient than expected: expected trial execution to take \
-             {expected} reads but it took at least {spent} reads"
-        );
-        doc.put("replanReason", reason.as_str());
-    }
-    if done.cursor_exhausted {
-        doc.put("cursorExhausted", true);
-    }
+    describe_plan(done, doc);
     describe_counts(done, doc);
+    let (yields, reply_bytes) = match place {
+        Place::Log => ("numYields", "reslen"),
+        Place::Profile => ("numYield", "responseLength"),
+    };
+    doc.put(yields, done.yields as i64);
     if done.query_hash != 0 {
         let shape = format!("{:08X}", done.query_hash);
         doc.put("queryHash", shape.as_str());
@@ -127,26 +139,64 @@ fn describe(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     if let Some(hash) = ShapeHash::of(request.db, request.body) {
         doc.put("queryShapeHash", hash.hex().as_str());
     }
-    if let Err(error) = result {
+    doc.doc("locks", |locks| done.locks.write(locks));
+    if let Err(error) = finished.result {
         doc.put("ok", 0);
         doc.put("errMsg", error.message());
         doc.put("errName", error.code().name().as_ref());
         doc.put("errCode", error.code().0);
     }
-    doc.put("reslen", reply_bytes as i64);
-    doc.put("remote", op.remote.as_str());
+    doc.put(reply_bytes, finished.reply_bytes as i64);
     doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
-    doc.put("durationMillis", (micros / 1000) as i64);
+    let millis = |micros: u64| (micros / 1000) as i64;
+    match place {
+        Place::Log => {
+            doc.put("remote", op.remote.as_str());
+            doc.put("workingMillis", millis(finished.working_micros()));
+            doc.put("durationMillis", millis(finished.micros));
+        }
+        Place::Profile => {
+            doc.put("millis", millis(finished.micros));
+            doc.put("workingMillis", millis(finished.working_micros()));
+            if planned {
+                doc.put("planSummary", summary.as_str());
+            }
+        }
+    }
 }
 
-/// How many documents were matched, written and returned.
+/// How the plan was chosen and what it needed.
+fn describe_plan(done: &Done, doc: &mut DocWriter<'_>) {
+    let flags = [
+        ("hasSortStage", done.has_sort_stage),
+        ("usedDisk", done.used_disk),
+        ("fromMultiPlanner", done.from_multi_planner),
+        ("fromPlanCache", done.from_plan_cache),
+        ("cursorExhausted", done.cursor_exhausted),
+    ];
+    flags.iter().filter(|(_, set)| *set).for_each(|(name, _)| doc.put(name, true));
+    if let Some((expected, spent)) = done.replanned {
+        doc.put("replanned", true);
+        let reason = format!(
+            "cached plan was less efficient than expected: expected trial execution to take \
+             {expected} reads but it took at least {spent} reads"
+        );
+        doc.put("replanReason", reason.as_str());
+    }
+}
+
+/// How many documents and index keys were matched, written and returned.
 fn describe_counts(done: &Done, doc: &mut DocWriter<'_>) {
+    let some = |count: u64| (count > 0).then_some(count);
     let counts = [
         ("nMatched", done.matched),
         ("nModified", done.modified),
         ("nUpserted", done.upserted),
         ("ninserted", done.inserted),
         ("ndeleted", done.deleted),
+        ("keysInserted", some(done.keys_inserted)),
+        ("keysDeleted", some(done.keys_deleted)),
+        ("writeConflicts", some(done.write_conflicts)),
         ("nreturned", done.returned),
     ];
     for (name, count) in counts {
@@ -187,13 +237,18 @@ fn write_profile(server: &Arc<Server>, finished: &Finished<'_>, doc: &DocBuf) {
 
 /// The request as `system.profile` shows it.
 fn profile_doc(finished: &Finished<'_>) -> DocBuf {
-    let Finished { op, request, micros, .. } = *finished;
+    let Finished { op, request, done, .. } = *finished;
     DocBuf::build(|doc| {
         doc.put("op", op_name(request.command));
-        describe(finished, doc);
-        doc.put("millis", (micros / 1000) as i64);
+        describe(finished, Place::Profile, doc);
+        if let Some(stages) = &done.stages {
+            doc.put("execStats", stages);
+        }
         doc.put("ts", Value::DateTime(clock::wall_ms()));
         doc.put("client", op.remote.as_str());
+        if let Some(client) = op.client().filter(|c| !c.app_name.is_empty()) {
+            doc.put("appName", client.app_name.as_str());
+        }
         let user = op.user();
         doc.array("allUsers", |users| {
             if let Some(user) = &user {

@@ -48,6 +48,7 @@ mod ttl;
 mod txn;
 mod upkeep;
 mod validate;
+mod written;
 
 pub use aside::lost_and_found;
 pub use build::BuildOptions;
@@ -74,3 +75,4 @@ pub use store::{Store, StoreOptions, WriteOptions};
 pub use transaction::{End, Lifetime, Transaction};
 pub use txn::WriteTxn;
 pub use validate::ValidateReport;
+pub use written::KeysWritten;

@@ -30,6 +30,7 @@ use crate::{
         keygen::{self, KeySink},
     },
     insert, keystring, record,
+    written::KeysWritten,
 };
 
 /// One attempt of [`Store::write`].
@@ -51,6 +52,7 @@ pub struct WriteTxn<'s> {
     attempt: u32,
     /// The record that somebody else writes.
     contended: Option<Contended>,
+    pub(crate) keys: KeysWritten,
 }
 
 /// A collection this transaction writes.
@@ -149,6 +151,7 @@ impl<'s> WriteTxn<'s> {
             keep_empty_timestamps: options.keep_empty_timestamps,
             attempt,
             contended: None,
+            keys: KeysWritten::default(),
         })
     }
 
@@ -166,6 +169,7 @@ impl<'s> WriteTxn<'s> {
             keep_empty_timestamps: options.keep_empty_timestamps,
             attempt: 0,
             contended: None,
+            keys: KeysWritten::default(),
         }
     }
 
@@ -401,7 +405,7 @@ impl<'s> WriteTxn<'s> {
     /// Runs `f`; if it fails, its writes are undone and the transaction goes on. For the statements
     /// of a batch that may fail one by one. A conflict ends the transaction all the same.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let savepoint = self.txn().savepoint();
+        let (savepoint, keys) = (self.txn().savepoint(), self.keys);
         let sums: Vec<(i64, i64, i64)> =
             self.touched.iter().map(|t| (t.count, t.bytes, t.first_record)).collect();
         let multikey_count = self.multikey.len();
@@ -412,6 +416,7 @@ impl<'s> WriteTxn<'s> {
                 return result;
             }
             self.txn().rollback_to(savepoint);
+            self.keys = keys;
             // Their keys are undone too: nobody may take them for stored.
             self.multikey.truncate(multikey_count);
             for (at, touched) in self.touched.iter_mut().enumerate() {
@@ -609,6 +614,7 @@ impl WriteTxn<'_> {
         id: RecordId,
         by: PutBy,
     ) -> Result<()> {
+        self.keys.inserted += 1;
         if index.logs && by == PutBy::Writer {
             return self.log_change(index, key, id);
         }
@@ -716,6 +722,7 @@ impl WriteTxn<'_> {
     }
 
     pub(crate) fn delete_key(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+        self.keys.deleted += 1;
         if index.logs {
             return self.log_change(index, key, id);
         }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     projection::Projection,
-    source::{ScanOptions, Source, Started},
+    source::{Env, ScanOptions, Source, Started},
 };
 
 /// How a plan was chosen.
@@ -117,10 +117,21 @@ impl Plan {
 
     /// The plan running: where its trial left it, or from the beginning. For one use.
     pub(crate) fn start(&mut self) -> Box<dyn Source> {
+        self.start_with(&Opener::default())
+    }
+
+    /// The plan of a whole request running: it is announced, so that others see what the request does.
+    pub(crate) fn start_top(&mut self, env: &Env<'_>) -> Box<dyn Source> {
+        env.interrupt().planned(&|out| self.root.summary(out));
+        let counted = env.interrupt().wants_stages();
+        self.start_with(&Opener { counted, ..Opener::default() })
+    }
+
+    fn start_with(&mut self, opener: &Opener) -> Box<dyn Source> {
         self.root.note_uses();
         match self.started.take() {
             Some(started) => Box::new(started),
-            None => open(&self.root, &Opener::default()),
+            None => open(&self.root, opener),
         }
     }
 }

@@ -13,7 +13,7 @@ use nagi_lang::{
 use nagi_store::{Reader, Store};
 
 use super::Source;
-use crate::{limits::RECORDS_AHEAD_MAX, settings::QuerySettings};
+use crate::{limits::RECORDS_AHEAD_MAX, settings::QuerySettings, work::Noted};
 
 /// How many entries leaves look at between two looks at the interrupt.
 const TICKS_PER_POLL: u64 = 64;
@@ -28,6 +28,14 @@ pub trait Interrupt: Sync {
     /// Who calls functions in JavaScript for the operation; none where that is switched off.
     fn scripts(&self) -> Option<&dyn Scripts> {
         None
+    }
+
+    /// The plan of the request was chosen; `summary` appends what the log calls it.
+    fn planned(&self, _summary: &dyn Fn(&mut String)) {}
+
+    /// Whether the stages that run shall be described afterwards, for the profiler.
+    fn wants_stages(&self) -> bool {
+        false
     }
 
     /// How many records may be read at once before they are asked for; 1: each when it is asked for.
@@ -70,6 +78,7 @@ pub struct Env<'c> {
     explaining: Cell<bool>,
     system: System,
     settings: Option<Arc<QuerySettings>>,
+    noted: Noted,
 }
 
 impl<'c> Env<'c> {
@@ -85,6 +94,7 @@ impl<'c> Env<'c> {
             explaining: Cell::new(false),
             system: System::default(),
             settings: None,
+            noted: Noted::default(),
         }
     }
 
@@ -110,6 +120,10 @@ impl<'c> Env<'c> {
     /// The settings of the query's shape.
     pub fn settings(&self) -> Option<&Arc<QuerySettings>> {
         self.settings.as_ref()
+    }
+
+    pub(crate) fn noted(&self) -> &Noted {
+        &self.noted
     }
 
     /// Time of the request.

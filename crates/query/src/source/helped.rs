@@ -191,6 +191,14 @@ impl Interrupt for Called<'_> {
         self.inner.check()
     }
 
+    fn planned(&self, summary: &dyn Fn(&mut String)) {
+        self.inner.planned(summary);
+    }
+
+    fn wants_stages(&self) -> bool {
+        self.inner.wants_stages()
+    }
+
     /// An engine of JavaScript belongs to one thread.
     fn scripts(&self) -> Option<&dyn Scripts> {
         None

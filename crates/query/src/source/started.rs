@@ -1,6 +1,6 @@
 //! A source that has run already: first what it returned then, after that the rest.
 
-use std::{collections::VecDeque, slice};
+use std::collections::VecDeque;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -68,11 +68,24 @@ impl Source for Started {
         self.returned.is_empty() && self.source.is_at_end()
     }
 
+    // To explain and to the counters it is the source itself.
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.source)
+        self.source.inputs()
+    }
+
+    fn save(&mut self) {
+        self.source.save();
+    }
+
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.source.restore(cx)
+    }
+
+    fn position(&mut self) -> Option<RecordId> {
+        self.source.position()
     }
 
     fn stats(&self) -> SourceStats {
-        SourceStats::default()
+        self.source.stats()
     }
 }

@@ -64,16 +64,19 @@ pub fn delete(
     let how = How { durability, bypass_validation: true, keep_empty_timestamps: true };
     if !statement.multi {
         let mut old = Vec::new();
-        return with_txn(store, how, env, &mut |txn| {
+        let deleted = with_txn(store, how, env, &mut |txn| {
             let found = selection.first(&collection, txn, &vars, env, &mut old)?;
             let Some(id) = found else { return Ok(0) };
             txn.delete(&collection, id, document(&old))?;
             Ok(1)
-        });
+        })?;
+        env.top_stages("DELETE", &[("nWouldDelete", deleted)]);
+        return Ok(deleted);
     }
+    let before = env.work().stats.docs_examined;
     let ids = selection.all(store, &collection, &vars, env)?;
     let mut arena = Bump::new();
-    let tally = in_chunks(store, &collection, &ids, how, env, &mut |txn, id, doc| {
+    let tally = in_chunks(store, &collection, (&ids, before), how, env, &mut |txn, id, doc| {
         arena.reset();
         if selection.matching(doc, &vars, &arena, env)?.is_none() {
             return Ok(Tally::default());
@@ -81,5 +84,6 @@ pub fn delete(
         txn.delete(&collection, id, doc)?;
         Ok(Tally { matched: 1, modified: 1 })
     })?;
+    env.top_stages("DELETE", &[("nWouldDelete", tally.modified)]);
     Ok(tally.modified)
 }

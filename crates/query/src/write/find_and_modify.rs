@@ -109,6 +109,8 @@ pub struct FoundAndModified {
     /// Documents updated, inserted or removed: 0 or 1.
     pub n: u64,
     pub updated_existing: bool,
+    /// The document differs from what it was.
+    pub modified: bool,
     pub upserted: Option<ValueBuf>,
 }
 
@@ -156,7 +158,27 @@ pub fn find_and_modify(
                     return Err(error);
                 }
             }
-            outcome => return outcome,
+            outcome => {
+                if let Ok(found) = &outcome {
+                    show(env, request, found);
+                }
+                return outcome;
+            }
+        }
+    }
+}
+
+fn show(env: &Env<'_>, request: &FindAndModifyRequest<'_>, found: &FoundAndModified) {
+    let upserted = u64::from(found.upserted.is_some());
+    match request.remove {
+        true => env.top_stages("DELETE", &[("nWouldDelete", found.n)]),
+        false => {
+            let counts = [
+                ("nMatched", found.n - upserted),
+                ("nWouldModify", u64::from(found.modified)),
+                ("nWouldUpsert", upserted),
+            ];
+            env.top_stages("UPDATE", &counts);
         }
     }
 }
@@ -195,7 +217,8 @@ impl Run<'_> {
             txn.update(&self.collection, id, doc, after)?;
         }
         let value = Some(self.project(if self.request.new { after } else { doc }, meta)?);
-        Ok(FoundAndModified { value, n: 1, updated_existing: true, upserted: None })
+        let modified = applied == Applied::Modified;
+        Ok(FoundAndModified { value, n: 1, updated_existing: true, modified, upserted: None })
     }
 
     fn insert(&self, txn: &mut WriteTxn<'_>) -> Result<FoundAndModified> {
@@ -206,7 +229,7 @@ impl Run<'_> {
             true => Some(self.project(Doc::trusted(&new), Doc::EMPTY)?),
             false => None,
         };
-        Ok(FoundAndModified { value, n: 1, updated_existing: false, upserted: Some(id) })
+        Ok(FoundAndModified { value, n: 1, upserted: Some(id), ..Default::default() })
     }
 
     /// What is returned of a document that was found with this metadata.

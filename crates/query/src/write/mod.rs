@@ -23,7 +23,8 @@ use nagi_lang::{
     update::UpdateCx,
 };
 use nagi_store::{
-    Collection, Durability, Namespace, RecordBuf, RecordId, Store, WriteOptions, WriteTxn,
+    Collection, Durability, KeysWritten, Namespace, RecordBuf, RecordId, Store, WriteOptions,
+    WriteTxn,
 };
 
 use crate::{
@@ -122,8 +123,10 @@ impl<'a> Selection<'a> {
     ) -> Result<Option<RecordId>> {
         let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
         let mut plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
-        let mut source = plan.start();
-        if !source.advance(&mut cx)? {
+        let mut source = plan.start_top(env);
+        let more = source.advance(&mut cx);
+        env.note_run(&plan, &mut *source);
+        if !more? {
             return Ok(None);
         }
         found.clear();
@@ -144,12 +147,15 @@ impl<'a> Selection<'a> {
         let spec =
             FindSpec { needed: Some(Vec::new()), ..self.spec(Some(collection.clone()), false) };
         let mut plan = plan::plan(&spec, &mut cx)?;
-        let mut source = plan.start();
+        let mut source = plan.start_top(env);
         let mut ids = Vec::new();
-        while source.advance(&mut cx)? {
+        let mut more = source.advance(&mut cx);
+        while matches!(more, Ok(true)) {
             ids.extend(source.record_id());
+            more = source.advance(&mut cx);
         }
-        Ok(ids)
+        env.note_run(&plan, &mut *source);
+        more.map(|_| ids)
     }
 
     /// How `doc` matches, if it does.
@@ -199,7 +205,19 @@ fn with_txn<T>(
         bypass_validation: how.bypass_validation,
         keep_empty_timestamps: how.keep_empty_timestamps,
     };
-    store.write(options, f)
+    let mut attempts = 0;
+    let mut keys = KeysWritten::default();
+    let done = store.write(options, &mut |txn| {
+        if attempts > 0 {
+            env.note_attempt(true, KeysWritten::default());
+        }
+        attempts += 1;
+        let done = f(txn);
+        keys = txn.keys_written();
+        done
+    });
+    env.note_attempt(false, if done.is_ok() { keys } else { KeysWritten::default() });
+    done
 }
 
 /// What a change did to one record.
@@ -209,20 +227,23 @@ struct Tally {
     modified: u64,
 }
 
-/// Changes many records, a chunk a transaction. `change` gets one record's id and bytes; its errors
+/// Changes many records, a chunk a transaction. `looked_before` is how many documents the request had looked at
+/// before these were found. `change` gets one record's id and bytes; its errors
 /// end the statement, but what it did before stays.
 fn in_chunks(
     store: &Store,
     collection: &Collection,
-    ids: &[RecordId],
+    (ids, looked_before): (&[RecordId], u64),
     how: How,
     env: &Env<'_>,
     change: &mut dyn FnMut(&mut WriteTxn<'_>, RecordId, Doc<'_>) -> Result<Tally>,
 ) -> Result<Tally> {
     let mut rest = ids;
+    let mut read = 0;
     let mut total = Tally::default();
     let (mut doc, mut buf) = (Vec::new(), RecordBuf::default());
     while !rest.is_empty() {
+        env.note_yield();
         let (done, tally, error) = with_txn(store, how, env, &mut |txn| {
             let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());
             for id in rest.iter().take(CHUNK_RECORDS) {
@@ -250,6 +271,8 @@ fn in_chunks(
         })?;
         total.matched += tally.matched;
         total.modified += tally.modified;
+        read += done as u64;
+        env.note_reread(looked_before, read);
         if let Some(error) = error {
             return Err(error);
         }

@@ -144,10 +144,15 @@ pub fn update(
             one(store, &collection, &prepared, &vars, how, env)?
         };
         if outcome.matched > 0 || !statement.upsert {
+            show(env, &outcome);
             return Ok(outcome);
         }
         match upsert(store, &collection, &prepared, &vars, how, env) {
             Ok(id) => {
+                env.top_stages(
+                    "UPDATE",
+                    &[("nMatched", 0), ("nWouldModify", 0), ("nWouldUpsert", 1)],
+                );
                 return Ok(UpdateOutcome { upserted: Some(id), ..UpdateOutcome::default() });
             }
             // Somebody else inserted the document meanwhile: it matches now.
@@ -160,6 +165,12 @@ pub fn update(
             Err(error) => return Err(error),
         }
     }
+}
+
+fn show(env: &Env<'_>, outcome: &UpdateOutcome) {
+    let counts =
+        [("nMatched", outcome.matched), ("nWouldModify", outcome.modified), ("nWouldUpsert", 0)];
+    env.top_stages("UPDATE", &counts);
 }
 
 fn has_match(
@@ -255,10 +266,11 @@ fn many(
     how: How,
     env: &Env<'_>,
 ) -> Result<UpdateOutcome> {
+    let before = env.work().stats.docs_examined;
     let ids = prepared.selection.all(store, collection, vars, env)?;
     let mut arena = Bump::new();
     let mut new = Vec::new();
-    let tally = in_chunks(store, collection, &ids, how, env, &mut |txn, id, doc| {
+    let tally = in_chunks(store, collection, (&ids, before), how, env, &mut |txn, id, doc| {
         arena.reset();
         let Some(info) = prepared.selection.matching(doc, vars, &arena, env)? else {
             return Ok(Tally::default());

@@ -37,6 +37,7 @@ use nagi_store::{End, SessionKey, Store, Transaction};
 use parking_lot::Mutex;
 
 use crate::clock;
+use crate::metrics::Latency;
 use crate::session::SessionId;
 
 pub(crate) use labels::{add_labels, add_labels_unstarted, write_concern_label};
@@ -60,6 +61,8 @@ pub(crate) struct NumberedSessions {
     pub(crate) retried_commands: AtomicI64,
     pub(crate) retried_statements: AtomicI64,
     pub(crate) record_writes: AtomicI64,
+    /// Transactions that have ended, and how long they were open.
+    pub(crate) latency: Latency,
 }
 
 /// A session's place.
@@ -134,6 +137,7 @@ impl NumberedSessions {
             retried_commands: zero(),
             retried_statements: zero(),
             record_writes: zero(),
+            latency: Latency::default(),
         }
     }
 
@@ -194,13 +198,15 @@ impl NumberedSessions {
         if let Some(open) = slot.open.lock().take() {
             open.txn.end(End::Aborted);
             count(&self.aborted);
+            self.latency.record(clock::micros_since(open.since));
         }
     }
 
     /// The transaction of a slot is committed.
     fn committed(&self, slot: &Slot) {
-        if slot.open.lock().take().is_some() {
+        if let Some(open) = slot.open.lock().take() {
             count(&self.committed);
+            self.latency.record(clock::micros_since(open.since));
         }
     }
 }

@@ -18,6 +18,7 @@ mod query_settings;
 mod tailable;
 mod tickets;
 mod times;
+mod visible;
 
 #[global_allocator]
 static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;

@@ -51,6 +51,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     // Writes first, then the engine's own work: what was written last is then in the log.
     let count = cx.server.fsync.lock(&mut watch)?;
+    cx.server.metrics.locks.exclusive_count.increment();
     let store = cx.store();
     if count == 1
         && let Err(error) = store.hold_files(&mut watch)

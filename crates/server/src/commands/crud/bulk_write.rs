@@ -165,6 +165,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if namespaces.iter().any(|ns| ns.database() == "admin" && ns.is_system()) {
         cx.server.auth.changed();
     }
+    let totals = &report.totals;
+    cx.done.inserted = Some(totals.inserted);
+    cx.done.matched = Some(totals.matched);
+    cx.done.modified = Some(totals.modified);
+    cx.done.upserted = Some(totals.upserted);
+    cx.done.deleted = Some(totals.deleted);
     done?;
     cx.failed = report.totals.errors > 0;
     if concern.is_synced() && report.totals.errors > 0 {
@@ -324,14 +330,12 @@ fn run_one(
             let new = done.upserted.as_ref().map(|id| id.value());
             report.succeed(at, done.matched + upserted, Some(done.modified), new);
             cx.server.metrics.ops.update.increment();
-            cx.server.metrics.documents_updated.add(done.modified);
         }),
         Op::Delete(statement) => {
             delete::delete_once(cx, id, ns, statement, let_vars, how.durability).map(|count| {
                 report.totals.deleted += count;
                 report.succeed(at, count, None, None);
                 cx.server.metrics.ops.delete.increment();
-                cx.server.metrics.documents_deleted.add(count);
             })
         }
     };

@@ -40,7 +40,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         request.allow_disk_use = cx.server.allows_disk();
         request.memory_bytes_max = cx.server.stage_memory();
         request.densify_docs_max = cx.server.densify_docs_max();
-        nagi_query::count(cx.store(), &request, &cx.env(&watch))?
+        let env = cx.env(&watch);
+        let counted = nagi_query::count(cx.store(), &request, &env);
+        cx.effects.note(&env);
+        counted?
     };
     cx.op.set_plan_summary(&counted.plan_summary);
     cx.done.note(&counted.stats);

@@ -78,7 +78,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     }
     settle(cx, &concern, &outcome)?;
-    cx.server.metrics.documents_deleted.add(outcome.count);
     cx.done.deleted = Some(outcome.count);
     outcome.write(cx, req, out);
     Ok(())
@@ -113,7 +112,10 @@ fn delete_one(
 ) -> Result<u64> {
     let watch = cx.watch();
     let delete = to_statement(statement, let_vars)?;
-    nagi_query::delete(cx.store(), ns, &delete, durability, &cx.env(&watch))
+    let env = cx.env(&watch);
+    let done = nagi_query::delete(cx.store(), ns, &delete, durability, &env);
+    cx.effects.note(&env);
+    done
 }
 
 /// The statement in the shape that queries take.

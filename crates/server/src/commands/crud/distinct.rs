@@ -41,7 +41,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let stats = out.array("values", |values| {
         let watch = cx.watch();
         let env = cx.env(&watch).with_settings(settings);
-        nagi_query::distinct(cx.store(), &request, &env, values)
+        let stats = nagi_query::distinct(cx.store(), &request, &env, values);
+        cx.effects.note(&env);
+        stats
     })?;
     if let Some(time) = cx.at_cluster_time {
         out.put("atClusterTime", Value::Timestamp(time));

@@ -75,7 +75,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let id = numbered::statement_id(req, 0);
     let found = numbered::once(cx, id, durability, &FOUND, &mut |cx| {
         let watch = cx.watch();
-        nagi_query::find_and_modify(cx.store(), &request, durability, &cx.env(&watch))
+        let env = cx.env(&watch);
+        let found = nagi_query::find_and_modify(cx.store(), &request, durability, &env);
+        cx.effects.note(&env);
+        found
     })?;
     let removed = args.remove == Some(true);
     out.doc("lastErrorObject", |doc| {
@@ -88,11 +91,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     });
     out.put("value", found.value.as_ref().map_or(Value::Null, |doc| Value::Doc(doc.as_doc())));
-    let metrics = &cx.server.metrics;
-    match (removed, &found.upserted) {
-        (true, _) => metrics.documents_deleted.add(found.n),
-        (_, Some(_)) => metrics.documents_inserted.add(1),
-        _ => metrics.documents_updated.add(found.n),
+    match removed {
+        true => cx.done.deleted = Some(found.n),
+        false => {
+            let upserted = u64::from(found.upserted.is_some());
+            cx.done.matched = Some(found.n - upserted);
+            cx.done.modified = Some(u64::from(found.modified));
+            cx.done.upserted = Some(upserted);
+        }
     }
     numbered::write_retried_one(cx, out);
     Ok(())
@@ -119,6 +125,7 @@ static FOUND: Codec<FoundAndModified> = Codec {
         FoundAndModified {
             n: crate::args::truncate(doc.get("n")).unwrap_or(0) as u64,
             updated_existing: doc.get("updatedExisting").is_truthy(),
+            modified: doc.get("updatedExisting").is_truthy(),
             upserted: (!upserted.is_missing()).then(|| nagi_bson::ValueBuf::new(upserted)),
             value: doc.get("value").as_doc().map(|doc| doc.to_buf()),
         }

@@ -111,7 +111,6 @@ pub(super) fn insert_all(
         at = end;
     }
     cx.server.metrics.ops.insert.add(docs.len() as u64);
-    cx.server.metrics.documents_inserted.add(outcome.count);
     Ok(outcome)
 }
 
@@ -176,7 +175,7 @@ fn insert_once<'c>(
     loop {
         let written = numbered::recorded(cx, how.durability, &inserted, &mut |cx| {
             let options = WriteOptions { bypass_validation: how.bypass, ..WriteOptions::default() };
-            cx.store().write(options, &mut |txn| attempt_chunk(txn, &chunk))
+            cx.write(options, &mut |txn| attempt_chunk(txn, &chunk))
         });
         match written {
             Ok(None) => {
@@ -221,7 +220,7 @@ fn insert_chunk(
         keep_empty_timestamps: how.keep_empty_timestamps,
     };
     loop {
-        match cx.store().write(options, &mut |txn| attempt_chunk(txn, chunk)) {
+        match cx.write(options, &mut |txn| attempt_chunk(txn, chunk)) {
             // The collection is not there yet (or was dropped meanwhile).
             Ok(None) => {
                 cx.check()?;

@@ -258,6 +258,7 @@ fn execute(
     }
     let stats = execution.stats();
     cx.done.note(&stats);
+    cx.done.stages = execution.stages();
     let millis = started.elapsed().as_millis() as i64;
     out.put("timeMillis", millis as i32);
     if args.verbose == Some(true) {

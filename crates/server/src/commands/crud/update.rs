@@ -103,8 +103,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     settle(cx, &concern, &outcome)?;
     let modified = outcome.modified.unwrap_or(0);
     let upserted = outcome.upserted.len() as u64;
-    cx.server.metrics.documents_updated.add(modified);
-    cx.server.metrics.documents_inserted.add(upserted);
     cx.done.matched = Some(outcome.count - upserted);
     cx.done.modified = Some(modified);
     cx.done.upserted = Some(upserted);
@@ -227,7 +225,10 @@ pub(super) fn update_one(
             keep_empty_timestamps: how.keep_empty_timestamps,
             ..*update
         };
-        nagi_query::update(cx.store(), ns, &update, how.durability, &cx.env(&watch))
+        let env = cx.env(&watch);
+        let done = nagi_query::update(cx.store(), ns, &update, how.durability, &env);
+        cx.effects.note(&env);
+        done
     })
 }
 

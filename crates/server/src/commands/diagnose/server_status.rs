@@ -7,7 +7,7 @@ use super::status;
 use crate::clock;
 use crate::command::prelude::*;
 use crate::commands::COMMANDS;
-use crate::metrics::{Latency, Metrics};
+use crate::metrics::Metrics;
 use crate::server::Server;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -29,7 +29,7 @@ static SECTIONS: &[Section] = &[
     ("defaultRWConcern", default_rw_concern),
     ("extra_info", extra_info),
     ("globalLock", global_lock),
-    ("locks", |_, _| ()),
+    ("locks", |server, out| server.metrics.locks.write(out)),
     ("logicalSessionRecordCache", session_cache),
     ("network", network),
     ("opLatencies", op_latencies),
@@ -189,12 +189,11 @@ fn network(server: &Server, out: &mut DocWriter<'_>) {
 
 fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
     let metrics = &server.metrics;
-    let none = Latency::default();
     let kinds = [
         ("reads", &metrics.reads),
         ("writes", &metrics.writes),
         ("commands", &metrics.commands),
-        ("transactions", &none),
+        ("transactions", &server.numbered.latency),
     ];
     for (name, latency) in kinds {
         out.doc(name, |doc| {
@@ -380,6 +379,10 @@ fn metrics(server: &Server, out: &mut DocWriter<'_>) {
         doc.put("returned", metrics.documents_returned.get());
         doc.put("updated", metrics.documents_updated.get());
     });
+    out.doc("operation", |doc| {
+        doc.put("scanAndOrder", metrics.sorted_requests.get());
+        doc.put("writeConflicts", metrics.write_conflicts.get());
+    });
     let plans = nagi_query::plan_cache_figures(&server.store);
     out.doc("query", |doc| {
         doc.put("planCacheTotalQueryShapes", plans.entries as i64);
@@ -395,6 +398,12 @@ fn metrics(server: &Server, out: &mut DocWriter<'_>) {
     out.doc("queryExecutor", |doc| {
         doc.put("scanned", metrics.keys_examined.get());
         doc.put("scannedObjects", metrics.docs_examined.get());
+        doc.doc("collectionScans", |doc| {
+            let (total, tailable) =
+                (metrics.collection_scans.get(), metrics.collection_scans_tailable.get());
+            doc.put("nonTailable", total - tailable);
+            doc.put("total", total);
+        });
     });
     out.doc("ttl", |doc| {
         doc.put("deletedDocuments", metrics.ttl_deleted.get());

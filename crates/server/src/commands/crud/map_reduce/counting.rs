@@ -55,6 +55,14 @@ impl Interrupt for Counting<'_> {
         self.watch.check()
     }
 
+    fn planned(&self, summary: &dyn Fn(&mut String)) {
+        self.watch.planned(summary);
+    }
+
+    fn wants_stages(&self) -> bool {
+        self.watch.wants_stages()
+    }
+
     fn records_ahead_max(&self) -> usize {
         self.watch.records_ahead_max()
     }

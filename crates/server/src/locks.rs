@@ -1,0 +1,80 @@
+//! The locks that requests take, by MongoDB's names.
+//!
+//! Reads take none: they see a snapshot. A command that writes takes the global lock in mode `w`, so that
+//! `fsync: {lock: true}` (mode `W`) can keep writes out; each of its transactions takes the collection's gate, so
+//! that a drop or rename waits for it.
+
+use nagi_bson::DocWriter;
+
+use crate::metrics::Counter;
+
+/// What one request took.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LockUse {
+    /// Times it took the global lock to write.
+    pub(crate) global_count: u64,
+    /// How often it had to wait for that, and how long.
+    pub(crate) wait_count: u64,
+    pub(crate) wait_micros: u64,
+    /// Times it took a collection's gate.
+    pub(crate) collection_count: u64,
+}
+
+/// The sum over all requests.
+#[derive(Default)]
+pub(crate) struct LockCounters {
+    pub(crate) global_count: Counter,
+    pub(crate) wait_count: Counter,
+    pub(crate) wait_micros: Counter,
+    pub(crate) collection_count: Counter,
+    /// Times that all writes were locked out.
+    pub(crate) exclusive_count: Counter,
+}
+
+impl LockCounters {
+    pub(crate) fn add(&self, locks: &LockUse) {
+        if *locks == LockUse::default() {
+            return;
+        }
+        self.global_count.add(locks.global_count);
+        self.collection_count.add(locks.collection_count);
+        if locks.wait_count > 0 {
+            self.wait_count.add(locks.wait_count);
+            self.wait_micros.add(locks.wait_micros);
+        }
+    }
+
+    /// Appends the fields of `serverStatus.locks`.
+    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        write_lock("Global", &[("w", &self.global_count), ("W", &self.exclusive_count)], self, out);
+        write_lock("Collection", &[("w", &self.collection_count)], &LockCounters::default(), out);
+    }
+}
+
+fn write_lock(
+    name: &str,
+    counts: &[(&str, &Counter)],
+    waits: &LockCounters,
+    out: &mut DocWriter<'_>,
+) {
+    let used = || counts.iter().filter(|(_, counter)| counter.get() > 0);
+    if used().next().is_none() {
+        return;
+    }
+    out.doc(name, |lock| {
+        lock.doc("acquireCount", |w| used().for_each(|(mode, counter)| w.put(mode, counter.get())));
+        if waits.wait_count.get() > 0 {
+            lock.doc("acquireWaitCount", |w| w.put("w", waits.wait_count.get()));
+            lock.doc("timeAcquiringMicros", |w| w.put("w", waits.wait_micros.get()));
+        }
+    });
+}
+
+impl LockUse {
+    /// Appends the fields of `locks` in the log and in profiles.
+    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        let sum = LockCounters::default();
+        sum.add(self);
+        sum.write(out);
+    }
+}

@@ -1,0 +1,211 @@
+//! What operations did is visible to others: counters, the log of slow operations, profiles, currentOp.
+
+use nagi_bson::{Array, Doc, DocBuf, Value, doc, json};
+
+use crate::client::{Client, is_ok, member, server};
+
+/// A number inside nested documents; 0 where there is nothing.
+fn number(reply: &DocBuf, path: &[&str]) -> i64 {
+    let mut value = Value::Doc(reply.as_doc());
+    for name in path {
+        value = value.as_doc().unwrap_or(Doc::EMPTY).get(name);
+    }
+    match value {
+        Value::Int32(n) => i64::from(n),
+        Value::Int64(n) => n,
+        _ => 0,
+    }
+}
+
+/// How the counters at `paths` change while the command runs.
+fn changes(client: &mut Client, command: &str, paths: &[&[&str]]) -> Vec<i64> {
+    let before = client.shell("{serverStatus: 1}");
+    let reply = client.shell(command);
+    assert!(is_ok(&reply), "{command}: {reply:?}");
+    let after = client.shell("{serverStatus: 1}");
+    paths.iter().map(|path| number(&after, path) - number(&before, path)).collect()
+}
+
+const KEYS: &[&str] = &["metrics", "queryExecutor", "scanned"];
+const DOCS: &[&str] = &["metrics", "queryExecutor", "scannedObjects"];
+
+#[test]
+fn what_writes_look_at_is_counted() {
+    let mut client = Client::new(&server());
+    client.shell("{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}");
+    client
+        .shell("{insert: 'c', documents: [{_id: 1, a: 1}, {_id: 2, a: 1}, {_id: 3, a: 2, b: 1}]}");
+    for (command, expect) in [
+        ("{update: 'c', updates: [{q: {_id: 1}, u: {$set: {b: 2}}}]}", [1, 1]),
+        ("{update: 'c', updates: [{q: {a: 1}, u: {$set: {b: 2}}, multi: true}]}", [2, 2]),
+        ("{update: 'c', updates: [{q: {b: 7}, u: {$set: {b: 2}}, multi: true}]}", [0, 3]),
+        ("{findAndModify: 'c', query: {b: 1}, update: {$set: {b: 3}}}", [0, 3]),
+        (
+            "{explain: {delete: 'c', deletes: [{q: {a: 1}, limit: 0}]}, verbosity: 'queryPlanner'}",
+            [0, 0],
+        ),
+        ("{delete: 'c', deletes: [{q: {a: 1}, limit: 0}]}", [2, 2]),
+    ] {
+        assert_eq!(changes(&mut client, command, &[KEYS, DOCS]), expect, "{command}");
+    }
+    let command = "{update: 'c', updates: [{q: {_id: 3}, u: {$set: {a: 2}}}]}";
+    let document = |name| ["metrics", "document", name];
+    let (updated, inserted) = (document("updated"), document("inserted"));
+    assert_eq!(changes(&mut client, command, &[&updated, &inserted]), [1, 0]);
+    let command = "{bulkWrite: 1, ops: [{insert: 0, document: {_id: 9}}, {update: 0, filter: \
+                   {_id: 9}, updateMods: {$set: {c: 1}}}], nsInfo: [{ns: 'test.c'}]}";
+    let before = client.shell("{serverStatus: 1}");
+    let body = json::parse(command).unwrap();
+    assert!(is_ok(&client.run("admin", body.as_doc())));
+    let after = client.shell("{serverStatus: 1}");
+    for path in [&updated, &inserted] {
+        assert_eq!(number(&after, path) - number(&before, path), 1, "{path:?}");
+    }
+}
+
+#[test]
+fn locks_and_scans_are_counted() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1}]}");
+    let write = "{insert: 'c', documents: [{_id: 2}]}";
+    let global = ["locks", "Global", "acquireCount", "w"];
+    let collection = ["locks", "Collection", "acquireCount", "w"];
+    assert_eq!(changes(&mut client, write, &[&global, &collection]), [1, 1]);
+    let scans = ["metrics", "queryExecutor", "collectionScans", "total"];
+    let sorts = ["metrics", "operation", "scanAndOrder"];
+    let find = "{find: 'c', sort: {x: 1}}";
+    assert_eq!(changes(&mut client, find, &[&scans, &sorts, &global]), [1, 1, 0]);
+    client.run("admin", doc! { "fsync": 1, "lock": true }.as_doc());
+    client.run("admin", doc! { "fsyncUnlock": 1 }.as_doc());
+    let status = client.shell("{serverStatus: 1}");
+    assert_eq!(number(&status, &["locks", "Global", "acquireCount", "W"]), 1);
+}
+
+#[test]
+fn transactions_have_a_latency() {
+    let mut client = Client::new(&member());
+    assert!(is_ok(&client.shell("{create: 'c'}")));
+    let lsid = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}";
+    for (n, end) in [(1, "commitTransaction"), (2, "abortTransaction")] {
+        let place = format!("{lsid}, txnNumber: NumberLong({n}), autocommit: false");
+        let insert =
+            format!("{{insert: 'c', documents: [{{_id: {n}}}], {place}, startTransaction: true}}");
+        assert!(is_ok(&client.shell(&insert)));
+        let end = json::parse(&format!("{{{end}: 1, {place}}}")).unwrap();
+        assert!(is_ok(&client.run("admin", end.as_doc())));
+    }
+    let status = client.shell("{serverStatus: 1}");
+    assert_eq!(number(&status, &["opLatencies", "transactions", "ops"]), 2);
+    assert!(number(&status, &["opLatencies", "transactions", "latency"]) > 0);
+}
+
+/// The attributes of the slow line with this comment.
+fn slow_line(client: &mut Client, comment: &str) -> DocBuf {
+    let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
+    let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
+    let line = lines.iter().filter_map(|line| line.as_str()).find(|line| line.contains(comment));
+    json::parse(line.unwrap()).unwrap().get("attr").as_doc().unwrap().to_buf()
+}
+
+#[test]
+fn a_slow_write_says_what_it_did() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}, {_id: 2}]}");
+    client.run("test", doc! { "profile": 0, "slowms": 0 }.as_doc());
+    client.shell("{update: 'c', updates: [{q: {a: 1}, u: {$set: {b: 1}}}], comment: 'slow u'}");
+    client.shell("{findAndModify: 'c', query: {_id: 2}, remove: true, comment: 'slow f'}");
+    let line = slow_line(&mut client, "slow u");
+    assert_eq!(line.get("planSummary").as_str(), Some("COLLSCAN"));
+    for (name, expect) in
+        [("docsExamined", 1), ("keysExamined", 0), ("nMatched", 1), ("nModified", 1)]
+    {
+        assert_eq!(number(&line, &[name]), expect, "{name}");
+    }
+    let line = slow_line(&mut client, "slow f");
+    assert_eq!(line.get("planSummary").as_str(), Some("EXPRESS_IXSCAN { _id: 1 }"));
+    for (name, expect) in [("docsExamined", 1), ("ndeleted", 1), ("keysDeleted", 1)] {
+        assert_eq!(number(&line, &[name]), expect, "{name}");
+    }
+    assert!(line.get("locks").as_doc().is_some_and(|locks| !locks.is_empty()));
+}
+
+/// Polls currentOp until a command of this name runs on `test.c` and its plan is there.
+fn wait_for(admin: &mut Client, command: &str) -> DocBuf {
+    let path = format!("command.{command}");
+    loop {
+        let asked = DocBuf::build(|w| {
+            w.put("currentOp", 1);
+            w.put(&path, "c");
+        });
+        let reply = admin.run("admin", asked.as_doc());
+        let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
+        if let Some(Value::Doc(op)) = found
+            && op.get("planSummary").as_str().is_some()
+        {
+            return op.to_buf();
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_running_count_shows_its_plan_and_endless_scripts_end() {
+    const ENDLESS: &str = "function() { while (true) { } }";
+    let server = server();
+    let mut admin = Client::new(&server);
+    admin.shell("{insert: 'c', documents: [{_id: 1}]}");
+    for (name, command) in [
+        ("count", format!("{{count: 'c', query: {{$where: '{ENDLESS}'}}}}")),
+        ("distinct", format!("{{distinct: 'c', key: 'a', query: {{$where: '{ENDLESS}'}}}}")),
+        ("delete", format!("{{delete: 'c', deletes: [{{q: {{$where: '{ENDLESS}'}}, limit: 0}}]}}")),
+        (
+            "mapReduce",
+            format!(
+                "{{mapReduce: 'c', map: '{ENDLESS}', reduce: '{ENDLESS}', out: {{inline: 1}}}}"
+            ),
+        ),
+    ] {
+        let body = json::parse(&command).unwrap();
+        let reordered = DocBuf::build(|w| {
+            body.as_doc().iter().for_each(|e| w.put_element(e));
+            w.put("maxTimeMS", 30);
+        });
+        let reply = admin.run("test", reordered.as_doc());
+        assert_eq!(reply.get("code"), Value::Int32(50), "{name}: {reply:?}");
+        let mut client = Client::new(&server);
+        let thread = std::thread::spawn(move || client.shell(&command));
+        let op = wait_for(&mut admin, name);
+        assert_eq!(op.get("planSummary").as_str(), Some("COLLSCAN"), "{name}");
+        let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
+        assert!(is_ok(&admin.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
+        let reply = thread.join().unwrap();
+        assert_eq!(reply.get("code"), Value::Int32(11601), "{name}: {reply:?}");
+    }
+}
+
+/// Profiled finds with this comment.
+fn profiled(client: &mut Client, comment: &str) -> i64 {
+    let reply = client
+        .shell(&format!("{{count: 'system.profile', query: {{'command.comment': '{comment}'}}}}"));
+    number(&reply, &["n"])
+}
+
+#[test]
+fn profiles_honour_rate_and_filter() {
+    let mut client = Client::new(&server());
+    let mut finds = |profile: &str, comment: &str| {
+        assert!(is_ok(&client.shell(profile)), "{profile}");
+        for _ in 0..200 {
+            client.shell(&format!("{{find: 'c', comment: '{comment}'}}"));
+        }
+        profiled(&mut client, comment)
+    };
+    assert_eq!(finds("{profile: 1, slowms: 0}", "all"), 200);
+    assert_eq!(finds("{profile: 1, slowms: 0, sampleRate: 0}", "none"), 0);
+    let half = finds("{profile: 1, slowms: 0, sampleRate: 0.5}", "half");
+    assert!((40..160).contains(&half), "{half}");
+    assert_eq!(finds("{profile: 2, sampleRate: 0}", "level two takes all"), 200);
+    assert_eq!(finds("{profile: 1, filter: {nreturned: 1}}", "does not match"), 0);
+    assert_eq!(finds("{profile: 1, filter: {nreturned: 0}}", "matches"), 200);
+    assert_eq!(finds("{profile: 2, filter: {nreturned: 1}}", "level two anyway"), 200);
+}
