@@ -45,7 +45,7 @@ pub use plan::{
 };
 pub use settings::{QuerySettings, check_query, query_shape};
 pub use source::{Cx, Env, Interrupt};
-pub use stages::{Touch, Use, stage_names, write_coll_stats};
+pub use stages::{SEARCH_INDEXES_NOT_ENABLED, Touch, Use, stage_names, write_coll_stats};
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use work::Work;
 pub use write::{

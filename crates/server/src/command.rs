@@ -16,6 +16,7 @@ use nagi_query::{ExecutionStats, Interrupt as _, Work};
 use nagi_store::{KeysWritten, Store, WriteOptions, WriteTxn};
 
 use crate::access::{Access, Asking};
+use crate::auth::Action;
 use crate::clock;
 use crate::concern::WriteConcern;
 use crate::connection::Connection;
@@ -259,8 +260,12 @@ impl<'c> Context<'c> {
 
     /// Waits while the server is locked against writes (`fsync`). The command may write as long as
     /// it keeps what this returns; it asks once, or two commands could wait for each other.
-    pub(crate) fn begin_write(&self) -> Result<Writing<'c>> {
+    ///
+    /// # Errors
+    /// 371 while writes to `db`, whose data is going to change, are blocked.
+    pub(crate) fn begin_write(&self, db: &str) -> Result<Writing<'c>> {
         let server: &'c Server = self.server;
+        self.check_write_block(db)?;
         let lock = &server.fsync;
         let mut since = None;
         loop {
@@ -273,6 +278,20 @@ impl<'c> Context<'c> {
             let waited = lock.wait(&|| self.check());
             self.op.set_waiting_for_lock(false);
             waited?;
+        }
+    }
+
+    /// Refuses a write to `db` while writes of users are blocked (371). With logins switched off nobody may bypass
+    /// the block.
+    pub(crate) fn check_write_block(&self, db: &str) -> Result<()> {
+        if !self.server.write_block.covers(db) {
+            return Ok(());
+        }
+        let bypasses = self.server.auth.is_enabled()
+            && self.asking().on_cluster(Action::BypassWriteBlockingMode);
+        match bypasses {
+            true => Ok(()),
+            false => bail!(Code::USER_WRITES_BLOCKED, "User writes blocked"),
         }
     }
 

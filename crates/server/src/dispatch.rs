@@ -149,7 +149,13 @@ fn note_request(op: &crate::op::Op, request: &Request<'_>) {
 }
 
 fn deadline(server: &Server, started: Instant, request: &Request<'_>) -> Option<Instant> {
-    match request.generic.max_time_ms {
+    let reads = request.command.latency == LatencyKind::Read
+        && request.command.counts_as != OpKind::GetMore;
+    let ms = match request.generic.max_time_ms {
+        0 if reads => server.cluster_params.read_time_ms(),
+        ms => ms,
+    };
+    match ms {
         0 => None,
         _ if server.fail_points.never_times_out() => None,
         ms => started.checked_add(Duration::from_millis(ms as u64)),
@@ -371,7 +377,14 @@ fn concerned_run(
     if cx.server.replica.is_none() || !request.command.write {
         return Ok(());
     }
-    if let Some(concern) = &request.generic.write_concern
+    let default = server.rw_defaults.write_concern();
+    let (concern, provenance) = match (&request.generic.write_concern, &default) {
+        (Some(concern), _) => (Some(concern), "clientSupplied"),
+        // What only might have written has no default.
+        (None, Some(default)) if !request.command.read_concern => (Some(default), "customDefault"),
+        (None, _) => (None, ""),
+    };
+    if let Some(concern) = concern
         && let Some((code, text)) = concern.unsatisfiable()
     {
         let error = DocBuf::build(|w| {
@@ -381,7 +394,7 @@ fn concerned_run(
             w.doc("errInfo", |w| {
                 w.doc("writeConcern", |w| {
                     concern.write(w);
-                    w.put("provenance", "clientSupplied");
+                    w.put("provenance", provenance);
                 });
             });
         });

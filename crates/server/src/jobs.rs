@@ -134,7 +134,7 @@ fn expire(server: &Arc<Server>) -> Duration {
     let every_ms = server.params.int("ttlMonitorSleepSecs").max(1) * 1000;
     let now_ms = clock::wall_ms();
     let due = now_ms - server.ttl_last_ms.load(std::sync::atomic::Ordering::Relaxed) >= every_ms;
-    if due && server.params.bool("ttlMonitorEnabled") {
+    if due && server.params.bool("ttlMonitorEnabled") && !server.write_block.is_on() {
         server.ttl_last_ms.store(now_ms, std::sync::atomic::Ordering::Relaxed);
         delete_expired(server);
     }

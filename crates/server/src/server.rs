@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::auth::Auth;
 use crate::clock;
+use crate::cluster_params::ClusterParams;
 use crate::commands::COMMANDS;
 use crate::concern::WriteConcern;
 use crate::connection::{Connection, Peer};
@@ -35,10 +36,12 @@ use crate::params::{self, Parameters};
 use crate::query_settings::AllQuerySettings;
 use crate::replica::ReplicaSet;
 use crate::room::Room;
+use crate::rw_defaults::RwDefaults;
 use crate::scripting::ENGINES_MAX;
 use crate::session::Sessions;
 use crate::snapshots::Snapshots;
 use crate::tickets::Tickets;
+use crate::write_block::WriteBlock;
 
 /// What `app` gives a server.
 pub struct ServerConfig {
@@ -97,6 +100,9 @@ pub struct Server {
     pub(crate) top: crate::top::Top,
     pub(crate) tickets: Tickets,
     pub(crate) query_settings: AllQuerySettings,
+    pub(crate) cluster_params: ClusterParams,
+    pub(crate) rw_defaults: RwDefaults,
+    pub(crate) write_block: WriteBlock,
     pub(crate) helpers: Helpers,
     /// Runs JavaScript; none where that is switched off.
     pub(crate) engines: Option<Arc<Engines>>,
@@ -190,6 +196,9 @@ impl Server {
             .replica_set
             .map(|(name, own_host)| ReplicaSet::open(config.store.clone(), name, own_host));
         let query_settings = AllQuerySettings::open(&config.store)?;
+        let cluster_params = ClusterParams::open(&config.store)?;
+        let rw_defaults = RwDefaults::open(&config.store)?;
+        let write_block = WriteBlock::open(&config.store)?;
         let server = Arc::new(Server {
             store: config.store,
             log: config.log,
@@ -212,6 +221,9 @@ impl Server {
             snapshots: Snapshots::default(),
             replica: replica.transpose()?,
             query_settings,
+            cluster_params,
+            rw_defaults,
+            write_block,
             cursors: Cursors::new(&random),
             params,
             auth: Auth::new(config.authorization, random_bytes()),
@@ -339,7 +351,7 @@ impl Server {
     /// What holds for requests that name no write concern.
     pub(crate) fn default_write_concern(&self) -> WriteConcern<'static> {
         match self.replica {
-            Some(_) => WriteConcern::MAJORITY,
+            Some(_) => self.rw_defaults.write_concern().unwrap_or(WriteConcern::MAJORITY),
             None => WriteConcern::DEFAULT,
         }
     }

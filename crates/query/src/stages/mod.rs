@@ -68,6 +68,7 @@ pub use coll_stats::write_coll_stats;
 pub(crate) use geo_near::GeoNear;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
+pub use refused::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use sort::Sort;
 
 /// A parsed stage: immutable, shared between executions.
@@ -236,6 +237,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &index_stats::INDEX_STATS,
     &limit::LIMIT,
     &refused::LIST_LOCAL_SESSIONS,
+    &refused::LIST_SEARCH_INDEXES,
     &refused::LIST_SESSIONS,
     &lookup::LOOKUP,
     &match_::MATCH,

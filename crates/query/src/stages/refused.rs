@@ -8,6 +8,8 @@ pub(super) static CURRENT_OP: StageSpec =
     StageSpec { name: "$currentOp", place: Place::First, parse: current_op };
 pub(super) static LIST_LOCAL_SESSIONS: StageSpec =
     StageSpec { name: "$listLocalSessions", place: Place::First, parse: list_local_sessions };
+pub(super) static LIST_SEARCH_INDEXES: StageSpec =
+    StageSpec { name: "$listSearchIndexes", place: Place::First, parse: list_search_indexes };
 pub(super) static LIST_SESSIONS: StageSpec =
     StageSpec { name: "$listSessions", place: Place::First, parse: list_sessions };
 pub(super) static QUERY_SETTINGS: StageSpec =
@@ -29,6 +31,16 @@ fn search(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         "Using $search and $vectorSearch aggregation stages requires additional configuration. \
          Please connect to Atlas or an AtlasCLI local deployment to enable."
     );
+}
+
+/// What the stage and the commands of search indexes answer without a search engine.
+pub const SEARCH_INDEXES_NOT_ENABLED: &str = "Using Atlas Search Database Commands and the $listSearchIndexes aggregation stage requires \
+     additional configuration. Please connect to Atlas or an AtlasCLI local deployment to enable. \
+     For more information on how to connect, see \
+     https://dochub.mongodb.org/core/atlas-cli-deploy-local-reqs.";
+
+fn list_search_indexes(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    bail!(Code::SEARCH_NOT_ENABLED, "{SEARCH_INDEXES_NOT_ENABLED}");
 }
 
 fn current_op(_: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {

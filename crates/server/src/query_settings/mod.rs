@@ -26,12 +26,13 @@ use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, DocWriter, Value};
 use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Result, bail};
 use nagi_query::QuerySettings;
-use nagi_store::{Durability, Namespace, Store, WriteOptions};
+use nagi_store::Store;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
 
 use crate::command::Context;
 use crate::metrics::Counter;
+use crate::persisted;
 use crate::request::Request;
 
 /// The hash of a query shape.
@@ -340,51 +341,17 @@ pub(crate) fn unrejectable(command: Doc<'_>) -> Option<&str> {
 
 const ID: &str = "querySettings";
 
-fn namespace() -> Namespace {
-    Namespace::new("config", "clusterParameters").expect("a fixed name that is allowed")
-}
-
 fn read(store: &Store) -> Result<Option<DocBuf>> {
-    let Some(collection) = store.collection(&namespace()) else { return Ok(None) };
-    let mut buffer = Vec::new();
-    let found = store.find_by_id(&collection, Value::String(ID), &mut buffer)?;
-    Ok(found.map(|doc| doc.to_buf()))
+    persisted::read(store, "clusterParameters", ID)
 }
 
-/// Puts the document in the place of the one that is there.
 fn write_all(store: &Store, list: Array<'_>) -> Result<()> {
-    const OPTIONS: WriteOptions<'static> = WriteOptions {
-        durability: Durability::Synced,
-        interrupt: None,
-        bypass_validation: true,
-        keep_empty_timestamps: true,
-    };
     let doc = DocBuf::build(|out| {
         out.put("_id", ID);
         out.put("clusterParameterTime", Value::DateTime(crate::clock::wall_ms()));
         out.put("settingsArray", list);
     });
-    let namespace = namespace();
-    loop {
-        store.collection_or_create(&namespace)?;
-        let written = store.write(OPTIONS, &mut |txn| {
-            let Some(collection) = txn.collection(&namespace) else { return Ok(false) };
-            let Some(record) = txn.reader().find_id(&collection, Value::String(ID))? else {
-                txn.insert(&collection, doc.as_doc())?;
-                return Ok(true);
-            };
-            txn.lock(&collection, record)?;
-            let mut buffer = nagi_store::RecordBuf::default();
-            let old = txn.reader().record(&collection, record, &mut buffer)?;
-            let Some(old) = old.map(|old| old.to_buf()) else { return Ok(false) };
-            txn.update(&collection, record, old.as_doc(), doc.as_doc())?;
-            Ok(true)
-        });
-        // Otherwise the collection or the document was dropped in between.
-        if written? {
-            return Ok(());
-        }
-    }
+    persisted::write(store, "clusterParameters", doc.as_doc())
 }
 
 #[cfg(test)]

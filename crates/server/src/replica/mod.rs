@@ -10,6 +10,7 @@
 
 mod clock;
 mod config;
+mod reach;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -21,6 +22,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub(crate) use clock::ClusterClock;
 use config::Config;
+pub(crate) use reach::Asks;
 
 use crate::clock::wall_ms;
 
@@ -182,6 +184,25 @@ impl ReplicaSet {
         log::info!(target: "REPL", id = 21331, setName = self.name.as_str();
             "Transition to primary complete; database writes are now permitted");
         Ok(())
+    }
+
+    /// Checks that the hosts of a configuration can be reached, and that one is this server.
+    pub(crate) fn check_hosts(
+        &self,
+        given: Doc<'_>,
+        own: (u16, [u8; 12]),
+        asks: Asks,
+    ) -> Result<()> {
+        let term = match (asks, self.member()) {
+            (Asks::Initiate, Some(_)) => bail!(Code::ALREADY_INITIALIZED, "already initialized"),
+            (Asks::Reconfigure, None) => return self.initialized().map(drop),
+            (_, member) => member.map_or(0, |member| member.term),
+        };
+        // A name that is not this set's is said first.
+        match given.get("_id").as_str() == Some(&self.name) {
+            true => reach::check(given, own, term, asks),
+            false => Ok(()),
+        }
     }
 
     /// `replSetReconfig`. Codes 93, 94, 103.

@@ -13,6 +13,7 @@ mod legacy;
 mod limits;
 mod login;
 mod numbered;
+mod persisted;
 mod protocol;
 mod query_settings;
 mod tailable;

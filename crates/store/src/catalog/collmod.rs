@@ -82,6 +82,7 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
         ("validator", changes.validator.is_some()),
         ("validationLevel", changes.validation_level.is_some()),
         ("validationAction", changes.validation_action.is_some()),
+        ("changeStreamPreAndPostImages", changes.pre_images.is_some()),
     ];
     if view && let Some((name, _)) = of_collection.iter().find(|(_, given)| *given) {
         bail!(Code::INVALID_OPTIONS, "option not supported on a view: {name}");
@@ -97,7 +98,12 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
              collection"
         );
     }
-    let new: [(&str, Option<Value<'_>>); 8] = [
+    let images = changes.pre_images.map(|doc| match doc.get("enabled").is_truthy() {
+        true => Value::Doc(doc),
+        false => Value::Missing,
+    });
+    let new: [(&str, Option<Value<'_>>); 9] = [
+        ("changeStreamPreAndPostImages", images),
         ("validator", changes.validator.map(Value::Doc)),
         ("validationLevel", changes.validation_level.map(Value::String)),
         ("validationAction", changes.validation_action.map(Value::String)),

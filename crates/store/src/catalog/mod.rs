@@ -242,6 +242,7 @@ pub struct CollMod<'a> {
     pub validation_action: Option<&'a str>,
     pub view_on: Option<&'a str>,
     pub pipeline: Option<nagi_bson::Array<'a>>,
+    pub pre_images: Option<Doc<'a>>,
     pub capped_size: Option<i64>,
     pub capped_max: Option<i64>,
     /// `expireAfterSeconds` of a clustered collection; [`Value::Missing`] turns it off.

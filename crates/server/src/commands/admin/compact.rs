@@ -49,7 +49,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("bytesFreed", 0_i64);
         return Ok(());
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write("admin")?;
     // Whoever asked and left does not want the load any more.
     cx.end_with_client();
     let freed = compaction::compact(cx.server, cx.op, &collection, &|| cx.check())?;

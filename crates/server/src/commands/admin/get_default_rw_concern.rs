@@ -1,6 +1,6 @@
-//! `getDefaultRWConcern`: concerns of requests that name none. On a standalone nobody can set them.
+//! `getDefaultRWConcern`: concerns of requests that name none.
 
-use crate::clock;
+use super::set_default_rw_concern::refuse_standalone;
 use crate::command::prelude::*;
 
 pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
@@ -12,11 +12,24 @@ pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
     ..Command::ROW
 };
 
-fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    out.doc("defaultReadConcern", |doc| doc.put("level", "local"));
-    out.doc("defaultWriteConcern", |doc| cx.server.default_write_concern().write(doc));
-    out.put("defaultWriteConcernSource", "implicit");
-    out.put("defaultReadConcernSource", "implicit");
-    out.put("localUpdateWallClockTime", Value::DateTime(clock::wall_ms()));
+args! { "getDefaultRWConcern" => Args {
+    one:       Value<'a>    = "getDefaultRWConcern",
+    in_memory: Option<bool> = "inMemory",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    refuse_standalone(cx, req)?;
+    write(cx, out);
+    if args.in_memory == Some(true) {
+        out.put("inMemory", true);
+    }
     Ok(())
+}
+
+/// Appends what is in force.
+pub(super) fn write(cx: &Context<'_>, out: &mut DocWriter<'_>) {
+    let server = cx.server;
+    server.rw_defaults.write(&server.default_write_concern(), out);
+    out.put("localUpdateWallClockTime", Value::DateTime(server.rw_defaults.local_ms()));
 }

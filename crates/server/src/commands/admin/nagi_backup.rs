@@ -45,7 +45,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     match args.what {
         "begin" => {
-            let _writing = cx.begin_write()?;
+            let _writing = cx.begin_write("admin")?;
             backups.begin(cx.server, &mut |id, files| {
                 out.put("backupId", id);
                 out.put("engine", cx.server.store.engine().name());

@@ -20,6 +20,6 @@ args! { "removeQuerySettings" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let target = Target::parse("removeQuerySettings", args.target)?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write("admin")?;
     cx.server.query_settings.remove(cx, target.hash())
 }

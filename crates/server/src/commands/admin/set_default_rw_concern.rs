@@ -1,5 +1,6 @@
-//! `setDefaultRWConcern`: only for members of replica sets.
+//! `setDefaultRWConcern`: the concerns of requests that name none, on members of replica sets.
 
+use super::get_default_rw_concern::write;
 use crate::command::prelude::*;
 
 pub(in crate::commands) static SET_DEFAULT_RW_CONCERN: Command = Command {
@@ -8,8 +9,31 @@ pub(in crate::commands) static SET_DEFAULT_RW_CONCERN: Command = Command {
     access: Access::Cluster(&[Action::SetDefaultRWConcern]),
     admin_only: true,
     write: true,
-    run: |_, _, _| {
-        bail!(Code::Location(51300), "'setDefaultRWConcern' is not supported on standalone nodes.")
-    },
+    run,
     ..Command::ROW
 };
+
+args! { "setDefaultRWConcern" => Args {
+    one:   Value<'a>       = "setDefaultRWConcern",
+    read:  Option<Doc<'a>> = "defaultReadConcern",
+    write: Option<Doc<'a>> = "defaultWriteConcern",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    refuse_standalone(cx, req)?;
+    let _writing = cx.begin_write("config")?;
+    let now = cx.server.replica.as_ref().map_or(0, |set| set.clock.cluster());
+    cx.server.rw_defaults.set(&cx.server.store, args.read, args.write, now)?;
+    write(cx, out);
+    Ok(())
+}
+
+/// A standalone has no defaults to set (51300).
+pub(super) fn refuse_standalone(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
+    if cx.server.replica.is_none() {
+        let name = req.command.name;
+        bail!(Code::Location(51300), "'{name}' is not supported on standalone nodes.");
+    }
+    Ok(())
+}

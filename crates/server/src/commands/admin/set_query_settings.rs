@@ -25,6 +25,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if let Target::Query(query, _) = &target {
         crud::check_representative(cx, req, *query)?;
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write("admin")?;
     cx.server.query_settings.set(cx, &target, args.settings, out)
 }

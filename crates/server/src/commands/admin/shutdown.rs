@@ -1,5 +1,10 @@
 //! `shutdown`: ends the server. The connection closes without a reply.
+//!
+//! Reads and writes under way get `timeoutSecs` to finish; with `force` they are interrupted at once.
 
+use std::time::Duration;
+
+use crate::clock;
 use crate::command::prelude::*;
 
 pub(in crate::commands) static SHUTDOWN: Command = Command {
@@ -17,16 +22,48 @@ args! { "shutdown" => Args {
     timeout_secs: Option<i64>  = "timeoutSecs",
 }}
 
+/// How long running operations may take to finish where the client does not say.
+const TIMEOUT_SECS: i64 = 15;
+/// Between two looks at what still runs.
+const LOOK: Duration = Duration::from_millis(10);
+
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
-    Args::parse(req)?;
-    let local = cx.connection.peer.unix_socket || is_loopback(&cx.connection.peer.address);
-    if !local {
+    let args = Args::parse(req)?;
+    let timeout_secs = args.timeout_secs.unwrap_or(TIMEOUT_SECS);
+    if timeout_secs < 0 {
+        bail!(
+            Code::Location(51024),
+            "BSON field 'timeoutSecs' value must be >= 0, actual value '{timeout_secs}'"
+        );
+    }
+    // With logins the right to it has been checked, wherever the client is.
+    let peer = &cx.connection.peer;
+    let local = peer.unix_socket || is_loopback(&peer.address);
+    if !cx.server.auth.is_enabled() && !local {
         bail!(Code::UNAUTHORIZED, "shutdown must run from localhost when running db without auth");
     }
-    log::info!(target: "COMMAND", id = 4_695_400, remote = cx.connection.peer.address.as_str();
+    log::info!(target: "COMMAND", id = 4_695_400, remote = peer.address.as_str(),
+        force = args.force == Some(true), timeoutSecs = timeout_secs;
         "Terminating via shutdown command");
+    if args.force != Some(true) {
+        wait_for_others(cx, timeout_secs)?;
+    }
     cx.done.close = true;
     cx.server.request_shutdown();
+    Ok(())
+}
+
+/// Lets reads and writes under way finish for so long; what still runs then is interrupted.
+fn wait_for_others(cx: &Context<'_>, seconds: i64) -> Result<()> {
+    let until = clock::now().checked_add(Duration::from_secs(seconds.unsigned_abs()));
+    let metrics = &cx.server.metrics;
+    while metrics.active_readers.get() + metrics.active_writers.get() > 0 {
+        if until.is_some_and(|until| clock::now() >= until) {
+            return Ok(());
+        }
+        cx.check()?;
+        std::thread::sleep(LOOK);
+    }
     Ok(())
 }
 

@@ -46,6 +46,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         kept = last.or(kept);
     }
     drop(scan);
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     cx.store().truncate_capped_after(&collection, kept, &|| cx.check())
 }

@@ -59,7 +59,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         w.extend(options.as_doc());
         w.put("storageEngine", engine);
     });
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let target = cx.store().create_collection(&to, options.as_doc())?;
     copy(cx, &source, &target).inspect_err(|_| give_up(cx, &target))
 }

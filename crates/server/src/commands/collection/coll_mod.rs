@@ -55,11 +55,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let expire_after_seconds = expire_after(args.expire_after_seconds)?;
     check_dry_run(&args)?;
     check_capped(args.capped_size, args.capped_max)?;
-    if args.pre_images.is_some() {
-        bail!(
-            Code::INVALID_OPTIONS,
-            "BSON field changeStreamPreAndPostImages is only supported on replica sets"
-        );
+    if let Some(images) = args.pre_images {
+        super::create::check_images(cx, req.db, images)?;
     }
     if let Some(pipeline) = args.pipeline {
         nagi_query::check_view(&ns, pipeline)?;
@@ -74,11 +71,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         view_on: args.view_on,
         pipeline: args.pipeline,
         dry_run: args.dry_run == Some(true),
+        pre_images: args.pre_images,
         capped_size: args.capped_size,
         capped_max: args.capped_max,
         interrupt: Some(&check),
     };
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let changed = cx.store().coll_mod(&ns, changes)?;
     out.extend(changed.as_doc());
     Ok(())

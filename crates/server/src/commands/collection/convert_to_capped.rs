@@ -23,7 +23,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     let options = capped_options(args.size, args.temp)?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     cx.store().convert_to_capped(&ns, options.as_doc(), &|| cx.check())
 }
 

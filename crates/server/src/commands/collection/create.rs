@@ -77,7 +77,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "autoIndexId:false is not allowed for collection {ns} because it can be replicated"
         );
     }
-    check_replicated(cx, &args)?;
+    check_replicated(cx, req.db, &args)?;
     // What exists already is the first thing to be said.
     if let (Some(_), Some(pipeline), None) =
         (args.view_on, args.pipeline, cx.store().collection(&ns))
@@ -87,7 +87,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if cx.in_transaction() && cx.store().collection(&ns).is_some() {
         bail!(Code::NAMESPACE_EXISTS, "Collection already exists. NS: {ns}");
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
     if args.auto_index_id.is_some() {
@@ -98,23 +98,60 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 /// What only a replica set can do, and what this one cannot do yet.
-fn check_replicated(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
-    let images = args.pre_images.is_some_and(|images| images.get("enabled").is_truthy());
-    let replicated = cx.server.replica.is_some();
-    match () {
-        () if images && replicated => bail!(
-            Code::COMMAND_NOT_SUPPORTED,
-            "changeStreamPreAndPostImages needs change streams, which are not supported yet"
-        ),
-        () if images => bail!(
+fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
+    match args.pre_images {
+        Some(_) if args.view_on.is_some() => bail!(
             Code::INVALID_OPTIONS,
-            "BSON field changeStreamPreAndPostImages is only supported on replica sets"
+            "option not supported on a view: changeStreamPreAndPostImages"
         ),
+        Some(images) if images.get("enabled") == Value::Bool(false) => {}
+        Some(images) => check_images(cx, db, images)?,
+        None => {}
+    }
+    match () {
         () if args.replicated_ids.is_truthy() => {
             bail!(Code::INVALID_OPTIONS, "recordIdsReplicated is not supported by this server")
         }
         () => Ok(()),
     }
+}
+
+/// Whether a collection may keep images of its documents for change streams. The option is stored and listed; images
+/// are taken from the time that there are change streams.
+pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Result<()> {
+    if cx.server.replica.is_none() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "BSON field changeStreamPreAndPostImages is only supported on replica sets"
+        );
+    }
+    if let Some(other) = images.iter().find(|element| element.name() != "enabled") {
+        bail!(
+            Code::IDL_UNKNOWN_FIELD,
+            "BSON field 'changeStreamPreAndPostImages.{}' is an unknown field.",
+            other.name()
+        );
+    }
+    match images.get("enabled") {
+        Value::Bool(_) => {}
+        Value::Missing => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'changeStreamPreAndPostImages.enabled' is missing but a required field"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'changeStreamPreAndPostImages.enabled' is the wrong type '{}', expected type \
+             'bool'",
+            other.kind().name()
+        ),
+    }
+    if matches!(db, "admin" | "config" | "local") {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "Change stream pre- and post-images are not supported on the \"{db}\" database"
+        );
+    }
+    Ok(())
 }
 
 /// The options as they are kept: without what means nothing for this kind of collection.
@@ -130,6 +167,9 @@ fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
             // Of a clustered collection they are refused.
             "capped" | "size" | "max" if (!capped && !clustered) || is_view => {}
             "capped" => out.put("capped", true),
+            // Off is what a collection without the option has.
+            "changeStreamPreAndPostImages"
+                if !value.as_doc().is_some_and(|doc| doc.get("enabled").is_truthy()) => {}
             "indexOptionDefaults" | "storageEngine" if is_view => {}
             "indexOptionDefaults" if value.as_doc().is_some_and(|doc| doc.is_empty()) => {}
             name => out.put(name, value),

@@ -37,7 +37,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "turn off profiling before dropping system.profile collection"
         );
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     if let Some(dropped) = cx.store().drop_collection(&ns)? {
         if !dropped.is_view() {
             cx.server.top.forget(|name| name == ns.as_str());

@@ -24,7 +24,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if matches!(req.db, "config" | "local" | "admin") {
         bail!(Code::ILLEGAL_OPERATION, "Dropping the '{}' database is prohibited.", req.db);
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     if cx.store().drop_database(req.db)? {
         out.put("dropped", req.db);
         cx.server.top.forget(|name| name.split_once('.').is_some_and(|(db, _)| db == req.db));

@@ -21,7 +21,7 @@ args! { "emptycapped" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let collection = capped(cx, req.db, args.collection.0, "emptycapped")?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     cx.store().truncate_capped_after(&collection, None, &|| cx.check())
 }
 

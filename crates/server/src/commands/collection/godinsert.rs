@@ -25,7 +25,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     refuse_view(cx, &ns)?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let check = || cx.check();
     let options = WriteOptions {
         interrupt: Some(&check),

@@ -63,7 +63,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         value => Some(crate::commands::common::uuid("renameCollection.collectionUUID", value)?),
     };
     crate::commands::common::check_uuid(cx, &from, expected)?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(from.database())?;
+    cx.check_write_block(to.database())?;
     cx.store().rename_collection(
         &from,
         &to,

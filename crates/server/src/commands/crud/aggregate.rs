@@ -1,7 +1,7 @@
 //! `aggregate`: a pipeline of stages over a collection, a view, or nothing (`aggregate: 1`).
 
 use nagi_lang::collation::Asked;
-use nagi_query::{AggregateRequest, Hint};
+use nagi_query::{AggregateRequest, Hint, Use};
 use nagi_store::Namespace;
 
 use super::own_stages;
@@ -187,7 +187,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let mut _writing = None;
     if nagi_query::writes(args.pipeline) {
         cx.op.watch_peer(false, cx.started);
-        _writing = Some(cx.begin_write()?);
+        _writing = Some(cx.begin_write("admin")?);
+        for touch in nagi_query::touches(&args.request(&ns)?)? {
+            if matches!(touch.usage, Use::Insert | Use::Update | Use::Remove) {
+                cx.check_write_block(touch.namespace.database())?;
+            }
+        }
     }
     let settings = cx.server.query_settings.of_running(req)?;
     let own = own_stages::replace(cx, req, &args)?;

@@ -148,7 +148,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Ok(statement)
     });
     let statements = statements.collect::<Result<Vec<_>>>()?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
+    namespaces.iter().try_for_each(|ns| cx.check_write_block(ns.database()))?;
     let is_multi = |s: &Statement<'_>| match &s.op {
         Op::Insert(_) => false,
         Op::Update(update) => update.multi == Some(StrictBool(true)),

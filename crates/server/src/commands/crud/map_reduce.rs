@@ -223,6 +223,7 @@ fn execute(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let started = clock::now();
+    let _writing = written(request.out).map(|ns| cx.begin_write(ns.database())).transpose()?;
     let watch = cx.watch();
     let counting = Counting::new(&watch, scope);
     let mut execution = nagi_query::map_reduce(cx.store(), request, &cx.env(&counting))?;

@@ -71,7 +71,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_uuid_arg(cx, &ns, "update", args.collection_uuid)?;
     refuse_encryption(args.encryption)?;
     check_batch(args.updates.count())?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
     statements.iter().try_for_each(check_update)?;

@@ -120,10 +120,7 @@ fn connections(server: &Server, out: &mut DocWriter<'_>) {
 }
 
 fn default_rw_concern(server: &Server, out: &mut DocWriter<'_>) {
-    out.doc("defaultReadConcern", |doc| doc.put("level", "local"));
-    out.doc("defaultWriteConcern", |doc| server.default_write_concern().write(doc));
-    out.put("defaultWriteConcernSource", "implicit");
-    out.put("defaultReadConcernSource", "implicit");
+    server.rw_defaults.write(&server.default_write_concern(), out);
 }
 
 fn extra_info(_: &Server, out: &mut DocWriter<'_>) {
@@ -341,6 +338,8 @@ fn repl(server: &Server, out: &mut DocWriter<'_>) {
     }
     out.put("me", &member.host);
     out.put("rbid", 1);
+    // 1: off, 2: on.
+    out.put("userWriteBlockMode", 1 + i32::from(server.write_block.is_on()));
 }
 
 fn memory(_: &Server, out: &mut DocWriter<'_>) {

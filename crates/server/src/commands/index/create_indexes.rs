@@ -47,7 +47,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.internal == Some(true) {
         bail!(Code::NAMESPACE_NOT_FOUND, "no time-series buckets collection {ns}");
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let pace = Pace::new(&cx.server.metrics);
     let check = || {
         pace.rest();

@@ -54,7 +54,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ),
     };
     refuse_view(cx, &ns)?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let all = matches!(which, IndexSelector::All);
     let before = cx.store().drop_indexes(&ns, which)?;
     out.put("nIndexesWas", before as i32);

@@ -4,6 +4,7 @@ mod create_indexes;
 mod drop_indexes;
 mod list_indexes;
 mod re_index;
+mod search_indexes;
 mod set_index_commit_quorum;
 
 use crate::params;
@@ -13,6 +14,9 @@ pub(super) use create_indexes::CREATE_INDEXES;
 pub(super) use drop_indexes::DROP_INDEXES;
 pub(super) use list_indexes::LIST_INDEXES;
 pub(super) use re_index::RE_INDEX;
+pub(super) use search_indexes::{
+    CREATE_SEARCH_INDEXES, DROP_SEARCH_INDEX, LIST_SEARCH_INDEXES, UPDATE_SEARCH_INDEX,
+};
 pub(super) use set_index_commit_quorum::SET_INDEX_COMMIT_QUORUM;
 
 /// `maxIndexBuildMemoryUsageMegabytes` in bytes.

@@ -29,7 +29,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
              replication is active"
         );
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write(req.db)?;
     let pace = Pace::new(&cx.server.metrics);
     let check = || {
         pace.rest();

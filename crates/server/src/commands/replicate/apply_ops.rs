@@ -114,12 +114,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if !entries.is_empty() {
         check_batch(entries.len())?;
     }
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write("admin")?;
     let upsert = args.always_upsert != Some(false);
     let mut results = Vec::with_capacity(entries.len());
     for entry in &entries {
         cx.check()?;
-        let applied = apply(cx, req, *entry, upsert);
+        let db = entry.ns.split_once('.').map_or(entry.ns, |(db, _)| db);
+        let applied = cx.check_write_block(db).and_then(|()| apply(cx, req, *entry, upsert));
         if let Err(error) = &applied {
             log::warn!(target: "REPL", id = 21064, ns = entry.ns, error = error.message();
                 "applyOps error applying");

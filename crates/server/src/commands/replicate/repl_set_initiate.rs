@@ -2,6 +2,7 @@
 
 use super::{document_argument, member_of};
 use crate::command::prelude::*;
+use crate::replica::Asks;
 
 pub(in crate::commands) static REPL_SET_INITIATE: Command = Command {
     name: "replSetInitiate",
@@ -22,6 +23,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::NO_REPLICATION_ENABLED, "This node was not started with replication enabled.");
     };
     let given = document_argument("replSetInitiate", args.config)?;
+    let own = (cx.server.config.port, cx.server.topology.process_id);
+    set.check_hosts(given, own, Asks::Initiate)?;
     set.initiate(given)?;
     if given.is_empty() {
         out.put("info2", "no configuration specified. Using a default configuration for the set");

@@ -2,6 +2,7 @@
 
 use super::{document_argument, member_of};
 use crate::command::prelude::*;
+use crate::replica::Asks;
 
 pub(in crate::commands) static REPL_SET_RECONFIG: Command = Command {
     name: "replSetReconfig",
@@ -21,7 +22,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     let set = member_of(cx)?;
     let given = document_argument("replSetReconfig", args.config)?;
-    set.reconfigure(given, args.force == Some(true))?;
+    let force = args.force == Some(true);
+    let own = (cx.server.config.port, cx.server.topology.process_id);
+    set.check_hosts(given, own, Asks::Reconfigure)?;
+    set.reconfigure(given, force)?;
     cx.server.topology.advance();
     Ok(())
 }

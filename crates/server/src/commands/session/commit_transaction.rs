@@ -41,7 +41,7 @@ args! { "commitTransaction" => Args {
 fn commit(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
     check_within(req)?;
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write("admin")?;
     let durability = match cx.write_concern(req).is_synced() {
         true => Durability::Synced,
         false => Durability::Buffered,

@@ -10,7 +10,7 @@ use crate::command::prelude::*;
 
 /// Runs a change of users or roles alone; what was resolved of them is stale afterwards.
 pub(super) fn change<T>(cx: &Context<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
-    let _writing = cx.begin_write()?;
+    let _writing = cx.begin_write("admin")?;
     let _alone = cx.server.auth.begin_change();
     let done = f();
     cx.server.auth.changed();

@@ -1,0 +1,48 @@
+//! `getClusterParameter`: values of cluster parameters.
+
+use crate::cluster_params;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static GET_CLUSTER_PARAMETER: Command = Command {
+    name: "getClusterParameter",
+    help: "Shows cluster parameters.",
+    access: Access::Cluster(&[Action::GetClusterParameter]),
+    admin_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "getClusterParameter" => Args {
+    wanted: Value<'a> = "getClusterParameter",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let wrong = |found: Value<'_>| {
+        err!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'getClusterParameter.getClusterParameter' is the wrong type '{}', expected \
+             types '[string, array]'",
+            found.kind().name()
+        )
+    };
+    let names: Vec<&str> = match args.wanted {
+        Value::String("*") => cluster_params::names().collect(),
+        Value::String(name) => vec![name],
+        Value::Array(list) => {
+            list.iter().map(|v| v.as_str().ok_or_else(|| wrong(v))).collect::<Result<_>>()?
+        }
+        other => return Err(wrong(other)),
+    };
+    if names.is_empty() {
+        bail!(
+            Code::BAD_VALUE,
+            "Must supply at least one cluster server parameter name to getClusterParameter"
+        );
+    }
+    let server = cx.server;
+    let found = names.iter().map(|name| server.cluster_params.show(&server.store, name));
+    let found = found.collect::<Result<Vec<_>>>()?;
+    out.array("clusterParameters", |list| found.iter().for_each(|doc| list.push_doc(doc.as_doc())));
+    Ok(())
+}

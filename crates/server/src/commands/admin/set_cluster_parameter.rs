@@ -1,0 +1,34 @@
+//! `setClusterParameter`: sets one cluster parameter.
+
+use crate::clock;
+use crate::command::prelude::*;
+
+pub(in crate::commands) static SET_CLUSTER_PARAMETER: Command = Command {
+    name: "setClusterParameter",
+    help: "Sets a cluster parameter.",
+    access: Access::Cluster(&[Action::SetClusterParameter]),
+    admin_only: true,
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "setClusterParameter" => Args {
+    given: Doc<'a> = "setClusterParameter",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let mut fields = args.given.iter();
+    let (Some(field), None) = (fields.next(), fields.next()) else {
+        bail!(Code::BAD_VALUE, "setClusterParameter only supports setting exactly one parameter");
+    };
+    let Value::Doc(value) = field.value() else {
+        bail!(Code::BAD_VALUE, "Cluster parameter value must be an object");
+    };
+    let _writing = cx.begin_write("config")?;
+    let server = cx.server;
+    let wall = (clock::wall_seconds() as u64) << 32 | 1;
+    let now = server.replica.as_ref().map_or(wall, |set| set.clock.cluster());
+    server.cluster_params.set(&server.store, field.name(), value, now)
+}

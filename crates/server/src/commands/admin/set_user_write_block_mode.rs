@@ -1,0 +1,30 @@
+//! `setUserWriteBlockMode`: blocks the writes of users, for tools that copy a cluster.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static SET_USER_WRITE_BLOCK_MODE: Command = Command {
+    name: "setUserWriteBlockMode",
+    help: "Blocks or allows writes of users to all databases.",
+    access: Access::Cluster(&[Action::SetUserWriteBlockMode]),
+    admin_only: true,
+    write: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "setUserWriteBlockMode" => Args {
+    one:    Value<'a> = "setUserWriteBlockMode",
+    global: bool      = "global",
+}}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    if cx.server.replica.is_none() {
+        bail!(Code::ILLEGAL_OPERATION, "setUserWriteBlockMode cannot be run on standalones");
+    }
+    let _writing = cx.begin_write("config")?;
+    cx.server.write_block.set(&cx.server.store, args.global)?;
+    log::info!(target: "COMMAND", id = 9_000_020, blocked = args.global;
+        "User write block mode was set");
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Documents of `config` that hold what commands set for the whole server, found by `_id` and replaced as a whole.
+
+use nagi_bson::{Doc, DocBuf, Value};
+use nagi_error::Result;
+use nagi_store::{Durability, Namespace, RecordBuf, Store, WriteOptions};
+
+fn namespace(collection: &str) -> Namespace {
+    Namespace::new("config", collection).expect("a fixed name that is allowed")
+}
+
+/// The document `id` of `config.<collection>`, if it is there.
+pub(crate) fn read(store: &Store, collection: &str, id: &str) -> Result<Option<DocBuf>> {
+    let Some(collection) = store.collection(&namespace(collection)) else { return Ok(None) };
+    let mut buffer = Vec::new();
+    let found = store.find_by_id(&collection, Value::String(id), &mut buffer)?;
+    Ok(found.map(|doc| doc.to_buf()))
+}
+
+/// Puts `doc`, whose `_id` is a text, in the place of the one that is there; durable when this returns.
+pub(crate) fn write(store: &Store, collection: &str, doc: Doc<'_>) -> Result<()> {
+    const OPTIONS: WriteOptions<'static> = WriteOptions {
+        durability: Durability::Synced,
+        interrupt: None,
+        bypass_validation: true,
+        keep_empty_timestamps: true,
+    };
+    let namespace = namespace(collection);
+    loop {
+        store.collection_or_create(&namespace)?;
+        let written = store.write(OPTIONS, &mut |txn| {
+            let Some(collection) = txn.collection(&namespace) else { return Ok(false) };
+            let Some(record) = txn.reader().find_id(&collection, doc.get("_id"))? else {
+                txn.insert(&collection, doc)?;
+                return Ok(true);
+            };
+            txn.lock(&collection, record)?;
+            let mut buffer = RecordBuf::default();
+            let old = txn.reader().record(&collection, record, &mut buffer)?;
+            let Some(old) = old.map(|old| old.to_buf()) else { return Ok(false) };
+            txn.update(&collection, record, old.as_doc(), doc)?;
+            Ok(true)
+        });
+        // Otherwise the collection or the document was dropped in between.
+        if written? {
+            return Ok(());
+        }
+    }
+}

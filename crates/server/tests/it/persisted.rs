@@ -1,0 +1,107 @@
+//! What is set for the whole server outlives it; who may bypass it, may.
+
+use std::sync::Arc;
+
+use nagi_bson::{DocBuf, Value, json};
+use nagi_kv::Memory;
+
+use crate::client::{Client, is_ok, server_on, server_with};
+
+fn admin(client: &mut Client, command: &str) -> DocBuf {
+    client.run("admin", json::parse(command).unwrap().as_doc())
+}
+
+#[test]
+fn settings_survive_a_restart() {
+    let engine = Arc::new(Memory::new());
+    let mut client = Client::new(&server_on(engine.clone(), Some("rs")));
+    for command in [
+        "{replSetInitiate: 1}",
+        "{setDefaultRWConcern: 1, defaultWriteConcern: {w: 1, j: true}, defaultReadConcern: {level: 'majority'}}",
+        "{setClusterParameter: {defaultMaxTimeMS: {readOperations: 20}}}",
+        "{setUserWriteBlockMode: 1, global: true}",
+    ] {
+        assert!(is_ok(&admin(&mut client, command)), "{command}");
+    }
+    drop(client);
+    let mut client = Client::new(&server_on(engine, Some("rs")));
+    let defaults = admin(&mut client, "{getDefaultRWConcern: 1}");
+    assert_eq!(defaults.get("defaultWriteConcernSource").as_str(), Some("global"));
+    let write = defaults.get("defaultWriteConcern").as_doc().unwrap().to_buf();
+    assert_eq!((write.get("w"), write.get("j")), (Value::Int32(1), Value::Bool(true)));
+    let read = defaults.get("defaultReadConcern").as_doc().unwrap().to_buf();
+    assert_eq!(read.get("level").as_str(), Some("majority"));
+    let refused = client.shell("{insert: 'c', documents: [{_id: 1}]}");
+    assert_eq!(refused.get("code"), Value::Int32(371));
+    assert!(is_ok(&admin(&mut client, "{setUserWriteBlockMode: 1, global: false}")));
+    assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 1}]}")));
+    let late = client.shell("{find: 'c', filter: {$where: 'while (true) { }'}}");
+    assert_eq!(late.get("code"), Value::Int32(50));
+}
+
+#[test]
+fn nobody_without_the_right_writes_while_writes_are_blocked() {
+    let server = server_with(Arc::new(Memory::new()), Some("rs"), true);
+    let mut root = Client::new(&server);
+    assert!(is_ok(&admin(&mut root, "{replSetInitiate: 1}")));
+    assert!(is_ok(&admin(&mut root, "{createUser: 'u', pwd: 'p', roles: ['root']}")));
+    crate::login::log_in(&mut root, "admin", "u", "p");
+    for (name, roles) in
+        [("plain", "['readWriteAnyDatabase']"), ("copies", "['readWriteAnyDatabase', 'restore']")]
+    {
+        let create = format!("{{createUser: '{name}', pwd: 'p', roles: {roles}}}");
+        assert!(is_ok(&admin(&mut root, &create)));
+    }
+    assert!(is_ok(&admin(&mut root, "{setUserWriteBlockMode: 1, global: true}")));
+    for (name, code) in [("plain", 371), ("copies", 0)] {
+        let mut client = Client::new(&server);
+        crate::login::log_in(&mut client, "admin", name, "p");
+        let reply = client.shell("{insert: 'c', documents: [{}]}");
+        let found = reply.get("code");
+        assert_eq!(found, if code == 0 { Value::Missing } else { Value::Int32(code) }, "{name}");
+    }
+}
+
+#[test]
+fn who_has_the_right_shuts_the_server_down_from_afar() {
+    let open = server_on(Arc::new(Memory::new()), None);
+    let mut client = Client::from(&open, "10.1.2.3:5000");
+    let refused = admin(&mut client, "{shutdown: 1}");
+    assert_eq!(refused.get("code"), Value::Int32(13));
+    let closed = server_with(Arc::new(Memory::new()), None, true);
+    let mut local = Client::new(&closed);
+    assert!(is_ok(&admin(&mut local, "{createUser: 'u', pwd: 'p', roles: ['root']}")));
+    let mut remote = Client::from(&closed, "10.1.2.3:5000");
+    assert_eq!(admin(&mut remote, "{shutdown: 1}").get("code"), Value::Int32(13));
+    crate::login::log_in(&mut remote, "admin", "u", "p");
+    assert!(is_ok(&admin(&mut remote, "{shutdown: 1, force: true}")));
+    closed.wait_for_shutdown();
+}
+
+#[test]
+fn a_shutdown_lets_a_running_read_finish() {
+    let server = server_on(Arc::new(Memory::new()), None);
+    let mut reader = Client::new(&server);
+    reader.shell("{insert: 'c', documents: [{_id: 1}]}");
+    let mut other = Client::new(&server);
+    let thread = std::thread::spawn(move || {
+        reader.shell("{find: 'c', filter: {$where: 'sleep(300) || true'}, comment: 'slow'}")
+    });
+    while readers(&mut other) != Value::Int32(1) {
+        std::thread::yield_now();
+    }
+    assert!(is_ok(&admin(&mut other, "{shutdown: 1, timeoutSecs: 30}")));
+    // The read was over when the command was answered.
+    assert_eq!(readers(&mut other), Value::Int32(0));
+    assert!(is_ok(&thread.join().unwrap()));
+}
+
+/// Reads that run now.
+fn readers(client: &mut Client) -> Value<'static> {
+    let status = admin(client, "{serverStatus: 1}");
+    let lock = status.get("globalLock").as_doc().unwrap();
+    match lock.get("activeClients").as_doc().unwrap().get("readers") {
+        Value::Int32(n) => Value::Int32(n),
+        other => panic!("{other}"),
+    }
+}
