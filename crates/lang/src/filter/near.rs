@@ -40,6 +40,8 @@ pub(super) fn check(filter: &Filter) -> Result<()> {
 fn count(filter: &Filter, on_top: bool, top: &mut u32, all: &mut u32) {
     match filter {
         Filter::And(parts) => parts.iter().for_each(|part| count(part, on_top, top, all)),
+        // An alternative to nothing.
+        Filter::Or(parts) if parts.len() == 1 => count(&parts[0], on_top, top, all),
         Filter::Or(parts) | Filter::Nor(parts) => {
             parts.iter().for_each(|part| count(part, false, top, all));
         }
@@ -57,6 +59,7 @@ impl Filter {
     pub fn near(&self) -> Option<(&FieldPath, &GeoNear)> {
         match self {
             Filter::And(parts) => parts.iter().find_map(Filter::near),
+            Filter::Or(parts) if parts.len() == 1 => parts[0].near(),
             Filter::Field { path, pred: Pred::Near(near) } => Some((path, near)),
             _ => None,
         }
@@ -68,6 +71,9 @@ impl Filter {
         fn strip(filter: Filter) -> Filter {
             match filter {
                 Filter::And(parts) => Filter::And(parts.into_iter().map(strip).collect()),
+                Filter::Or(parts) if parts.len() == 1 => {
+                    Filter::And(parts.into_iter().map(strip).collect())
+                }
                 Filter::Field { pred: Pred::Near(_), .. } => Filter::AlwaysTrue,
                 other => other,
             }

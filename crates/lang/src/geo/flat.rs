@@ -26,7 +26,7 @@ impl Flat {
             Flat::Box { low, high } => {
                 (low.0..=high.0).contains(&p.0) && (low.1..=high.1).contains(&p.1)
             }
-            Flat::Circle { center, radius } => distance(*center, p) <= *radius,
+            Flat::Circle { center, radius } => circle_contains(*center, *radius, p),
             Flat::Polygon(corners) => polygon_contains(corners, p),
         }
     }
@@ -45,6 +45,19 @@ impl Flat {
                 },
             ),
         }
+    }
+}
+
+/// Whether a circle holds a place. Straight above, below and beside the centre the sum decides: it puts
+/// (5.1, 52.1) on the circle of 0.1 around (5.1, 52), where the difference is greater than 0.1.
+fn circle_contains(center: (f64, f64), radius: f64, p: (f64, f64)) -> bool {
+    let within = |a: f64, b: f64| a.max(b) <= a.min(b) + radius;
+    if p.0 == center.0 {
+        within(p.1, center.1)
+    } else if p.1 == center.1 {
+        within(p.0, center.0)
+    } else {
+        distance(center, p) <= radius
     }
 }
 
@@ -92,6 +105,9 @@ mod tests {
     fn circles_and_boxes() {
         let c = Flat::Circle { center: (0.0, 0.0), radius: 5.0 };
         assert!(c.contains((3.0, 4.0)) && !c.contains((3.1, 4.0)));
+        let near = Flat::Circle { center: (5.1, 52.0), radius: 0.1 };
+        assert!(near.contains((5.1, 52.1)) && near.contains((5.1, 51.9)));
+        assert!(!near.contains((5.1, 52.100001)) && !near.contains((5.21, 52.0)));
         let b = Flat::Box { low: (0.0, 0.0), high: (2.0, 2.0) };
         assert!(b.contains((2.0, 0.0)) && !b.contains((2.0, -0.1)));
     }

@@ -3,6 +3,7 @@
 //!   {$near: [x, y], $maxDistance: d}              plane, distances in its units
 //!   {$nearSphere: [lng, lat], $maxDistance: r}    sphere, radians
 //!   {$near: {$geometry: {type: "Point", ...}, $maxDistance: m}}    sphere, metres
+//!   {$near: {type: "Point", ...}, $maxDistance: m}                 the same
 
 use std::sync::Arc;
 
@@ -72,14 +73,29 @@ impl GeoNear {
     /// Parses the operators of a field of which the first is one of nearness.
     ///
     /// # Errors
-    /// 2 for the point, 16893-16900 for the distances.
+    /// 2 for the point and for distances beside `$geometry`, 16893-16896 for distances beside a point,
+    /// 34413 for other siblings.
     pub fn parse(doc: Doc<'_>) -> Result<GeoNear> {
-        let first = doc.first().map_or(Value::Missing, |first| first.value());
-        match first {
-            Value::Doc(inner) if !inner.first().is_some_and(|f| f.value().is_number()) => {
-                parse_geo_json(doc, inner)
-            }
-            pair => parse_legacy(doc, pair),
+        let Some(first) = doc.first() else {
+            bail!(Code::BAD_VALUE, "empty geo near query object");
+        };
+        let operand = first.value();
+        let (point, third) = match query_point(operand) {
+            Ok(point) => (Some(point), None),
+            Err(_) => point_with_distance(operand).unzip(),
+        };
+        if point.is_none() && operand.as_doc().is_none_or(|doc| doc.get("$geometry").is_missing()) {
+            bail!(
+                Code::BAD_VALUE,
+                "invalid point provided to geo near query: {}",
+                text::value_text(operand)
+            );
+        }
+        let range = siblings(doc, third)?;
+        match (point, operand) {
+            (Some(point), _) => beside(doc, point, range, first.name() == "$nearSphere"),
+            (None, Value::Doc(inner)) => of_geometry(doc, inner),
+            (None, _) => bail!(Code::BAD_VALUE, "geo near query argument is not an object"),
         }
     }
 
@@ -132,39 +148,40 @@ fn limit(name: &str, value: Value<'_>, codes: (i32, i32)) -> Result<f64> {
     }
 }
 
-fn parse_legacy(doc: Doc<'_>, operand: Value<'_>) -> Result<GeoNear> {
-    let name = doc.first().map_or("", |first| first.name());
-    let spherical = name == "$nearSphere";
-    let (x, y) = legacy_point(operand).or_else(|reason| {
-        fault(Err(format!("invalid point provided to geo near query: {reason}")))
-    })?;
-    let (mut min, mut max) = (0.0, f64::MAX);
-    // [x, y, maxDistance]
-    if let Value::Array(array) = operand
-        && let third @ (Value::Int32(_) | Value::Int64(_) | Value::Double(_)) = array.get(2)
-    {
-        max = limit("$maxDistance", third, (16895, 16896))?;
+/// The distances that stand beside a point, or within it: `[x, y, maxDistance]`.
+fn siblings(doc: Doc<'_>, third: Option<f64>) -> Result<(f64, f64)> {
+    let (mut min, mut max) = (0.0, third.unwrap_or(f64::MAX));
+    if max.is_nan() || max < 0.0 {
+        bail!(Code::Location(18522), "max distance must be non-negative");
     }
     for element in doc.iter().skip(1) {
         match element.name() {
             "$minDistance" => min = limit("$minDistance", element.value(), (16893, 16894))?,
             "$maxDistance" => max = limit("$maxDistance", element.value(), (16895, 16896))?,
             "$uniqueDocs" => {}
-            other => bail!(Code::BAD_VALUE, "invalid argument in geo near query: {other}"),
+            other => {
+                bail!(Code::Location(34413), "invalid argument in geo near query: {other}")
+            }
         }
     }
-    if spherical && !sphere::is_lng_lat(x, y) {
+    Ok((min, max))
+}
+
+/// `{$near: point, $maxDistance: d}`. The distances of GeoJSON are metres.
+fn beside(doc: Doc<'_>, at: QueryPoint, range: (f64, f64), spherical: bool) -> Result<GeoNear> {
+    if spherical && !sphere::is_lng_lat(at.x, at.y) {
         bail!(Code::BAD_VALUE, "Legacy point is out of bounds for spherical query");
     }
-    let measure = if spherical { Measure::Radians } else { Measure::Plane };
-    Ok(GeoNear::new((x, y), measure, (min, max), doc.to_buf()))
+    let measure = match (at.geo_json, spherical) {
+        (true, _) => Measure::Metres,
+        (false, true) => Measure::Radians,
+        (false, false) => Measure::Plane,
+    };
+    Ok(GeoNear::new((at.x, at.y), measure, range, doc.to_buf()))
 }
 
-fn legacy_point(operand: Value<'_>) -> Parse<(f64, f64)> {
-    parse::pair(operand, true)
-}
-
-fn parse_geo_json(doc: Doc<'_>, operand: Doc<'_>) -> Result<GeoNear> {
+/// `{$near: {$geometry: point, $maxDistance: d}}`.
+fn of_geometry(doc: Doc<'_>, operand: Doc<'_>) -> Result<GeoNear> {
     if let Some(extra) = doc.iter().nth(1) {
         bail!(
             Code::BAD_VALUE,
@@ -178,9 +195,9 @@ fn parse_geo_json(doc: Doc<'_>, operand: Doc<'_>) -> Result<GeoNear> {
     let (mut min, mut max) = (0.0, f64::MAX);
     for element in operand {
         match element.name() {
-            "$geometry" => center = Some(geometry(element.value())?),
-            "$minDistance" => min = limit("$minDistance", element.value(), (16897, 16898))?,
-            "$maxDistance" => max = limit("$maxDistance", element.value(), (16899, 16900))?,
+            "$geometry" => center = geometry(element.value())?.or(center),
+            name @ "$minDistance" => min = inner_limit(name, element.value())?,
+            name @ "$maxDistance" => max = inner_limit(name, element.value())?,
             other => bail!(Code::BAD_VALUE, "invalid argument in geo near query: {other}"),
         }
     }
@@ -190,25 +207,58 @@ fn parse_geo_json(doc: Doc<'_>, operand: Doc<'_>) -> Result<GeoNear> {
     Ok(GeoNear::new(center, Measure::Metres, (min, max), doc.to_buf()))
 }
 
-fn geometry(value: Value<'_>) -> Result<(f64, f64)> {
-    let Value::Doc(doc) = value else {
-        bail!(
-            Code::BAD_VALUE,
-            "geo near query $geometry argument must be an object, got {}",
-            value.kind().name()
-        );
-    };
-    let parsed = parse::pair(doc.get("coordinates"), true).and_then(|(x, y)| match () {
-        () if doc.get("type").as_str() != Some("Point") => Err("not a Point".to_owned()),
-        () if !sphere::is_lng_lat(x, y) => {
-            Err(format!("longitude/latitude is out of bounds, lng: {x} lat: {y}"))
-        }
-        () => Ok((x, y)),
-    });
-    parsed.or_else(|reason| {
+/// A distance beside `$geometry`.
+fn inner_limit(name: &str, value: Value<'_>) -> Result<f64> {
+    if !value.is_number() {
+        bail!(Code::BAD_VALUE, "{name} must be a number");
+    }
+    match number::as_f64(value) {
+        Some(limit) if limit >= 0.0 && limit.is_finite() => Ok(limit),
+        _ => bail!(Code::BAD_VALUE, "{name} must be non-negative"),
+    }
+}
+
+/// The point of `$geometry`; none if it is neither a document nor an array.
+fn geometry(value: Value<'_>) -> Result<Option<(f64, f64)>> {
+    if !matches!(value, Value::Doc(_) | Value::Array(_)) {
+        return Ok(None);
+    }
+    let point = query_point(value).or_else(|reason| {
         fault(Err(format!(
             "invalid point in geo near query $geometry argument: {}  {reason}",
-            text::doc_text(doc)
+            text::value_text(value)
         )))
-    })
+    })?;
+    if !point.geo_json {
+        bail!(Code::BAD_VALUE, "$near requires geojson point, given {}", text::value_text(value));
+    }
+    Ok(Some((point.x, point.y)))
+}
+
+/// A point as a query writes it.
+struct QueryPoint {
+    x: f64,
+    y: f64,
+    geo_json: bool,
+}
+
+/// A legacy pair of just two numbers, or a GeoJSON point.
+fn query_point(value: Value<'_>) -> Parse<QueryPoint> {
+    let Some(doc) = value.as_doc().filter(|doc| !parse::is_legacy(Value::Doc(*doc))) else {
+        let (x, y) = parse::pair(value, false)?;
+        return Ok(QueryPoint { x, y, geo_json: false });
+    };
+    let (x, y) = parse::lng_lat(doc.get("coordinates"))?;
+    if doc.get("type").as_str() != Some("Point") {
+        return Err("not a Point".to_owned());
+    }
+    parse::geo_json(doc)?;
+    Ok(QueryPoint { x, y, geo_json: true })
+}
+
+/// `[x, y, maxDistance]`, and as fields of a document.
+fn point_with_distance(value: Value<'_>) -> Option<(QueryPoint, f64)> {
+    let numbers = parse::numbers(value)?;
+    let &[x, y, distance] = &*numbers else { return None };
+    Some((QueryPoint { x, y, geo_json: false }, distance))
 }

@@ -7,7 +7,7 @@ use nagi_bson::{Doc, Value, number, text};
 use super::{
     chain::Chain,
     flat::Flat,
-    polygon::{Polygon, Ring},
+    polygon::{LoopFault, Polygon, Ring},
     shape::{Disc, Shape, Stored},
     sphere::{self, Point},
 };
@@ -71,17 +71,37 @@ pub fn pair(value: Value<'_>, more: bool) -> Parse<(f64, f64)> {
     Ok((x, y))
 }
 
-/// A longitude and a latitude.
-fn lng_lat(value: Value<'_>) -> Parse<(f64, f64)> {
-    let (lng, lat) = pair(value, true)?;
-    if !sphere::is_lng_lat(lng, lat) {
-        return Err(format!("longitude/latitude is out of bounds, lng: {lng} lat: {lat}"));
+/// Whether a value in a query is a legacy pair: an array, or a document that begins with a number.
+pub(super) fn is_legacy(value: Value<'_>) -> bool {
+    match value {
+        Value::Array(_) => true,
+        Value::Doc(doc) => doc.first().is_some_and(|first| first.value().is_number()),
+        _ => false,
     }
-    Ok((lng, lat))
+}
+
+/// The elements of an array or the fields of a document, if all are numbers; at most four.
+pub(super) fn numbers(value: Value<'_>) -> Option<Vec<f64>> {
+    let number = |value: Value<'_>| number::as_f64(value).filter(|_| value.is_number());
+    values(value)?.take(4).map(number).collect()
+}
+
+/// A longitude and a latitude.
+pub(super) fn lng_lat(value: Value<'_>) -> Parse<(f64, f64)> {
+    let (lng, lat) = pair(value, true)?;
+    lng_lat_point(lng, lat).map(|_| (lng, lat))
+}
+
+fn lng_lat_point(lng: f64, lat: f64) -> Parse<Point> {
+    match sphere::is_lng_lat(lng, lat) {
+        true => Ok(sphere::point_at(lng, lat)),
+        false => Err(format!("longitude/latitude is out of bounds, lng: {lng} lat: {lat}")),
+    }
 }
 
 fn point(value: Value<'_>) -> Parse<Point> {
-    lng_lat(value).map(|(lng, lat)| sphere::point_at(lng, lat))
+    let (lng, lat) = pair(value, true)?;
+    lng_lat_point(lng, lat)
 }
 
 fn points(value: Value<'_>) -> Parse<Vec<Point>> {
@@ -179,7 +199,16 @@ fn polygon(value: Value<'_>, winding: Winding) -> Parse<Polygon> {
         }
         holes.push(inner);
     }
-    Ok(Polygon::new(shell, holes))
+    let polygon = Polygon::new(shell, holes);
+    match polygon.fault() {
+        Some(fault @ LoopFault::SharedEdge { .. }) => {
+            Err(format!("Polygon isn't valid: {fault} {}", text::value_text(value)))
+        }
+        Some(fault @ LoopFault::SharedVertices { .. }) => {
+            Err(format!("{fault}: {}", text::value_text(value)))
+        }
+        None => Ok(polygon),
+    }
 }
 
 /// Several of the same kind; at least one.
@@ -281,11 +310,7 @@ pub(super) fn geo_json(doc: Doc<'_>) -> Parse<(Shape, Winding)> {
 /// What a document holds: a legacy pair (array, or document that begins with a number) or GeoJSON.
 pub fn stored(value: Value<'_>) -> Parse<Stored> {
     let doc = match value {
-        Value::Array(_) => {
-            let (x, y) = pair(value, true)?;
-            return Ok(Stored::Point { x, y, legacy: true });
-        }
-        Value::Doc(doc) if doc.first().is_some_and(|first| first.value().is_number()) => {
+        pair_like if is_legacy(pair_like) => {
             let (x, y) = pair(value, true)?;
             return Ok(Stored::Point { x, y, legacy: true });
         }
@@ -308,6 +333,10 @@ pub(super) fn region(name: &str, value: Value<'_>) -> Parse<Region> {
     let unknown = || format!("unknown geo specifier: {name}: {}", text::value_text(value));
     let Some(mut parts) = values(value) else { return Err(unknown()) };
     Ok(match (name, value) {
+        ("$geometry", pair_like) if is_legacy(pair_like) => {
+            let (lng, lat) = pair(pair_like, false)?;
+            Region::Shape(Shape::Point(lng_lat_point(lng, lat)?))
+        }
         ("$geometry", Value::Doc(doc)) => Region::Shape(geo_json(doc)?.0),
         ("$box", _) => {
             let a = pair(parts.next().unwrap_or(Value::Missing), false)?;
@@ -334,13 +363,7 @@ pub(super) fn region(name: &str, value: Value<'_>) -> Parse<Region> {
             if name == "$center" {
                 return Ok(Region::Flat(Flat::Circle { center, radius }));
             }
-            if !sphere::is_lng_lat(center.0, center.1) {
-                return Err(format!(
-                    "longitude/latitude is out of bounds, lng: {} lat: {}",
-                    center.0, center.1
-                ));
-            }
-            let center = sphere::point_at(center.0, center.1);
+            let center = lng_lat_point(center.0, center.1)?;
             Region::Disc(Disc { center, radius })
         }
         _ => return Err(unknown()),

@@ -8,6 +8,8 @@
 //! An edge that touches a border without crossing it (at a vertex, or along it) is cut where it
 //! touches, and each part is judged by its middle.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{
     chain::{Block, Chain},
     sphere::{self, Crossing, Point, TOUCH},
@@ -42,6 +44,30 @@ impl std::fmt::Display for RingFault {
         match self {
             RingFault::Duplicate(a, b) => write!(f, "Duplicate vertices: {a} and {b}"),
             RingFault::Cross(a, b) => write!(f, "Edges {a} and {b} cross"),
+        }
+    }
+}
+
+/// What is wrong with the loops of a polygon, each of which is right by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoopFault {
+    /// Two loops have an edge in common: (loop, edge) of each.
+    SharedEdge { own: (usize, usize), other: (usize, usize) },
+    /// A hole has two vertices in common with the shell.
+    SharedVertices { hole: usize },
+}
+
+impl std::fmt::Display for LoopFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LoopFault::SharedEdge { own, other } => write!(
+                f,
+                "Duplicate edge: loop {}, edge {} and loop {}, edge {}",
+                own.0, own.1, other.0, other.1
+            ),
+            LoopFault::SharedVertices { hole } => {
+                write!(f, "Loop {hole} shares more than one vertex with its parent loop 0")
+            }
         }
     }
 }
@@ -99,21 +125,29 @@ impl Ring {
 
     /// Some point inside, away from the border if there is one.
     pub(super) fn inner_point(&self) -> Point {
-        let mut fallback = None;
+        self.point_beside(&|p| self.strictly_holds(p)).unwrap_or_else(|| self.border_point())
+    }
+
+    /// A point to the left of the border that is `good`, ever closer to it.
+    fn point_beside(&self, good: &dyn Fn(&Point) -> bool) -> Option<Point> {
         for (a, b) in self.chain.edges() {
             let middle = sphere::middle(a, b);
             let left = a.0.cross(&b.0).normalize();
             let mut step = sphere::angle(a, b) / 2.0;
             while step > 4.0 * TOUCH {
                 let p = Point((middle.0 + left * step).normalize());
-                if self.strictly_holds(&p) {
-                    return p;
+                if good(&p) {
+                    return Some(p);
                 }
                 step /= 4.0;
             }
-            fallback.get_or_insert(middle);
         }
-        fallback.unwrap_or_else(|| self.chain.vertices()[0])
+        None
+    }
+
+    fn border_point(&self) -> Point {
+        let first = self.chain.edges().next();
+        first.map_or_else(|| self.chain.vertices()[0], |(a, b)| sphere::middle(a, b))
     }
 
     /// The first fault found: equal vertices, edges that cross.
@@ -151,6 +185,12 @@ impl Ring {
         let outer = Polygon::new(self.clone(), Vec::new());
         outer.contains(&Polygon::new(inner.clone(), Vec::new()))
     }
+}
+
+/// A point as something that has an order.
+fn key(p: &Point) -> [u64; 3] {
+    // Adding zero makes one of the two zeros.
+    [p.0.x, p.0.y, p.0.z].map(|coordinate| (coordinate + 0.0).to_bits())
 }
 
 /// Sum of the turns at the vertices: positive if the left side is the smaller one.
@@ -276,13 +316,32 @@ impl Polygon {
 
     /// A point inside, away from the border where there is such a place.
     fn inner_point(&self) -> Point {
-        let first = self.shell.inner_point();
-        if self.strictly_holds(&first) {
-            return first;
+        // A place beside the shell may lie in a hole, and one beside a hole in another or outside of the shell.
+        let good = |p: &Point| self.strictly_holds(p);
+        let beside_holes =
+            || self.holes.iter().find_map(|hole| hole.inverted().point_beside(&good));
+        let found = self.shell.point_beside(&good).or_else(beside_holes);
+        found.unwrap_or_else(|| self.shell.border_point())
+    }
+
+    /// The first thing that is wrong with the loops together.
+    pub fn fault(&self) -> Option<LoopFault> {
+        let mut edges = BTreeMap::new();
+        for (at, ring) in self.rings().enumerate() {
+            for (edge, (a, b)) in ring.chain.edges().enumerate() {
+                let (a, b) = (key(a), key(b));
+                let other = *edges.entry((a.min(b), a.max(b))).or_insert((at, edge));
+                if other.0 != at {
+                    return Some(LoopFault::SharedEdge { own: (at, edge), other });
+                }
+            }
         }
-        // The place was in a hole: the places beside the holes' borders are next.
-        let beside = self.holes.iter().map(|hole| hole.inverted().inner_point());
-        beside.into_iter().find(|p| self.strictly_holds(p)).unwrap_or(first)
+        let shell: BTreeSet<[u64; 3]> = self.shell.chain.vertices().iter().map(key).collect();
+        let shared = |hole: &Ring| {
+            hole.chain.vertices().iter().filter(|p| shell.contains(&key(p))).take(2).count() > 1
+        };
+        let hole = self.holes.iter().position(shared)?;
+        Some(LoopFault::SharedVertices { hole: hole + 1 })
     }
 
     /// Whether every place of `inner` is in this polygon, borders included.
@@ -357,6 +416,30 @@ mod tests {
         assert!(p.intersects(&polygon(square(1.0, 1.0, 4.0))));
         assert!(p.contains(&polygon(square(5.0, 5.0, 4.0))));
         assert!(p.contains(&p.clone()));
+    }
+
+    #[test]
+    fn a_polygon_whose_hole_is_most_of_it_holds_itself() {
+        for margin in [0.01, 0.1, 0.2, 0.3, 0.45] {
+            let side = 1.0 - 2.0 * margin;
+            let hole = square(100.0 + margin, margin, side);
+            let p = Polygon::new(square(100.0, 0.0, 1.0), vec![hole]);
+            assert!(p.strictly_holds(&p.inner_point()), "{margin}");
+            assert!(p.contains(&p.clone()) && p.intersects(&p.clone()), "{margin}");
+        }
+    }
+
+    #[test]
+    fn loops_have_no_edge_in_common() {
+        let shell = square(0.0, 0.0, 4.0);
+        let of = |hole: Ring| Polygon::new(shell.clone(), vec![hole]).fault();
+        assert!(matches!(of(shell.clone()), Some(LoopFault::SharedEdge { .. })));
+        assert!(matches!(of(shell.inverted()), Some(LoopFault::SharedEdge { .. })));
+        assert_eq!(of(square(1.0, 1.0, 1.0)), None);
+        let one = ring(&[(0.0, 0.0), (2.0, 1.0), (1.0, 2.0)]);
+        assert_eq!(of(one), None, "one vertex in common");
+        let two = ring(&[(0.0, 0.0), (3.0, 2.0), (4.0, 4.0), (2.0, 3.0)]);
+        assert_eq!(of(two), Some(LoopFault::SharedVertices { hole: 1 }));
     }
 
     #[test]

@@ -28,6 +28,13 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Value::Doc(doc) = spec else {
         bail!(Code::Location(10065), "invalid parameter: expected an object ($geoNear)");
     };
+    if !doc.get("collation").is_missing() {
+        bail!(
+            Code::Location(40227),
+            "$geoNear does not accept the 'collation' parameter. Instead, specify a collation for \
+             the entire aggregation command."
+        );
+    }
     let (center, geo_json) = center(doc.get("near"))?;
     for (name, code) in [("limit", 50858), ("num", 50857), ("start", 50856)] {
         if !doc.get(name).is_missing() {
