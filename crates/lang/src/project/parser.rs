@@ -86,12 +86,12 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
     }
 
     /// Where only `_id`, metadata and parts of arrays are named: a `find` shows the other fields
-    /// beside metadata and `$slice`, a stage does not.
+    /// beside metadata and `$slice`, a stage does not. `_id: 1` beside metadata alone includes.
     fn excludes_by_default(&self) -> bool {
         let Seen { id, slice, elem_match, meta, .. } = self.seen;
         match (self.place, id) {
             (Place::Stage, id) => id == Some(false) && !meta,
-            (Place::Find, Some(true)) => slice || meta,
+            (Place::Find, Some(true)) => slice,
             (Place::Find, Some(false)) if !elem_match => true,
             (Place::Find, _) => slice || meta || !elem_match,
         }

@@ -14,6 +14,16 @@ struct Row {
     stemmer: Option<Algorithm>,
 }
 
+impl Row {
+    fn stop_words(&self) -> &'static [&'static str] {
+        match self.code {
+            "en" => super::stop_words::ENGLISH,
+            "nb" => stop_words::lookup("no").unwrap_or_default(),
+            code => stop_words::lookup(code).unwrap_or_default(),
+        }
+    }
+}
+
 const fn row(name: &'static str, code: &'static str, stemmer: Algorithm) -> Row {
     Row { name, code, stemmer: Some(stemmer) }
 }
@@ -100,8 +110,7 @@ impl Language {
             return false;
         }
         let words = WORDS[usize::from(self.0)].get_or_init(|| {
-            let code = if self.row().code == "nb" { "no" } else { self.row().code };
-            let listed = stop_words::lookup(code).unwrap_or_default();
+            let listed = self.row().stop_words();
             let folding = Folding { unicode: true, turkish: self.is_turkish() };
             listed
                 .iter()
@@ -135,10 +144,23 @@ mod tests {
     #[test]
     fn every_language_has_stop_words() {
         for (at, row) in LANGUAGES.iter().enumerate().filter(|(_, row)| row.name != "none") {
-            let code = if row.code == "nb" { "no" } else { row.code };
-            let words = stop_words::lookup(code).unwrap_or_default();
+            let words = row.stop_words();
             assert!(words.len() > 30, "{}: {}", row.name, words.len());
             assert!(Language(at as u8).is_stop_word(&words[0].to_lowercase()), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn english_drops_the_words_that_mongodb_drops() {
+        let listed = super::super::stop_words::ENGLISH;
+        assert!(listed.is_sorted());
+        assert_eq!(listed.len(), 174);
+        let is_stop_word = |word| Language::ENGLISH.is_stop_word(word);
+        for word in ["a", "i", "the", "ought", "can't", "yourselves"] {
+            assert!(is_stop_word(word), "{word}");
+        }
+        for word in ["d", "s", "t", "m", "o", "y", "ma", "will", "just", "now", "don"] {
+            assert!(!is_stop_word(word), "{word}");
         }
     }
 

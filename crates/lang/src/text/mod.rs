@@ -15,6 +15,7 @@ mod language;
 mod score;
 mod search;
 mod spec;
+mod stop_words;
 mod tokens;
 
 pub use found::Bound;

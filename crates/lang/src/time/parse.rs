@@ -242,7 +242,7 @@ fn month(text: &str) -> Option<(i64, &str)> {
     Some((at as i64 + 1, rest))
 }
 
-/// `14:01`, `14:01:02.123`, `140102` behind a date, `2:01 PM`, `2pm`.
+/// `14:01`, `14:01:02.123`, `14:01.02`, `140102` behind a date, `2:01 PM`, `2pm`.
 fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(i64, &str)> {
     let (hour, rest) = digits(text, 1, 2)?;
     let compact = behind_date && text.bytes().take_while(u8::is_ascii_digit).count() >= 4;
@@ -252,7 +252,8 @@ fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(i64, &str)> {
         (minute, second, 0, rest)
     } else if let Some(behind) = rest.strip_prefix(':') {
         let (minute, rest) = digits(behind, 1, 2)?;
-        match rest.strip_prefix(':').and_then(|rest| digits(rest, 1, 2)) {
+        // A point stands for the second colon, too: what follows are seconds.
+        match rest.strip_prefix([':', '.']).and_then(|rest| digits(rest, 1, 2)) {
             Some((second, rest)) => {
                 let (fraction, rest) = fraction(rest);
                 (minute, second, fraction, rest)

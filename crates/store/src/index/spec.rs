@@ -83,6 +83,7 @@ enum Shape {
     Number,
     Document,
     Text,
+    DocumentOrText,
     /// Accepted and dropped.
     Ignored,
 }
@@ -111,7 +112,7 @@ static OPTIONS: &[(&str, Shape)] = &[
     ("storageEngine", Shape::Document),
     ("textIndexVersion", Shape::Number),
     ("unique", Shape::Flag),
-    ("weights", Shape::Document),
+    ("weights", Shape::DocumentOrText),
     ("wildcardProjection", Shape::Document),
 ];
 
@@ -442,6 +443,9 @@ fn expect_type(name: &str, value: Value<'_>, shape: Shape) -> Result<()> {
         Shape::Number => (value.is_number(), "a number"),
         Shape::Document => (value.kind() == Type::Object, "an object"),
         Shape::Text => (value.kind() == Type::String, "a string"),
+        Shape::DocumentOrText => {
+            (matches!(value.kind(), Type::Object | Type::String), "an object or a string")
+        }
         Shape::Ignored => (true, ""),
     };
     if fits {
@@ -467,6 +471,9 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
         let (descending, hashed) = direction(element.value(), pattern)?;
         let geo = matches!(element.value(), Value::String("2d" | "2dsphere"));
         check_path(path)?;
+        if path == "_fts" && element.value() != Value::String("text") {
+            bail!(Code::CANNOT_CREATE_INDEX, "Index key contains an illegal field name: '_fts'");
+        }
         if parts.iter().any(|part| &*part.path == path) {
             bail!(
                 Code::BAD_VALUE,

@@ -182,6 +182,12 @@ fn key_pattern(pattern: Doc<'_>) -> Result<(DocBuf, Vec<&str>)> {
 /// The fields with their weights, sorted.
 fn weights<'s>(spec: Doc<'s>, listed: &[&'s str]) -> Result<Vec<(&'s str, f64)>> {
     let mut out: Vec<(&str, f64)> = listed.iter().map(|path| (*path, 1.0)).collect();
+    // One field more, or all of them.
+    if let Value::String(path) = spec.get("weights")
+        && !out.iter().any(|(other, _)| *other == path)
+    {
+        out.push((path, 1.0));
+    }
     if let Value::Doc(given) = spec.get("weights") {
         for element in given {
             let (path, value) = (element.name(), element.value());
