@@ -82,13 +82,10 @@ fn rewrite<'d>(
         Value::Missing => writer.put("_id", &ids.next(seconds)),
         id => writer.put("_id", id),
     }
-    let mut increment = 0;
     for element in doc.iter().filter(|element| element.name() != "_id") {
         match element.value() {
             Value::Timestamp(0) if !keep_empty_timestamps => {
-                increment += 1;
-                let stamp = (u64::from(seconds) << 32) | increment;
-                writer.put(element.name(), Value::Timestamp(stamp));
+                writer.put(element.name(), Value::Timestamp(clock::next_timestamp()));
             }
             value => writer.put(element.name(), value),
         }

@@ -57,6 +57,7 @@ pub use catalog::{
     Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
     IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
+pub use clock::next_timestamp;
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use division::first_division;
 pub use index::{

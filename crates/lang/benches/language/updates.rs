@@ -16,7 +16,7 @@ fn ours(spec: &str) -> Side {
     let mut arena = Bump::new();
     Box::new(move |bytes, out| {
         let vars = Vars::EMPTY;
-        let cx = UpdateCx::new(&vars, &arena, 0, 0);
+        let cx = UpdateCx::new(&vars, &arena, 0, &|| 0);
         let doc = Doc::trusted(bytes);
         let applied = update.apply(doc, MatchInfo::default(), &cx, out).expect("it applies");
         if applied == Applied::NoOp {

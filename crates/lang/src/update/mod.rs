@@ -73,16 +73,21 @@ pub struct UpdateCx<'a> {
     pub arena: &'a Bump,
     /// `$$NOW` and `$currentDate`, milliseconds since 1970.
     pub now_ms: i64,
-    /// What `$currentDate` of type timestamp and empty timestamps become.
-    pub timestamp: u64,
+    /// What `$currentDate` of type timestamp and empty timestamps become: each call gives another.
+    pub next_timestamp: &'a dyn Fn() -> u64,
     /// Empty timestamps of a replacement stay empty (`bypassEmptyTsReplacement`).
     pub keep_empty_timestamps: bool,
 }
 
 impl<'a> UpdateCx<'a> {
     /// At a time; empty timestamps are filled in.
-    pub fn new(vars: &'a Vars<'a>, arena: &'a Bump, now_ms: i64, timestamp: u64) -> UpdateCx<'a> {
-        UpdateCx { vars, arena, now_ms, timestamp, keep_empty_timestamps: false }
+    pub fn new(
+        vars: &'a Vars<'a>,
+        arena: &'a Bump,
+        now_ms: i64,
+        next_timestamp: &'a dyn Fn() -> u64,
+    ) -> UpdateCx<'a> {
+        UpdateCx { vars, arena, now_ms, next_timestamp, keep_empty_timestamps: false }
     }
 }
 

@@ -23,7 +23,7 @@ impl Replacement {
         self.write(if id.is_missing() { old_id } else { id }, cx, out)
     }
 
-    /// Writes the document with `id` in front; empty timestamps at the top become the time.
+    /// Writes the document with `id` in front; empty timestamps at the top become the time, each another.
     pub(super) fn write(&self, id: Value<'_>, cx: &UpdateCx<'_>, out: &mut Vec<u8>) -> Result<()> {
         check::id(id)?;
         check::depth(self.0.as_doc())?;
@@ -34,7 +34,7 @@ impl Replacement {
             match (element.name(), element.value()) {
                 ("_id", _) => {}
                 (name, Value::Timestamp(0)) if !cx.keep_empty_timestamps => {
-                    writer.put(name, Value::Timestamp(cx.timestamp))
+                    writer.put(name, Value::Timestamp((cx.next_timestamp)()))
                 }
                 (name, value) => writer.put(name, value),
             }

@@ -28,7 +28,7 @@ fn matches(filter: &Filter, doc: &DocBuf) -> bool {
 fn apply(spec: &DocBuf, doc: &DocBuf) -> Result<(Applied, Vec<u8>)> {
     let update = Update::parse(Value::Doc(spec.as_doc()), &[], &mut ParseCx::new())?;
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx::new(&vars, &arena, 0, 0);
+    let cx = UpdateCx::new(&vars, &arena, 0, &|| 0);
     let mut out = Vec::new();
     let applied = update.apply(doc.as_doc(), MatchInfo::default(), &cx, &mut out)?;
     Ok((applied, out))
@@ -77,7 +77,7 @@ fn an_update_of_one_field_allocates_twice() {
     let spec = parsed("{$inc: {a: 1}}");
     let update = Update::parse(Value::Doc(spec.as_doc()), &[], &mut ParseCx::new()).expect("valid");
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx::new(&vars, &arena, 0, 0);
+    let cx = UpdateCx::new(&vars, &arena, 0, &|| 0);
     let mut out = Vec::with_capacity(1024);
     let (applied, spent) = count_allocations(|| {
         update.apply(doc.as_doc(), MatchInfo::default(), &cx, &mut out).expect("a number")
@@ -93,7 +93,7 @@ fn large_filters_are_linear() {
     let update =
         Update::parse(Value::Doc(parsed("{$set: {z: 1}}").as_doc()), &[], &mut ParseCx::new());
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx::new(&vars, &arena, 0, 0);
+    let cx = UpdateCx::new(&vars, &arena, 0, &|| 0);
     let mut out = Vec::new();
     update.expect("valid").upsert_document(&filter, &[1; 12], &cx, &mut out).expect("fits");
     assert_eq!(DocBuf::from_bytes(out).expect("valid").as_doc().count(), MANY as usize + 2);

@@ -157,7 +157,7 @@ fn as_expression(path: &str, operator: &str, operand: &str) -> String {
 fn apply(spec: Value<'_>, doc: &DocBuf) -> nagi_error::Result<DocBuf> {
     let update = Update::parse(spec, &[], &mut ParseCx::new())?;
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx::new(&vars, &arena, NOW_MS, 1);
+    let cx = UpdateCx::new(&vars, &arena, NOW_MS, &|| 1);
     let mut out = Vec::new();
     Ok(match update.apply(doc.as_doc(), MatchInfo::default(), &cx, &mut out)? {
         Applied::NoOp => doc.clone(),

@@ -101,7 +101,7 @@ fn update(state: &State, spec: Value<'_>) -> Result<String> {
     let doc = &state.docs[0];
     let found = info(&filter, doc)?.unwrap_or_default();
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx::new(&vars, &arena, NOW_MS, 7 << 32);
+    let cx = UpdateCx::new(&vars, &arena, NOW_MS, &|| 7 << 32);
     let mut out = Vec::new();
     match update.apply(doc.as_doc(), found, &cx, &mut out)? {
         Applied::NoOp => Ok("no change".into()),
@@ -119,7 +119,7 @@ fn upsert(spec: Doc<'_>) -> Result<String> {
     let update = Update::parse(spec.get("u"), &[], &mut cx)?;
     let filter = Filter::parse(spec.get("q").as_doc().unwrap_or(Doc::EMPTY), &mut cx)?;
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx::new(&vars, &arena, NOW_MS, 7 << 32);
+    let cx = UpdateCx::new(&vars, &arena, NOW_MS, &|| 7 << 32);
     let mut out = Vec::new();
     match spec.get("new") {
         Value::Doc(new) => upsert_supplied(new, &filter, &NEW_ID, &cx, &mut out)?,

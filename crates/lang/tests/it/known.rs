@@ -100,7 +100,7 @@ fn apply(update: &Update, doc: &DocBuf, info: MatchInfo) -> Result<Option<DocBuf
     let mut bytes = Vec::new();
     let applied = {
         let vars = Vars::EMPTY;
-        let cx = UpdateCx::new(&vars, &arena, NOW_MS, 1 << 32);
+        let cx = UpdateCx::new(&vars, &arena, NOW_MS, &|| 1 << 32);
         update.apply(doc.as_doc(), info, &cx, &mut bytes)?
     };
     Ok((applied == Applied::Modified)
@@ -112,7 +112,7 @@ fn upsert(update: &Update, filter: &Filter) -> Result<DocBuf> {
     let mut bytes = Vec::new();
     {
         let vars = Vars::EMPTY;
-        let cx = UpdateCx::new(&vars, &arena, NOW_MS, 1 << 32);
+        let cx = UpdateCx::new(&vars, &arena, NOW_MS, &|| 1 << 32);
         update.upsert_document(filter, &NEW_ID, &cx, &mut bytes)?;
     }
     Ok(DocBuf::from_bytes(bytes).expect("an upsert writes valid BSON"))

@@ -131,7 +131,7 @@ fn update() -> impl Strategy<Value = DocBuf> {
 fn apply(spec: &DocBuf, doc: &DocBuf) -> nagi_error::Result<(Applied, Vec<u8>)> {
     let update = Update::parse(Value::Doc(spec.as_doc()), &[], &mut ParseCx::new())?;
     let (arena, vars) = (Bump::new(), Vars::EMPTY);
-    let cx = UpdateCx::new(&vars, &arena, NOW_MS, 1);
+    let cx = UpdateCx::new(&vars, &arena, NOW_MS, &|| 1);
     let mut out = b"before".to_vec();
     let applied = update.apply(doc.as_doc(), MatchInfo::default(), &cx, &mut out)?;
     assert!(out.starts_with(b"before"));

@@ -178,9 +178,8 @@ fn update_cx<'a>(
     env: &Env<'_>,
     keep_empty_timestamps: bool,
 ) -> UpdateCx<'a> {
-    let seconds = u64::try_from(env.now_ms() / 1000).unwrap_or(0);
-    let timestamp = seconds << 32 | 1;
-    UpdateCx { keep_empty_timestamps, ..UpdateCx::new(vars, arena, env.now_ms(), timestamp) }
+    let cx = UpdateCx::new(vars, arena, env.now_ms(), &nagi_store::next_timestamp);
+    UpdateCx { keep_empty_timestamps, ..cx }
 }
 
 /// How the transactions of a statement write and commit.

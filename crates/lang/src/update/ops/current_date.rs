@@ -57,7 +57,7 @@ fn no_type<T>() -> Result<T> {
 impl CurrentDate {
     pub(super) fn apply(&self, at: &At<'_, '_>, slot: ValueSlot<'_>) {
         slot.put(if self.timestamp {
-            Value::Timestamp(at.cx.timestamp)
+            Value::Timestamp((at.cx.next_timestamp)())
         } else {
             Value::DateTime(at.cx.now_ms)
         });
