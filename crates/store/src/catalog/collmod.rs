@@ -30,6 +30,9 @@ impl Store {
         if let Some(view) = &options.view {
             view_graph::check(&ddl, namespace, view, options.collation)?;
         }
+        if changes.validator.is_some() {
+            options.check_place(namespace, collection.uuid)?;
+        }
         let mut reply = Vec::new();
         let mut out = DocWriter::new(&mut reply);
         let mut next = collection.with_indexes(collection.indexes.to_vec());

@@ -38,7 +38,7 @@ pub(crate) struct Ddl<'s> {
     pub(crate) store: &'s Store,
     state: MutexGuard<'s, DdlState>,
     txn: Box<dyn Txn>,
-    catalog: Catalog,
+    pub(super) catalog: Catalog,
     /// Old versions that are no longer current once this is published.
     replaced: Vec<Arc<Collection>>,
     published: Vec<Arc<Collection>>,
@@ -314,6 +314,8 @@ fn made(
     if let Some(view) = &options.view {
         view_graph::check(ddl, namespace, view, options.collation)?;
     }
+    let uuid = Uuid::random();
+    options.check_place(namespace, uuid)?;
     let space = match space {
         Some(space) => space,
         None => options.space()?,
@@ -330,7 +332,7 @@ fn made(
         indexes.push(Arc::new(index));
     }
     Ok(Collection {
-        uuid: Uuid::random(),
+        uuid,
         namespace: namespace.clone(),
         validator: options.condition()?,
         options,

@@ -5,7 +5,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::{Compressor, Space};
 use nagi_lang::collation::{self, Collation};
 
-use super::clustered;
+use super::{Uuid, clustered};
 use crate::{
     Namespace,
     condition::Condition,
@@ -150,6 +150,29 @@ impl CollectionOptions {
             );
         }
         Ok(Some(condition))
+    }
+
+    /// Refuses a validator where the server keeps its own documents.
+    pub(crate) fn check_place(&self, namespace: &Namespace, uuid: Uuid) -> Result<()> {
+        if self.validator.is_none() {
+            return Ok(());
+        }
+        if namespace.is_system() {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Document validators not allowed on system collection {namespace} with UUID {uuid}"
+            );
+        }
+        let database = namespace.database();
+        let internal = matches!(database, "admin" | "config" | "local");
+        if internal && namespace.as_str() != "config.settings" {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Document validators are not allowed on collection {namespace} with UUID {uuid} in \
+                 the {database} internal database"
+            );
+        }
+        Ok(())
     }
 
     /// Whether `create` with these options may meet a collection that has `self`.
@@ -389,6 +412,12 @@ fn view(options: Doc<'_>, namespace: &Namespace) -> Result<Option<ViewOptions>> 
         _ => bail!(Code::BAD_VALUE, "'viewOn' has to be a string."),
     };
     let on = Namespace::new(namespace.database(), on)?;
+    if namespace.is_system() {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "View name cannot start with 'system.', which is reserved for system namespaces"
+        );
+    }
     let pipeline = pipeline.unwrap_or(Array::EMPTY).to_buf();
     Ok(Some(ViewOptions { on, pipeline }))
 }

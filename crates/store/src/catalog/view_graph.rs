@@ -3,22 +3,22 @@
 //! The edges are what a view reads: the namespace it is on, and those that `$lookup`,
 //! `$graphLookup` and `$unionWith` of its pipeline name, in sub-pipelines too.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nagi_bson::{Array, Doc, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail, err};
 use nagi_lang::collation::Collation;
 
 use super::{Ddl, ViewOptions};
 use crate::Namespace;
 
-/// Views on views, counted from the one that is made.
+/// Views in a chain, those that read the new one among them.
 const DEPTH_MAX: usize = 20;
 
 /// Whether `namespace` may become this view.
 ///
 /// # Errors
-/// 5 when it would read itself, 165 when it stood on more than 20 views, 167 when a view that it reads
+/// 5 when it would read itself, 165 when a chain of views through it had more than 20, 167 when a view that it reads
 /// has another collation: one operation has one.
 pub(super) fn check(
     ddl: &Ddl<'_>,
@@ -26,7 +26,56 @@ pub(super) fn check(
     view: &ViewOptions,
     collation: Option<&'static Collation>,
 ) -> Result<()> {
-    visit(ddl, view, collation, &mut vec![namespace.clone()], &mut HashSet::new())
+    visit(ddl, view, collation, &mut vec![namespace.clone()], &mut HashSet::new())?;
+    let below = 1 + views_below(ddl, view, &mut HashMap::new());
+    if below + views_above(ddl, namespace) > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    Ok(())
+}
+
+fn too_deep() -> Error {
+    err!(Code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth limit exceeded; maximum depth is {DEPTH_MAX}")
+}
+
+/// The longest chain of views that a view reads. `known` holds what was counted before.
+fn views_below(ddl: &Ddl<'_>, view: &ViewOptions, known: &mut HashMap<Namespace, usize>) -> usize {
+    let mut longest = 0;
+    for next in inputs(view) {
+        let length = match known.get(&next) {
+            Some(length) => *length,
+            None => {
+                let collection = ddl.collection(&next);
+                let view = collection.as_ref().and_then(|c| c.options.view.as_ref());
+                let length = view.map_or(0, |view| 1 + views_below(ddl, view, known));
+                known.insert(next, length);
+                length
+            }
+        };
+        longest = longest.max(length);
+    }
+    longest
+}
+
+/// The longest chain of views that read `namespace`, which need not be there yet.
+fn views_above(ddl: &Ddl<'_>, namespace: &Namespace) -> usize {
+    let mut readers: HashMap<Namespace, Vec<Namespace>> = HashMap::new();
+    for collection in ddl.catalog.database(namespace.database()) {
+        for read in collection.options.view.iter().flat_map(inputs) {
+            readers.entry(read).or_default().push(collection.namespace.clone());
+        }
+    }
+    // Level by level: a chain has no view twice, as there are no circles.
+    let mut level = HashSet::from([namespace]);
+    let mut length = 0;
+    while length <= DEPTH_MAX {
+        level = level.iter().filter_map(|at| readers.get(*at)).flatten().collect();
+        if level.is_empty() {
+            break;
+        }
+        length += 1;
+    }
+    length
 }
 
 /// `way` leads from the new view to this one; what is in `seen` was looked through before, so that
@@ -58,10 +107,7 @@ fn visit(
                 );
             }
             if way.len() > DEPTH_MAX {
-                bail!(
-                    Code::VIEW_DEPTH_LIMIT_EXCEEDED,
-                    "View depth limit exceeded; maximum depth is {DEPTH_MAX}"
-                );
+                return Err(too_deep());
             }
             visit(ddl, view, collation, way, seen)?;
         }
