@@ -311,9 +311,15 @@ fn max_time_ms(command: &Command, value: Value<'_>) -> Result<i64> {
             value.kind().name()
         );
     };
-    if let Value::Double(d) = value
-        && d.fract() != 0.0
-    {
+    let fractional = match value {
+        Value::Double(d) => d.fract() != 0.0,
+        // A whole decimal equals its int64, if it fits into one.
+        Value::Decimal128(_) if ms != i64::MAX && ms != i64::MIN => {
+            !nagi_bson::compare::equal(value, Value::Int64(ms))
+        }
+        _ => false,
+    };
+    if fractional {
         bail!(Code::BAD_VALUE, "maxTimeMS has non-integral value");
     }
     if !(0..=i64::from(i32::MAX)).contains(&ms) {

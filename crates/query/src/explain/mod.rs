@@ -338,10 +338,9 @@ impl Run<'_> {
         };
         if assembled.planned == pipeline.stages.len() {
             self.write(&subject, out);
-        } else {
-            self.stages(&subject, &pipeline, assembled.planned, out);
+            return Ok(());
         }
-        Ok(())
+        self.stages(&subject, &pipeline, assembled.planned, out)
     }
 }
 

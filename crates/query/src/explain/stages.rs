@@ -18,22 +18,20 @@ const CURSOR: usize = usize::MAX;
 
 impl Run<'_> {
     /// Writes `stages`: the plan as `$cursor`, then each stage above it. Stages that write are shown and
-    /// not run; what would come to them is counted.
+    /// not run; what would come to them is counted. A failed run fails the command: only a plan without stages
+    /// above it is shown with its error.
     pub(super) fn stages(
         &self,
         subject: &Subject<'_>,
         pipeline: &Pipeline,
         planned: usize,
         out: &mut DocWriter<'_>,
-    ) {
+    ) -> Result<()> {
         let stages = &pipeline.stages[planned..];
         let mut shown = match self.verbosity {
             Verbosity::QueryPlanner => Shown::planned(stages),
-            _ => self.ran(subject, pipeline, planned),
+            _ => self.ran(subject, pipeline, planned)?,
         };
-        if let Some(error) = shown.ran.as_ref().and_then(|ran| ran.outcome.as_ref().err()) {
-            log::debug!(target: "QUERY", error:% = error; "A pipeline that was explained failed");
-        }
         out.array("stages", |out| {
             if !aggregate::begins(pipeline) {
                 out.doc(|out| {
@@ -53,6 +51,7 @@ impl Run<'_> {
                 });
             }
         });
+        Ok(())
     }
 
     /// The plan below the stages, and its part of the run.
@@ -66,15 +65,15 @@ impl Run<'_> {
         }
     }
 
-    fn ran(&self, subject: &Subject<'_>, pipeline: &Pipeline, planned: usize) -> Shown {
+    fn ran(&self, subject: &Subject<'_>, pipeline: &Pipeline, planned: usize) -> Result<Shown> {
         let stages = &pipeline.stages[planned..];
         let mut shown = Shown::planned(stages);
         let root = plan::open(&subject.plan.root, &Opener::SHOWN);
         let below = Staged::boxed(Box::new(Pass::new(root)), CURSOR);
         let mut source = pipeline.open_counted(planned, below);
         let begin = (self.clock_ms)();
-        let outcome = self.plan_with(&subject.lets, |cx| drain(&mut *source, u64::MAX, cx));
-        shown.ran = Some(Ran { outcome, time_ms: (self.clock_ms)() - begin });
+        let read = self.plan_with(&subject.lets, |cx| drain(&mut *source, u64::MAX, cx))?;
+        shown.ran = Some(Ran { outcome: Ok(read), time_ms: (self.clock_ms)() - begin });
         let mut at = Some(&mut *source);
         while let Some(source) = at {
             match source.stage_at() {
@@ -90,7 +89,7 @@ impl Run<'_> {
             at = source.inputs().first_mut().map(|input| &mut **input);
         }
         shown.root = Some(source);
-        shown
+        Ok(shown)
     }
 }
 

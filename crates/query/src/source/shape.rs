@@ -52,8 +52,7 @@ fn metadata<'a>(
     if let (Some(index), Some((key, type_bits))) = (&source.index, input.key()) {
         let mut bytes = Vec::new();
         let mut out = DocWriter::new(&mut bytes);
-        let parts = index.spec.key.iter().map(|part| (&*part.path, part.descending));
-        keystring::decode(key, type_bits, parts, &mut out)?;
+        put_key(index, key, type_bits, &mut out)?;
         out.finish();
         meta.index_key = Some(Doc::trusted(arena.alloc_slice_copy(&bytes)));
     }
@@ -129,6 +128,31 @@ impl FromKey {
     }
 }
 
+/// The paths of an index's key, and which are descending.
+fn parts(index: &Index) -> impl Iterator<Item = (&str, bool)> {
+    index.spec.key.iter().map(|part| (&*part.path, part.descending))
+}
+
+/// Writes an index key as clients see it: each of its fields, null where the document has none.
+fn put_key(index: &Index, key: &[u8], type_bits: &[u8], out: &mut DocWriter<'_>) -> Result<()> {
+    let mut bytes = Vec::new();
+    let mut fields = DocWriter::new(&mut bytes);
+    keystring::decode(key, type_bits, parts(index), &mut fields)?;
+    fields.finish();
+    let fields = Doc::trusted(&bytes);
+    if index.spec.wildcard.is_some() || fields.count() == index.spec.key.len() {
+        fields.iter().for_each(|field| out.put(field.name(), field.value()));
+        return Ok(());
+    }
+    for part in &index.spec.key {
+        match fields.get(&part.path) {
+            Value::Missing => out.put(&part.path, Value::Null),
+            value => out.put(&part.path, value),
+        }
+    }
+    Ok(())
+}
+
 /// Writes the fields of a flat document whose names are dotted paths as nested documents.
 fn nest(fields: &[(&str, Value<'_>)], out: &mut DocWriter<'_>) {
     let mut at = 0;
@@ -157,9 +181,12 @@ impl Source for FromKey {
         }
         self.key.clear();
         let mut out = DocWriter::new(&mut self.key);
-        if let Some((key, type_bits)) = self.input.key() {
-            let parts = self.index.spec.key.iter().map(|part| (&*part.path, part.descending));
-            keystring::decode(key, type_bits, parts, &mut out)?;
+        match self.input.key() {
+            Some((key, type_bits)) if self.flat => put_key(&self.index, key, type_bits, &mut out)?,
+            Some((key, type_bits)) => {
+                keystring::decode(key, type_bits, parts(&self.index), &mut out)?;
+            }
+            None => {}
         }
         out.finish();
         if !self.flat {

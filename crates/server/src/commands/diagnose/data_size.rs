@@ -3,6 +3,7 @@
 use nagi_query::{FindRequest, Hint, Take};
 use nagi_store::Namespace;
 
+use crate::args::NonNegative;
 use crate::clock;
 use crate::command::prelude::*;
 
@@ -22,6 +23,8 @@ args! { "dataSize" => Args {
     min:         Option<Doc<'a>>  = "min",
     max:         Option<Doc<'a>>  = "max",
     estimate:    Option<bool>     = "estimate",
+    max_size:    Option<NonNegative> = "maxSize",
+    max_objects: Option<NonNegative> = "maxObjects",
 }}
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
@@ -38,33 +41,58 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let whole = collection.as_ref().map_or((0, 0), |c| (c.data_bytes(), c.count()));
     let range = args.min.is_some() || args.max.is_some();
     let estimate = args.estimate == Some(true);
-    let (bytes, count) = match collection {
-        Some(_) if range => {
-            let (bytes, count) = range_size(cx, &ns, &args)?;
+    let bounded = args.max_size.is_some() || args.max_objects.is_some();
+    let found = match collection {
+        Some(_) if range || (bounded && !estimate) => {
             // An estimate takes every document for an average one.
-            let average = if whole.1 > 0 { whole.0 / whole.1 } else { 0 };
-            (if estimate { average * count } else { bytes }, count)
+            let average = estimate.then(|| if whole.1 > 0 { whole.0 / whole.1 } else { 0 });
+            counted(cx, &ns, &args, average)?
         }
-        _ => whole,
+        _ => Counted { bytes: whole.0, count: whole.1, is_cut: false },
     };
-    out.put("size", bytes);
-    out.put("numObjects", count);
+    out.put("size", found.bytes);
+    out.put("numObjects", found.count);
+    if found.is_cut {
+        out.put("maxReached", true);
+    }
     out.put("millis", (clock::micros_since(cx.started) / 1000) as i32);
     out.put("estimate", estimate);
     Ok(())
 }
 
-/// Bytes and number of the documents whose keys lie within `min` and `max`.
-fn range_size(cx: &Context<'_>, ns: &Namespace, args: &Args<'_>) -> Result<(i64, i64)> {
-    let (Some(min), Some(max)) = (args.min, args.max) else {
-        bail!(Code::BAD_VALUE, "only one of min or max specified");
+/// What was counted.
+struct Counted {
+    bytes: i64,
+    count: i64,
+    /// Whether `maxSize` or `maxObjects` was passed.
+    is_cut: bool,
+}
+
+/// Counts the documents whose keys lie within `min` and `max`, or all, until a limit is passed. Each has its
+/// own size, or `size`.
+fn counted(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    args: &Args<'_>,
+    size: Option<i64>,
+) -> Result<Counted> {
+    let pattern = match (args.min, args.max) {
+        (None, None) => None,
+        (Some(min), Some(_)) => Some(match args.key_pattern {
+            Some(pattern) => pattern.to_buf(),
+            None => DocBuf::build(|w| min.iter().for_each(|e| w.put(e.name(), 1))),
+        }),
+        _ => bail!(Code::BAD_VALUE, "only one of min or max specified"),
     };
-    let pattern = match args.key_pattern {
-        Some(pattern) => pattern.to_buf(),
-        None => DocBuf::build(|w| min.iter().for_each(|e| w.put(e.name(), 1))),
+    let request = match (&pattern, args.min, args.max) {
+        (Some(pattern), Some(min), Some(max)) => FindRequest {
+            hint: Some(Hint::Key(pattern.as_doc())),
+            min,
+            max,
+            ..FindRequest::new(ns)
+        },
+        _ => FindRequest::new(ns),
     };
-    let request =
-        FindRequest { hint: Some(Hint::Key(pattern.as_doc())), min, max, ..FindRequest::new(ns) };
     let watch = cx.watch();
     let found = nagi_query::find(cx.store(), &request, &cx.env(&watch));
     let mut found = found.map_err(|error| match error.code() {
@@ -73,11 +101,16 @@ fn range_size(cx: &Context<'_>, ns: &Namespace, args: &Args<'_>) -> Result<(i64,
         }
         _ => error,
     })?;
-    let (mut bytes, mut count) = (0, 0);
+    // Zero is no limit.
+    let limit = |limit: Option<NonNegative>| limit.map_or(0, |NonNegative(limit)| limit);
+    let passed = |found: i64, limit: i64| limit > 0 && found > limit;
+    let (bytes_max, count_max) = (limit(args.max_size), limit(args.max_objects));
+    let mut counted = Counted { bytes: 0, count: 0, is_cut: false };
     found.batch(&watch, &mut |doc| {
-        bytes += doc.len() as i64;
-        count += 1;
-        Ok(Take::More)
+        counted.bytes += size.unwrap_or(doc.len() as i64);
+        counted.count += 1;
+        counted.is_cut = passed(counted.bytes, bytes_max) || passed(counted.count, count_max);
+        Ok(if counted.is_cut { Take::Last } else { Take::More })
     })?;
-    Ok((bytes, count))
+    Ok(counted)
 }
