@@ -6,7 +6,7 @@
 #
 # Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
 # second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
-# keeps the RocksDB archive, which takes twenty minutes to build.
+# keeps the RocksDB archive, which takes some minutes to build.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -15,13 +15,6 @@ MAKEFLAGS += --no-print-directory
 export NAGI_CACHE ?= $(HOME)/.cache/nagi
 export CARGO_TARGET_DIR ?= $(NAGI_CACHE)/target
 export PATH := $(HOME)/.cargo/bin:$(PATH)
-export ROCKSDB_LIB_DIR := $(NAGI_CACHE)/rocksdb
-export ROCKSDB_STATIC := 1
-export BINDGEN_EXTRA_CLANG_ARGS = -I$(shell gcc -print-file-name=include 2>/dev/null)
-# CRC-32C and friends in hardware; every x86-64 server sold since 2013 has them.
-ifeq ($(shell uname -m),x86_64)
-export RUSTFLAGS ?= -Ctarget-cpu=haswell
-endif
 
 NAGI := $(CARGO_TARGET_DIR)/release/nagi
 PURE := --workspace --exclude nagi --exclude nagi-kv-rocks
@@ -29,7 +22,8 @@ DATA ?= data
 ARGS ?=
 
 .PHONY: run build test unit native wire bench bench-lang lint clean golden crash latency power-cut drivers java seed mongosh tools ycsb fuzz \
-	coverage differential deny deps rocksdb help
+	fresh old-cpu \
+	coverage differential deny deps help
 
 help:
 	@sed -n '2,6p' Makefile | sed 's/^# \{0,1\}//'
@@ -41,12 +35,7 @@ deps:
 	@stamp="$(CARGO_TARGET_DIR)/clone"; [ "$$(cat "$$stamp" 2>/dev/null)" = "$(CURDIR)" ] || { \
 		find crates -name '*.rs' -exec touch {} +; mkdir -p "$(CARGO_TARGET_DIR)"; echo "$(CURDIR)" >"$$stamp"; }
 
-# The archive's folder has a name that says what it was built from; a link gives cargo a stable one,
-# so that the environment (which cargo fingerprints) does not change between calls.
-rocksdb: deps
-	@dir=$$(scripts/rocksdb); ln -sfn "$$dir" "$(ROCKSDB_LIB_DIR)"
-
-build: rocksdb
+build: deps
 	@cargo build --release --locked -p nagi
 
 run: build
@@ -64,7 +53,7 @@ test: deps
 unit: deps            # the crates that do not link RocksDB
 	@cargo test --locked $(PURE)
 
-native: rocksdb       # the engine's own tests, and the binary's
+native: deps          # the engine's own tests, and the binary's
 	@cargo test --locked --release -p nagi-kv-rocks -p nagi
 
 wire: build           # only the tests over the wire
@@ -102,6 +91,15 @@ latency: build        # how long operations go on that were stopped: make latenc
 power-cut: build      # power cuts on ext4, xfs and ext3 (root: FUSE, loop devices, mount): make power-cut POWER_CUTS=300
 	@tests/run $(NAGI) power
 
+fresh: deps           # the README's two commands in a bare Debian, timed, twice (root, debootstrap; an hour)
+	@tests/fresh
+	@tests/fresh libclang-cpp14
+
+old-cpu: build        # a start on an x86-64 of 2008 (qemu): no instruction that it lacks
+	@command -v qemu-x86_64-static >/dev/null || { apt-get update -qq && apt-get install -y -qq qemu-user-static >/dev/null; }
+	@scripts/deps test
+	@tests/run $(NAGI) old_cpu
+
 # ---- measuring ------------------------------------------------------------------------------------
 bench: build
 	@scripts/ferretdb >/dev/null || echo "no peer: FerretDB could not be built" >&2
@@ -111,7 +109,7 @@ bench-lang: deps      # filters, projections, updates, expressions beside owned 
 	@CARGO_INCREMENTAL=0 cargo bench --locked -p nagi-lang --bench language -- $(ARGS)
 
 # ---- care -----------------------------------------------------------------------------------------
-lint: rocksdb
+lint: deps
 	@cargo fmt --all --check
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@cargo test --locked -p nagi-testkit

@@ -1,19 +1,19 @@
 //! Compiles the few C++ files of `native/` against the headers of the RocksDB that is linked.
 //!
 //! RocksDB's C interface has no compressed tier of the cache and no file system of one's own. The
-//! headers lie in the sources of `librocksdb-sys`, which tells its dependents where.
+//! headers lie in the sources that `nagi-rocksdb-sys` compiles, which tells its dependents where.
 
 use std::{env, path::Path};
 
 fn main() {
-    let sources = env::var("DEP_ROCKSDB_CARGO_MANIFEST_DIR")
-        .expect("librocksdb-sys tells its dependents where its sources are");
+    let include = env::var("DEP_ROCKSDB_INCLUDE")
+        .expect("nagi-rocksdb-sys tells its dependents where the headers are");
     let target = env::var("TARGET").unwrap_or_default();
     let mut build = cc::Build::new();
     build
         .cpp(true)
         .std("c++20")
-        .include(Path::new(&sources).join("rocksdb/include"))
+        .include(include)
         // As RocksDB itself was compiled: classes must have the same layout on both sides.
         .define("NDEBUG", None)
         .define("HAVE_ALIGNED_NEW", None)

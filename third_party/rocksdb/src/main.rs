@@ -1,2 +1,2 @@
-//! Nothing: this package exists for the archive that its dependency builds.
+//! Nothing: this package exists for the sources that its dependency carries.
 fn main() {}

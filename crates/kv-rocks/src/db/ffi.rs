@@ -19,8 +19,8 @@ use std::{
     },
 };
 
-use librocksdb_sys as ffi;
 use nagi_kv::{Error, Result, Space};
+use nagi_rocksdb_sys as ffi;
 use parking_lot::Mutex;
 
 use super::native::nagi_cache_set_share;

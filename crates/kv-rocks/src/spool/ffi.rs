@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use librocksdb_sys as ffi;
+use nagi_rocksdb_sys as ffi;
 
 use super::thread::{Inner, Spool};
 

@@ -1,7 +1,7 @@
 //! Resizing: RocksDB's own setter, and an eviction it has no call for.
 #![expect(unsafe_code)]
 
-use librocksdb_sys as ffi;
+use nagi_rocksdb_sys as ffi;
 
 unsafe extern "C" {
     /// `trim.cc`: evicts down to `capacity` as far as entries are not in use; the bytes then used.

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use librocksdb_sys as ffi;
 use nagi_kv::{Cursor, Result, Space};
+use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::{Db, SnapshotHandle, bytes, checked, slice};
 

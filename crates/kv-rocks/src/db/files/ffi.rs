@@ -3,8 +3,8 @@
 
 use std::{ffi::CStr, sync::atomic::Ordering};
 
-use librocksdb_sys as ffi;
 use nagi_kv::{Error, Result, Space};
+use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::{Db, bytes, checked};
 

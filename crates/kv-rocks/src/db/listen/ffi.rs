@@ -6,8 +6,8 @@ use std::{
     slice,
 };
 
-use librocksdb_sys as ffi;
 use nagi_kv::{Result, Space};
+use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::{Db, checked};
 use crate::quarantine::Damaged;

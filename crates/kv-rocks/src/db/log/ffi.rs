@@ -3,8 +3,8 @@
 
 use std::{ffi::CStr, path::Path, ptr};
 
-use librocksdb_sys as ffi;
 use nagi_kv::Result;
+use nagi_rocksdb_sys as ffi;
 
 use super::super::{
     ffi::{c_path, checked},

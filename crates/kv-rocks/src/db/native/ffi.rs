@@ -7,8 +7,8 @@ use std::{
     slice,
 };
 
-use librocksdb_sys as ffi;
 use nagi_kv::{Error, Result};
+use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::c_path;
 use crate::damage;

@@ -12,8 +12,8 @@ use std::{
     sync::Arc,
 };
 
-use librocksdb_sys as ffi;
 use nagi_kv::{Compressor, Result, Space};
+use nagi_rocksdb_sys as ffi;
 
 use super::super::{ffi::checked, listen::listen, native};
 use crate::{

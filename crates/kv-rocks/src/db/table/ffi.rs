@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use librocksdb_sys as ffi;
 use nagi_kv::{Result, Space};
+use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::{Db, bytes, c_path, checked};
 

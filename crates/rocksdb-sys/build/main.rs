@@ -1,0 +1,106 @@
+//! Compiles RocksDB once and links it.
+//!
+//! The sources are those of the crate `librocksdb-sys`, which `third_party/rocksdb` pins by checksum;
+//! that crate's own build wants libclang and takes a quarter of an hour, so only its sources are used.
+//! They are compiled as a few large units (`units.rs`) in parallel with the Rust crates, with tokens of
+//! cargo's job server, and the archive is kept in `NAGI_CACHE` (`~/.cache/nagi`) under a name that says
+//! what it was made from: no change of a profile, a feature or a lock file compiles RocksDB again.
+
+mod declared;
+mod units;
+
+use std::{
+    env, fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const ARCHIVE: &str = "librocksdb.a";
+
+fn main() {
+    for file in ["build", "native", "src/ffi.rs", "../../third_party/rocksdb/Cargo.lock"] {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    for name in ["NAGI_CACHE", "ROCKSDB_SOURCES", "CXX"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
+    let sources = sources();
+    declared::compare(&sources);
+    let flags = units::Flags::of_target();
+    let archive = kept(&sources, &flags);
+    println!("cargo:rustc-link-search=native={}", archive.display());
+    println!("cargo:rustc-link-lib=static=rocksdb");
+    println!("cargo:rustc-link-lib=dylib=stdc++");
+    println!("cargo:include={}", sources.join("rocksdb/include").display());
+}
+
+/// The folder of `librocksdb-sys`'s sources: `ROCKSDB_SOURCES`, or where cargo unpacks the pinned version.
+fn sources() -> PathBuf {
+    if let Some(folder) = env::var_os("ROCKSDB_SOURCES") {
+        return folder.into();
+    }
+    let manifest = manifest_dir().join("../../third_party/rocksdb/Cargo.toml");
+    let cargo = env::var_os("CARGO").expect("cargo sets CARGO for build scripts");
+    let output = Command::new(cargo)
+        .args(["metadata", "--locked", "--format-version", "1", "--manifest-path"])
+        .arg(&manifest)
+        .output()
+        .expect("cargo runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found = text
+        .split('"')
+        .find(|word| word.contains("/librocksdb-sys-") && word.ends_with("/Cargo.toml"))
+        .unwrap_or_else(|| panic!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    Path::new(found).parent().expect("a manifest lies in a folder").to_owned()
+}
+
+fn manifest_dir() -> PathBuf {
+    env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR").into()
+}
+
+/// The folder that holds the archive; compiles it if it is not there. Several builds may ask at once.
+fn kept(sources: &Path, flags: &units::Flags) -> PathBuf {
+    let folder = cache().join(format!("rocksdb-{:016x}", key(sources, flags)));
+    if folder.join(ARCHIVE).exists() {
+        return folder;
+    }
+    fs::create_dir_all(cache()).expect("the cache's folder can be made");
+    let lock = fs::File::create(folder.with_extension("lock")).expect("a lock file can be made");
+    lock.lock().expect("a lock file can be locked");
+    if !folder.join(ARCHIVE).exists() {
+        let part = folder.with_extension("part");
+        let _ = fs::remove_dir_all(&part);
+        fs::create_dir_all(&part).expect("the cache's folder can be written");
+        units::compile(sources, flags, &part);
+        let done = folder.with_extension("done");
+        let _ = fs::remove_dir_all(&done);
+        fs::create_dir_all(&done).expect("the cache's folder can be written");
+        fs::rename(part.join(ARCHIVE), done.join(ARCHIVE)).expect("the compiler made an archive");
+        fs::rename(&done, &folder).expect("a folder can be renamed");
+        let _ = fs::remove_dir_all(&part);
+    }
+    folder
+}
+
+fn cache() -> PathBuf {
+    env::var_os("NAGI_CACHE")
+        .map(PathBuf::from)
+        .or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".cache/nagi")))
+        .unwrap_or_else(|| env::var_os("OUT_DIR").expect("cargo sets OUT_DIR").into())
+}
+
+/// What the archive is made from: version of the sources, flags, compiler, this crate's own C++.
+fn key(sources: &Path, flags: &units::Flags) -> u64 {
+    let mut hash = DefaultHasher::new();
+    sources.file_name().hash(&mut hash);
+    flags.hash(&mut hash);
+    let compiler = cc::Build::new().cpp(true).get_compiler();
+    let version = Command::new(compiler.path()).arg("--version").output();
+    version.map(|output| output.stdout).unwrap_or_default().hash(&mut hash);
+    let native = units::native_files().into_iter().map(|(file, _)| file);
+    for file in [manifest_dir().join("build/units.rs")].into_iter().chain(native) {
+        fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display())).hash(&mut hash);
+    }
+    hash.finish()
+}

@@ -1,0 +1,182 @@
+//! RocksDB's sources as a few large translation units.
+//!
+//! Most of the time to compile a file of RocksDB goes to its headers; files of a folder that are included one
+//! after the other into one unit share them. What Nagi never calls is left out: `db/c.cc` has functions that
+//! refer to it, but they lie in sections of their own, which the linker drops with their references; a call of
+//! one would be an undefined symbol.
+
+use std::{
+    env,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// How many files make a unit. Fewer units are less work but wait longer for the last one.
+const FILES_A_UNIT: usize = 14;
+
+/// Beginnings of the names of sources that nothing of Nagi reaches.
+const LEFT_OUT: &[&str] = &[
+    "table/adaptive/",
+    "test_util/transaction_test_util.cc",
+    "tools/",
+    "util/build_version.cc",
+    "util/crc32c.cc",
+    "util/xxhash.cc",
+    "utilities/agg_merge/",
+    "utilities/backup/",
+    "utilities/blob_db/",
+    "utilities/cache_dump_load",
+    "utilities/cassandra/",
+    "utilities/convenience/",
+    "utilities/debug.cc",
+    "utilities/env_mirror.cc",
+    "utilities/fault_injection",
+    "utilities/leveldb_options/",
+    "utilities/option_change_migration/",
+    "utilities/persistent_cache/",
+    "utilities/secondary_index/",
+    "utilities/simulator_cache/",
+    "utilities/sorted_run_builder/",
+    "utilities/transactions/lock/",
+    "utilities/transactions/optimistic_",
+    "utilities/transactions/pessimistic_",
+    "utilities/transactions/transaction_",
+    "utilities/transactions/write_",
+    "utilities/ttl/",
+];
+
+/// What the compiler is told beside the sources.
+#[derive(Hash)]
+pub(crate) struct Flags {
+    linux: bool,
+    x86_64: bool,
+}
+
+impl Flags {
+    pub(crate) fn of_target() -> Self {
+        let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
+        Self {
+            linux: is("CARGO_CFG_TARGET_OS", "linux"),
+            x86_64: is("CARGO_CFG_TARGET_ARCH", "x86_64"),
+        }
+    }
+
+    fn build(&self, sources: &Path) -> cc::Build {
+        let mut build = cc::Build::new();
+        build.cpp(true).std("c++20").opt_level(2).debug(false).warnings(false).pic(true);
+        build.flag("-include").flag("cstdint").flag("-ffunction-sections").flag("-fdata-sections");
+        for folder in ["rocksdb/include", "rocksdb", ".", "snappy"] {
+            build.include(sources.join(folder));
+        }
+        for name in ["DEP_ZSTD_INCLUDE", "DEP_LZ4_INCLUDE", "DEP_Z_INCLUDE"] {
+            if let Some(folders) = env::var_os(name) {
+                env::split_paths(&folders).for_each(|folder| _ = build.include(folder));
+            }
+        }
+        for name in ["SNAPPY", "LZ4", "ZSTD", "ZLIB", "NDEBUG"] {
+            build.define(name, "1");
+        }
+        for name in [
+            "HAVE_ALIGNED_NEW",
+            "HAVE_UINT128_EXTENSION",
+            "ROCKSDB_PLATFORM_POSIX",
+            "ROCKSDB_LIB_IO_POSIX",
+        ] {
+            build.define(name, None);
+        }
+        if self.linux {
+            for name in [
+                "OS_LINUX",
+                "ROCKSDB_SCHED_GETCPU_PRESENT",
+                "ROCKSDB_AUXV_GETAUXVAL_PRESENT",
+                "ROCKSDB_FALLOCATE_PRESENT",
+                "ROCKSDB_RANGESYNC_PRESENT",
+            ] {
+                build.define(name, None);
+            }
+        } else {
+            build.define("OS_MACOSX", None);
+        }
+        if self.x86_64 {
+            build.flag("-march=x86-64-v2");
+        }
+        build
+    }
+}
+
+/// This crate's own units, each with the flags that it is compiled with beside the others.
+pub(crate) fn native_files() -> Vec<(PathBuf, &'static [&'static str])> {
+    let list: &[(&str, &'static [&'static str])] = &[
+        ("crc32c_pclmul.cc", &["-msse4.2", "-mpclmul"]),
+        ("crc32c_portable.cc", &[]),
+        ("dispatch.cc", &[]),
+        ("xxhash_avx2.cc", &["-mavx2"]),
+        ("xxhash_portable.cc", &[]),
+    ];
+    let folder = super::manifest_dir().join("native");
+    list.iter().map(|(name, flags)| (folder.join(name), *flags)).collect()
+}
+
+/// Compiles all into `folder`'s archive.
+pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
+    let mut units = write_units(sources, folder);
+    units.push(sources.join("build_version.cc"));
+    units.extend(
+        ["snappy.cc", "snappy-sinksource.cc", "snappy-c.cc"]
+            .map(|file| sources.join("snappy").join(file)),
+    );
+    let mut objects = Vec::new();
+    if flags.x86_64 {
+        for (file, own) in native_files() {
+            let mut build = flags.build(sources);
+            own.iter().for_each(|flag| _ = build.flag(flag));
+            objects.extend(build.out_dir(folder).file(file).compile_intermediates());
+        }
+    } else {
+        units.extend(
+            ["util/crc32c.cc", "util/xxhash.cc"].map(|file| sources.join("rocksdb").join(file)),
+        );
+        // It looks at the processor before it uses what these flags allow.
+        let mut build = flags.build(sources);
+        build.flag_if_supported("-march=armv8-a+crc+crypto");
+        let file = sources.join("rocksdb/util/crc32c_arm64.cc");
+        objects.extend(build.out_dir(folder).file(file).compile_intermediates());
+    }
+    let mut build = flags.build(sources);
+    build.cargo_metadata(false).out_dir(folder).files(units);
+    objects.iter().for_each(|object| _ = build.object(object));
+    build.compile("rocksdb");
+}
+
+/// Writes the units, the largest first so that none is waited for at the end.
+fn write_units(sources: &Path, folder: &Path) -> Vec<PathBuf> {
+    let list = fs::read_to_string(sources.join("rocksdb_lib_sources.txt"))
+        .expect("the crate lists its sources");
+    let mut files: Vec<&str> = list
+        .split_whitespace()
+        .filter(|file| {
+            !LEFT_OUT.iter().any(|left| file.starts_with(left)) && *file != "util/crc32c_arm64.cc"
+        })
+        .collect();
+    files.sort_by(|a, b| Path::new(a).parent().cmp(&Path::new(b).parent()));
+    let bytes = |files: &[&str]| -> u64 {
+        files
+            .iter()
+            .filter_map(|file| fs::metadata(sources.join("rocksdb").join(file)).ok())
+            .map(|m| m.len())
+            .sum()
+    };
+    let mut units: Vec<&[&str]> = files.chunks(FILES_A_UNIT).collect();
+    units.sort_by_key(|files| std::cmp::Reverse(bytes(files)));
+    let write = |(number, files): (usize, &&[&str])| {
+        let mut text = String::new();
+        files
+            .iter()
+            .for_each(|file| writeln!(text, "#include \"{file}\"").expect("a string takes it"));
+        let path = folder.join(format!("unit_{number:02}.cc"));
+        fs::write(&path, text).expect("the cache's folder can be written");
+        path
+    };
+    units.iter().enumerate().map(write).collect()
+}
