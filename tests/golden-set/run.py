@@ -1,7 +1,9 @@
 """Runs the golden set (recorded answers of a real server) against a server.
 
-    run.py --golden DIR --uri URI [--areas filter,update,...] [--filter REGEX] [--out FILE] [--min-pass P]
+    run.py --uri URI [--areas filter,update,...] [--filter REGEX] [--out FILE] [--min-pass P]
     run.py ... --write-differences            writes explained.txt and docs/differences.md anew
+
+The cases lie in `known/` beside this file, compressed; README.md says where they come from and what a case is.
 
 A case that fails must follow a rule of
 `differences.py` (a later version's behaviour) and stand in `explained.txt` with the very answer it gives, or stand in
@@ -17,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+from backports import zstd
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import differences  # noqa: E402
@@ -25,17 +29,16 @@ EXPLAINED = os.path.join(HERE, "explained.txt")
 OPEN = os.path.join(HERE, "open.txt")
 AREAS = ["collation", "command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
 
-def cases(golden, areas):
-    for area in areas:
-        with open(os.path.join(golden, "known", area + ".jsonl")) as f:
-            for line in f:
-                if line.strip():
-                    yield area, line
+def cases(area):
+    """The lines of an area's cases."""
+    with zstd.open(os.path.join(HERE, "known", area + ".jsonl.zst"), "rt", encoding="utf-8") as f:
+        for line in f:
+            if line.strip():
+                yield line
 
 
 def main():
     ap = argparse.ArgumentParser()
-    ap.add_argument("--golden", required=True)
     ap.add_argument("--uri")
     ap.add_argument("--areas", default=",".join(AREAS))
     ap.add_argument("--filter", help="regular expression on the line of a case")
@@ -47,13 +50,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for area in o.areas.split(","):
             with open(os.path.join(folder, area + ".jsonl"), "w") as f:
-                for number, (_, line) in enumerate(cases(o.golden, [area])):
+                for number, line in enumerate(cases(area)):
                     case = re.search(r'"id": ?"([^"]+)"', line).group(1)
                     if number % o.sample == 0 and not (o.filter and not re.search(o.filter, line)):
                         ran.add(case)
                         f.write(line)
         out = o.out or os.path.join(folder, "failed.out")
-        command = [sys.executable, os.path.join(o.golden, "replay.py"), "--uri", o.uri, "--golden", folder, "--version", "8.0",
+        command = [sys.executable, os.path.join(HERE, "replay.py"), "--uri", o.uri, "--golden", folder, "--version", "8.0",
                    "--jobs", "2", "--out", out]
         replay = subprocess.run(command, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"), stdout=subprocess.PIPE, text=True)
         print(replay.stdout[replay.stdout.find("by area"):], end="")
