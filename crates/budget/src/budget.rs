@@ -49,6 +49,11 @@ struct State {
 /// Sets how large the caches are together.
 type SetCaches = Box<dyn Fn(u64) + Send + Sync>;
 
+/// A request that held less does not have the allocator give pages back; nor one that held less than this
+/// part of the budget.
+const PURGE_BYTES_MIN: u64 = 8 << 20;
+const PURGE_PART: u64 = 32;
+
 /// The account of a process. See the crate's header.
 pub struct Budget {
     bytes: Option<u64>,
@@ -57,6 +62,7 @@ pub struct Budget {
     /// What the watcher takes from the caches beyond the charges.
     squeezed: AtomicU64,
     set_caches: OnceLock<SetCaches>,
+    purge: OnceLock<fn()>,
     /// The size the caches were set to last.
     caches: Mutex<u64>,
     gauges: Mutex<Gauges>,
@@ -83,6 +89,7 @@ impl Budget {
             demand: AtomicU64::new(0),
             squeezed: AtomicU64::new(0),
             set_caches: OnceLock::new(),
+            purge: OnceLock::new(),
             caches: Mutex::new(bytes.map_or(0, |bytes| Division::of(bytes).caches)),
             gauges: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -134,6 +141,20 @@ impl Budget {
     pub fn attach_caches(&self, set: impl Fn(u64) + Send + Sync + 'static) {
         if self.set_caches.set(Box::new(set)).is_ok() {
             self.settle(true);
+        }
+    }
+
+    /// Says how the allocator gives its free pages back to the system.
+    pub fn attach_purge(&self, purge: fn()) {
+        // Attached once, where the process is put together.
+        let _ = self.purge.set(purge);
+    }
+
+    /// A request that held so much has freed it.
+    pub(crate) fn purge_after(&self, bytes: u64) {
+        let (Some(purge), Some(budget)) = (self.purge.get(), self.bytes) else { return };
+        if bytes >= PURGE_BYTES_MIN.max(budget / PURGE_PART) {
+            purge();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{Budget, Pool};
+use crate::{Budget, Pool, meter};
 
 /// What one holder has of a pool.
 pub struct Charge {
@@ -26,9 +26,51 @@ impl Charge {
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         let taken = self.budget.take(self.pool, bytes, self.bytes);
         if taken {
-            self.bytes += bytes;
+            self.note_taken(bytes);
         }
         taken
+    }
+
+    /// As [`Charge::try_grow`], but never beyond what all pools together may have: one that is larger than
+    /// its pool and goes alone ends there too.
+    pub(crate) fn try_grow_strictly(&mut self, bytes: u64) -> bool {
+        let fits = self.budget.demand().checked_add(bytes);
+        fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes)
+    }
+
+    /// The same, but waits for room, at most `wait`; false if there was none or `go_on` said no.
+    pub(crate) fn grow_strictly_within(
+        &mut self,
+        bytes: u64,
+        wait: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let budget = Arc::clone(&self.budget);
+        budget
+            .wait_within(self.pool, wait, go_on, &mut || {
+                self.try_grow_strictly(bytes).then_some(())
+            })
+            .is_some()
+    }
+
+    /// Counts that there was no room.
+    pub(crate) fn note_refused(&self) {
+        self.budget.note_refused(self.pool);
+    }
+
+    pub(crate) fn is_of(&self, budget: &Arc<Budget>) -> bool {
+        Arc::ptr_eq(&self.budget, budget)
+    }
+
+    /// Has freed pages go back to the system if this charge is a large part of the budget: who takes its
+    /// room next would have its own pages beside them.
+    pub(crate) fn purge_if_large(&self) {
+        self.budget.purge_after(self.bytes);
+    }
+
+    fn note_taken(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        meter::cover(self.pool, bytes as i64);
     }
 
     /// Charges up to `bytes` in all, in steps of `step`; false if there is no room for the next step.
@@ -62,13 +104,14 @@ impl Charge {
     /// Charges what is there already, whatever the limit.
     pub fn force(&mut self, bytes: u64) {
         self.budget.force(self.pool, bytes);
-        self.bytes += bytes;
+        self.note_taken(bytes);
     }
 
     /// Keeps only `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         if bytes < self.bytes {
             self.budget.give(self.pool, self.bytes - bytes);
+            meter::cover(self.pool, bytes as i64 - self.bytes as i64);
             self.bytes = bytes;
         }
     }
@@ -78,6 +121,8 @@ impl Charge {
         if pool != self.pool {
             self.budget.force(pool, self.bytes);
             self.budget.give(self.pool, self.bytes);
+            meter::cover(self.pool, -(self.bytes as i64));
+            meter::cover(pool, self.bytes as i64);
             self.pool = pool;
         }
     }
@@ -87,6 +132,7 @@ impl Drop for Charge {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.budget.give(self.pool, self.bytes);
+            meter::cover(self.pool, -(self.bytes as i64));
         }
     }
 }

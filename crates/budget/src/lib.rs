@@ -11,7 +11,8 @@
 //! bound and squeezes the caches by the difference.
 //!
 //! Charges are coarse: a connection, an operator's next megabyte, a large message. Nothing is charged
-//! on the way of a point read.
+//! on the way of a point read. What a request holds that has no charge of its own is measured where it
+//! is allocated and charged by the megabyte: see [`meter`].
 //!
 //! Invariants
 //! - The sum of all charges never exceeds `demand_max`, a pool never its limit, except for charges that
@@ -19,19 +20,23 @@
 //!   when the pool is empty.
 //! - Nobody waits for room without a deadline.
 //!
-//! Does not know about: the allocator, the engine, threads.
+//! Does not know about: which allocator it is, the engine.
 
 mod budget;
 mod charge;
 mod gauges;
+pub mod meter;
 mod pool;
+mod raw;
 mod resident;
 mod watch;
 
 pub use budget::{Budget, Division, PoolState};
 pub use charge::Charge;
 pub use gauges::Gauges;
+pub use meter::Metering;
 pub use pool::Pool;
+pub use raw::Metered;
 pub use resident::Resident;
 pub use watch::{Action, Watch};
 
@@ -54,6 +59,11 @@ pub fn default_budget(memory_bytes: u64, direct_io: bool) -> u64 {
     };
     share.max(GIB / 4)
 }
+
+/// The tests of the meter need what the program has.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: Metered<std::alloc::System> = Metered(std::alloc::System);
 
 #[cfg(test)]
 mod tests {
