@@ -16,5 +16,5 @@ pub mod rows;
 mod scratch;
 pub mod tidy;
 
-pub use raw::{Allocations, CountingAllocator, count_allocations};
+pub use raw::{Allocations, CountingAllocator, count_allocations, held_bytes, peak_bytes};
 pub use scratch::{Scratch, copy_folder, flip, torn_at};

@@ -8,7 +8,7 @@
 //!   assert_eq!(spent.calls, 0);
 //!
 //! Counts are per thread, so tests running beside it do not disturb the figure. A reallocation counts
-//! as one call; freeing is not counted. Cost: two thread-local additions an allocation.
+//! as one call; freeing counts for what is held only. Cost: some thread-local additions an allocation.
 #![allow(unsafe_code)] // implementing GlobalAlloc is unsafe by its nature
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,6 +17,8 @@ use std::cell::Cell;
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<u64> = const { Cell::new(0) };
+    static HELD: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator with a counter before it.
@@ -42,6 +44,26 @@ pub fn count_allocations<T>(f: impl FnOnce() -> T) -> (T, Allocations) {
     (value, spent)
 }
 
+/// Bytes that this thread has allocated and not freed, more than at some moment before it began.
+pub fn held_bytes() -> i64 {
+    HELD.get()
+}
+
+/// Runs `f` and says how much more memory than before this thread held at most meanwhile, in bytes.
+pub fn peak_bytes<T>(f: impl FnOnce() -> T) -> (T, i64) {
+    let before = HELD.get();
+    PEAK.set(before);
+    let value = f();
+    (value, PEAK.get() - before)
+}
+
+fn hold(bytes: i64) {
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
+    });
+}
+
 fn current() -> Allocations {
     Allocations { calls: CALLS.get(), bytes: BYTES.get() }
 }
@@ -57,23 +79,27 @@ fn note(bytes: usize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
+        hold(layout.size() as i64);
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
+        hold(layout.size() as i64);
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         note(new_size);
+        hold(new_size as i64 - layout.size() as i64);
         // SAFETY: the caller's promise about `ptr` and `layout` is passed on.
         unsafe { System.realloc(ptr, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        hold(-(layout.size() as i64));
         // SAFETY: the caller's promise about `ptr` and `layout` is passed on.
         unsafe { System.dealloc(ptr, layout) }
     }

@@ -28,6 +28,8 @@ pub struct ParseCx<'p> {
     collation: Option<&'static Collation>,
     /// Where the kinds of metadata are noted that are asked for.
     metas: Option<&'p Cell<MetaSet>>,
+    /// Bytes of constants that were computed when parsing.
+    folded_bytes: usize,
 }
 
 impl<'p> ParseCx<'p> {
@@ -145,6 +147,11 @@ impl<'p> ParseCx<'p> {
         let result = parse(self);
         self.locals.truncate(before);
         result
+    }
+
+    /// The count of bytes of constants that were computed when parsing.
+    pub(super) fn folded_bytes(&mut self) -> &mut usize {
+        &mut self.folded_bytes
     }
 
     /// Parses one level deeper.

@@ -7,7 +7,6 @@ use bumpalo::Bump;
 use nagi_bson::{Array, ArrayBuf, ArrayWriter, Doc, DocWriter, Value, oid::Generator};
 use nagi_error::{Code, Result, bail};
 
-use super::room::check_size;
 use super::{Expr, Metadata, Nulls, Operator, Variable, scratch};
 use crate::collation::Collation;
 use crate::script::{self, Scripts};
@@ -35,13 +34,22 @@ static NO_SYSTEM: System =
     System { cluster_time: None, user_roles: None, clock: None, ids: None, seed: 0 };
 
 /// Somebody who says whether a request shall go on: one document may keep an expression busy for
-/// hours (`$map` inside of `$map`).
+/// hours (`$map` inside of `$map`), or take all memory there is.
 pub trait Pace: std::fmt::Debug {
     /// Counts a step of long work; now and then it looks whether the request was killed or is late.
     ///
     /// # Errors
     /// What ends the request (11601, 50, ...).
     fn step(&self) -> Result<()>;
+
+    /// Whether there is memory for `more` bytes beside what the request has; asked before something large is
+    /// made, and now and then while something grows.
+    ///
+    /// # Errors
+    /// 146 if there is none.
+    fn room(&self, _more: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Values of variables that hold for a whole request.
@@ -97,6 +105,14 @@ impl<'a> Vars<'a> {
     pub(crate) fn step(&self) -> Result<()> {
         match self.pace {
             Some(pace) => pace.step(),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for memory beside what the request has.
+    pub(crate) fn room(&self, more: usize) -> Result<()> {
+        match self.pace {
+            Some(pace) => pace.room(more),
             None => Ok(()),
         }
     }
@@ -229,15 +245,49 @@ impl<'a> Eval<'a> {
     }
 
     /// Copies text into the arena.
-    pub fn text(&self, text: &str) -> Value<'a> {
-        Value::String(self.arena.alloc_str(text))
+    ///
+    /// # Errors
+    /// 146 if there is no memory for it.
+    pub fn text(&self, text: &str) -> Result<Value<'a>> {
+        self.text_mut(text).map(|text| Value::String(text))
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn text_mut(&self, text: &str) -> Result<&'a mut str> {
+        self.check_work(text.len())?;
+        Ok(self.arena.alloc_str(text))
+    }
+
+    /// Copies bytes into the arena.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<&'a [u8]> {
+        self.check_work(bytes.len())?;
+        Ok(self.arena.alloc_slice_copy(bytes))
+    }
+
+    /// The elements of an array as a list.
+    pub(crate) fn list<'v>(&self, items: Array<'v>) -> Result<Vec<Value<'v>>> {
+        let mut list = Vec::new();
+        self.extend(&mut list, items)?;
+        Ok(list)
+    }
+
+    /// Adds the elements of an array to a list.
+    pub(crate) fn extend<'v>(&self, list: &mut Vec<Value<'v>>, items: Array<'v>) -> Result<()> {
+        let count = items.count();
+        // The list may move while it grows.
+        self.check_work((list.len() + count) * size_of::<Value<'_>>())?;
+        list.reserve_exact(count);
+        list.extend(items.iter());
+        Ok(())
     }
 
     /// Copies values into an array.
     pub(crate) fn array_of(&self, values: &[Value<'_>]) -> Result<Value<'a>> {
         self.array(|out| {
-            values.iter().for_each(|v| out.push(*v));
-            Ok(())
+            values.iter().try_for_each(|v| {
+                out.push(*v);
+                self.check_written(out.len())
+            })
         })
     }
 }
@@ -252,15 +302,15 @@ impl Expr {
             Expr::Var(variable, Some(path)) => Ok(path.of_value(cx.variable(*variable)?, cx)),
             Expr::Object(fields) => cx.doc(|out| {
                 for (name, field) in fields {
-                    out.put(name, field.eval(cx)?);
-                    check_size(out.len())?;
+                    out.put(name, cx.fitting(out.len(), field.eval(cx)?)?);
+                    cx.check_written(out.len())?;
                 }
                 Ok(())
             }),
             Expr::Array(items) => cx.array(|out| {
                 for item in items {
-                    out.push(item.eval(cx)?);
-                    check_size(out.len())?;
+                    out.push(cx.fitting(out.len(), item.eval(cx)?)?);
+                    cx.check_written(out.len())?;
                 }
                 Ok(())
             }),

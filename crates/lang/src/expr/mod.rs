@@ -94,7 +94,7 @@ impl Expr {
     /// Parses and folds an expression; errors are MongoDB's codes.
     pub fn parse(value: Value<'_>, cx: &mut ParseCx<'_>) -> nagi_error::Result<Expr> {
         let mut expr = parse::operand(value, cx)?;
-        fold::fold(&mut expr, cx.collation())?;
+        fold::fold(&mut expr, cx.collation(), cx.folded_bytes())?;
         Ok(match cx.collation() {
             Some(collation) => forms::collated(expr, collation),
             None => expr,

@@ -3,8 +3,11 @@
 //! A few operators in a loop double a value with every step: without bounds a query of a hundred bytes
 //! takes all memory there is. One value may have as many bytes as a document inside of the server (64 MiB;
 //! 16 leave it), everything made for one document four times that.
+//!
+//! Within these the request has what the server has left for it: [`super::Pace::room`] is asked before
+//! something large is made, and in the turns of loops once they have made something large.
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 use super::Eval;
@@ -15,6 +18,8 @@ pub const VALUE_BYTES_MAX: usize = (64 << 20) + (16 << 10);
 const ARENA_BYTES_MAX: usize = 4 * (64 << 20);
 /// Smaller results are not counted where they are made, only by the loops around them.
 const SMALL_BYTES: usize = 1 << 10;
+/// What is smaller than this is not asked for before it is made.
+const UNASKED_BYTES: usize = 64 << 10;
 /// Nesting of a value that a loop makes: what may be stored.
 const LOOP_DEPTH_MAX: usize = 180;
 
@@ -28,13 +33,48 @@ impl Eval<'_> {
             return Ok(());
         }
         check_size(bytes)?;
-        self.check_arena(bytes)
+        self.check_arena(bytes)?;
+        self.check_work(bytes)
     }
 
     /// To be called in every turn of a loop that evaluates.
     pub(crate) fn check_turn(&self, written: usize) -> Result<()> {
+        self.check_written(written)?;
+        self.check_arena(0)?;
+        match self.arena.allocated_bytes() > UNASKED_BYTES {
+            true => self.vars.room(0),
+            false => Ok(()),
+        }
+    }
+
+    /// To be called in every turn of a loop that writes what it has, to a value that is so long by now. A
+    /// buffer that grows is copied to one of twice its length.
+    #[inline]
+    pub(crate) fn check_written(&self, written: usize) -> Result<()> {
+        if written <= UNASKED_BYTES {
+            return Ok(());
+        }
         check_size(written)?;
-        self.check_arena(0)
+        self.vars.room(2 * written)
+    }
+
+    /// Passes on what is going to be written behind `written` bytes, if there is room for it.
+    #[inline]
+    pub(crate) fn fitting<'v>(&self, written: usize, value: Value<'v>) -> Result<Value<'v>> {
+        self.check_work(written + bytes_of(value))?;
+        Ok(value)
+    }
+
+    /// Whether there is memory for so many bytes of anything that is made on the way: lists, texts, sets.
+    ///
+    /// # Errors
+    /// 146 if there is none.
+    #[inline]
+    pub(crate) fn check_work(&self, bytes: usize) -> Result<()> {
+        match bytes > UNASKED_BYTES {
+            true => self.vars.room(bytes),
+            false => Ok(()),
+        }
     }
 
     fn check_arena(&self, more: usize) -> Result<()> {
@@ -46,6 +86,17 @@ impl Eval<'_> {
             );
         }
         Ok(())
+    }
+}
+
+/// Bytes of what may be long.
+fn bytes_of(value: Value<'_>) -> usize {
+    match value {
+        Value::String(text) | Value::Symbol(text) | Value::Code(text) => text.len(),
+        Value::Doc(doc) => doc.len(),
+        Value::Array(items) => items.as_bytes().len(),
+        Value::Binary(data) => data.bytes.len(),
+        _ => 0,
     }
 }
 

@@ -12,7 +12,7 @@ use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value, ValueSlot};
 use nagi_error::{Code, Error, Result, bail};
 
 use super::names::{Names, Seen};
-use crate::expr::{Eval, Expr, room::check_size};
+use crate::expr::{Eval, Expr};
 use crate::filter::{Filter, MatchCx, MatchInfo};
 
 /// A parsed projection.
@@ -204,8 +204,8 @@ impl<'a> Run<'a> {
             match action {
                 Action::Compute(_) | Action::ElemMatch(_) if self.excludes && seen => {}
                 Action::Compute(expr) => {
-                    out.put(name, expr.eval(&self.cx)?);
-                    check_size(out.len())?;
+                    out.put(name, self.cx.fitting(out.len(), expr.eval(&self.cx)?)?);
+                    self.cx.check_written(out.len())?;
                 }
                 Action::ElemMatch(filter) => {
                     self.first_match(filter, doc.get(name), out.slot(name))?;

@@ -4,7 +4,7 @@ use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value};
 use nagi_error::Result;
 
 use super::names::{Names, Seen};
-use crate::expr::{Deps, Eval, Expr, room::check_size};
+use crate::expr::{Deps, Eval, Expr};
 
 /// What happens to fields that the tree does not name, and to computed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,8 +182,8 @@ impl Node {
                 Action::Exclude => {}
                 Action::Compute(_) if again => {}
                 Action::Compute(expr) => {
-                    out.put(name, expr.eval(cx)?);
-                    check_size(out.len())?;
+                    out.put(name, cx.fitting(out.len(), expr.eval(cx)?)?);
+                    cx.check_written(out.len())?;
                 }
                 Action::Nested(node) => node.apply_field(name, element.value(), cx, out)?,
             }
@@ -197,8 +197,8 @@ impl Node {
         for (at, (name, action)) in self.fields.iter().enumerate() {
             match action {
                 Action::Compute(expr) if self.mode == Mode::Include || !seen.has(at) => {
-                    out.put(name, expr.eval(cx)?);
-                    check_size(out.len())?;
+                    out.put(name, cx.fitting(out.len(), expr.eval(cx)?)?);
+                    cx.check_written(out.len())?;
                 }
                 Action::Nested(node) if node.computes && !seen.has(at) => {
                     out.doc(name, |out| node.apply(Doc::EMPTY, cx, out))?;

@@ -20,6 +20,9 @@ use super::{
 
 type Map<V> = HashMap<Box<str>, V, foldhash::fast::RandomState>;
 
+/// A document with more terms cannot be stored below a text index: it would have too many keys.
+const TERMS_MAX: usize = 100_000;
+
 /// How much more a string counts that is nothing but the term.
 const ALONE: f64 = 1.1;
 
@@ -31,12 +34,13 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Computes the terms of `doc`.
+    /// Computes the terms of `doc`; some more than [`TERMS_MAX`] if there are too many.
     ///
     /// # Errors
     /// 17261 and 17262 for languages.
     pub fn of(&mut self, spec: &TextSpec, doc: Doc<'_>) -> Result<()> {
         self.totals.clear();
+        self.counts.clear();
         let mut terms: Option<Terms> = None;
         let mut last = None;
         spec.for_each(doc, &mut |indexed| {
@@ -48,6 +52,9 @@ impl Scores {
             let Some(terms) = &mut terms else { return true };
             let mut all = 0u32;
             for word in words(indexed.text, language) {
+                if self.counts.len() > TERMS_MAX {
+                    break;
+                }
                 let Some(term) = terms.term(word) else { continue };
                 all += 1;
                 match self.counts.get_mut(term) {
@@ -62,7 +69,7 @@ impl Scores {
                 let score = indexed.weight * one(count, all) * if alone { ALONE } else { 1.0 };
                 *self.totals.entry(term).or_default() += score;
             }
-            true
+            self.totals.len() <= TERMS_MAX
         })
     }
 

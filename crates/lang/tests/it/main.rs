@@ -1,5 +1,6 @@
 //! Integration tests of the document language: golden text cases, and recorded answers.
 
+mod bounded;
 mod cost;
 mod differential;
 mod golden_accum;

@@ -67,7 +67,7 @@ impl Filter {
                 cx.vars.step()?;
                 local.value.set(item);
                 if cond.eval_bool(&inner)? {
-                    out.push(item);
+                    out.push(cx.fitting(out.len(), item)?);
                 }
                 inner.check_turn(out.len())?;
             }

@@ -58,7 +58,7 @@ impl Function {
         let Value::Array(args) = self.args.eval(cx)? else {
             bail!(Code::Location(31266), "The args field must be of type array");
         };
-        let args: Vec<Value<'_>> = args.iter().collect();
+        let args = cx.list(args)?;
         let result = scripts.call(&self.body, Value::Missing, &args)?;
         let held = cx.doc(|out| {
             out.put("", result.value());

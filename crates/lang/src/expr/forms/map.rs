@@ -46,7 +46,7 @@ impl Map {
             for item in items.iter() {
                 cx.vars.step()?;
                 local.value.set(item);
-                out.push(self.body.eval(&inner)?);
+                out.push(cx.fitting(out.len(), self.body.eval(&inner)?)?);
                 inner.check_turn(out.len())?;
             }
             Ok(())

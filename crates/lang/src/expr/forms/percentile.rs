@@ -16,7 +16,10 @@ pub(super) fn parse_median(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<
 
 pub(super) fn eval<'a>(shares: &'a Shares, cx: &Eval<'a>) -> Result<Value<'a>> {
     let mut numbers: Vec<f64> = match shares.input.eval(cx)? {
-        Value::Array(items) => items.iter().filter_map(countable).collect(),
+        Value::Array(items) => {
+            cx.check_work(2 * items.count() * size_of::<f64>())?;
+            items.iter().filter_map(countable).collect()
+        }
         other => countable(other).into_iter().collect(),
     };
     let result = cx.doc(|out| {

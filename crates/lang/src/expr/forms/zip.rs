@@ -1,10 +1,7 @@
 //! `$zip`: the i-th elements of several arrays, side by side.
 
 use super::{Form, form};
-use crate::expr::{
-    Eval, Expr, ParseCx, parse,
-    room::{VALUE_BYTES_MAX, check_size},
-};
+use crate::expr::{Eval, Expr, ParseCx, parse};
 use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail};
 
@@ -79,16 +76,16 @@ impl Zip {
         let mut columns: Vec<_> = arrays.iter().map(|items| items.iter()).collect();
         cx.array(|out| {
             for _ in 0..rows {
-                out.array(|out| {
+                out.array(|out| -> Result<()> {
                     for (at, column) in columns.iter_mut().enumerate() {
                         let default = defaults.get(at).copied().unwrap_or(Value::Null);
-                        out.push(column.next().unwrap_or(default));
-                        if out.len() > VALUE_BYTES_MAX {
-                            break;
-                        }
+                        let value = column.next().unwrap_or(default);
+                        out.push(cx.fitting(out.len(), value)?);
+                        cx.check_written(out.len())?;
                     }
-                });
-                check_size(out.len())?;
+                    Ok(())
+                })?;
+                cx.vars.step()?;
             }
             Ok(())
         })

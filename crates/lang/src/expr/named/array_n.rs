@@ -52,7 +52,10 @@ fn part<'a>(given: &Given<'a, '_>, last: bool) -> Result<Value<'a>> {
     };
     let skip = if last { items.count().saturating_sub(n) } else { 0 };
     given.cx.array(|out| {
-        items.iter().skip(skip).take(n).for_each(|v| out.push(v));
+        for item in items.iter().skip(skip).take(n) {
+            out.push(given.cx.fitting(out.len(), item)?);
+            given.cx.check_written(out.len())?;
+        }
         Ok(())
     })
 }
@@ -61,12 +64,13 @@ fn extremes<'a>(given: &Given<'a, '_>, wanted: Ordering) -> Result<Value<'a>> {
     let Some((n, items)) = operands(given)? else {
         return Ok(Value::Null);
     };
-    let present = items.iter().filter(|v| !v.is_nullish());
-    let mut values: Vec<Value<'a>> = present.collect();
+    let mut values = given.cx.list(items)?;
+    values.retain(|v| !v.is_nullish());
     let compare = |a: &Value<'a>, b: &Value<'a>| {
         let order = collation::values(*a, *b, given.cx.collation);
         if wanted.is_gt() { order.reverse() } else { order }
     };
+    given.cx.check_work(values.len() * size_of::<Value<'_>>())?;
     order_slowly(&mut values, &compare, &mut || given.cx.vars.step())?;
     values.truncate(n);
     given.cx.array_of(&values)

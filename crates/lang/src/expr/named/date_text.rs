@@ -30,6 +30,8 @@ pub(super) static OPS: &[Named] = &[
 
 /// Specifiers that `$dateToString` prints and that `$dateFromString` reads.
 const PRINTED: &str = "dGHjLmMSuUVYzZwbB%";
+/// What a specifier of two characters becomes at most ("September"), doubled by the buffer that grows.
+const DATE_GROWTH_MAX: usize = 10;
 const READ: &str = "dGHjLmMSuVYzZbB%";
 
 /// A format argument: absent or null gives none; bad ones fail whatever the date is.
@@ -63,8 +65,9 @@ fn date_to_string<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
         Zone::Utc => "%Y-%m-%dT%H:%M:%S.%LZ",
         _ => "%Y-%m-%dT%H:%M:%S.%L",
     };
-    let text = time::format(to_date(date)?, format.unwrap_or(iso), &zone)?;
-    Ok(given.cx.text(&text))
+    let (date, format) = (to_date(date)?, format.unwrap_or(iso));
+    given.cx.check_work(DATE_GROWTH_MAX * format.len())?;
+    given.cx.text(&time::format(date, format, &zone)?)
 }
 
 fn date_from_string<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {

@@ -19,7 +19,7 @@ const HASH: Named = Named {
 
 fn hex<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     Ok(match digest(given)? {
-        Some(bytes) => given.cx.text(&Hex(bytes).to_string().to_uppercase()),
+        Some(bytes) => given.cx.text(&Hex(bytes).to_string().to_uppercase())?,
         None => Value::Null,
     })
 }

@@ -56,7 +56,7 @@ pub(super) fn made<'a>(
     let mut written = Ok(());
     let doc = DocBuf::build(|out| written = write(out.slot("v")));
     written?;
-    Ok(Doc::trusted(given.cx.arena.alloc_slice_copy(doc.as_bytes())).get("v"))
+    Ok(Doc::trusted(given.cx.bytes(doc.as_bytes())?).get("v"))
 }
 
 fn serialize<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {

@@ -2,7 +2,6 @@
 use std::borrow::Cow;
 
 use super::prelude::*;
-use crate::expr::room::check_size;
 use crate::regex::{Matches, Pattern};
 use nagi_bson::DocWriter;
 
@@ -124,7 +123,7 @@ fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
             index += points(text, at, matches.start());
             at = matches.start();
             out.doc(|out| write(&matches, index, out));
-            check_size(out.len())?;
+            given.cx.check_written(out.len())?;
         }
         Ok(())
     })

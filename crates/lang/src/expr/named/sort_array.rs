@@ -78,7 +78,8 @@ fn sort_array<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
         ),
     };
     let by = given.value(1)?;
-    let mut values: Vec<Value<'a>> = items.iter().collect();
+    let mut values = given.cx.list(items)?;
+    given.cx.check_work(values.len() * size_of::<Value<'_>>())?;
     let own = given.cx.collation;
     let mut go_on = || given.cx.vars.step();
     match by {

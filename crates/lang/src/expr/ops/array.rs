@@ -83,6 +83,7 @@ fn concat<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     cx.array(|out| {
         for items in args.iter().filter_map(Value::as_array) {
             check_size(out.len() + items.as_bytes().len())?;
+            cx.check_work(2 * (out.len() + items.as_bytes().len()))?;
             items.iter().for_each(|v| out.push(v));
         }
         Ok(())
@@ -187,6 +188,7 @@ fn range<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         let mut at = start;
         while (step > 0 && at < end) || (step < 0 && at > end) {
             out.push(Value::Int32(at as i32));
+            cx.check_written(out.len())?;
             at += step;
         }
         Ok(())
@@ -201,11 +203,9 @@ fn reverse<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             type_name(args[0])
         );
     };
-    let values = ArenaVec::from_iter_in(items.iter(), cx.arena);
-    cx.array(|out| {
-        values.iter().rev().for_each(|v| out.push(*v));
-        Ok(())
-    })
+    let mut values = cx.list(items)?;
+    values.reverse();
+    cx.array_of(&values)
 }
 
 fn size<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -245,7 +245,10 @@ fn slice<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     };
     cx.array(|out| {
         let part = items.iter().take(end as usize).skip(start as usize);
-        part.for_each(|v| out.push(v));
+        for item in part {
+            out.push(cx.fitting(out.len(), item)?);
+            cx.check_written(out.len())?;
+        }
         Ok(())
     })
 }

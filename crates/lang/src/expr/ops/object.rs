@@ -18,6 +18,7 @@ fn object_to_array<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
                 out.put("k", element.name());
                 out.put("v", element.value());
             });
+            cx.check_written(out.len())?;
         }
         Ok(())
     })
@@ -34,7 +35,8 @@ fn array_to_object<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             type_name(args[0])
         );
     };
-    let mut pairs: ArenaVec<'a, Pair<'a>> = ArenaVec::new_in(cx.arena);
+    cx.check_work(2 * items.count() * size_of::<Pair<'a>>())?;
+    let mut pairs: Vec<Pair<'a>> = Vec::new();
     let mut first = Value::Missing;
     for item in items.iter() {
         let pair = match (item, first) {
@@ -69,8 +71,10 @@ fn array_to_object<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         }
     }
     cx.doc(|out| {
-        pairs.iter().for_each(|(key, value)| out.put(key, *value));
-        Ok(())
+        pairs.iter().try_for_each(|(key, value)| {
+            out.put(key, cx.fitting(out.len(), *value)?);
+            cx.check_written(out.len())
+        })
     })
 }
 

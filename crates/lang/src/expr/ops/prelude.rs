@@ -1,7 +1,6 @@
 //! What every family file uses.
 
 pub(super) use crate::expr::room::{check_size, check_text};
-pub(super) use bumpalo::collections::Vec as ArenaVec;
 pub(super) use nagi_bson::{Array, Decimal128, Doc, Value, number};
 pub(super) use nagi_error::{Code, Error, Result, bail, err};
 

@@ -33,11 +33,12 @@ type Items<'a> = Vec<Value<'a>>;
 
 /// The different values, sorted; of equal ones the first stays.
 fn sorted<'a>(cx: &Eval<'a>, items: Array<'a>) -> Result<Items<'a>> {
-    unlike(cx, items.iter().collect())
+    unlike(cx, cx.list(items)?)
 }
 
 fn unlike<'a>(cx: &Eval<'a>, mut values: Items<'a>) -> Result<Items<'a>> {
     let compare = |a: &Value<'a>, b: &Value<'a>| collation::values(*a, *b, cx.collation);
+    cx.check_work(values.len() * size_of::<Value<'_>>())?;
     order_slowly(&mut values, &compare, &mut || cx.vars.step())?;
     values.dedup_by(|a, b| collation::equal(*a, *b, cx.collation));
     Ok(values)
@@ -82,6 +83,7 @@ fn difference<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     // The order of the first array stays.
     let mut kept: Items<'a> = Vec::new();
     let unlike = sorted(cx, left)?;
+    cx.check_work(left.count() * 2 * size_of::<Value<'_>>())?;
     let mut taken = vec![false; unlike.len()];
     for value in left.iter() {
         if holds(cx, &right, value)? {
@@ -128,6 +130,7 @@ fn intersection<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         common = Some(match common {
             None => set,
             Some(common) => {
+                cx.check_work(2 * common.len() * size_of::<Value<'_>>())?;
                 let mut both = Vec::new();
                 for value in common {
                     if holds(cx, &set, value)? {
@@ -161,7 +164,7 @@ fn union<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut all: Items<'a> = Vec::new();
     for arg in args {
         match *arg {
-            Value::Array(items) => all.extend(items.iter()),
+            Value::Array(items) => cx.extend(&mut all, items)?,
             value if value.is_nullish() => return Ok(Value::Null),
             other => return Err(not_array("$setUnion", 17043, other)),
         }

@@ -15,12 +15,12 @@ pub(super) static OPS: &[Operator] = &[
     }),
     row("$strcasecmp", Args::Exactly(2), compare_without_case),
     row("$toLower", Args::Exactly(1), |cx, args| {
-        let text = cx.arena.alloc_str(coerce(cx, args[0])?);
+        let text = cx.text_mut(coerce(cx, args[0])?)?;
         text.make_ascii_lowercase();
         Ok(Value::String(text))
     }),
     row("$toUpper", Args::Exactly(1), |cx, args| {
-        let text = cx.arena.alloc_str(coerce(cx, args[0])?);
+        let text = cx.text_mut(coerce(cx, args[0])?)?;
         text.make_ascii_uppercase();
         Ok(Value::String(text))
     }),
@@ -163,7 +163,7 @@ fn split<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         text.split(separator).try_for_each(|part| {
             cx.vars.step()?;
             out.push(part);
-            check_size(out.len())
+            cx.check_written(out.len())
         })
     })
 }

@@ -5,14 +5,19 @@ use super::*;
 use crate::expr::print;
 use nagi_bson::{ArrayWriter, DEPTH_MAX, Doc, DocBuf, DocWriter, ValueSlot, json};
 
+/// What a text may become, with the buffer that grows: `[1,1,...]` gives an element with its index and an
+/// int32 for each two characters.
+const JSON_GROWTH: usize = 12;
+
 /// Reads a text that holds one object, or one array.
 pub(super) fn read<'a>(cx: &Eval<'a>, text: &str, object: bool) -> Result<Value<'a>> {
+    cx.check_work(JSON_GROWTH * text.len())?;
     let mut reader = Reader { text, at: 0, depth: 0 };
     let wanted = if object { b'{' } else { b'[' };
     let mut done = Ok(());
     let doc = DocBuf::build(|out| done = reader.whole(wanted, out.slot("v")));
     match done {
-        Ok(()) => Ok(Doc::trusted(cx.arena.alloc_slice_copy(doc.as_bytes())).get("v")),
+        Ok(()) => Ok(Doc::trusted(cx.bytes(doc.as_bytes())?).get("v")),
         Err(problem) => Err(Error::new(
             Code::CONVERSION_FAILURE,
             format!(
@@ -220,13 +225,13 @@ impl Reader<'_> {
 }
 
 /// A document or an array as JSON; types that JSON has not are their own texts.
-pub(super) fn print(value: Value<'_>) -> Result<String> {
+pub(super) fn print(cx: &Eval<'_>, value: Value<'_>) -> Result<String> {
     let mut out = String::new();
-    append(&mut out, value)?;
+    append(cx, &mut out, value)?;
     Ok(out)
 }
 
-fn append(out: &mut String, value: Value<'_>) -> Result<()> {
+fn append(cx: &Eval<'_>, out: &mut String, value: Value<'_>) -> Result<()> {
     match value {
         Value::Doc(doc) => {
             out.push('{');
@@ -236,7 +241,8 @@ fn append(out: &mut String, value: Value<'_>) -> Result<()> {
                 }
                 json::write_relaxed(out, Value::String(element.name()));
                 out.push(':');
-                append(out, element.value())?;
+                append(cx, out, element.value())?;
+                cx.check_written(out.len())?;
             }
             out.push('}');
         }
@@ -246,7 +252,8 @@ fn append(out: &mut String, value: Value<'_>) -> Result<()> {
                 if at > 0 {
                     out.push(',');
                 }
-                append(out, item)?;
+                append(cx, out, item)?;
+                cx.check_written(out.len())?;
             }
             out.push(']');
         }

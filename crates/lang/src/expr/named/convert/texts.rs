@@ -37,13 +37,20 @@ pub(super) fn to_string<'a>(cx: &Eval<'a>, value: Value<'a>, how: How<'_>) -> Re
         Value::Decimal128(n) => n.to_string(),
         Value::ObjectId(id) => Hex(id).to_string(),
         Value::DateTime(ms) => time::iso_text(ms)?,
-        Value::Binary(data) => binary_text(data, how.format)?,
-        Value::Doc(_) | Value::Array(_) => plain_json::print(value)?,
+        Value::Binary(data) => {
+            cx.check_work(HEX_GROWTH * data.bytes.len())?;
+            binary_text(data, how.format)?
+        }
+        Value::Doc(_) | Value::Array(_) => plain_json::print(cx, value)?,
         Value::Regex(regex) => format!("/{}/{}", regex.pattern(), regex.options()),
         _ => return Err(unsupported(value, Type::String)),
     };
-    Ok(cx.text(&text))
+    cx.text(&text)
 }
+
+/// Bytes on the way from a text in hexadecimal digits to what it says (four for each digit, and the result), or
+/// back in capitals, for each byte of the source.
+const HEX_GROWTH: usize = 6;
 
 /// A whole number in the base that was asked for.
 fn in_base(value: Value<'_>, how: How<'_>) -> Result<String> {
@@ -105,7 +112,7 @@ pub(super) fn to_binary<'a>(
         if how.big_endian {
             bytes.reverse();
         }
-        let bytes = cx.arena.alloc_slice_copy(bytes);
+        let bytes = cx.bytes(bytes)?;
         Ok(Value::Binary(Binary { subtype, bytes }))
     };
     let text = match value {
@@ -130,6 +137,7 @@ pub(super) fn to_binary<'a>(
              subtype {subtype}"
         )));
     }
+    cx.check_work(HEX_GROWTH * text.len())?;
     let bytes = match how.format {
         None => {
             bail!(
@@ -153,7 +161,7 @@ pub(super) fn to_binary<'a>(
     let Some(bytes) = bytes else {
         return Err(failure(format_args!("Input string '{text}' could not be decoded")));
     };
-    let bytes = cx.arena.alloc_slice_copy(&bytes);
+    let bytes = cx.bytes(&bytes)?;
     Ok(Value::Binary(Binary { subtype, bytes }))
 }
 
