@@ -2,7 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
-#   crash latency power-cut drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
+#   crash latency power-cut adversary drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
 #
 # Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
 # second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
@@ -21,7 +21,7 @@ PURE := --workspace --exclude nagi --exclude nagi-kv-rocks
 DATA ?= data
 ARGS ?=
 
-.PHONY: run build test unit native wire bench bench-lang lint clean golden crash latency power-cut drivers java seed mongosh tools ycsb fuzz \
+.PHONY: run build test unit native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools ycsb fuzz \
 	fresh old-cpu \
 	coverage differential deny deps help
 
@@ -99,6 +99,10 @@ old-cpu: build        # a start on an x86-64 of 2008 (qemu): no instruction that
 	@command -v qemu-x86_64-static >/dev/null || { apt-get update -qq && apt-get install -y -qq qemu-user-static >/dev/null; }
 	@scripts/deps test
 	@tests/run $(NAGI) old_cpu
+
+adversary: build      # requests that take all memory they can get, every kind, at length
+	@scripts/deps test
+	@FULL=1 tests/run $(NAGI) memory
 
 # ---- measuring ------------------------------------------------------------------------------------
 bench: build

@@ -23,9 +23,12 @@ mod warnings;
 
 use std::process::ExitCode;
 
-/// For Rust and C++ alike.
+use nagi_budget::Metered;
+use tikv_jemallocator::Jemalloc;
+
+/// For Rust and C++ alike; the meter sees what Rust takes.
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -92,6 +92,11 @@ impl<'b> DocWriter<'b> {
         self.out.len() - self.start
     }
 
+    /// Bytes that the whole buffer has in memory.
+    pub fn capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 4
     }

@@ -71,7 +71,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, value: Value<'_>) -> Result<()> {
+    fn add(&mut self, value: Value<'_>, env: &Env<'_>) -> Result<()> {
+        env.room(0)?;
         let hash = collation::hash_of(value, self.collation);
         let head = self.heads.get(&hash).copied();
         let mut at = head;
@@ -151,7 +152,7 @@ pub fn distinct(
         };
         let mut execution = aggregate::aggregate(store, &on_view, env)?;
         execution.batch(env.interrupt(), &mut |doc| {
-            collect(doc, &path, &mut seen)?;
+            collect(doc, &path, &mut seen, env)?;
             Ok(Take::More)
         })?;
         stats.plan_summary = execution.plan_summary().to_owned();
@@ -163,7 +164,7 @@ pub fn distinct(
         let mut plan = plan_distinct(store, request, &mut cx)?;
         let mut source = plan.start_top(env);
         while source.advance(&mut cx)? {
-            collect(source.doc(), &path, &mut seen)?;
+            collect(source.doc(), &path, &mut seen, env)?;
         }
         env.note_stages(&plan, &mut *source);
         stats.plan_summary = find::summary(&plan);
@@ -177,13 +178,13 @@ pub fn distinct(
 }
 
 /// Adds the values at the path: of an array each element, else the value; nothing for a missing one.
-fn collect(doc: Doc<'_>, path: &FieldPath, seen: &mut Seen) -> Result<()> {
+fn collect(doc: Doc<'_>, path: &FieldPath, seen: &mut Seen, env: &Env<'_>) -> Result<()> {
     let mut outcome = Ok(());
     path::any(doc, path, path::Leaf::Whole, &mut |value, _| {
         outcome = match value {
             Value::Missing => Ok(()),
-            Value::Array(array) => array.iter().try_for_each(|element| seen.add(element)),
-            value => seen.add(value),
+            Value::Array(array) => array.iter().try_for_each(|element| seen.add(element, env)),
+            value => seen.add(value, env),
         };
         Ok(outcome.is_err())
     })?;

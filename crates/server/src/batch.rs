@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_bson::{ArrayWriter, Doc, DocWriter};
+use nagi_budget::{Charge, Pool};
 use nagi_error::Result;
 use nagi_query::{Interrupt as _, Take};
 use nagi_store::Arrivals;
@@ -189,7 +190,7 @@ pub(crate) fn reply_first(
         put_token(&producer, cursor);
         let id = match filled.exhausted || how.single {
             true => 0,
-            false => park(cx, request, producer, namespace, how, filled.count)?,
+            false => park(cx, request, (producer, namespace, how, filled.count), cursor)?,
         };
         cursor.put("id", id);
         cursor.put("ns", namespace);
@@ -244,14 +245,12 @@ fn time_left(cx: &Context<'_>) -> Option<Duration> {
 fn park(
     cx: &mut Context<'_>,
     request: &Request<'_>,
-    producer: Producer,
-    namespace: &str,
-    how: FirstBatch,
-    returned_count: u64,
+    (producer, namespace, how, returned_count): (Producer, &str, FirstBatch, u64),
+    out: &DocWriter<'_>,
 ) -> Result<i64> {
     let generic = &request.generic;
     cx.server.metrics.cursors_opened.increment();
-    cx.server.cursors.park(Box::new(OpenCursor {
+    let mut cursor = Box::new(OpenCursor {
         id: 0,
         producer,
         namespace: namespace.to_owned(),
@@ -272,7 +271,18 @@ fn park(
             strict: generic.api_strict,
             deprecation_errors: generic.api_deprecation_errors,
         },
-    }))
+        charge: Charge::empty(cx.server.store.budget(), Pool::OpenCursors),
+    });
+    charge(cx, &mut cursor, out)?;
+    cx.server.cursors.park(cursor)
+}
+
+/// Charges what a cursor keeps until its next batch. Code 146 if there is no room.
+fn charge(cx: &Context<'_>, cursor: &mut OpenCursor, out: &DocWriter<'_>) -> Result<()> {
+    cursor.producer.save();
+    let grown = cx.before.grown(out, &cx.connection.room);
+    let bytes = cursor.charge.bytes().saturating_add_signed(grown);
+    cx.server.cursors.charge(cursor, bytes)
 }
 
 /// Writes `cursor: {nextBatch, id, ns}` for a cursor taken out of the table.
@@ -322,6 +332,7 @@ pub(crate) fn reply_next(
         true => cx.server.cursors.finish(id),
         false => {
             cursor.time_left = time_left(cx).filter(|_| carries_time);
+            charge(cx, &mut cursor, out).inspect_err(|_| cx.server.cursors.finish(id))?;
             cx.server.cursors.put_back(cursor);
         }
     }

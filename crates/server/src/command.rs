@@ -26,6 +26,7 @@ use crate::metrics::{LatencyKind, OpKind};
 use crate::numbered::Scope;
 use crate::op::{Op, interruption};
 use crate::request::Request;
+use crate::room::Before;
 use crate::server::Server;
 use crate::tickets::{Pool, Ticket};
 
@@ -118,6 +119,8 @@ pub(crate) struct Context<'c> {
     pub(crate) failed: bool,
     /// What its writes did, and the locks that it took.
     pub(crate) effects: Effects,
+    /// What the request held when it began.
+    pub(crate) before: Before,
 }
 
 /// What a request did.

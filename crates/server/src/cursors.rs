@@ -6,23 +6,26 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use nagi_bson::DocBuf;
+use nagi_budget::Charge;
 use nagi_error::{Code, Result, bail};
 use parking_lot::Mutex;
 
 use crate::access::Asking;
 use crate::auth::UserName;
 use crate::clock;
-use crate::limits::CURSOR_COUNT_MAX;
+use crate::limits::{CURSOR_BYTES_MIN, CURSOR_COUNT_MAX, CURSOR_IDLE_MIN_MS};
 use crate::op::Op;
 use crate::producer::Producer;
 use crate::session::SessionId;
 
 const SHARD_COUNT: usize = 16;
+/// Between two searches for cursors idle for long.
+const SWEEP_EACH_MS: u64 = 1000;
 
 /// A cursor as its commands see it.
 pub(crate) struct OpenCursor {
@@ -48,6 +51,8 @@ pub(crate) struct OpenCursor {
     pub(crate) time_left: Option<Duration>,
     /// Stable API arguments it was opened with; a getMore must have the same.
     pub(crate) api: Api,
+    /// What it keeps between two requests.
+    pub(crate) charge: Charge,
 }
 
 /// Stable API arguments, as kept with a cursor.
@@ -88,6 +93,8 @@ type Shard = Mutex<HashMap<i64, Entry, RandomState>>;
 pub(crate) struct Cursors {
     shards: [Shard; SHARD_COUNT],
     random: AtomicU64,
+    /// When cursors idle for long were closed to make room.
+    swept_ms: AtomicI64,
 }
 
 impl Cursors {
@@ -97,6 +104,7 @@ impl Cursors {
         Cursors {
             shards: std::array::from_fn(|_| Mutex::default()),
             random: AtomicU64::new(u64::from_le_bytes(bytes)),
+            swept_ms: AtomicI64::new(0),
         }
     }
 
@@ -140,6 +148,38 @@ impl Cursors {
         };
         self.shard(id).lock().insert(id, entry);
         Ok(id)
+    }
+
+    /// Charges what a cursor keeps until it is asked for its next batch. If there is no room, those that have
+    /// been idle for long are closed.
+    ///
+    /// # Errors
+    /// 146 if there is no room then either.
+    pub(crate) fn charge(&self, cursor: &mut OpenCursor, bytes: u64) -> Result<()> {
+        let bytes = bytes.max(CURSOR_BYTES_MIN);
+        cursor.charge.shrink_to(bytes);
+        if cursor.charge.cover(bytes, 1) || self.make_room() && cursor.charge.cover(bytes, 1) {
+            return Ok(());
+        }
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "no memory for another open cursor: {} are open. Cursors that are not needed any more should \
+             be closed",
+            self.count()
+        );
+    }
+
+    /// Closes the cursors idle for long, at most once in a second: under a flood of new ones there is
+    /// nothing more to find. Whether there were any.
+    fn make_room(&self) -> bool {
+        let now = clock::wall_ms();
+        let before = self.swept_ms.load(Ordering::Relaxed);
+        if now.abs_diff(before) < SWEEP_EACH_MS {
+            return false;
+        }
+        let mine =
+            self.swept_ms.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
+        mine.is_ok() && self.expire(now - CURSOR_IDLE_MIN_MS) > 0
     }
 
     /// Takes a cursor out for a getMore. Codes 43, 13, 143, 50736-50738.

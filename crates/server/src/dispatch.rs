@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_budget::Metering;
 use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::access;
@@ -24,6 +25,7 @@ use crate::op::{interruption, printable};
 use crate::params;
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
+use crate::room::Before;
 use crate::server::Server;
 use crate::slow::{self, Finished};
 use crate::snapshots;
@@ -47,6 +49,8 @@ pub(crate) fn run(
     let server = connection.server.clone();
     let op = connection.op.clone();
     let started = clock::now();
+    // Ends behind all that the command made but its reply.
+    let _metering = Metering::begin(server.store.budget());
     server.metrics.request_count.increment();
     let begun = begin(connection, &server, incoming);
     let (request, begin_error) = match begun {
@@ -87,6 +91,7 @@ pub(crate) fn run(
         at_cluster_time: None,
         failed: false,
         effects: Effects::default(),
+        before: Before::begin(out),
     };
     let result = match begin_error {
         Some(error) => Err(numbered::add_labels_unstarted(&request, error)),

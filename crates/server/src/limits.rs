@@ -34,6 +34,12 @@ pub(crate) const CLUSTER_TIME_DRIFT_SECONDS_MAX: i64 = 31_536_000;
 pub(crate) const SNAPSHOT_COUNT_MAX: usize = 100;
 /// Open cursors; one more is refused rather than memory exhausted.
 pub(crate) const CURSOR_COUNT_MAX: usize = 100_000;
+
+/// What a cursor costs between two requests at least: its entry, its command, its plan.
+pub(crate) const CURSOR_BYTES_MIN: u64 = 4 << 10;
+
+/// Cursors idle for longer are closed when a new one finds no room in memory; but for those without time-out.
+pub(crate) const CURSOR_IDLE_MIN_MS: i64 = 60_000;
 /// Requests that read at once (`storageEngineConcurrentReadTransactions`, MongoDB's default).
 pub(crate) const READ_TICKETS: i64 = 128;
 /// Requests that write at once (`storageEngineConcurrentWriteTransactions`).

@@ -10,7 +10,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagi_budget::{Budget, Charge, Pool};
+use nagi_bson::DocWriter;
+use nagi_budget::{Budget, Charge, Pool, meter};
 use nagi_error::{Code, Result, bail};
 use parking_lot::Mutex;
 
@@ -76,6 +77,27 @@ impl Room {
     /// The reply has been sent.
     pub(crate) fn reply_sent(&self) {
         self.reply.lock().shrink_to(0);
+    }
+}
+
+/// What a request held when it began: tells what it leaves behind with a cursor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    held: i64,
+    reply_capacity: usize,
+}
+
+impl Before {
+    /// Now, with the buffer of the reply.
+    pub(crate) fn begin(out: &DocWriter<'_>) -> Before {
+        Before { held: meter::held(), reply_capacity: out.capacity() }
+    }
+
+    /// Bytes taken since and not given back, but for the reply; negative if more was given back.
+    pub(crate) fn grown(&self, out: &DocWriter<'_>, room: &Room) -> i64 {
+        let reply = out.capacity() as i64 - self.reply_capacity as i64;
+        let charged = room.reply.lock().bytes() as i64;
+        meter::held() - self.held - (reply - charged)
     }
 }
 

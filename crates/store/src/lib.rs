@@ -37,6 +37,7 @@ mod reader;
 mod reclaim;
 mod record;
 mod reindex;
+mod room;
 mod salvage;
 mod session_record;
 mod spill;

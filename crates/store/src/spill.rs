@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nagi_error::{Error, Result};
 use nagi_kv::{Engine, Scratch};
 
-use crate::{Store, engine_error::engine};
+use crate::{Store, engine_error::engine, room};
 
 /// A block is closed when it has so many bytes.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -234,14 +234,16 @@ impl Writer<'_> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while next(&mut key, &mut value)? {
             self.add(&key, &value)?;
-            key.clear();
-            value.clear();
+            room::renew(&mut key);
+            room::renew(&mut value);
         }
         self.close_block()?;
         if self.piece.is_empty() { Ok(()) } else { self.write_piece() }
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        // In a block of its own, packed in a piece, each with the buffer it grows in.
+        room::check(4 * (key.len() + value.len()), "entries that are written to disk")?;
         for part in [key, value] {
             let len = u32::try_from(part.len())
                 .map_err(|_| Error::bug("an entry of a spilled run has more than 4 GiB"))?;
@@ -279,14 +281,14 @@ impl Writer<'_> {
         let stored = &self.piece[start..];
         let (stored_bytes, hash) = (stored.len() as u32, hash_of(stored));
         self.blocks.push(Block { at: self.at + start as u64, stored_bytes, raw_bytes, hash });
-        self.block.clear();
+        room::renew(&mut self.block);
         if self.piece.len() >= PIECE_BYTES { self.write_piece() } else { Ok(()) }
     }
 
     fn write_piece(&mut self) -> Result<()> {
         self.place.write(self.at, &self.piece)?;
         self.at += self.piece.len() as u64;
-        self.piece.clear();
+        room::renew(&mut self.piece);
         Ok(())
     }
 }
@@ -328,6 +330,8 @@ impl SpillCursor {
         self.next_block += 1;
         self.next_at = 0;
         let (stored, raw) = (block.stored_bytes as usize, block.raw_bytes as usize);
+        room::renew(&mut self.stored);
+        room::check(stored + raw, "entries that are read from disk")?;
         let into = if stored == raw { &mut self.block } else { &mut self.stored };
         into.resize(stored, 0);
         self.place.scratch.read(block.at, into).map_err(engine)?;

@@ -73,6 +73,7 @@ impl Watcher {
             EngineKind::Embedded | EngineKind::Memory => resident,
         };
         store.resize_caches(Division::of(bytes).caches);
+        budget.attach_purge(raw::purge);
         store.engine().limit_conflicts(budget.limit(Pool::Conflicts));
         let conflicts = Charge::empty(&budget, Pool::Conflicts);
         let (stop, stopped) = channel();

@@ -4,7 +4,8 @@ use std::{cell::Cell, sync::Arc};
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
-use nagi_error::{Error, Result};
+use nagi_budget::meter;
+use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     expr::{Eval, Metadata, Pace, System, Vars},
     filter::MatchCx,
@@ -19,6 +20,12 @@ use crate::{limits::RECORDS_AHEAD_MAX, settings::QuerySettings, work::Noted};
 const TICKS_PER_POLL: u64 = 64;
 /// Bytes of a document that count as one more step: a look at the latest every quarter of a megabyte.
 const BYTES_PER_STEP: u64 = 4096;
+/// What an arena keeps between two documents.
+const ARENA_BYTES_KEPT: usize = 256 << 10;
+/// A document beyond this is asked room for, with the copies that the sources above make of it: a buffer that
+/// has grown to twice its length, or two that have not.
+const LARGE_BYTES: usize = 256 << 10;
+const LARGE_COPIES: usize = 2;
 
 /// Whether the operation shall go on: killed, past its deadline, server stopping.
 pub trait Interrupt: Sync {
@@ -149,12 +156,14 @@ impl<'c> Env<'c> {
 
     #[inline]
     fn steps(&self, count: u64) -> Result<()> {
+        self.room(0)?;
         let steps = self.steps.get() + count;
         self.steps.set(steps);
         if steps < TICKS_PER_POLL {
             return Ok(());
         }
         self.steps.set(0);
+        meter::ease();
         self.interrupt.check()
     }
 
@@ -185,16 +194,51 @@ impl<'c> Env<'c> {
         self.spent.get() >= self.budget.get()
     }
 
+    #[inline]
     fn tick(&self) -> Result<()> {
         let spent = self.spent.get() + 1;
         self.spent.set(spent);
-        if spent < self.due.get() { Ok(()) } else { self.poll() }
+        if spent >= self.due.get() {
+            self.poll()?;
+        }
+        self.room(0)
+    }
+
+    /// Whether there is memory for `more` bytes beside what the request has; waits a moment if it has little.
+    ///
+    /// # Errors
+    /// 146 if there is none.
+    #[inline]
+    pub(crate) fn room(&self, more: usize) -> Result<()> {
+        match meter::fits(more) {
+            true => Ok(()),
+            false => self.wait_for_room(more),
+        }
+    }
+
+    #[cold]
+    fn wait_for_room(&self, more: usize) -> Result<()> {
+        let mut stopped = Ok(());
+        let mut go_on = || {
+            stopped = self.interrupt.check();
+            stopped.is_ok()
+        };
+        if meter::fits_in_time(more, &mut go_on) {
+            return Ok(());
+        }
+        stopped?;
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "Exceeded memory limit: the operation needs more memory than the server has left for \
+             expressions and intermediate results"
+        )
     }
 
     #[cold]
     fn poll(&self) -> Result<()> {
         let spent = self.spent.get();
         self.due.set(self.budget.get().min(spent + TICKS_PER_POLL));
+        meter::ease();
         if self.is_exhausted() {
             return Err(Error::bug("the trial run of this plan has used its budget"));
         }
@@ -205,6 +249,10 @@ impl<'c> Env<'c> {
 impl Pace for Env<'_> {
     fn step(&self) -> Result<()> {
         self.pass()
+    }
+
+    fn room(&self, more: usize) -> Result<()> {
+        Env::room(self, more)
     }
 }
 
@@ -244,7 +292,25 @@ impl<'c> Cx<'c> {
     pub(crate) fn weigh(&self, doc: &[u8]) -> Result<()> {
         match doc.len() as u64 / BYTES_PER_STEP {
             0 => Ok(()),
-            steps => self.env.steps(steps),
+            steps => {
+                if doc.len() > LARGE_BYTES {
+                    self.env.room(LARGE_COPIES * doc.len())?;
+                }
+                self.env.steps(steps)
+            }
+        }
+    }
+
+    /// To be called in every turn of a loop that writes to a buffer that is so long by now: one that grows is
+    /// copied to one of twice its length.
+    ///
+    /// # Errors
+    /// 146 if there is no memory for that.
+    #[inline]
+    pub(crate) fn writing(&self, len: usize) -> Result<()> {
+        match len > LARGE_BYTES {
+            true => self.env.room(2 * len),
+            false => Ok(()),
         }
     }
 
@@ -286,6 +352,15 @@ impl<'c> Cx<'c> {
         'c: 'a,
     {
         MatchCx::new(self.vars, arena, self.env.now_ms)
+    }
+}
+
+/// Empties an arena. What a large document took is given back: a parked cursor would keep it.
+#[inline]
+pub(crate) fn renew(arena: &mut Bump) {
+    match arena.allocated_bytes() > ARENA_BYTES_KEPT {
+        true => *arena = Bump::new(),
+        false => arena.reset(),
     }
 }
 

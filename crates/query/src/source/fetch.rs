@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_store::{Collection, RecordId};
 
-use super::{Ahead, Cx, Source, SourceStats, Taken};
+use super::{Ahead, Cx, Source, SourceStats, Taken, renew};
 
 /// A set of records already returned.
 pub(crate) type Seen = HashSet<RecordId, foldhash::fast::RandomState>;
@@ -102,7 +102,7 @@ impl Source for Fetch {
             cx.weigh(self.doc().as_bytes())?;
             if let Some(filter) = &self.filter {
                 let matched = filter.matches(self.doc(), &cx.matching(&self.arena))?;
-                self.arena.reset();
+                renew(&mut self.arena);
                 if !matched {
                     continue;
                 }

@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::filter::Filter;
 use nagi_store::RecordId;
 
-use super::{Cx, Source};
+use super::{Cx, Source, renew};
 
 pub(crate) struct Filtered {
     input: Box<dyn Source>,
@@ -28,7 +28,7 @@ impl Source for Filtered {
             let matched = self
                 .filter
                 .matches(self.input.doc(), &cx.matching_current(&*self.input, &self.arena))?;
-            self.arena.reset();
+            renew(&mut self.arena);
             if matched {
                 return Ok(true);
             }

@@ -7,6 +7,9 @@ use super::Cx;
 /// Charged at a time; so much every operator may hold uncharged, lest it spill single documents.
 const STEP: u64 = 1 << 20;
 
+/// The part of the pool that an operator may have which makes one document of what it holds.
+const ONE_PART: u64 = 8;
+
 /// What an operator has of the execution pool. Nothing before it is first asked.
 #[derive(Default)]
 pub(crate) struct Held(Option<Charge>);
@@ -24,6 +27,13 @@ impl Held {
         }
         let new = || Charge::empty(cx.store.budget(), Pool::Execution);
         self.0.get_or_insert_with(new).cover(bytes, STEP)
+    }
+
+    /// As [`Held::fits`], for an operator that makes one document of all that it holds: with the result and the
+    /// buffer that it grows in it is several times as much, so it has a part of the pool.
+    pub(crate) fn fits_as_one(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
+        let limit = cx.store.budget().limit(Pool::Execution) / ONE_PART;
+        ((bytes as u64) < STEP || bytes as u64 <= limit) && self.fits(cx, bytes)
     }
 
     /// It holds no more than this now.

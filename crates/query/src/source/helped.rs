@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder};
 
 use nagi_bson::Value;
+use nagi_budget::Metering;
 use nagi_error::{Code, Error, Result, err};
 use nagi_lang::expr::{System, Vars};
 use nagi_lang::script::Scripts;
@@ -207,6 +208,7 @@ impl Interrupt for Called<'_> {
 
 impl Job<'_> {
     fn run<G: Gather>(&self, later: &mut dyn Source, beside: &mut G) -> Ended {
+        let _metering = Metering::begin(self.store.budget());
         let env = Env::new(&self.interrupt, self.now_ms).with_system(self.system.clone());
         // Other random numbers than the first part's.
         let seed = self.system.seed.rotate_left(32) ^ 0x9E37_79B9_7F4A_7C15;

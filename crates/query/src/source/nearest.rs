@@ -19,7 +19,7 @@ use nagi_lang::{
 };
 use nagi_store::{RecordBuf, RecordId};
 
-use super::{Cx, IndexScan, Source, SourceStats, fetch::Seen};
+use super::{Cx, IndexScan, Source, SourceStats, fetch::Seen, renew};
 use crate::{
     limits::SORT_MEMORY_BYTES_MAX,
     plan::{GeoNearAccess, IndexAccess, Shown},
@@ -133,7 +133,7 @@ impl Nearest {
         };
         if matching && let Some(filter) = &self.access.filter {
             let matched = filter.matches(doc, &cx.matching(&self.arena))?;
-            self.arena.reset();
+            renew(&mut self.arena);
             if !matched {
                 return Ok(false);
             }
@@ -220,7 +220,7 @@ impl Nearest {
             fields.apply(&eval, &mut DocWriter::new(&mut out))?;
             self.doc = out;
         }
-        self.arena.reset();
+        renew(&mut self.arena);
         Ok(())
     }
 }

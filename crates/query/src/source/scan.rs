@@ -8,7 +8,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::Filter;
 use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId};
 
-use super::{Cx, Source, SourceStats};
+use super::{Cx, Source, SourceStats, renew};
 
 /// Yields nothing.
 pub(crate) struct Eof;
@@ -180,7 +180,7 @@ impl Source for CollScan {
                 None => true,
                 Some(filter) => {
                     let matched = filter.matches(cursor.doc(), &cx.matching(&self.arena))?;
-                    self.arena.reset();
+                    renew(&mut self.arena);
                     matched
                 }
             };

@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::{expr::Metadata, filter::Filter};
 use nagi_store::{Index, RecordId, keystring};
 
-use super::{Cx, Source};
+use super::{Cx, Source, renew};
 use crate::{plan::MetaSource, projection::Projection};
 
 /// Applies the projection of a `find`.
@@ -79,7 +79,7 @@ impl Source for Project {
         let mut out = DocWriter::new(&mut self.out);
         self.projection.apply(&eval, info, &mut out)?;
         out.finish();
-        self.arena.reset();
+        renew(&mut self.arena);
         Ok(true)
     }
 

@@ -16,7 +16,7 @@ use nagi_lang::{
 };
 use nagi_store::{RecordId, Spill, keystring};
 
-use super::{Ahead, Cx, Held, Source, SourceStats, Taken, runs::Runs};
+use super::{Ahead, Cx, Held, Source, SourceStats, Taken, renew, runs::Runs};
 use crate::plan::TextAccess;
 
 /// What a record with its score costs in the map, about.
@@ -199,7 +199,7 @@ impl TextOr {
         if let Some(filter) = &self.filter {
             let doc = self.ahead.doc(&self.at);
             let matched = filter.matches(doc, &cx.matching(&self.arena))?;
-            self.arena.reset();
+            renew(&mut self.arena);
             return Ok(matched);
         }
         Ok(true)

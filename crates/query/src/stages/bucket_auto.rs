@@ -180,7 +180,7 @@ impl Running {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let mut gathered = Gathered::default();
         while self.input.advance(cx)? {
-            self.arena.reset();
+            renew(&mut self.arena);
             let eval = cx.eval_current(&*self.input, &self.arena);
             let key = match self.plan.group_by.eval(&eval)? {
                 Value::Missing => ValueBuf::new(Value::Null),
@@ -267,6 +267,7 @@ fn finish(plan: &Plan, mut bucket: OneBucket, cx: &Cx<'_>) -> Result<DocBuf> {
     for state in &mut bucket.states {
         state.settle(cx.vars)?;
     }
+    cx.writing(bucket.states.iter().map(|state| state.bytes()).sum())?;
     Ok(DocBuf::build(|out| {
         out.doc("_id", |id| {
             id.put("min", bucket.min.value());

@@ -269,7 +269,7 @@ impl Running {
         };
         let mut bytes = Vec::new();
         carry(&*self.input, &mut bytes);
-        self.arena.reset();
+        renew(&mut self.arena);
         let Some((value, key, values)) = here else {
             self.pending = Some((bytes, None));
             return Ok(());

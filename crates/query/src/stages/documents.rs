@@ -51,8 +51,9 @@ fn evaluate(expr: &Expr, cx: &Cx<'_>) -> Result<Vec<DocBuf>> {
     let Value::Array(array) = expr.eval(&eval)? else {
         bail!(Code::Location(5_858_203), "an array is expected");
     };
+    cx.writing(array.count() * size_of::<DocBuf>())?;
     let docs = array.iter().map(|value| match value {
-        Value::Doc(doc) => Ok(doc.to_buf()),
+        Value::Doc(doc) => cx.pass().map(|()| doc.to_buf()),
         other => bail!(
             Code::Location(40228),
             "all elements of $documents must be objects, found {}",

@@ -216,6 +216,7 @@ impl Source for Running {
             let full = out.len();
             out.array(name, |array| {
                 while source.advance(cx)? {
+                    cx.writing(full + array.len() + source.doc().len())?;
                     array.push_doc(source.doc());
                     if full + array.len() > 2 * DOC_BYTES_MAX {
                         bail!(

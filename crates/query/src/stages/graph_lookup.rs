@@ -317,8 +317,11 @@ impl Source for Running {
             return Ok(false);
         }
         let found = self.search(cx)?;
-        self.arena.reset();
+        renew(&mut self.arena);
         self.out.clear();
+        // As an array, then in the document.
+        let bytes = found.iter().map(|doc| doc.as_bytes().len()).sum::<usize>();
+        cx.writing(2 * bytes)?;
         let found = nagi_bson::ArrayBuf::build(|out| {
             found.iter().for_each(|doc| out.push_doc(doc.as_doc()));
         });

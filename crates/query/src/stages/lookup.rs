@@ -374,6 +374,7 @@ impl Running {
         self.found.clear();
         let mut array = ArrayWriter::new(&mut self.found);
         while source.advance(&mut inner_cx)? {
+            inner_cx.writing(array.len() + source.doc().len())?;
             array.push_doc(source.doc());
             self.lookup.check_size(array.len())?;
         }
@@ -425,9 +426,10 @@ impl Source for Running {
             return Ok(false);
         }
         self.find(cx)?;
-        self.arena.reset();
+        renew(&mut self.arena);
         self.out.clear();
         let doc = self.batch.as_ref().map_or_else(|| self.input.doc(), Batch::doc);
+        cx.writing(doc.len() + self.found.len())?;
         let found = Value::Array(Array::trusted(&self.found));
         write_replaced(&mut DocWriter::new(&mut self.out), doc, &self.lookup.to, found);
         Ok(true)

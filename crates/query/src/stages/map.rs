@@ -32,7 +32,7 @@ impl<M: Mapper> Source for Mapped<M> {
         }
         self.out.clear();
         self.mapper.map(&cx.eval_current(&*self.input, &self.arena), &mut self.out)?;
-        self.arena.reset();
+        renew(&mut self.arena);
         Ok(true)
     }
 

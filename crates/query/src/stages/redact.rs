@@ -41,7 +41,7 @@ impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         while self.input.advance(cx)? {
             self.out.clear();
-            self.arena.reset();
+            renew(&mut self.arena);
             let eval = cx.eval_current(&*self.input, &self.arena);
             if self.redact.apply(&eval, &mut DocWriter::new(&mut self.out))? {
                 return Ok(true);

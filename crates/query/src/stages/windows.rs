@@ -183,7 +183,7 @@ impl Feed {
         if !meta.is_empty() {
             self.copy.extend_from_slice(meta.as_bytes());
         }
-        self.arena.reset();
+        renew(&mut self.arena);
         Ok(Some((self.copy.as_slice().into(), key)))
     }
 
@@ -289,7 +289,7 @@ impl Window {
                     self.state.add(Value::Doc(Doc::trusted(&key)))?;
                 }
             }
-            feed.arena.reset();
+            renew(&mut feed.arena);
         } else {
             self.start = self.end + 1;
         }
@@ -422,7 +422,7 @@ impl Window {
 
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        self.arena.reset();
+        renew(&mut self.arena);
         cx.pass()?;
         if !self.feed.has(self.next, cx)? && !self.begin(cx)? {
             return Ok(false);

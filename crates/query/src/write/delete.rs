@@ -12,7 +12,7 @@ use nagi_store::{Durability, Namespace, Store};
 use super::{How, Selection, Tally, collation_of, in_chunks, target, with_txn};
 use crate::{
     plan::Hint,
-    source::{Env, document},
+    source::{Env, document, renew},
 };
 
 /// One element of `deletes`.
@@ -77,7 +77,7 @@ pub fn delete(
     let ids = selection.all(store, &collection, &vars, env)?;
     let mut arena = Bump::new();
     let tally = in_chunks(store, &collection, (&ids, before), how, env, &mut |txn, id, doc| {
-        arena.reset();
+        renew(&mut arena);
         if selection.matching(doc, &vars, &arena, env)?.is_none() {
             return Ok(Tally::default());
         }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     plan::Hint,
-    source::{Env, document},
+    source::{Env, document, renew},
 };
 
 /// One element of `updates`.
@@ -271,7 +271,7 @@ fn many(
     let mut arena = Bump::new();
     let mut new = Vec::new();
     let tally = in_chunks(store, collection, (&ids, before), how, env, &mut |txn, id, doc| {
-        arena.reset();
+        renew(&mut arena);
         let Some(info) = prepared.selection.matching(doc, vars, &arena, env)? else {
             return Ok(Tally::default());
         };

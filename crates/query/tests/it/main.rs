@@ -6,6 +6,7 @@ mod ahead;
 mod any_plan;
 mod any_plan_kinds;
 mod any_plan_writes;
+mod bounded;
 mod fills;
 mod finds;
 mod fixture;

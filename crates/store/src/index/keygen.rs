@@ -15,6 +15,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::{IndexSpec, KeyPart, geo, hashed, text, wildcard};
 use crate::keystring::{self, TypeBits};
+use crate::room;
 
 /// Most keys one document may have in one index.
 const KEY_COUNT_MAX: usize = 100_000;
@@ -108,8 +109,16 @@ impl KeySink {
                 "Index keys cannot exceed {KEY_COUNT_MAX} for a single document"
             );
         }
+        // A buffer that grows is copied to one of twice its length.
+        room::check(2 * self.bytes.len(), "the index keys of one document")?;
         self.bits.clear();
-        Ok(self.bytes.len() as u32)
+        let Ok(start) = u32::try_from(self.bytes.len()) else {
+            bail!(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                "Exceeded memory limit: the index keys of one document have more than 4 GB"
+            );
+        };
+        Ok(start)
     }
 
     fn value(&mut self, spec: &IndexSpec, part: &KeyPart, value: Value<'_>) {

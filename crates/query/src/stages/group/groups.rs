@@ -64,7 +64,7 @@ impl Gather for Groups {
         for ((_, accum), states) in self.grouping.fields.iter().zip(&mut self.states) {
             states.add(at, accum.argument().eval(&eval)?, cx.vars)?;
         }
-        self.arena.reset();
+        renew(&mut self.arena);
         self.fit(cx)
     }
 
@@ -127,7 +127,7 @@ impl Groups {
     fn fit(&mut self, cx: &Cx<'_>) -> Result<()> {
         let bytes = self.bytes();
         if bytes <= self.memory_bytes_max
-            && self.held.fits(cx, bytes)
+            && self.held.fits_as_one(cx, bytes)
             && self.table.len() < GROUPS_MAX
         {
             return Ok(());
@@ -211,9 +211,12 @@ impl Groups {
         let Some(spill) = self.spills.last_mut() else { return Ok(()) };
         let names: Vec<String> = (0..self.states.len()).map(|at| at.to_string()).collect();
         let states = &self.states;
+        let average =
+            states.iter().map(|states| states.bytes()).sum::<usize>() / places.len().max(1);
         let mut places = places.into_iter();
         spill.write_run(&mut |key, value| {
             let Some(place) = places.next() else { return Ok(false) };
+            cx.writing(average)?;
             cx.pass()?;
             let number = Table::number(place);
             let group = table.key(number);
@@ -233,6 +236,7 @@ impl Groups {
 
     /// Writes the document of a group in memory.
     pub(super) fn write(&mut self, number: usize, out: &mut Vec<u8>, cx: &Cx<'_>) -> Result<()> {
+        cx.writing(self.bytes() / self.len().max(1))?;
         let key = self.table.key(number);
         write_group(&self.grouping, key, (number, &mut self.states), out, cx)
     }
@@ -269,6 +273,7 @@ impl Groups {
                 break true;
             }
         };
+        cx.writing(states.iter().map(|states| states.bytes()).sum())?;
         write_group(grouping, split(key).1, (0, states), out, cx)?;
         Ok(is_more)
     }
@@ -305,6 +310,7 @@ fn write_group(
     out.put("_id", key);
     for ((name, _), states) in grouping.fields.iter().zip(states) {
         states.finish(number, cx.vars, out.slot(name))?;
+        cx.writing(out.len())?;
         // Each accumulator has a bound of its own (146); lengths in BSON end at 2 GiB.
         if out.len() > GROUP_BYTES_MAX {
             check_size(out.len())?;

@@ -1,0 +1,30 @@
+//! Memory for what the store makes at once on behalf of a request.
+
+use nagi_budget::meter;
+use nagi_error::{Code, Result, bail};
+
+/// What is smaller is not asked for before it is made.
+const ASKED_BYTES: usize = 2 << 20;
+
+/// Asks for room for `bytes`, beside what the request of this thread has.
+///
+/// # Errors
+/// 146 if there is none; `what` says for what.
+#[inline]
+pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
+    if bytes <= ASKED_BYTES || meter::fits(bytes) {
+        return Ok(());
+    }
+    bail!(
+        Code::EXCEEDED_MEMORY_LIMIT,
+        "Exceeded memory limit: {what} need {bytes} bytes, and the server has not so many left"
+    );
+}
+
+/// Empties a buffer, of which no more than a little stays.
+pub(crate) fn renew(buffer: &mut Vec<u8>) {
+    match buffer.capacity() > ASKED_BYTES {
+        true => *buffer = Vec::new(),
+        false => buffer.clear(),
+    }
+}

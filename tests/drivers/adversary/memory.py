@@ -1,0 +1,191 @@
+"""The bound of the whole process, against requests that take what they can: memory.py NAGI FOLDER [--gb 0.25]
+[--parallel 1,8,24] [--seconds N] [--kinds PATTERN] [--generated].
+
+Each kind of memory_kinds.py runs several times at once, on a server of its own. Resident memory, looked at every 20 ms, must stay
+below cacheSizeGB x 1.10 + 64 MiB, the server must live, and what other clients ask meanwhile must be answered without an error; their
+p99 must stay below `--factor` times what it was before (10; 0 does not look: a busy machine says nothing). Idle cursors at last.
+`--seconds` ends the run behind the kind that is running then; each request may take as long too.
+"""
+import argparse
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from checks import check, finish, require  # noqa: E402
+from memory_kinds import KINDS, fill, generated  # noqa: E402
+
+INVENTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "features.tsv")
+# A p99 below this is no sign of anything.
+P99_FLOOR = 0.02
+
+
+class Server:
+    def __init__(self, nagi, folder, gb):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", int(os.environ.get("PORT", 0))))
+            self.port = s.getsockname()[1]
+        self.bound = int(gb * 1024 * 1.10 + 64) << 20
+        os.makedirs(folder + "/data", exist_ok=True)
+        self.process = subprocess.Popen([nagi, "serve", "--dbpath", folder + "/data", "--port", str(self.port), "--bind_ip", "127.0.0.1",
+                                         "--logpath", folder + "/nagi.log", "--wiredTigerCacheSizeGB", str(gb)],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.client = self.connect()
+        self.client.admin.command("ping")
+
+    def connect(self):
+        return MongoClient("127.0.0.1", self.port, serverSelectionTimeoutMS=60_000, socketTimeoutMS=180_000, directConnection=True, maxPoolSize=100)
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def resident(self):
+        try:
+            with open("/proc/%d/statm" % self.process.pid) as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError):
+            return 0
+
+
+class Watch:
+    """What others see while something runs: latencies and errors of a small client, and the largest resident memory."""
+
+    def __init__(self, server):
+        self.server, self.over = server, threading.Event()
+        self.begin()
+        for look in (self.probe, self.measure):
+            threading.Thread(target=look, daemon=True).start()
+
+    def begin(self):
+        self.latencies, self.errors, self.peak = [], [], 0
+
+    def probe(self):
+        db = self.server.connect().probed
+        while not self.over.is_set():
+            start = time.monotonic()
+            try:
+                db.c.find_one({"_id": random.randrange(1000)})
+                db.p.update_one({"_id": random.randrange(50)}, {"$inc": {"n": 1}}, upsert=True)
+            except PyMongoError as error:
+                self.errors.append(repr(error)[:200])
+            self.latencies.append(time.monotonic() - start)
+            time.sleep(0.01)
+
+    def measure(self):
+        while not self.over.wait(0.02):
+            self.peak = max(self.peak, self.server.resident())
+
+    def p99(self):
+        seen = sorted(self.latencies) or [0.0]
+        return seen[int(len(seen) * 0.99)]
+
+
+def at_once(run, times, db):
+    """Runs something several times side by side; what came of it."""
+    results = []
+
+    def one():
+        try:
+            run(db)
+            results.append("ok")
+        except OperationFailure as error:
+            results.append(str(error.code))
+        except PyMongoError as error:
+            results.append(type(error).__name__)
+
+    threads = [threading.Thread(target=one, daemon=True) for _ in range(times)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(200)
+    return {result: results.count(result) for result in sorted(set(results))}
+
+
+def run_kind(server, watch, name, run, times, p99_max):
+    watch.begin()
+    begin = time.monotonic()
+    results = at_once(run, times, server.client.bombs)
+    took, what = time.monotonic() - begin, "%s, %d at once" % (name, times)
+    print("%-40s %6.1f s  peak %4d MiB  p99 %5.0f ms  %s" % (what, took, watch.peak >> 20, watch.p99() * 1000, results), flush=True)
+    require(server.alive(), what + ": the server ended")
+    check(what + ": the bound", watch.peak <= server.bound, "%d of %d MiB" % (watch.peak >> 20, server.bound >> 20))
+    check(what + ": others", not watch.errors, watch.errors[:2])
+    check(what + ": all ended", sum(results.values()) == times, results)
+    check(what + ": none lost its connection", "AutoReconnect" not in results, results)
+    if p99_max:
+        check(what + ": p99 of others", watch.p99() <= p99_max, "%.0f of %.0f ms" % (watch.p99() * 1000, p99_max * 1000))
+
+
+def idle_cursors(server, watch, count):
+    """Cursors that are opened and left: they are counted, and at the limit another one is refused, not the process killed."""
+    watch.begin()
+    db, opened, refused = server.client.bombs, 0, None
+    plain = {"find": "c", "filter": {"k": {"$gte": 0}}, "batchSize": 1}
+    # Their plans keep what they were given.
+    long = {"aggregate": "c", "pipeline": [{"$match": {"s": {"$nin": ["y" * 100 + str(n) for n in range(500)]}}}, {"$set": {"x": 1}}],
+            "cursor": {"batchSize": 1}}
+    for n in range(count):
+        try:
+            db.command(long if n % 2 else plain)
+            opened += 1
+        except OperationFailure as error:
+            refused = error
+            break
+    used = server.client.admin.command("serverStatus")["nagi"]["memory"]["pools"]["openCursors"]
+    print("%d idle cursors: %d KiB charged, peak %d MiB, then %s" % (opened, used["usedBytes"] >> 10, watch.peak >> 20, refused), flush=True)
+    check("idle cursors: counted", used["usedBytes"] >= opened * 4096, used)
+    check("idle cursors: within their pool", used["usedBytes"] <= used["limitBytes"], used)
+    check("idle cursors: the bound", watch.peak <= server.bound, watch.peak >> 20)
+    check("idle cursors: 146 beyond", refused is None or refused.code == 146, refused)
+    check("idle cursors: others", not watch.errors, watch.errors[:2])
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("nagi")
+    options.add_argument("folder")
+    options.add_argument("--gb", type=float, default=0.25)
+    options.add_argument("--parallel", default="1,8,24")
+    options.add_argument("--seconds", type=float, default=3600)
+    options.add_argument("--kinds", default="")
+    options.add_argument("--generated", action="store_true")
+    options.add_argument("--cursors", type=int, default=10_000)
+    options.add_argument("--factor", type=float, default=10)
+    given = options.parse_args()
+    server = Server(given.nagi, given.folder, given.gb)
+    watch = Watch(server)
+    try:
+        fill(server.client.bombs)
+        server.client.probed.c.insert_many([{"_id": i} for i in range(1000)])
+        watch.begin()
+        time.sleep(3)
+        p99_max = max(watch.p99(), P99_FLOOR) * given.factor
+        until, kinds = time.monotonic() + given.seconds, list(KINDS)
+        if given.generated:
+            kinds += generated(INVENTORY)
+        kinds = [kind for kind in kinds if re.search(given.kinds, kind[0])]
+        require(kinds, "no kind is called so: " + given.kinds)
+        done = 0
+        for name, run in kinds:
+            for times in map(int, given.parallel.split(",")):
+                if time.monotonic() < until:
+                    run_kind(server, watch, name, run, times, p99_max)
+                    done += 1
+        idle_cursors(server, watch, given.cursors)
+        check("no step above the bound", server.client.admin.command("serverStatus")["nagi"]["memory"]["timesOverBound"] == 0)
+    finally:
+        watch.over.set()
+        server.process.terminate()
+    check("a clean end", server.process.wait(60) == 0, server.process.returncode)
+    finish("memory bombs, %d runs of %d kinds" % (done, len(kinds)))
+
+
+main()

@@ -1,0 +1,250 @@
+"""Requests that take as much memory as they can: a name and a function of the database each.
+
+`kinds` are written by hand, one for each way to grow. `generated` makes one for every expression and accumulator of the feature
+inventory: with arguments as long as a value may be, a thousand times over.
+"""
+import random
+
+from bson import Code
+
+TIME = 30_000
+INVENTORY = ("expression", "accumulator")
+
+
+def doubled(times, seed, join):
+    """Doubles `seed` so many times."""
+    return {"$reduce": {"input": {"$range": [0, times]}, "initialValue": seed, "in": {join: ["$$value", "$$value"]}}}
+
+
+def nested(times, seed):
+    for _ in range(times):
+        seed = {"$let": {"vars": {"v": seed}, "in": {"$concatArrays": ["$$v", "$$v"]}}}
+    return seed
+
+
+def mapped(count, body):
+    return {"$map": {"input": {"$range": [0, count]}, "in": body}}
+
+
+ARRAY = {"$range": [0, 1_000_000]}
+TEXT = doubled(22, "ab", "$concat")
+EACH = {"_id": None, "l": {"$push": "$$ROOT"}}
+
+
+def fill(db):
+    db.c.insert_many([{"_id": i, "k": i % 100, "s": "x" * 50, "a": list(range(20))} for i in range(5000)])
+    for start in range(0, 200, 20):
+        db.big.insert_many([{"_id": i, "s": random.Random(i).randbytes(250_000).hex()} for i in range(start, start + 20)])
+    db.g.insert_many([{"_id": i, "to": [(i * 7 + j) % 20_000 for j in range(20)], "pad": "p" * 500} for i in range(20_000)])
+    db.g.create_index("to")
+    db.r.insert_many([{"_id": 1, "s": "a" * 5000 + "b"}, {"_id": 2, "s": "ab" * 1_000_000}])
+    db.tx.create_index([("t", "text")])
+    db.cl.insert_one({"s": "\u0301" * 3_000_000})
+    db.mk.create_index("a")
+    db.wc.create_index("$**")
+
+
+def pipeline(stages, collection="c", **options):
+    return lambda db: sum(1 for _ in db[collection].aggregate(stages, maxTimeMS=TIME, **options))
+
+
+def value(expression):
+    """One document of which one expression is evaluated."""
+    return pipeline([{"$limit": 1}, {"$project": {"n": {"$bsonSize": {"n": expression}}}}])
+
+
+def script(body):
+    return value({"$function": {"body": body, "args": ["$a"], "lang": "js"}})
+
+
+def count(query, collection="r", **options):
+    return lambda db: db[collection].count_documents(query, maxTimeMS=TIME, **options)
+
+
+def push(db):
+    key = random.random()
+    db.push.insert_one({"_id": key, "a": []})
+    for _ in range(40):
+        db.push.update_one({"_id": key}, {"$push": {"a": {"$each": ["z" * 1000] * 1000}}})
+
+
+def far(db):
+    db.far.replace_one({"_id": 1}, {"a": []}, upsert=True)
+    db.far.update_one({"_id": 1}, {"$set": {"a.1600000": 1}})
+    db.far.update_one({"_id": 1}, {"$set": {"a.1999999999": 1}})
+
+
+def emit(db):
+    return db.command("mapReduce", "c", map=Code("function() { while (1) emit(Math.random(), 'x'.repeat(1000)) }"),
+                      reduce=Code("function(k, v) { return 1 }"), out={"inline": 1}, maxTimeMS=TIME)
+
+
+def sorted_by_text(db):
+    find = db.big.find({}, {"_id": 1}).sort("s", 1).collation({"locale": "de", "strength": 3})
+    return len(list(find.allow_disk_use(True).max_time_ms(TIME)))
+
+
+def documents(db):
+    made = {"$documents": mapped(5_000_000, {"a": "$$this"})}
+    return len(list(db.aggregate([made, {"$count": "n"}], maxTimeMS=TIME)))
+
+
+def graph(collection, source, to, **more):
+    spec = dict({"from": "g", "startWith": "$_id", "connectFromField": source, "connectToField": to, "as": "z"}, **more)
+    return pipeline([{"$limit": 50}, {"$graphLookup": spec}, {"$count": "n"}], collection)
+
+
+COLLECT = {"$accumulator": {"init": "function() { return [] }", "accumulateArgs": ["$s"], "lang": "js",
+                            "accumulate": "function(s, a) { for (var i = 0; i < 1000; i++) s.push(a); return s }",
+                            "merge": "function(a, b) { return a.concat(b) }"}}
+LOOKUP = {"from": "c", "pipeline": [], "as": "z"}
+CROSS = {"from": "c", "pipeline": [{"$lookup": {"from": "c", "pipeline": [{"$limit": 3000}], "as": "y"}}, {"$limit": 100}], "as": "z"}
+WINDOW = {"sortBy": {"_id": 1}, "output": {"p": {"$push": "$a", "window": {"documents": ["unbounded", "current"]}}}}
+DENSE = {"field": "_id", "range": {"step": 0.0001, "bounds": [0, 10_000_000]}}
+
+KINDS = [
+    ("arrays doubled", value(doubled(40, "$a", "$concatArrays"))),
+    ("documents doubled", value({"$reduce": {"input": {"$range": [0, 60]}, "initialValue": {"a": "$a"}, "in": {"x": "$$value", "y": "$$value"}}})),
+    ("variables doubled", value(nested(45, "$a"))),
+    ("texts doubled", value(doubled(50, "abc", "$concat"))),
+    ("stages doubled", pipeline([{"$limit": 1}] + [{"$set": {"a": {"$concatArrays": ["$a", "$a"]}}}] * 30 + [{"$project": {"n": {"$size": "$a"}}}])),
+    ("range of all ints", value({"$range": [0, 2_147_483_647]})),
+    ("ranges in a map", value(mapped(100_000, {"$range": [0, 1000]}))),
+    ("maps in a map", value({"$sum": mapped(1_000_000, {"$sum": mapped(1_000_000, 1)})})),
+    ("zip", value({"$zip": {"inputs": [ARRAY] * 20, "useLongestLength": True}})),
+    ("split", value({"$split": [doubled(23, "ab", "$concat"), "a"]})),
+    ("every match", value({"$regexFindAll": {"input": TEXT, "regex": "a"}})),
+    ("union of arrays", value({"$setUnion": [{"$range": [0, 3_000_000]}] * 2})),
+    ("replacing", value({"$reduce": {"input": {"$range": [0, 20]}, "initialValue": "aa",
+                                     "in": {"$replaceAll": {"input": "$$value", "find": "a", "replacement": "aaaa"}}}})),
+    ("format of a date", value({"$dateToString": {"date": "$$NOW", "format": "%Y" * 5_000_000}})),
+    ("facets", pipeline([{"$facet": {"f%d" % i: [{"$group": EACH}] for i in range(50)}}], allowDiskUse=True)),
+    ("push of large documents", pipeline([{"$group": EACH}], "big", allowDiskUse=True)),
+    ("addToSet", pipeline([{"$unwind": "$a"}, {"$group": {"_id": None, "l": {"$addToSet": {"a": "$a", "i": "$_id", "s": "$s"}}}}], allowDiskUse=True)),
+    ("sort of large documents", pipeline([{"$sort": {"s": 1}}, {"$project": {"s": {"$substrBytes": ["$s", 0, 5]}}}], "big", allowDiskUse=True)),
+    ("lookup of all", pipeline([{"$lookup": LOOKUP}, {"$count": "n"}])),
+    ("lookup of large documents", pipeline([{"$lookup": dict(LOOKUP, **{"from": "big"})}, {"$limit": 3}, {"$project": {"n": {"$size": "$z"}}}])),
+    ("lookup in a lookup", pipeline([{"$lookup": CROSS}, {"$count": "n"}])),
+    ("graph", graph("c", "to", "_id")),
+    ("graph backwards", graph("g", "_id", "to", depthField="d")),
+    ("900 unions", pipeline([{"$unionWith": "c"}] * 900 + [{"$count": "n"}])),
+    ("densify", pipeline([{"$limit": 2}, {"$densify": DENSE}, {"$count": "n"}])),
+    ("window", pipeline([{"$setWindowFields": WINDOW}, {"$count": "n"}])),
+    ("bucketAuto", pipeline([{"$bucketAuto": {"groupBy": "$s", "buckets": 5, "output": {"l": {"$push": "$$ROOT"}}}}], "big", allowDiskUse=True)),
+    ("documents made", documents),
+    ("distinct", lambda db: len(db.big.distinct("s"))),
+    ("script: array", script("function(a) { var x = []; while (1) x.push(new Array(1000).join('y')) }")),
+    ("script: text", script("function(a) { var x = 'abc'; while (1) x += x }")),
+    ("script: caught", script("function(a) { while (1) { try { var y = []; while (1) y.push({}) } catch (e) {} } }")),
+    ("script: recursion", script("function f(a) { return f(a) + 1 }")),
+    ("script: buffers", script("function(a) { var l = []; while (1) l.push(new ArrayBuffer(50000000)) }")),
+    ("script: proxy", script("function(a) { return new Proxy({}, {ownKeys() { while (1) {} }}) }")),
+    ("script: numbers", script("function(a) { var x = 2n; while (1) x = x * x }")),
+    ("script: sort", script("function(a) { var b = []; for (var i = 0; i < 1000000; i++) b.push(i); b.sort(() => Math.random() - .5); return b.length }")),
+    ("script: result", script("function(a) { var b = []; for (var i = 0; i < 3000000; i++) b.push(i); return b }")),
+    ("script: cycle", script("function(a) { var b = {}; b.b = b; return b }")),
+    ("script: loop", script("function(a) { while (1) {} }")),
+    ("script: expression", script("function(a) { return /^(a+)+$/.test('a'.repeat(60) + 'b') }")),
+    ("script: accumulator", pipeline([{"$group": {"_id": None, "x": COLLECT}}])),
+    ("script: emit", emit),
+    ("script: where", lambda db: db.c.count_documents({"$where": "while (1) {}"}, maxTimeMS=3000)),
+] + [
+    ("pattern " + pattern, count({"s": {"$regex": pattern}}))
+    for pattern in ("^(a+)+$", "(a|a)*$", "(.*)*x", "(?:(?:a*)*)*c", "((a{0,100}){0,100}){0,100}x", "(a(?1)?b)x", "(?R)", r"^(?=(a+))a*b\1$")
+] + [
+    ("pattern of alternatives", count({"s": {"$regex": "|".join("a%d" % i for i in range(4500))}})),
+    ("pattern of groups", count({"s": {"$regex": "(" * 4000 + "a" + ")" * 4000}})),
+    ("5000 patterns", count({"$or": [{"s": {"$regex": "^(a|b|c){50}%d$" % i}} for i in range(5000)]}, "c")),
+    ("pattern in an expression", count({"$expr": {"$regexMatch": {"input": "$s", "regex": "(x+x+)+y"}}}, "c")),
+    ("push to the limit", push),
+    ("push of 3 million", lambda db: db.push2.update_one({"_id": 1}, {"$push": {"a": {"$each": [1] * 3_000_000}}}, upsert=True)),
+    ("far element", far),
+    ("text of many words", lambda db: db.tx.insert_one({"t": " ".join("w%d" % i for i in range(1_500_000))})),
+    ("text of one word", lambda db: db.tx.insert_one({"t": "w" * 15_000_000})),
+    ("search for many words", count({"$text": {"$search": " ".join("w%d" % i for i in range(100_000))}}, "tx")),
+    ("collated sort", sorted_by_text),
+    ("collated marks", count({"s": "e" + "\u0300" * 1_000_000}, "cl", collation={"locale": "fr", "strength": 3, "backwards": True})),
+    ("keys of an array", lambda db: db.mk.insert_one({"a": list(range(1_200_000))})),
+    ("keys of a wide document", lambda db: db.wc.insert_one({"f%d" % i: i for i in range(300_000)})),
+    ("polygon", count({"l": {"$geoWithin": {"$polygon": [[i % 180, (i * 7) % 90] for i in range(200_000)]}}}, "geo")),
+]
+
+# Operators with named arguments.
+NAMED = {
+    "$arrayToObject": mapped(500_000, {"k": {"$toString": "$$this"}, "v": "$$this"}),
+    "$filter": {"input": ARRAY, "cond": True},
+    "$reduce": {"input": ARRAY, "initialValue": [], "in": {"$concatArrays": ["$$value", ["$$this"]]}},
+    "$map": {"input": ARRAY, "in": TEXT},
+    "$zip": {"inputs": [ARRAY] * 5},
+    "$sortArray": {"input": ARRAY, "sortBy": -1},
+    "$regexFind": {"input": TEXT, "regex": "(ab)+"},
+    "$regexFindAll": {"input": TEXT, "regex": "(a)(b)"},
+    "$replaceOne": {"input": TEXT, "find": "a", "replacement": TEXT},
+    "$replaceAll": {"input": doubled(10, "ab", "$concat"), "find": "a", "replacement": doubled(12, "ab", "$concat")},
+    "$convert": {"input": ARRAY, "to": "string"},
+    "$switch": {"branches": [{"case": True, "then": ARRAY}]},
+    "$let": {"vars": {"v": ARRAY}, "in": {"$concatArrays": ["$$v", "$$v"]}},
+    "$setField": {"field": "x", "input": {"a": ARRAY}, "value": ARRAY},
+    "$getField": {"field": "x", "input": {"x": ARRAY}},
+    "$percentile": {"input": ARRAY, "p": [0.5], "method": "approximate"},
+    "$median": {"input": ARRAY, "method": "approximate"},
+    "$dateToString": {"date": "$$NOW", "format": "%B" * 100_000},
+    "$function": {"body": "function(a) { return a.concat(a) }", "args": [ARRAY], "lang": "js"},
+}
+NAMED.update({name: {"n": 1_000_000, "input": ARRAY} for name in ("$firstN", "$lastN", "$maxN", "$minN")})
+NAMED.update({name: {"input": TEXT} for name in ("$trim", "$ltrim", "$rtrim")})
+NAMED.update({name: {"input": TEXT, "algorithm": "sha256"} for name in ("$hash", "$hexHash")})
+NAMED.update({name: {"input": {"a": ARRAY}} for name in ("$serializeEJSON", "$deserializeEJSON")})
+# What takes no document of the collection, or is an expression of its own place only.
+ELSEWHERE = ("$meta", "$accumulator", "$count", "$literal", "$const")
+
+
+def forms(name):
+    """Ways to write an operator with long arguments; not all are taken."""
+    if name in NAMED:
+        return [NAMED[name]]
+    return [[ARRAY], [ARRAY] * 2, [TEXT], [TEXT] * 2, [{"a": ARRAY, "b": TEXT}], [ARRAY, 0, 1_000_000], [ARRAY] * 20, [TEXT] * 20]
+
+
+def collected(name):
+    if name in ("$firstN", "$lastN", "$maxN", "$minN"):
+        argument = {"n": 1_000_000, "input": "$$ROOT"}
+    elif name in ("$topN", "$bottomN"):
+        argument = {"n": 1_000_000, "sortBy": {"_id": 1}, "output": "$$ROOT"}
+    elif name in ("$top", "$bottom"):
+        argument = {"sortBy": {"_id": 1}, "output": "$$ROOT"}
+    elif name in ("$percentile", "$median"):
+        argument = dict({"input": "$x", "method": "approximate"}, **({"p": [0.5]} if name == "$percentile" else {}))
+    elif name in ("$concatArrays", "$setUnion"):
+        argument = "$many"
+    else:
+        argument = "$$ROOT"
+    return [{"$set": {"many": {"$range": [0, 20_000]}}}, {"$unwind": {"path": "$a", "includeArrayIndex": "x"}},
+            {"$group": {"_id": "$x", "r": {name: argument}}}, {"$count": "n"}]
+
+
+def several(runs):
+    def run(db):
+        worst = None
+        for one in runs:
+            try:
+                one(db)
+            except Exception as error:  # refused forms are as good as any; the last error is shown
+                worst = error
+        if worst:
+            raise worst
+    return run
+
+
+def generated(inventory):
+    """A kind for every row of the inventory that is an expression or an accumulator."""
+    with open(inventory) as file:
+        rows = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+    for row in rows:
+        if len(row) < 5 or row[2] not in INVENTORY or not row[1].startswith("$") or row[1] in ELSEWHERE:
+            continue
+        name = row[1].split()[0]
+        if row[2] == "accumulator":
+            yield "group " + name, pipeline(collected(name), allowDiskUse=True)
+        else:
+            yield "many " + name, several([value(mapped(1000, {name: form})) for form in forms(name)])
