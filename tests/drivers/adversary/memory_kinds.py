@@ -157,7 +157,7 @@ KINDS = [
     ("5000 patterns", count({"$or": [{"s": {"$regex": "^(a|b|c){50}%d$" % i}} for i in range(5000)]}, "c")),
     ("pattern in an expression", count({"$expr": {"$regexMatch": {"input": "$s", "regex": "(x+x+)+y"}}}, "c")),
     ("push to the limit", push),
-    ("push of 3 million", lambda db: db.push2.update_one({"_id": 1}, {"$push": {"a": {"$each": [1] * 3_000_000}}}, upsert=True)),
+    ("push of a million", lambda db: db.push2.update_one({"_id": 1}, {"$push": {"a": {"$each": [1] * 1_200_000}}}, upsert=True)),
     ("far element", far),
     ("text of many words", lambda db: db.tx.insert_one({"t": " ".join("w%d" % i for i in range(1_500_000))})),
     ("text of one word", lambda db: db.tx.insert_one({"t": "w" * 15_000_000})),

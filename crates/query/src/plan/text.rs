@@ -23,6 +23,7 @@ use super::{
     node::{IndexAccess, Node},
     usable,
 };
+use crate::source::room;
 
 /// A search in a text index.
 pub(crate) struct TextAccess {
@@ -132,6 +133,9 @@ fn unserved<T>(collection: &Collection) -> Result<T> {
 }
 
 /// What a conjunction with a search among its parts finds.
+/// What the scan of a term takes, with what the engine has for it.
+const TERM_BYTES: usize = 12 << 10;
+
 fn search(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -157,6 +161,7 @@ fn search(
         term,
         bounds,
     });
+    room(bound.search.terms.len() * TERM_BYTES)?;
     let mut inputs: Vec<Node> =
         bound.search.terms.iter().map(|term| Node::IndexScan(access.scan(term))).collect();
     let filter = rest(conjuncts, &[at]);

@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_budget::meter;
-use nagi_error::{Code, Error, Result, bail};
+use nagi_error::{Code, Error, Result, err};
 use nagi_lang::{
     expr::{Eval, Metadata, Pace, System, Vars},
     filter::MatchCx,
@@ -26,6 +26,8 @@ const ARENA_BYTES_KEPT: usize = 256 << 10;
 /// has grown to twice its length, or two that have not.
 const LARGE_BYTES: usize = 256 << 10;
 const LARGE_COPIES: usize = 2;
+/// Copies of a document that is being changed, with those of the engine.
+const CHANGE_COPIES: usize = 5;
 
 /// Whether the operation shall go on: killed, past its deadline, server stopping.
 pub trait Interrupt: Sync {
@@ -227,11 +229,16 @@ impl<'c> Env<'c> {
             return Ok(());
         }
         stopped?;
-        bail!(
-            Code::EXCEEDED_MEMORY_LIMIT,
-            "Exceeded memory limit: the operation needs more memory than the server has left for \
-             expressions and intermediate results"
-        )
+        Err(no_room())
+    }
+
+    /// Asks for the copies that a change of a document of this length makes: what was read, the result, the
+    /// record, the batch of the commit.
+    pub(crate) fn changing(&self, len: usize) -> Result<()> {
+        match len > LARGE_BYTES {
+            true => self.room(CHANGE_COPIES * len),
+            false => Ok(()),
+        }
     }
 
     #[cold]
@@ -353,6 +360,22 @@ impl<'c> Cx<'c> {
     {
         MatchCx::new(self.vars, arena, self.env.now_ms)
     }
+}
+
+fn no_room() -> Error {
+    err!(
+        Code::EXCEEDED_MEMORY_LIMIT,
+        "Exceeded memory limit: the operation needs more memory than the server has left for expressions and \
+         intermediate results"
+    )
+}
+
+/// Whether there is memory for `more` bytes beside what the request of this thread has; does not wait.
+///
+/// # Errors
+/// 146 if there is none.
+pub(crate) fn room(more: usize) -> Result<()> {
+    if meter::fits(more) { Ok(()) } else { Err(no_room()) }
 }
 
 /// Empties an arena. What a large document took is given back: a parked cursor would keep it.

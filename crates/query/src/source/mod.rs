@@ -71,7 +71,7 @@ pub(crate) use ahead::{Ahead, Taken};
 pub(crate) use carried::{carry, document, metadata};
 pub(crate) use counted::{Counted, Pass, Staged};
 pub use cx::{Cx, Env, Interrupt};
-pub(crate) use cx::{read_meta, renew};
+pub(crate) use cx::{read_meta, renew, room};
 pub(crate) use fetch::{Fetch, SortMerge, Union};
 pub(crate) use filter::Filtered;
 pub(crate) use held::Held;

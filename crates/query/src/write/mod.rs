@@ -129,6 +129,7 @@ impl<'a> Selection<'a> {
         if !more? {
             return Ok(None);
         }
+        env.changing(source.doc().len())?;
         found.clear();
         carry(&*source, found);
         Ok(source.record_id())
@@ -250,7 +251,10 @@ fn in_chunks(
                 done += 1;
                 doc.clear();
                 match txn.reader().record(collection, *id, &mut buf)? {
-                    Some(found) => doc.extend_from_slice(found.as_bytes()),
+                    Some(found) => {
+                        env.changing(found.len())?;
+                        doc.extend_from_slice(found.as_bytes());
+                    }
                     None => continue,
                 }
                 match txn.attempt(|txn| change(txn, *id, Doc::trusted(&doc))) {

@@ -210,6 +210,7 @@ fn one(
                 &mut new,
             )?;
             if applied == Applied::Modified {
+                env.changing(new.len())?;
                 txn.update(collection, id, doc, Doc::trusted(&new))?;
                 outcome.modified = 1;
             }
@@ -284,6 +285,7 @@ fn many(
         )?;
         let modified = applied == Applied::Modified;
         if modified {
+            env.changing(new.len())?;
             txn.update(collection, id, doc, Doc::trusted(&new))?;
         }
         Ok(Tally { matched: 1, modified: u64::from(modified) })
