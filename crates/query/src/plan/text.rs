@@ -25,6 +25,9 @@ use super::{
 };
 use crate::source::room;
 
+/// What the scan of a term takes, with what the engine has for it.
+const TERM_BYTES: usize = 12 << 10;
+
 /// A search in a text index.
 pub(crate) struct TextAccess {
     pub(crate) collection: Arc<Collection>,
@@ -133,9 +136,6 @@ fn unserved<T>(collection: &Collection) -> Result<T> {
 }
 
 /// What a conjunction with a search among its parts finds.
-/// What the scan of a term takes, with what the engine has for it.
-const TERM_BYTES: usize = 12 << 10;
-
 fn search(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
