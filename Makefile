@@ -2,7 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
-#   crash latency power-cut adversary drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
+#   schedules crash latency power-cut adversary drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
 #
 # Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
 # second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
@@ -21,7 +21,7 @@ PURE := --workspace --exclude nagi --exclude nagi-kv-rocks
 DATA ?= data
 ARGS ?=
 
-.PHONY: run build test unit native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools ycsb fuzz \
+.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools ycsb fuzz \
 	fresh old-cpu \
 	coverage differential deny deps help
 
@@ -52,6 +52,10 @@ test: deps
 
 unit: deps            # the crates that do not link RocksDB
 	@cargo test --locked $(PURE)
+	@cargo test --locked -p nagi-store --features shuttle --test schedules
+
+schedules: deps       # interleavings of builds, DDL, writers, transactions and cursors in the store: 100,000 (300 in `make test`)
+	@NAGI_SCHEDULES=$${NAGI_SCHEDULES:-100000} cargo test --locked --release -p nagi-store --features shuttle --test schedules
 
 native: deps          # the engine's own tests, and the binary's
 	@cargo test --locked --release -p nagi-kv-rocks -p nagi

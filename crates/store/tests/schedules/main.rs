@@ -1,0 +1,117 @@
+//! The store on the memory engine under a scheduler that a seed decides for: index builds, DDL, writers,
+//! transactions and cursors in as many interleavings as one has time for.
+//!
+//!   cargo test -p nagi-store --features shuttle --test schedules
+//!
+//! `NAGI_SCHEDULES` says how many, `NAGI_SEED` which is the first. A failure names its seed, and
+//! `NAGI_SEED=n NAGI_SCHEDULES=1` runs that one again: the seed also says what is done.
+#![allow(clippy::unwrap_used)] // helpers of tests may
+
+#[allow(dead_code)]
+#[path = "../it/random.rs"]
+mod random;
+mod roles;
+mod world;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::Arc,
+};
+
+use shuttle::{
+    Config, FailurePersistence, MaxSteps, Runner,
+    scheduler::{PctScheduler, RandomScheduler},
+};
+
+use random::Random;
+use roles::{ROLES, Role};
+use world::World;
+
+const SCHEDULES: u64 = 300;
+/// A thread of a schedule needs what one of the server has.
+const STACK_BYTES: usize = 1 << 20;
+/// Turns after which a schedule is taken for one that never ends.
+const STEPS_MAX: usize = 2_000_000;
+/// Runs of a schedule that prefers threads to each other: the first one tells how long it is.
+const PRIORITY_RUNS: usize = 3;
+/// Changes of priority in it.
+const PRIORITY_CHANGES: usize = 4;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs `scenario` once for each seed.
+fn explore(name: &str, scenario: fn(u64)) {
+    let first = number("NAGI_SEED", 1);
+    for seed in first..first + number("NAGI_SCHEDULES", SCHEDULES) {
+        let mut config = Config::new();
+        config.stack_size = STACK_BYTES;
+        config.failure_persistence = FailurePersistence::None;
+        config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+        let run = move || scenario(seed);
+        // Chance finds what is likely, priorities find what needs a thread to stand still for long.
+        let result = catch_unwind(AssertUnwindSafe(|| match seed % 3 {
+            0 => {
+                let scheduler = PctScheduler::new_from_seed(seed, PRIORITY_CHANGES, PRIORITY_RUNS);
+                Runner::new(scheduler, config).run(run);
+            }
+            _ => {
+                Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(run);
+            }
+        }));
+        if let Err(panic) = result {
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("{name}: failed with NAGI_SEED={seed} NAGI_SCHEDULES=1\n").as_bytes(),
+            );
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// Three or four threads, each in a role of its own choice.
+fn scenario(seed: u64) {
+    let mut random = Random::new(seed);
+    let world = Arc::new(World::new(&mut random));
+    let count = 3 + random.below(2) as usize;
+    let roles: Vec<&Role> =
+        (0..count).map(|_| &ROLES[random.below(ROLES.len() as u64) as usize]).collect();
+    let threads: Vec<_> = roles
+        .iter()
+        .enumerate()
+        .map(|(at, role)| {
+            let (world, run) = (Arc::clone(&world), role.run);
+            let mut random = Random::new(seed * 31 + at as u64);
+            shuttle::thread::spawn(move || run(&world, at as i32, &mut random))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let names: Vec<_> = roles.iter().map(|role| role.name).collect();
+    world.check(&names.join(" "), roles.iter().any(|role| role.drops));
+}
+
+#[test]
+fn builds_ddl_writers_transactions_and_cursors() {
+    explore("all roles", scenario);
+}
+
+/// Two threads insert the same rising ids: each is inserted once.
+#[test]
+fn of_two_who_insert_one_id_one_does() {
+    explore("rising ids", |seed| {
+        let world = Arc::new(World::new(&mut Random::new(seed)));
+        let insert = |world: &World| {
+            (200..203).filter(|id| world.insert(*id, 1000 + *id).is_ok()).count() as i64
+        };
+        let before = world.collection().unwrap().count();
+        let other = {
+            let world = Arc::clone(&world);
+            shuttle::thread::spawn(move || insert(&world))
+        };
+        let inserted = insert(&world) + other.join().unwrap();
+        assert_eq!(inserted, 3, "each id once");
+        assert_eq!(world.collection().unwrap().count(), before + 3);
+        world.check("inserts", false);
+    });
+}
