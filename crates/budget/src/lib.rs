@@ -60,11 +60,6 @@ pub fn default_budget(memory_bytes: u64, direct_io: bool) -> u64 {
     share.max(GIB / 4)
 }
 
-/// The tests of the meter need what the program has.
-#[cfg(test)]
-#[global_allocator]
-static ALLOCATOR: Metered<std::alloc::System> = Metered(std::alloc::System);
-
 #[cfg(test)]
 mod tests {
     use super::*;

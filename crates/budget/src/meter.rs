@@ -163,6 +163,11 @@ impl Drop for Metering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Metered;
+
+    /// As in the program.
+    #[global_allocator]
+    static ALLOCATOR: Metered<std::alloc::System> = Metered(std::alloc::System);
 
     const MIB: usize = 1 << 20;
 
@@ -173,7 +178,7 @@ mod tests {
         let request = Metering::begin(&budget);
         let mut held: Vec<Vec<u8>> = Vec::new();
         while fits(MIB) {
-            held.push(vec![1; MIB]);
+            held.push(Vec::with_capacity(MIB));
             assert!(held.len() * MIB <= budget.demand_max() as usize + 2 * MIB);
         }
         assert!(held.len() * MIB >= limit, "{}", held.len());
@@ -193,7 +198,7 @@ mod tests {
         let budget = Budget::new(1000 * MIB as u64);
         let _request = Metering::begin(&budget);
         let charge = budget.try_charge(Pool::Requests, 50 * MIB as u64).unwrap();
-        let message = vec![1_u8; 50 * MIB];
+        let message = Vec::<u8>::with_capacity(50 * MIB);
         assert!(fits(0));
         assert_eq!(budget.pool(Pool::Evaluation).used, 0);
         drop(charge);
