@@ -46,6 +46,10 @@ impl StageMemory {
     }
 }
 
+/// Bytes of the table by which one `$lookup` without an index joins: hashes and record ids, some 24 bytes
+/// for a document of the other collection. With more it scans that collection for each document.
+pub const LOOKUP_TABLE_BYTES_MAX: usize = 64 << 20;
+
 /// `internalPipelineLengthLimit`.
 pub const PIPELINE_STAGES_MAX: usize = 1000;
 

@@ -57,6 +57,9 @@ await find('by a unique index', { u: 'u5' }, {}, [1, 1, 1, 'INDEX'], ['u_1']);
 await find('by no index', { s: 1 }, {}, [0, 0, 1000, 'UNAVAILABLE']);
 await find('by an index', { a: 3 }, {}, [100, 100, 100, 'INDEX'], ['a_1_b_1']);
 await find('covered', { a: 3 }, { projection: { _id: 0, a: 1, b: 1 } }, [100, 100, 0, 'COVERED'], ['a_1_b_1']);
+await find('a condition on keys', { a: 3, b: { $mod: [20, 3] } }, {}, [50, 100, 50, 'INDEX'], ['a_1_b_1']);
+await find('an expression', { $expr: { $eq: ['$a', 3] } }, {}, [100, 100, 100, 'INDEX'], ['a_1_b_1']);
+await find('skipped', { a: 3 }, { skip: 90 }, [10, 100, 10, 'INDEX'], ['a_1_b_1']);
 await find('sorted in memory', { a: 3 }, { sort: { s: 1 } }, [100, 100, 100, 'INDEX'], ['a_1_b_1'], { inMemorySort: true });
 await find('sorted by the index', { a: 3 }, { sort: { b: -1 } }, [100, 100, 100, 'INDEX'], ['a_1_b_1']);
 await find('multikey', { tags: 4 }, {}, [200, 200, 200, 'INDEX'], ['tags_1'], { isMultiKey: true });
@@ -80,6 +83,19 @@ derived('clustered by _id', await db.collection('clustered').find({ _id: 2 }).ex
   []);
 derived('clustered range', await db.collection('clustered').find({ _id: { $gt: 1 } }).explain('executionStats'), [2, 0, 2, 'CLUSTERED'],
   []);
+
+// Documents that are only counted; different values; what the keys test; how a lookup joins.
+await aggregate('counted', [{ $match: { a: 3 } }, { $group: { _id: null, n: { $sum: 1 } } }], [100, 100, 0, 'COVERED'], ['a_1_b_1']);
+await aggregate('different values', [{ $group: { _id: '$a' } }], [10, 10, 0, 'COVERED'], ['a_1_b_1']);
+const tested = await c.find({ a: 3, b: { $mod: [20, 3] } }).explain('executionStats');
+check('a filter on keys', tested.queryPlanner.winningPlan.inputStage.filter?.b !== undefined, tested.queryPlanner.winningPlan);
+for (const [field, strategy, most] of [['b', 'HashJoin', 2100], ['u', 'IndexedLoopJoin', 100]]) {
+  const reply = await c.aggregate([
+    { $match: { a: 3 } }, { $lookup: { from: 'c', localField: field, foreignField: field, as: 'x' } },
+  ]).explain('executionStats');
+  const lookup = reply.stages.find((stage) => stage.$lookup);
+  check(`lookup: ${strategy}`, lookup.strategy === strategy && Number(lookup.totalDocsExamined) <= most, lookup);
+}
 
 // A sort and a group that go to disk say so.
 await client.db('admin').command({ setParameter: 1, internalDocumentSourceGroupMaxMemoryBytes: 20000 });

@@ -18,6 +18,7 @@
 //! Does not know about: documents' storage, clocks (time is given in [`Eval`]), collections.
 
 mod catalogue;
+mod comparisons;
 mod cx;
 mod deps;
 mod eval;
@@ -35,6 +36,7 @@ mod scratch;
 
 pub(crate) use catalogue::is_operator;
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
+pub use comparisons::Relation;
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;
 pub use eval::{Eval, Pace, System, Vars};

@@ -12,6 +12,8 @@ use crate::script::Function;
 pub struct ExprFilter {
     pub expr: std::sync::Arc<Expr>,
     pub source: ValueBuf,
+    /// What is known of the documents of which it is true; empty before [`super::Filter::with_known`].
+    pub known: Vec<super::Known>,
 }
 
 impl ExprFilter {

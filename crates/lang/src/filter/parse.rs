@@ -158,7 +158,11 @@ impl Parser<'_, '_> {
         }
         let expr = Expr::parse(operand, self.cx)?;
         let source = ValueBuf::new(operand);
-        Ok(Some(Filter::Expr(Box::new(ExprFilter { expr: expr.into(), source }))))
+        Ok(Some(Filter::Expr(Box::new(ExprFilter {
+            expr: expr.into(),
+            source,
+            known: Vec::new(),
+        }))))
     }
 
     /// `$sampleRate: r` is `$expr: {$lt: [{$rand: {}}, r]}`.

@@ -417,7 +417,8 @@ fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) 
 fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &mut DocWriter<'_>) {
     let name = match top {
         Top::None => {
-            return nodes::write(root, ran.map(|(source, _)| source), false, out);
+            let counting = nodes::is_counted(root);
+            return nodes::write(root, ran.map(|(source, _)| source), counting, out);
         }
         Top::FastCount => "RECORD_STORE_FAST_COUNT",
         Top::Count => "COUNT",

@@ -67,7 +67,17 @@ pub(super) fn write(
             input = below;
             source = source.and_then(first_input);
         }
-        out.doc("inputStage", |out| write(input, source, false, out));
+        let counting = counting && matches!(node, Node::Skip { .. } | Node::Limit { .. });
+        out.doc("inputStage", |out| write(input, source, counting, out));
+    }
+}
+
+/// Whether the plan passes on entries of an index without their documents: they are only counted.
+pub(super) fn is_counted(root: &Node) -> bool {
+    match root {
+        Node::IndexScan(_) => true,
+        Node::Skip { input, .. } | Node::Limit { input, .. } => is_counted(input),
+        _ => false,
     }
 }
 
@@ -171,8 +181,10 @@ fn nth_input(source: &mut dyn Source, at: usize) -> Option<&mut dyn Source> {
 fn stage_name(node: &Node, counting: bool) -> &'static str {
     match node {
         Node::IdLookup { .. } if counting => "IDHACK",
-        Node::IndexScan(access) if access.distinct => "DISTINCT_SCAN",
-        Node::IndexScan(access) if counting && is_one_range(access) => "COUNT_SCAN",
+        Node::IndexScan(access) if access.distinct.is_some() => "DISTINCT_SCAN",
+        Node::IndexScan(access) if counting && access.filter.is_none() && is_one_range(access) => {
+            "COUNT_SCAN"
+        }
         other => other.stage_name(),
     }
 }
@@ -287,6 +299,7 @@ fn write_search(access: &TextAccess, out: &mut DocWriter<'_>) {
 fn write_access(access: &IndexAccess, out: &mut DocWriter<'_>) {
     let index = &access.index;
     let spec = &index.spec;
+    write_filter(access.filter.as_ref().map(|filter| &*filter.shown), out);
     out.put("keyPattern", spec.key_pattern.as_doc());
     out.put("indexName", &*spec.name);
     collation::put(spec.collation, "collation", out);

@@ -10,7 +10,7 @@
 
 use nagi_bson::Value;
 use nagi_lang::{
-    filter::{Filter, Pred},
+    filter::{Filter, Known, Pred},
     path::FieldPath,
 };
 use nagi_store::{Index, IndexKind, Wildcard};
@@ -18,7 +18,7 @@ use nagi_store::{Index, IndexKind, Wildcard};
 use super::{
     Interval, Intervals,
     bounds::{self, Bounds, Keys},
-    geo,
+    geo, known_bounds,
 };
 
 /// A predicate that an index could serve.
@@ -38,6 +38,8 @@ pub(crate) struct Item<'f> {
 enum Source<'f> {
     Is(&'f Pred),
     IsNot(&'f Pred),
+    /// What an `$expr` says of the path.
+    Known(&'f Known),
 }
 
 /// What an index does for a filter.
@@ -67,11 +69,20 @@ pub(crate) fn items(conjuncts: &[Filter]) -> Vec<Item<'_>> {
     for (at, conjunct) in conjuncts.iter().enumerate() {
         let first = out.len();
         collect(conjunct, "", at, None, &mut elements, &mut out);
-        if let (Filter::Field { .. }, [item]) = (conjunct, &mut out[first..]) {
+        if let (true, [item]) = (is_one(conjunct), &mut out[first..]) {
             item.whole = item.element.is_none();
         }
     }
     out
+}
+
+/// Whether a conjunct is one predicate on a path, or the negation of one.
+fn is_one(conjunct: &Filter) -> bool {
+    match conjunct {
+        Filter::Field { .. } | Filter::Not(_) => true,
+        Filter::Nor(none) => none.len() == 1,
+        _ => false,
+    }
 }
 
 fn join(prefix: &str, path: &FieldPath) -> String {
@@ -129,6 +140,15 @@ fn collect<'f>(
                 }),
             }
         }
+        Filter::Expr(expr) if prefix.is_empty() => {
+            out.extend(expr.known.iter().map(|known| Item {
+                path: known.path.clone(),
+                source: Source::Known(known),
+                conjunct,
+                element: None,
+                whole: false,
+            }));
+        }
         Filter::Not(inner) => out.extend(negated(inner, prefix, conjunct, element)),
         Filter::Nor(none) => {
             out.extend(none.iter().filter_map(|part| negated(part, prefix, conjunct, element)));
@@ -158,8 +178,13 @@ impl<'f> Item<'f> {
     pub(crate) fn pred(&self) -> Option<&'f Pred> {
         match self.source {
             Source::Is(pred) => Some(pred),
-            Source::IsNot(_) => None,
+            Source::IsNot(_) | Source::Known(_) => None,
         }
+    }
+
+    /// Whether it comes from an `$expr`.
+    pub(super) fn is_known(&self) -> bool {
+        matches!(self.source, Source::Known(_))
     }
 
     /// The bounds on a field whose arrays are at `multikey` (bit 0: the first component).
@@ -173,8 +198,17 @@ impl<'f> Item<'f> {
         let above = (1u64 << (components - 1).min(63)) - 1;
         let simple = multikey & above == 0;
         let mut bounds = match self.source {
+            Source::Known(known) => {
+                let usable = !has_position(&self.path);
+                return known_bounds::of(known, keys).filter(|_| usable).map(Bounds::inexact);
+            }
             Source::Is(pred) => bounds::of_pred(pred, simple, keys),
-            Source::IsNot(pred) => bounds::of_negation(pred, simple, keys)?,
+            Source::IsNot(pred) => {
+                let mut bounds = bounds::of_negation(pred, simple, keys)?;
+                // A document with arrays may have a key inside and others outside.
+                bounds.exact &= multikey == 0;
+                bounds
+            }
         };
         // One condition of an `$elemMatch` alone does not decide it. A number in a path may be a
         // position or a name, which keys do not tell apart.
@@ -190,9 +224,14 @@ impl<'f> Item<'f> {
     /// The bounds in `index`. A sparse index on one field holds just the documents that have it.
     pub(super) fn bounds_in(&self, index: &Index, multikey: u64) -> Option<Bounds> {
         let keys = Keys::Index(index.spec.collation);
-        let (Source::Is(pred) | Source::IsNot(pred)) = self.source;
-        if bounds::is_foreign(pred, keys) {
-            return None;
+        match self.source {
+            Source::Is(pred) | Source::IsNot(pred) if bounds::is_foreign(pred, keys) => {
+                return None;
+            }
+            // To expressions an array is one value, to an index several. A wildcard index leaves
+            // documents and empty arrays to the paths below.
+            Source::Known(_) if multikey != 0 || index.spec.wildcard.is_some() => return None,
+            _ => {}
         }
         let mut bounds = self.bounds(multikey, keys)?;
         if let Source::Is(Pred::Exists) = self.source {

@@ -47,7 +47,7 @@ pub(crate) enum Keys {
 }
 
 /// An operand as keys hold it.
-enum Held {
+pub(super) enum Held {
     Same,
     Keyed(ValueBuf),
     /// The predicate compares its strings in another order than the keys have.
@@ -55,7 +55,7 @@ enum Held {
 }
 
 impl Keys {
-    fn hold(self, operand: Value<'_>, collation: Option<&'static Collation>) -> Held {
+    pub(super) fn hold(self, operand: Value<'_>, collation: Option<&'static Collation>) -> Held {
         match self {
             Keys::Index(own) if own != collation && collation::has_text(operand) => Held::Otherwise,
             _ => match collation.and_then(|collation| collation.keyed(operand)) {
@@ -154,7 +154,8 @@ pub(crate) fn of_pred(pred: &Pred, simple: bool, keys: Keys) -> Bounds {
     }
 }
 
-/// The bounds of the negation of a predicate; none if an index is of no use.
+/// The bounds of the negation of a predicate; none if an index is of no use. They are exact only if no
+/// document has several keys.
 pub(crate) fn of_negation(pred: &Pred, simple: bool, keys: Keys) -> Option<Bounds> {
     if let Pred::Exists = pred {
         return Some(Bounds::inexact(Intervals::point(Value::Null)));
@@ -163,8 +164,7 @@ pub(crate) fn of_negation(pred: &Pred, simple: bool, keys: Keys) -> Option<Bound
         return None;
     }
     let bounds = of_pred(pred, simple, keys);
-    // A document may have a key inside and others outside, so the test is made again.
-    bounds.exact.then(|| Bounds::inexact(bounds.set.complement()))
+    bounds.exact.then(|| Bounds::exact(bounds.set.complement()))
 }
 
 /// The bounds of conditions on one array element.

@@ -20,7 +20,7 @@ use super::{
     express::express,
     geo::{self, GeoNearSpec},
     hint::{self, Chosen, Hint},
-    intersect,
+    intersect, key_filter,
     node::{Choice, IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
     order, text, usable,
 };
@@ -32,6 +32,7 @@ use crate::{
 };
 
 /// What is wanted of a collection.
+#[derive(Clone)]
 pub(crate) struct FindSpec<'a> {
     /// None if it does not exist.
     pub(crate) collection: Option<Arc<Collection>>,
@@ -90,6 +91,15 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     if spec.scan.tailable {
         return tailable(spec, collection);
     }
+    if !spec.filter.contains_expr() {
+        return plan_for(spec, collection, cx);
+    }
+    let filter = Arc::new(spec.filter.with_known(cx.vars, cx.env.now_ms()));
+    plan_for(&FindSpec { filter, ..spec.clone() }, collection, cx)
+}
+
+/// The plan over a collection that exists, by what is known of each `$expr`.
+fn plan_for(spec: &FindSpec<'_>, collection: &Arc<Collection>, cx: &mut Cx<'_>) -> Result<Plan> {
     if let Filter::AlwaysFalse = &*spec.filter {
         return Ok(single(above(spec, Node::Eof, true)));
     }
@@ -237,7 +247,8 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
             bounds: vec![Intervals::all()],
             forward,
             dedup: false,
-            distinct: false,
+            distinct: None,
+            filter: None,
             range: None,
         };
         let input = Box::new(Node::IndexScan(Arc::new(access)));
@@ -295,7 +306,8 @@ fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> 
                 index,
                 bounds,
                 forward: forward.unwrap_or(true),
-                distinct: false,
+                distinct: None,
+                filter: None,
                 range: Some(range),
             };
             let access = Arc::new(scan);
@@ -435,7 +447,8 @@ fn index_candidate(
         dedup: has_duplicates(index, &bounds),
         bounds,
         forward: forward.unwrap_or(true),
-        distinct: false,
+        distinct: None,
+        filter: None,
         range: None,
     });
     let node = read(spec, collection, &access, residual(spec, &exact));
@@ -455,19 +468,20 @@ fn read(
     access: &Arc<IndexAccess>,
     filter: Option<Arc<Filter>>,
 ) -> Node {
+    let (access, filter) = key_filter::apply(access, filter);
     let scan = Box::new(Node::IndexScan(access.clone()));
     if spec.return_key && filter.is_none() {
-        return Node::FromKey { access: access.clone(), flat: true, input: scan };
+        return Node::FromKey { access, flat: true, input: scan };
     }
     if filter.is_none() && spec.needed.as_ref().is_some_and(Vec::is_empty) && spec.sort.is_none() {
         return *scan;
     }
     if filter.is_none() && covers(spec, &access.index) {
-        return Node::FromKey { access: access.clone(), flat: false, input: scan };
+        return Node::FromKey { access, flat: false, input: scan };
     }
     let fetch = Box::new(Node::Fetch { collection: collection.clone(), filter, input: scan });
     if spec.return_key {
-        return Node::FromKey { access: access.clone(), flat: true, input: fetch };
+        return Node::FromKey { access, flat: true, input: fetch };
     }
     *fetch
 }
@@ -485,9 +499,9 @@ pub(super) fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
         })
     };
     let sort = spec.sort.iter().flat_map(|sort| sort.parts());
-    // Of strings a collated index holds their keys only.
-    !index.is_multikey()
-        && index.spec.collation.is_none()
+    // Of strings a collated index holds their keys only. Of a document with arrays at other paths the scan
+    // passes on one entry, whichever: they have the same values here.
+    index.spec.collation.is_none()
         && needed.iter().all(|path| in_key(path))
         && sort.into_iter().all(|part| in_key(part.path.as_str()))
 }
@@ -519,12 +533,14 @@ fn or_candidate(
         }
     });
     let inputs = inputs.collect();
+    let counted = spec.needed.as_ref().is_some_and(Vec::is_empty) && spec.sort.is_none();
     let union = match &spec.sort {
         Some(sort) if sorted => Node::SortMerge { sort: sort.clone(), inputs },
         _ => Node::Or { inputs },
     };
     let node = match (&others, exact && !sorted) {
         (None, false) => union,
+        (None, true) if counted => union,
         _ => Node::Fetch { collection: collection.clone(), filter: others, input: Box::new(union) },
     };
     let node = above(spec, node, sorted);
@@ -562,10 +578,12 @@ pub(super) fn best_access(
         index,
         bounds: assignment.bounds,
         forward: forward.unwrap_or(true),
-        distinct: false,
+        distinct: None,
+        filter: None,
         range: None,
     };
-    Some((Arc::new(access), filter, forward.is_some()))
+    let (access, filter) = key_filter::apply(&Arc::new(access), filter);
+    Some((access, filter, forward.is_some()))
 }
 
 /// Sort, skip, limit and projection above an access path.
@@ -586,7 +604,7 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
     }
     let blocks = matches!(node, Node::Sort(_));
     if spec.skip > 0 {
-        node = Node::Skip { count: spec.skip, input: Box::new(node) };
+        node = skip(spec.skip, node);
     }
     if let Some(count) = spec.limit
         && (!blocks || spec.skip > 0)
@@ -606,6 +624,22 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
         node = Node::RecordId { input: Box::new(node) };
     }
     node
+}
+
+/// Skips what `node` yields; of entries whose documents are only fetched, before that.
+fn skip(count: u64, node: Node) -> Node {
+    match node {
+        Node::Fetch { collection, filter: None, input } if !is_clustered(&input) => {
+            let input = Box::new(Node::Skip { count, input });
+            Node::Fetch { collection, filter: None, input }
+        }
+        node => Node::Skip { count, input: Box::new(node) },
+    }
+}
+
+/// Whether it walks the records themselves.
+fn is_clustered(node: &Node) -> bool {
+    matches!(node, Node::IndexScan(access) if access.index.spec.is_clustered())
 }
 
 /// Below a blocking sort only the fields that are asked for, if they are known: it holds less.
@@ -665,7 +699,9 @@ fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Nod
 fn index_below(node: &Node) -> Option<Arc<Index>> {
     match node {
         Node::IndexScan(access) => Some(access.index.clone()),
-        Node::Fetch { input, .. } => index_below(input),
+        Node::Fetch { input, .. } | Node::Skip { input, .. } | Node::Limit { input, .. } => {
+            index_below(input)
+        }
         _ => None,
     }
 }

@@ -1,4 +1,10 @@
-//! The plan that meets each value of a path once: an index that begins with it, skipped through.
+//! The plan that meets each value of a path once: an index skipped through, value by value.
+//!
+//! ```text
+//!   distinct a                        over {a: 1, b: 1}   one key for each a
+//!   distinct a, {a: {$gt: 3}, b: 5}                       for each a above 3 the first key with b 5
+//!   distinct b, {a: 7}                                    one key for each b of a 7
+//! ```
 
 use std::sync::Arc;
 
@@ -6,14 +12,14 @@ use nagi_lang::filter::Filter;
 use nagi_store::{Collection, Index, IndexKind};
 
 use super::{
-    Intervals, access, build,
+    Intervals, access, build, key_filter,
     node::{IndexAccess, Node, Plan},
     usable,
 };
 use crate::settings::AllowedIndexes;
 
 /// One document `{path: value, ..}` for each value that documents matching `filter` have at `path`. None
-/// if no index serves: one that holds arrays may not, nor one that does not decide the filter alone.
+/// if no index serves: one with arrays at the path may not, nor one whose keys do not decide the filter.
 /// `with_missing` asks for a document of those without the path, too. Of indexes only those `allowed`.
 pub(crate) fn distinct_scan(
     collection: &Arc<Collection>,
@@ -29,41 +35,49 @@ pub(crate) fn distinct_scan(
     let all = collection
         .ready_indexes()
         .filter(|index| index.spec.sparse && !with_missing && matches!(filter, Filter::AlwaysTrue));
-    let mut candidates = indexes.iter().chain(all.filter(may)).filter(|index| serves(index, path));
-    candidates.find_map(|index| {
-        let bounds = bounds(index, filter, &items)?;
-        let access = Arc::new(IndexAccess {
-            bounds,
-            index: index.clone(),
-            forward: true,
-            dedup: false,
-            distinct: true,
-            range: None,
-        });
+    indexes.iter().chain(all.filter(may)).find_map(|index| {
+        let field = serves(index, path)?;
+        let access = Arc::new(access_for(index, field, filter, &items)?);
         let scan = Box::new(Node::IndexScan(access.clone()));
         Some(build::single(Node::FromKey { access, flat: false, input: scan }))
     })
 }
 
-fn serves(index: &Index, path: &str) -> bool {
+/// The field of the index that holds the path's values.
+fn serves(index: &Index, path: &str) -> Option<usize> {
     let spec = &index.spec;
-    !spec.hidden
+    let field = spec.key.iter().position(|part| *part.path == *path)?;
+    let holds = !spec.hidden
         && spec.kind == IndexKind::Btree
+        && spec.wildcard.is_none()
         && spec.collation.is_none()
-        && *spec.key[0].path == *path
-        && !index.is_multikey()
+        && !access::has_position(path)
+        && index.multikey_components(field) == 0;
+    holds.then_some(field)
 }
 
-/// The bounds, if they are on the first field only and decide the filter.
-fn bounds(index: &Index, filter: &Filter, items: &[access::Item<'_>]) -> Option<Vec<Intervals>> {
+/// The scan for the values of a field, if its keys decide the filter.
+fn access_for(
+    index: &Arc<Index>,
+    field: usize,
+    filter: &Filter,
+    items: &[access::Item<'_>],
+) -> Option<IndexAccess> {
+    let scan = |bounds, filter| IndexAccess {
+        index: index.clone(),
+        bounds,
+        forward: true,
+        dedup: false,
+        distinct: Some(field + 1),
+        filter,
+        range: None,
+    };
     if let Filter::AlwaysTrue = filter {
-        let is_whole = index.spec.partial.is_none();
-        return is_whole.then(|| vec![Intervals::all(); index.spec.key.len()]);
+        let is_whole = index.spec.partial.is_none() && field == 0;
+        return is_whole.then(|| scan(vec![Intervals::all(); index.spec.key.len()], None));
     }
     let found = access::assign(index, items)?;
-    let first_only = found.bounds[1..].iter().all(Intervals::is_all);
-    let mut exact = found.exact;
-    exact.sort_unstable();
-    exact.dedup();
-    (first_only && exact.len() == access::conjuncts(filter).len()).then_some(found.bounds)
+    let rest = build::rest(access::conjuncts(filter), &found.exact);
+    let (keyed, rest) = key_filter::split(index, rest);
+    rest.is_none().then(|| scan(found.bounds, keyed))
 }

@@ -52,7 +52,8 @@ pub(super) fn explode(
             bounds,
             forward,
             dedup: false,
-            distinct: false,
+            distinct: None,
+            filter: None,
             range: None,
         })
     };

@@ -52,7 +52,8 @@ pub(super) fn express(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Opti
         bounds: assignment.bounds,
         forward: true,
         dedup: false,
-        distinct: false,
+        distinct: None,
+        filter: None,
         range: None,
     };
     let others = access.bounds[1..].iter().all(Intervals::is_all);

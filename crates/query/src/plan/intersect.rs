@@ -72,7 +72,8 @@ pub(super) fn candidate(
             bounds: assignment.bounds.clone(),
             forward: true,
             dedup: false,
-            distinct: false,
+            distinct: None,
+            filter: None,
             range: None,
         }))
     };

@@ -8,7 +8,9 @@
 //!
 //!   access.rs      which indexes a filter can use, with which bounds
 //!   interval.rs    sets of values; bounds.rs: predicate -> intervals
+//!   known_bounds.rs  what `$expr` says of a path -> intervals
 //!   express.rs     point reads, which need no choice
+//!   key_filter.rs  conditions that are tested on index keys
 //!   order.rs       whether a scan yields the order asked for
 //!   intersect.rs   several indexes at once
 //!   choose.rs      candidates, and the trial that decides between them
@@ -28,6 +30,8 @@ mod geo;
 mod hint;
 mod intersect;
 mod interval;
+mod key_filter;
+mod known_bounds;
 mod node;
 mod open;
 mod order;
@@ -45,6 +49,7 @@ pub(crate) use geo::{GeoNearAccess, GeoNearSpec, Shown};
 pub use hint::Hint;
 pub(crate) use hint::same_pattern;
 pub(crate) use interval::{Interval, Intervals};
+pub(crate) use key_filter::KeyFilter;
 pub(crate) use node::{IndexAccess, MetaSource, Node, Plan, Planned};
 pub(crate) use open::{Opener, open};
 pub(crate) use text::TextAccess;

@@ -10,6 +10,7 @@ use super::{
     Intervals,
     cache::Shape,
     geo::GeoNearAccess,
+    key_filter::KeyFilter,
     open::{Opener, open},
     text::TextAccess,
 };
@@ -236,6 +237,7 @@ pub(crate) enum Node {
 }
 
 /// A scan of part of an index.
+#[derive(Clone)]
 pub(crate) struct IndexAccess {
     pub(crate) index: Arc<Index>,
     /// For each field of the key pattern the values to visit, ascending.
@@ -244,8 +246,10 @@ pub(crate) struct IndexAccess {
     pub(crate) forward: bool,
     /// Whether a record may come up more than once.
     pub(crate) dedup: bool,
-    /// Whether one entry for each value of the first field is enough.
-    pub(crate) distinct: bool,
+    /// If one entry for each value of the leading fields is enough: how many fields that is.
+    pub(crate) distinct: Option<usize>,
+    /// What is tested on each key within the bounds.
+    pub(crate) filter: Option<Arc<KeyFilter>>,
     /// `min` and `max` of the request: whole keys, inclusive and exclusive.
     pub(crate) range: Option<(Vec<u8>, Vec<u8>)>,
 }

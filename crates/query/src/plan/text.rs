@@ -20,6 +20,7 @@ use super::{
     Interval, Intervals,
     access::{self, Item},
     build::{FindSpec, above, best_access, rest},
+    key_filter::{self, KeyFilter},
     node::{IndexAccess, Node},
     usable,
 };
@@ -162,9 +163,9 @@ fn search(
         bounds,
     });
     room(bound.search.terms.len() * TERM_BYTES)?;
-    let mut inputs: Vec<Node> =
-        bound.search.terms.iter().map(|term| Node::IndexScan(access.scan(term))).collect();
-    let filter = rest(conjuncts, &[at]);
+    let (keyed, filter) = key_filter::split(index, rest(conjuncts, &[at]));
+    let scan = |term: &String| Node::IndexScan(access.scan(term, keyed.clone()));
+    let mut inputs: Vec<Node> = bound.search.terms.iter().map(scan).collect();
     let scored = spec.metas.contains(MetaKind::TextScore);
     let counted = spec.needed.as_ref().is_some_and(Vec::is_empty) && spec.sort.is_none();
     if scored {
@@ -210,8 +211,8 @@ fn bounds(index: &Index, items: &[Item<'_>]) -> Option<(usize, Vec<Intervals>)> 
 }
 
 impl TextAccess {
-    /// The scan of one term.
-    fn scan(&self, term: &str) -> Arc<IndexAccess> {
+    /// The scan of one term, with what is tested on its keys.
+    fn scan(&self, term: &str, filter: Option<Arc<KeyFilter>>) -> Arc<IndexAccess> {
         let term = key_term(term);
         let term = Value::String(&term);
         let mut bounds = self.bounds.clone();
@@ -222,7 +223,8 @@ impl TextAccess {
             bounds,
             forward: true,
             dedup: false,
-            distinct: false,
+            distinct: None,
+            filter,
             range: None,
         })
     }

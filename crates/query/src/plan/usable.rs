@@ -98,6 +98,10 @@ impl Item<'_> {
         if let Some(Pred::Exists | Pred::Geo(_) | Pred::Near(_)) = self.pred() {
             return true;
         }
+        // To an expression `"$a.b"` of `{a: []}` is an array, and no field is there.
+        if self.is_known() && self.path.contains('.') {
+            return false;
+        }
         self.bounds(u64::MAX, Keys::Own).is_some_and(|bounds| !bounds.set.contains(Value::Null))
     }
 

@@ -5,6 +5,8 @@
 //! ranges. When a field is not, the next key that could be inside is known: the same prefix with the
 //! next range's begin, or, if there is none, whatever follows the prefix; the cursor seeks there.
 //!
+//! What the bounds leave may be tested on the key (`key_test`) before the entry is passed on.
+//!
 //! The common shapes (leading fields fixed, then one range, then nothing) are one range of keys: the
 //! cursor is opened on just that, and no key is looked into.
 
@@ -16,13 +18,14 @@ use nagi_store::{IndexCursor, KeyPart, RecordId, keystring};
 
 use super::{
     Cx, Source, SourceStats,
+    key_test::KeyTest,
     queue::{Passed, Queue},
 };
 use crate::plan::{IndexAccess, Interval, Intervals};
 
-/// Entries of a value that a scan for different values steps over before it seeks: a step costs a
-/// fraction of a seek.
-const SAME_STEPS: u32 = 4;
+/// How often a scan for different values that seeks tries a step instead. A step costs a fraction of a
+/// seek, and is as good where each value has one entry.
+const SEEKS_PER_STEP: u32 = 16;
 
 /// Walks index entries. `doc` is empty; see `record_id` and `key`.
 ///
@@ -42,8 +45,12 @@ pub(crate) struct IndexScan {
     last: Option<(Vec<u8>, RecordId)>,
     seen: HashSet<RecordId, foldhash::fast::RandomState>,
     seek: Vec<u8>,
+    /// What keys are tested by, beside the bounds.
+    test: Option<KeyTest>,
     /// Of a scan for different values: the one that was met last.
     value: Vec<u8>,
+    /// Seeks to the next value since a step was tried; none while steps meet another value each time.
+    seeks_tried: Option<u32>,
     queue: Queue,
     done: bool,
     stats: SourceStats,
@@ -134,7 +141,9 @@ impl IndexScan {
             last: None,
             seen: HashSet::default(),
             seek: Vec::new(),
+            test: KeyTest::of(access),
             value: Vec::new(),
+            seeks_tried: Some(0),
             queue: Queue::default(),
             done: fields.iter().any(|field| field.ranges.is_empty()),
             fields,
@@ -198,20 +207,41 @@ impl IndexScan {
         Ok(cursor)
     }
 
-    /// Notes the first field's current value, to pass over its other entries.
-    fn note_value(&mut self, cursor: &IndexCursor) -> Result<()> {
+    /// Notes the current value of the leading `fields`, and goes behind its other entries or is about to
+    /// step over them.
+    fn pass_value(&mut self, fields: usize, cursor: &mut IndexCursor) -> Result<()> {
         let last = self.last.take();
         let key = last.as_ref().map_or_else(|| cursor.key(), |(key, _)| key);
-        let Some(field) = self.fields.first() else { return Ok(()) };
-        let len = keystring::field_len(key, field.descending)?;
+        let (mut begin, mut end, mut descending) = (0, 0, false);
+        for field in self.fields.iter().take(fields) {
+            (begin, descending) = (end, field.descending);
+            end += keystring::field_len(&key[begin..], descending)?;
+        }
         self.value.clear();
         // Null and missing are one key: each entry is looked at.
         let mut null = Vec::new();
-        keystring::append(Value::Null, field.descending, &mut null);
-        if key[..len] != *null {
-            self.value.extend_from_slice(&key[..len]);
+        keystring::append(Value::Null, descending, &mut null);
+        if key[begin..end] == *null {
+            return Ok(());
+        }
+        self.value.extend_from_slice(&key[..end]);
+        match &mut self.seeks_tried {
+            None => {}
+            Some(seeks) if *seeks == SEEKS_PER_STEP => self.seeks_tried = None,
+            Some(seeks) => {
+                *seeks += 1;
+                self.seek_behind_value(cursor);
+            }
         }
         Ok(())
+    }
+
+    /// Goes behind the entries of the value that was met last.
+    fn seek_behind_value(&mut self, cursor: &mut IndexCursor) {
+        self.seek.clone_from(&self.value);
+        self.seek.push(keystring::AFTER);
+        self.queue.passed.seeks += 1;
+        cursor.seek(&self.seek);
     }
 
     /// Goes to the next entry inside the bounds, over at most `max` entries. `look` is called for each
@@ -222,24 +252,15 @@ impl IndexScan {
         max: usize,
         look: &mut dyn FnMut(&mut Passed, &mut SourceStats) -> Result<()>,
     ) -> Result<Found> {
-        let mut same = 0;
         for _ in 0..max {
             if !cursor.advance()? {
                 return Ok(Found::End);
             }
             self.queue.passed.keys += 1;
             look(&mut self.queue.passed, &mut self.stats)?;
-            if self.access.distinct
-                && !self.value.is_empty()
-                && cursor.key().starts_with(&self.value)
-            {
-                same += 1;
-                if same == SAME_STEPS {
-                    self.seek.clone_from(&self.value);
-                    self.seek.push(keystring::AFTER);
-                    self.queue.passed.seeks += 1;
-                    cursor.seek(&self.seek);
-                }
+            if !self.value.is_empty() && cursor.key().starts_with(&self.value) {
+                self.seeks_tried = Some(0);
+                self.seek_behind_value(cursor);
                 continue;
             }
             if !self.whole {
@@ -252,6 +273,11 @@ impl IndexScan {
                     }
                     Position::Beyond => return Ok(Found::End),
                 }
+            }
+            if let Some(test) = &mut self.test
+                && !test.passes(&self.access, (cursor.key(), cursor.type_bits()))?
+            {
+                continue;
             }
             if self.access.dedup && !self.seen.insert(cursor.record_id()) {
                 self.queue.passed.dups += 1;
@@ -349,8 +375,10 @@ impl Source for IndexScan {
         let resumed = self.cursor.is_some();
         if !self.queue.at_end {
             let mut cursor = self.cursor(cx)?;
-            if self.access.distinct && (resumed || self.last.is_some()) {
-                self.note_value(&cursor)?;
+            if let Some(fields) = self.access.distinct
+                && (resumed || self.last.is_some())
+            {
+                self.pass_value(fields, &mut cursor)?;
             }
             let found = self.find(&mut cursor, usize::MAX, &mut |passed, stats| {
                 count(stats, std::mem::take(passed), cx)
@@ -367,7 +395,11 @@ impl Source for IndexScan {
     }
 
     fn ahead(&mut self, cx: &mut Cx<'_>, count: usize, out: &mut Vec<RecordId>) -> Result<()> {
-        if self.done || self.access.distinct || !self.queue.is_empty() || self.queue.at_end {
+        if self.done
+            || self.access.distinct.is_some()
+            || !self.queue.is_empty()
+            || self.queue.at_end
+        {
             return Ok(());
         }
         self.queue.clear();

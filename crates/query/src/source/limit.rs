@@ -39,6 +39,10 @@ impl Source for Limit {
         self.input.record_id()
     }
 
+    fn key(&self) -> Option<(&[u8], &[u8])> {
+        self.input.key()
+    }
+
     fn meta(&self) -> Doc<'_> {
         self.input.meta()
     }
@@ -62,17 +66,33 @@ impl Skip {
     pub(crate) fn new(input: Box<dyn Source>, count: u64) -> Skip {
         Skip { input, left: count }
     }
-}
 
-impl Source for Skip {
-    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+    /// Passes over what is skipped; false if nothing follows.
+    fn pass(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         while self.left > 0 {
             if !self.input.advance(cx)? {
                 return Ok(false);
             }
             self.left -= 1;
         }
-        self.input.advance(cx)
+        Ok(true)
+    }
+}
+
+impl Source for Skip {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        Ok(self.pass(cx)? && self.input.advance(cx)?)
+    }
+
+    fn ahead(&mut self, cx: &mut Cx<'_>, count: usize, out: &mut Vec<RecordId>) -> Result<()> {
+        match self.pass(cx)? {
+            true => self.input.ahead(cx, count, out),
+            false => Ok(()),
+        }
+    }
+
+    fn key(&self) -> Option<(&[u8], &[u8])> {
+        self.input.key()
     }
 
     fn doc(&self) -> Doc<'_> {

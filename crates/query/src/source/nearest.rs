@@ -153,7 +153,8 @@ impl Nearest {
             bounds: access.ring(self.searched, outer),
             forward: true,
             dedup: false,
-            distinct: false,
+            distinct: None,
+            filter: None,
             range: None,
         };
         let mut scan = IndexScan::new(&Arc::new(ring));

@@ -87,6 +87,7 @@ impl Inner {
     ) -> Result<Box<dyn Source>> {
         let catalog = cx.store.catalog();
         let collection = cx.store.collection(&self.namespace);
+        used.scanned = None;
         let disk = (self.allow_disk_use, self.memory_bytes_max);
         if let Some(view) = collection.as_ref().filter(|c| c.is_view()) {
             if view.options.collation != self.collation {
@@ -110,6 +111,10 @@ impl Inner {
         }
         let mut own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
         used.note(&own.plan, cx);
+        used.scanned = match &*own.plan.root {
+            Node::CollScan { collection, .. } => Some(Arc::clone(collection)),
+            _ => None,
+        };
         Ok(self.pipeline.open(own.planned, own.plan.start()))
     }
 
@@ -169,6 +174,8 @@ pub(super) struct Used {
     /// Plans with a scan of the whole collection.
     pub(super) collection_scans: u64,
     pub(super) indexes: BTreeSet<String>,
+    /// The collection that the last plan scans and does nothing else.
+    pub(super) scanned: Option<Arc<Collection>>,
 }
 
 impl Used {

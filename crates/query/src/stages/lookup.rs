@@ -1,8 +1,15 @@
 //! `$lookup`: an array of the documents of another collection that belong to each document.
 //!
-//! By equality (`localField`, `foreignField`), by a pipeline with variables (`let`), or both. For each
-//! input document the other collection is planned anew with the local values as a filter, so an index
-//! on the foreign field is used.
+//! By equality (`localField`, `foreignField`), by a pipeline with variables (`let`), or both.
+//!
+//! | equality, and                           | explain's `strategy` |                                      |
+//! |-----------------------------------------|----------------------|--------------------------------------|
+//! | an index on the foreign field           | `IndexedLoopJoin`    | many documents at a time: `join.rs`  |
+//! | no index, no pipeline, the table fits   | `HashJoin`           | one scan for all: `hash_join.rs`     |
+//! | else                                    | `NestedLoopJoin`     | a plan for each document             |
+//!
+//! The plan for a document has its local values as a filter and its variables' values, so that an index
+//! serves what a pipeline compares with them, too.
 
 use std::sync::Arc;
 
@@ -17,6 +24,7 @@ use nagi_store::{Index, Namespace};
 
 use super::{
     Within,
+    hash_join::Table,
     inner::{Inner, Used},
     join::{self, Batch, Way},
     lookup_unwind::LookupUnwind,
@@ -246,15 +254,24 @@ pub(super) struct Running {
     /// What was looked at in the other collection.
     pub(super) examined: ExecutionStats,
     used: Used,
+    hash: Hash,
+    /// Whether any document was joined by a table.
+    was_hashed: bool,
 }
 
-/// The condition that a local document puts on foreign ones: equal to one of its values.
-fn equality(
-    doc: Doc<'_>,
-    local: &FieldPath,
-    foreign: &FieldPath,
-    collation: Option<&'static Collation>,
-) -> Result<Filter> {
+/// What is known of joining by a table.
+enum Hash {
+    /// No document has needed a scan of the other collection.
+    Unneeded,
+    /// One has; the next one that would makes the table.
+    Needed,
+    Made(Table),
+    /// It does not fit. It is tried again in the next batch.
+    Refused,
+}
+
+/// The values of a local document that foreign ones are to equal.
+fn local_values(doc: Doc<'_>, local: &FieldPath) -> Result<Vec<ValueBuf>> {
     let mut values = Vec::new();
     path::any(doc, local, Leaf::Whole, &mut |value, _| {
         match value {
@@ -273,11 +290,20 @@ fn equality(
             *value = ValueBuf::new(Value::Null);
         }
     }
-    let pred = match values.len() {
-        1 => Pred::Compare { op: CompareOp::Eq, value: values.remove(0), collation },
-        _ => Pred::In(InList::collated(values, Vec::new(), collation)),
+    Ok(values)
+}
+
+/// The condition on foreign documents: equal to one of these values.
+fn equality(
+    values: &[ValueBuf],
+    foreign: &FieldPath,
+    collation: Option<&'static Collation>,
+) -> Filter {
+    let pred = match values {
+        [value] => Pred::Compare { op: CompareOp::Eq, value: value.clone(), collation },
+        values => Pred::In(InList::collated(values.to_vec(), Vec::new(), collation)),
     };
-    Ok(Filter::Field { path: foreign.clone(), pred })
+    Filter::Field { path: foreign.clone(), pred }
 }
 
 impl Lookup {
@@ -313,6 +339,8 @@ impl Running {
             arena: Bump::new(),
             examined: ExecutionStats::default(),
             used: Used::default(),
+            hash: Hash::Unneeded,
+            was_hashed: false,
         }
     }
 
@@ -350,14 +378,46 @@ impl Running {
 
     /// Opens what belongs to the current document; `cx` has the values of the variables.
     pub(super) fn open_found(&mut self, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
-        let inner = &self.lookup.inner;
-        let extra = match &self.lookup.equality {
-            Some((local, foreign)) => {
-                Some(equality(self.current(), local, foreign, inner.collation)?)
-            }
-            None => None,
+        let lookup = Arc::clone(&self.lookup);
+        let by = lookup.inner.collation;
+        let Some((local, foreign)) = &lookup.equality else {
+            return lookup.inner.open_noting(None, &mut self.used, cx);
         };
-        self.lookup.inner.open_noting(extra, &mut self.used, cx)
+        let values = local_values(self.current(), local)?;
+        let filter = equality(&values, foreign, by);
+        if let Hash::Needed = self.hash {
+            self.hash = self.make_table(foreign, cx)?;
+        }
+        if let Hash::Made(table) = &self.hash {
+            self.was_hashed = true;
+            return Ok(table.find(&values, by, filter));
+        }
+        let source = lookup.inner.open_noting(Some(filter), &mut self.used, cx)?;
+        let scanned = lookup.inner.is_plain() && self.used.scanned.is_some();
+        if let (Hash::Unneeded, true) = (&self.hash, scanned) {
+            self.hash = Hash::Needed;
+        }
+        Ok(source)
+    }
+
+    fn make_table(&mut self, foreign: &FieldPath, cx: &mut Cx<'_>) -> Result<Hash> {
+        let inner = &self.lookup.inner;
+        let mut source = inner.open_noting(None, &mut self.used, cx)?;
+        // None if it has been dropped since.
+        let Some(collection) = self.used.scanned.take() else { return Ok(Hash::Unneeded) };
+        let table = Table::read(&collection, foreign, inner.collation, &mut *source, cx)?;
+        sum_stats(&mut *source, &mut self.examined);
+        Ok(table.map_or(Hash::Refused, Hash::Made))
+    }
+
+    /// How documents are joined, as explain calls it.
+    fn strategy(&self) -> Option<&'static str> {
+        self.lookup.equality.as_ref()?;
+        Some(match () {
+            () if self.was_hashed => "HashJoin",
+            () if self.index.is_some() || !self.used.indexes.is_empty() => "IndexedLoopJoin",
+            () => "NestedLoopJoin",
+        })
     }
 
     /// Fills `found` with what belongs to the current document.
@@ -409,7 +469,7 @@ impl Running {
             return Ok(());
         };
         let Some(example) = batch.example(local)? else { return Ok(()) };
-        let filter = equality(example, local, foreign, None)?;
+        let filter = equality(&local_values(example, local)?, foreign, None);
         match lookup.inner.index_for(filter, cx)? {
             Some((collection, index)) if join::serves(&index, foreign) => {
                 self.index = Some(index.clone());
@@ -448,6 +508,9 @@ impl Source for Running {
             batch.save();
         }
         self.is_joined = false;
+        if let Hash::Made(_) | Hash::Refused = self.hash {
+            self.hash = Hash::Needed;
+        }
         self.input.save();
     }
 
@@ -468,5 +531,8 @@ impl Source for Running {
         out.put("totalKeysExamined", self.examined.keys_examined as i64);
         out.put("collectionScans", self.used.collection_scans as i64);
         out.array("indexesUsed", |out| self.used.indexes.iter().for_each(|name| out.push(&**name)));
+        if let Some(strategy) = self.strategy() {
+            out.put("strategy", strategy);
+        }
     }
 }

@@ -18,6 +18,7 @@ mod geo_near;
 mod granularity;
 mod graph_lookup;
 mod group;
+mod hash_join;
 mod index_stats;
 mod inner;
 mod join;

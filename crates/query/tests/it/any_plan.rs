@@ -77,6 +77,8 @@ pub(crate) const INDEXES: &[&str] = &[
     "{key: {'b.x': 1, c: 1}, name: 'b.x_1_c_1'}",
     "{key: {a: 1}, name: 'a_sparse', sparse: true}",
     "{key: {b: 1, c: 1}, name: 'b_c_sparse', sparse: true}",
+    "{key: {'a.x': 1}, name: 'a.x_sparse', sparse: true}",
+    "{key: {'a.x': 1}, name: 'a.x_partial', partialFilterExpression: {'a.x': {$exists: true}}}",
     "{key: {c: 1}, name: 'c_partial', partialFilterExpression: {a: {$gt: 1}}}",
     "{key: {b: 1}, name: 'b_partial', partialFilterExpression: {b: {$exists: true}}}",
     "{key: {a: 'hashed'}, name: 'a_hashed'}",
@@ -98,6 +100,20 @@ pub(crate) const INDEXES: &[&str] = &[
     "{key: {g: '2d'}, name: 'g_2d'}",
 ];
 
+/// Names of fields that hold arrays in some documents.
+pub(crate) const ALL_FIELDS: &[&str] = &["a", "b", "c"];
+
+/// What indexes hold as it is.
+fn plain_value(random: &mut Random) -> String {
+    match random.below(6) {
+        0 => format!("{{x: {}, y: {}}}", plain_value(random), random.below(4)),
+        _ => match random.one(SCALARS) {
+            "[]" => "{x: 'x'}".to_owned(),
+            scalar => scalar.to_owned(),
+        },
+    }
+}
+
 pub(crate) fn value(random: &mut Random) -> String {
     match random.below(10) {
         0 | 1 => {
@@ -118,10 +134,19 @@ fn item(random: &mut Random) -> String {
 }
 
 pub(crate) fn document(random: &mut Random, id: u64) -> String {
+    document_with(random, id, ALL_FIELDS)
+}
+
+/// A document with arrays in these fields only.
+fn document_with(random: &mut Random, id: u64, arrays: &[&str]) -> String {
     let mut fields = vec![format!("_id: {id}")];
-    for name in ["a", "b", "c"] {
+    for name in ALL_FIELDS {
         if random.chance(85) {
-            fields.push(format!("{name}: {}", value(random)));
+            let value = match arrays.contains(name) {
+                true => value(random),
+                false => plain_value(random),
+            };
+            fields.push(format!("{name}: {value}"));
         }
     }
     if random.chance(60) {
@@ -189,9 +214,45 @@ fn condition(random: &mut Random) -> String {
     format!("'{path}': {}", operator(random))
 }
 
+/// A comparison of a path with a value, by an expression.
+fn comparison(random: &mut Random) -> String {
+    let path = random.one(&["$a", "$b", "$c", "$a.x", "$b.x", "$$ROOT.c", "$a.0", "$_id"]);
+    let literal = |random: &mut Random| match random.below(12) {
+        0 => "'$$REMOVE'".to_owned(),
+        1 => "'$$NOW'".to_owned(),
+        2 => "{$add: [1, 1]}".to_owned(),
+        3 => format!("'${}'", random.one(ALL_FIELDS)),
+        4 => "{$minKey: 1}".to_owned(),
+        _ => format!("{{$literal: {}}}", value(random)),
+    };
+    if random.chance(20) {
+        let elements: Vec<String> = (0..random.below(4)).map(|_| literal(random)).collect();
+        return format!("{{$in: ['{path}', [{}]]}}", elements.join(", "));
+    }
+    let operator = random.one(&["$eq", "$lt", "$lte", "$gt", "$gte"]);
+    let operand = literal(random);
+    match random.chance(30) {
+        true => format!("{{{operator}: [{operand}, '{path}']}}"),
+        false => format!("{{{operator}: ['{path}', {operand}]}}"),
+    }
+}
+
+fn expression(random: &mut Random) -> String {
+    match random.below(4) {
+        0 => format!("{{$expr: {{$and: [{}, {}]}}}}", comparison(random), comparison(random)),
+        _ => format!("{{$expr: {}}}", comparison(random)),
+    }
+}
+
 pub(crate) fn filter(random: &mut Random) -> String {
     let mut parts: Vec<String> =
         (0..random.below(3)).map(|_| format!("{{{}}}", condition(random))).collect();
+    if random.chance(15) {
+        parts.push(expression(random));
+    }
+    if random.chance(4) {
+        parts.push(format!("{{$or: [{}, {{{}}}]}}", expression(random), condition(random)));
+    }
     if random.chance(20) {
         let branches: Vec<String> =
             (0..1 + random.below(3)).map(|_| format!("{{{}}}", condition(random))).collect();
@@ -232,6 +293,7 @@ pub(crate) struct Case<'c> {
     pub(crate) filter: DocBuf,
     pub(crate) sort: DocBuf,
     pub(crate) projection: DocBuf,
+    pub(crate) skip: u64,
     pub(crate) limit: Option<u64>,
     pub(crate) collation: Option<DocBuf>,
 }
@@ -242,6 +304,7 @@ impl Case<'_> {
             filter: self.filter.as_doc(),
             sort: self.sort.as_doc(),
             projection: self.projection.as_doc(),
+            skip: self.skip,
             limit: self.limit,
             collation: self.asked(),
             hint,
@@ -260,8 +323,15 @@ impl Case<'_> {
     }
 }
 
+/// What keys cover has its fields in the order of the keys.
 pub(crate) fn sorted(docs: &[DocBuf]) -> Vec<String> {
-    let mut out: Vec<String> = docs.iter().map(|doc| format!("{doc:?}")).collect();
+    let shown = |doc: &DocBuf| {
+        let fields = doc.as_doc().iter().map(|e| format!("{}: {:?}", e.name(), e.value()));
+        let mut fields: Vec<String> = fields.collect();
+        fields.sort();
+        fields.join(", ")
+    };
+    let mut out: Vec<String> = docs.iter().map(shown).collect();
     out.sort();
     out
 }
@@ -286,11 +356,11 @@ pub(crate) fn check(
     let plan = case.fixture.plan(&case.request(hint));
     let context = format!(
         "seed {seed} hint {hint:?} batch {batch}\n filter {:?}\n sort {:?} projection {:?} \
-         limit {:?} collation {:?}\n plan {plan}",
-        case.filter, case.sort, case.projection, case.limit, case.collation
+         skip {} limit {:?} collation {:?}\n plan {plan}",
+        case.filter, case.sort, case.projection, case.skip, case.limit, case.collation
     );
     let found = case.run(hint, batch).unwrap_or_else(|| panic!("failed: {context}"));
-    if case.limit.is_none() {
+    if case.limit.is_none() && case.skip == 0 {
         assert_eq!(sorted(&found), sorted(expected), "{context}");
     }
     assert_eq!(found.len(), expected.len(), "{context}");
@@ -320,8 +390,12 @@ fn one_collection(seed: u64) {
         }
     }
     let mut docs = Vec::new();
+    let arrays: Vec<&str> = match random.below(3) {
+        0 => ALL_FIELDS.to_vec(),
+        _ => ALL_FIELDS.iter().copied().filter(|_| random.chance(30)).collect(),
+    };
     for id in 0..10 + random.below(40) as u64 {
-        let text = document(&mut random, id);
+        let text = document_with(&mut random, id, &arrays);
         // Parallel arrays and arrays in hashed fields are refused.
         if fixture.insert(&text).is_ok() {
             docs.push(text);
@@ -340,6 +414,7 @@ fn one_query(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64
         filter,
         sort: doc(&sort(random)),
         projection: doc(random.one(PROJECTIONS)),
+        skip: if random.chance(15) { 1 + random.below(6) as u64 } else { 0 },
         limit: random.chance(20).then(|| 1 + random.below(5) as u64),
         collation: random.chance(15).then(|| doc("{locale: 'en', strength: 2}")),
     };
@@ -360,7 +435,7 @@ fn one_query(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64
         }
         check(&case, Some(Hint::Name(name)), 1 + random.below(9), &expected, seed);
     }
-    if case.limit.is_none() {
+    if case.limit.is_none() && case.skip == 0 {
         counts(&fixture.ns, &case, expected.len());
         values(&case, random.one(PATHS), natural.as_doc());
     }

@@ -179,6 +179,7 @@ fn merge(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64) {
         filter: doc(&filter),
         sort: doc(&sort),
         projection: doc(random.one(PROJECTIONS)),
+        skip: 0,
         limit: (random.below(2) == 0).then(|| 1 + random.below(6) as u64),
         collation: None,
     };

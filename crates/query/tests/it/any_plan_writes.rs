@@ -25,6 +25,7 @@ fn case<'f>(fixture: &'f Fixture, filter: &str, sort: &str) -> Case<'f> {
         filter: doc(filter),
         sort: doc(sort),
         projection: DocBuf::new(),
+        skip: 0,
         limit: None,
         collation: None,
     }

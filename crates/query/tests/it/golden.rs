@@ -9,6 +9,8 @@
 //!   bounds {...}           its index bounds
 //!   pipeline [...]         stages of a pipeline as explain shows them, those of its plan first
 //!   explain {...}          its plan, and what running it looked at
+//!   filters {...}          what its stages test, from the top
+//!   examined [...]         what running a pipeline looked at: its plan, then each `$lookup`
 //!   mapReduce {...}        as pipeline, of what a mapReduce runs as; `out` is a document with a name
 
 use nagi_bson::{Doc, DocBuf, Value, json};
@@ -91,9 +93,51 @@ fn bounds(plan: Value<'_>) -> String {
 
 fn explained(out: &DocBuf) -> String {
     let Value::Doc(stats) = out.get("executionStats") else { return "no statistics".to_owned() };
-    let shown = ["nReturned", "totalKeysExamined", "totalDocsExamined"]
-        .map(|name| format!("{name} {:?}", stats.get(name)));
-    format!("{}\n{}", stages(winning(out)), shown.join(" "))
+    let names = ["nReturned", "totalKeysExamined", "totalDocsExamined"];
+    format!("{}\n{}", stages(winning(out)), counters(stats, &names))
+}
+
+/// What each stage of a plan tests.
+fn filters(plan: Value<'_>, out: &mut Vec<String>) {
+    match plan {
+        Value::Array(plans) => plans.iter().for_each(|plan| filters(plan, out)),
+        Value::Doc(plan) => {
+            if let (Some(stage), Value::Doc(filter)) =
+                (plan.get("stage").as_str(), plan.get("filter"))
+            {
+                out.push(format!("{stage} {filter}"));
+            }
+            filters(plan.get("inputStage"), out);
+            filters(plan.get("inputStages"), out);
+        }
+        _ => {}
+    }
+}
+
+fn counters(stats: Doc<'_>, names: &[&str]) -> String {
+    let shown = names.iter().map(|name| format!("{name} {:?}", stats.get(name)));
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn examined(fixture: &Fixture, input: &str) -> String {
+    let wrapped = array(input);
+    let Value::Array(list) = wrapped.get("a") else { return "no array".to_owned() };
+    let request = Explained::Aggregate(AggregateRequest::new(&fixture.ns, list));
+    let out = match fixture.try_explain(&request, Verbosity::ExecutionStats) {
+        Ok(out) => out,
+        Err(error) => return format!("error {error}"),
+    };
+    let Value::Array(all) = out.get("stages") else { return explained(&out) };
+    let mut lines = Vec::new();
+    for stage in all.iter().filter_map(|stage| stage.as_doc()) {
+        if let Some(cursor) = stage.get("$cursor").as_doc() {
+            lines.push(explained(&cursor.to_buf()));
+        } else if stage.element("$lookup").is_some() {
+            let names = ["totalDocsExamined", "totalKeysExamined", "strategy"];
+            lines.push(format!("$lookup {}", counters(stage, &names)));
+        }
+    }
+    lines.join("\n")
 }
 
 fn pipeline(fixture: &Fixture, input: &str) -> String {
@@ -172,12 +216,18 @@ fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
         }
         "pipeline" => pipeline(fixture, input),
         "mapReduce" => map_reduce(fixture, input),
-        "plan" | "bounds" | "explain" => {
+        "examined" => examined(fixture, input),
+        "plan" | "bounds" | "explain" | "filters" => {
             let spec = doc(input);
             let explain = Explained::Find(request(fixture, &spec));
             match fixture.try_explain(&explain, Verbosity::ExecutionStats) {
                 Ok(out) if verb == "plan" => stages(winning(&out)),
                 Ok(out) if verb == "bounds" => bounds(winning(&out)),
+                Ok(out) if verb == "filters" => {
+                    let mut tests = Vec::new();
+                    filters(winning(&out), &mut tests);
+                    tests.join("\n")
+                }
                 Ok(out) => explained(&out),
                 Err(error) => format!("error {error}"),
             }

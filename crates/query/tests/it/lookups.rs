@@ -2,6 +2,7 @@
 
 use nagi_bson::{DocBuf, Value};
 use nagi_error::Result;
+use nagi_lang::collation::Asked;
 use nagi_query::{AggregateRequest, Env, Take, aggregate};
 
 use crate::any_plan::Random;
@@ -95,12 +96,31 @@ fn filled(random: &mut Random) -> (Fixture, usize) {
     (fixture, count)
 }
 
+/// The same, where neither an index nor a table joins many documents: by a plan for each document, and
+/// expressions that tell a plan nothing.
+fn one_by_one(pipeline: &str) -> String {
+    let plain = match pipeline.contains("pipeline:") {
+        true => pipeline.to_owned(),
+        false => pipeline.replace(", as: '", ", pipeline: [{$match: {}}], as: '"),
+    };
+    plain.replace("{$expr: {", "{$expr: {$or: [false, {").replace("}}}], as", "}]}}}], as")
+}
+
 fn joined(fixture: &Fixture, pipeline: &str, ahead: usize) -> Result<Vec<DocBuf>> {
+    joined_under(fixture, pipeline, ahead, Asked::Inherited)
+}
+
+fn joined_under(
+    fixture: &Fixture,
+    pipeline: &str,
+    ahead: usize,
+    collation: Asked,
+) -> Result<Vec<DocBuf>> {
     let wrapped = doc(&format!("{{p: {pipeline}}}"));
     let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
     let ahead = Ahead(ahead);
     let env = Env::new(&ahead, NOW_MS);
-    let request = AggregateRequest::new(&fixture.ns, stages);
+    let request = AggregateRequest { collation, ..AggregateRequest::new(&fixture.ns, stages) };
     let mut out = Vec::new();
     let mut execution = aggregate(&fixture.store, &request, &env)?;
     execution.batch(&ahead, &mut |doc| {
@@ -163,6 +183,74 @@ fn any_join_is_that_of_each_document_alone() {
         }
     }
 }
+
+#[test]
+fn any_join_is_what_a_plan_for_each_document_finds() {
+    let cases = std::env::var("NAGI_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400);
+    let strength = doc("{locale: 'en', strength: 2}");
+    for seed in 0..cases {
+        let mut random = Random(0xA076_1D64_78BD_642Fu64.wrapping_mul(seed + 1) | 1);
+        let (fixture, _) = filled(&mut random);
+        let all: Vec<&str> = PIPELINES.iter().chain(COMPARED).copied().collect();
+        let pipeline = all[random.below(all.len())];
+        let collation = match random.below(4) {
+            0 => Asked::parse(Some(strength.as_doc())).unwrap(),
+            _ => Asked::Inherited,
+        };
+        let run = |pipeline: &str, ahead| {
+            joined_under(&fixture, pipeline, ahead, collation).map(|found| texts(&found, true))
+        };
+        let context = format!("seed {seed} {pipeline} {collation:?}");
+        // A value that is no list fails an $in, of whichever document it is.
+        match (run(&one_by_one(pipeline), 1), run(pipeline, 1 + random.below(100))) {
+            (Ok(expected), Ok(found)) => assert_eq!(found, expected, "{context}"),
+            (expected, found) => assert_eq!(expected.is_err(), found.is_err(), "{context}"),
+        }
+    }
+}
+
+/// Without an index the other collection is read twice: for the first document, and for the table.
+#[test]
+fn a_table_is_made_of_one_scan_a_batch() {
+    let fixture = Fixture::new();
+    for n in 0..500 {
+        fixture.insert(&format!("{{_id: {n}, l: {}}}", n % 50)).unwrap();
+        fixture.insert_doc("o", doc(&format!("{{_id: {n}, f: {n}}}")).as_doc()).unwrap();
+    }
+    let wrapped = doc(&format!("{{p: {JOIN}}}"));
+    let Value::Array(stages) = wrapped.get("p") else { panic!("no array") };
+    let request = AggregateRequest::new(&fixture.ns, stages);
+    let mut run = aggregate(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
+    let mut count = 0;
+    let mut matched = 0;
+    let mut take = |doc: nagi_bson::Doc<'_>| {
+        let Value::Array(joined) = doc.get("j") else { panic!("{doc:?}") };
+        matched += joined.count();
+        count += 1;
+        Ok(if count == 250 { Take::Last } else { Take::More })
+    };
+    run.batch(&(), &mut take).unwrap();
+    run.save();
+    // What was there before the pause is found by the next table as well, and what came since.
+    fixture.insert_doc("o", doc("{_id: 1000, f: 7}").as_doc()).unwrap();
+    assert!(!run.batch(&(), &mut take).unwrap());
+    assert_eq!((count, matched), (500, 505));
+    let examined = run.stats().docs_examined;
+    // The input, three scans, and each document that was found.
+    assert!((2_500..2_600).contains(&examined), "{examined}");
+}
+
+/// Lookups that compare by expressions.
+const COMPARED: &[&str] = &[
+    "[{$lookup: {from: 'o', let: {v: '$l'}, pipeline: [{$match: {$expr: {$eq: ['$f', '$$v']}}}], as: 'j'}}]",
+    "[{$lookup: {from: 'o', let: {v: '$l'}, pipeline: [{$match: {$expr: {$lt: ['$f', '$$v']}}}], as: 'j'}}]",
+    "[{$lookup: {from: 'o', let: {v: '$l'}, pipeline: [{$match: {$expr: {$gte: ['$f', '$$v']}}}], as: 'j'}}]",
+    "[{$lookup: {from: 'o', let: {v: '$l'}, pipeline: [{$match: {$expr: {$lte: ['$$v', '$h.f']}}}], as: 'j'}}]",
+    "[{$match: {l: {$type: 'array'}}}, {$lookup: {from: 'o', let: {v: '$l'},
+      pipeline: [{$match: {$expr: {$in: ['$f', '$$v']}}}], as: 'j'}}]",
+    "[{$lookup: {from: 'o', let: {v: '$l'},
+      pipeline: [{$match: {$expr: {$and: [{$gte: ['$f', 1]}, {$eq: ['$g', '$$v']}]}}}], as: 'j'}}]",
+];
 
 const JOIN: &str = "[{$lookup: {from: 'o', localField: 'l', foreignField: 'f', as: 'j'}}]";
 

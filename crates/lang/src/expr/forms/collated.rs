@@ -12,7 +12,7 @@ use nagi_error::Result;
 /// An expression and its collation.
 #[derive(Debug, Clone)]
 pub struct Collated {
-    collation: &'static Collation,
+    pub(super) collation: &'static Collation,
     pub(super) expr: Expr,
 }
 

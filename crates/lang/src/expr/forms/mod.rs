@@ -23,11 +23,14 @@ mod zip;
 
 pub(super) use collated::collated;
 pub(super) use meta::sort_key;
+use std::slice;
+
 use nagi_bson::Value;
 use nagi_error::Result;
 
 use super::named::NamedCall;
 use super::{Eval, Expr, MetaKind, ParseCx};
+use crate::collation::Collation;
 
 /// One form and its operands.
 #[derive(Debug, Clone)]
@@ -106,6 +109,15 @@ impl Form {
             Form::Named(call) => call.eval(cx),
             Form::Switch(form) => form.eval(cx),
             Form::Zip(form) => form.eval(cx),
+        }
+    }
+
+    /// The operands, if it is true just where all of them are; with the collation that it gives them.
+    pub(super) fn conjuncts(&self) -> Option<(&[Expr], Option<&'static Collation>)> {
+        match self {
+            Form::And(args) => Some((args, None)),
+            Form::Collated(form) => Some((slice::from_ref(&form.expr), Some(form.collation))),
+            _ => None,
         }
     }
 

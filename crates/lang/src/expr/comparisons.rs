@@ -1,0 +1,122 @@
+//! What must hold of a document's values where an expression is true: for the bounds of indexes.
+//!
+//! ```text
+//!   {$and: [{$eq: ["$a", 5]}, {$lt: ["$$v", "$b.c"]}, {$gt: ["$x", "$y"]}]}
+//!     a = 5,  b.c > the value of $$v             and nothing of x and y
+//! ```
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, Value};
+
+use super::{Eval, Expr, ExprPath, Variable, Vars};
+use crate::{collation::Collation, filter::CompareOp};
+
+/// How a path's value relates to another value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    Is(CompareOp),
+    /// It is an element of the value.
+    In,
+}
+
+/// A comparison of a path's value with one that no document changes, by the rules of expressions: over all
+/// types, a missing value below all others, arrays as wholes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Comparison<'e> {
+    pub(crate) path: &'e ExprPath,
+    pub(crate) relation: Relation,
+    pub(crate) operand: &'e Expr,
+    pub(crate) collation: Option<&'static Collation>,
+}
+
+impl Comparison<'_> {
+    /// The value that the path's is compared with; none if it cannot be computed.
+    pub(crate) fn value<'a>(
+        &'a self,
+        vars: &'a Vars<'a>,
+        now_ms: i64,
+        arena: &'a Bump,
+    ) -> Option<Value<'a>> {
+        let cx = Eval { collation: self.collation, ..Eval::new(Doc::EMPTY, vars, arena, now_ms) };
+        self.operand.eval(&cx).ok()
+    }
+}
+
+impl Expr {
+    /// Calls `visit` with comparisons that hold of every document of which the expression is true.
+    pub(crate) fn comparisons<'e>(
+        &'e self,
+        collation: Option<&'static Collation>,
+        visit: &mut dyn FnMut(Comparison<'e>),
+    ) {
+        match self {
+            Expr::Form(form) => {
+                if let Some((parts, own)) = form.conjuncts() {
+                    parts.iter().for_each(|part| part.comparisons(own.or(collation), visit));
+                }
+            }
+            Expr::Call(operator, args) => {
+                let [left, right] = &**args else { return };
+                let Some(relation) = relation(operator.name) else { return };
+                let found = match (left, right) {
+                    (Expr::Path(path), operand) => Some((path, relation, operand)),
+                    (operand, Expr::Path(path)) => {
+                        turned(relation).map(|relation| (path, relation, operand))
+                    }
+                    _ => None,
+                };
+                if let Some((path, relation, operand)) = found.filter(|found| found.2.is_fixed()) {
+                    visit(Comparison { path, relation, operand, collation });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it has the same value for every document of a request.
+    fn is_fixed(&self) -> bool {
+        let pure = match self {
+            Expr::Const(_) | Expr::Object(_) | Expr::Array(_) => true,
+            Expr::Path(_) => false,
+            Expr::Var(variable, _) => matches!(
+                variable,
+                Variable::Let(_)
+                    | Variable::Now
+                    | Variable::ClusterTime
+                    | Variable::UserRoles
+                    | Variable::Remove
+            ),
+            Expr::Call(operator, _) => operator.pure,
+            Expr::Form(form) => form.is_pure(),
+        };
+        let mut fixed = pure;
+        if pure {
+            self.for_each_child(&mut |child| fixed &= child.is_fixed());
+        }
+        fixed
+    }
+}
+
+fn relation(operator: &str) -> Option<Relation> {
+    Some(match operator {
+        "$eq" => Relation::Is(CompareOp::Eq),
+        "$lt" => Relation::Is(CompareOp::Lt),
+        "$lte" => Relation::Is(CompareOp::Lte),
+        "$gt" => Relation::Is(CompareOp::Gt),
+        "$gte" => Relation::Is(CompareOp::Gte),
+        "$in" => Relation::In,
+        _ => return None,
+    })
+}
+
+/// The relation seen from the other operand.
+fn turned(relation: Relation) -> Option<Relation> {
+    Some(Relation::Is(match relation {
+        Relation::Is(CompareOp::Eq) => CompareOp::Eq,
+        Relation::Is(CompareOp::Lt) => CompareOp::Gt,
+        Relation::Is(CompareOp::Lte) => CompareOp::Gte,
+        Relation::Is(CompareOp::Gt) => CompareOp::Lt,
+        Relation::Is(CompareOp::Gte) => CompareOp::Lte,
+        Relation::In => return None,
+    }))
+}

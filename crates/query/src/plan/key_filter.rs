@@ -1,0 +1,127 @@
+//! The part of a filter that index keys decide, before any document is read.
+//!
+//! ```text
+//!   {i: {$gte: 0}, s: /99$/} over {i: 1, s: 1}
+//!     bounds          i: [0, inf], s: anything
+//!     tested on keys  {s: /99$/}
+//!     on documents    nothing: only those that match are fetched
+//! ```
+//! A key holds the very value of a field, with its type and whether it is missing, unless the path leads
+//! through an array in some document, or the key holds something in place of the value: a hash, a cell
+//! of a geometry index, a term, the sort key of a collation. A conjunct is tested on keys if all its paths
+//! are fields whose values the keys hold; the other conjuncts are left for the documents.
+
+use std::sync::Arc;
+
+use nagi_lang::{
+    filter::{Filter, Pred},
+    path::FieldPath,
+};
+use nagi_store::Index;
+
+use super::{access, node::IndexAccess};
+
+/// Conditions on the fields of an index.
+pub(crate) struct KeyFilter {
+    /// With the paths of documents, for explain.
+    pub(crate) shown: Arc<Filter>,
+    /// The same about a flat document of the key's fields, called as `names` says.
+    pub(crate) tested: Filter,
+    /// The names of the key's leading fields, up to the last one that is tested.
+    pub(crate) names: Box<[Box<str>]>,
+}
+
+/// The access with the part of `filter` that its keys decide, and the rest of the filter.
+pub(super) fn apply(
+    access: &Arc<IndexAccess>,
+    filter: Option<Arc<Filter>>,
+) -> (Arc<IndexAccess>, Option<Arc<Filter>>) {
+    match split(&access.index, filter) {
+        (None, rest) => (Arc::clone(access), rest),
+        (keyed, rest) => (Arc::new(IndexAccess { filter: keyed, ..(**access).clone() }), rest),
+    }
+}
+
+/// The part of `filter` that the keys of `index` decide, and the rest.
+pub(super) fn split(
+    index: &Index,
+    filter: Option<Arc<Filter>>,
+) -> (Option<Arc<KeyFilter>>, Option<Arc<Filter>>) {
+    let Some(filter) = filter.filter(|filter| !matches!(**filter, Filter::AlwaysTrue)) else {
+        return (None, None);
+    };
+    // The clustered index stands for the records: there is nothing to save.
+    if index.spec.collation.is_some() || index.spec.is_clustered() {
+        return (None, Some(filter));
+    }
+    let (mut shown, mut tested, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fields = 0;
+    for conjunct in access::conjuncts(&filter) {
+        match on_key(conjunct, index, &mut fields) {
+            Some(on_key) => {
+                shown.push(conjunct.clone());
+                tested.push(on_key);
+            }
+            None => rest.push(conjunct.clone()),
+        }
+    }
+    let (Some(shown), Some(tested)) = (all_of(shown), all_of(tested)) else {
+        return (None, Some(filter));
+    };
+    let names = (0..fields).map(|field| name(field).into()).collect();
+    let keyed = KeyFilter { shown: Arc::new(shown), tested, names };
+    (Some(Arc::new(keyed)), all_of(rest).map(Arc::new))
+}
+
+fn all_of(mut parts: Vec<Filter>) -> Option<Filter> {
+    match parts.len() {
+        0 => None,
+        1 => parts.pop(),
+        _ => Some(Filter::And(parts)),
+    }
+}
+
+/// What a field of the key is called while it is tested: a path of one component, no position.
+fn name(field: usize) -> String {
+    format!("k{field}")
+}
+
+/// Whether keys hold the very value of a field in every document.
+fn holds_value(index: &Index, field: usize) -> bool {
+    let spec = &index.spec;
+    let part = &spec.key[field];
+    let wild = spec.wildcard.as_ref().map(|wild| wild.at);
+    let term = spec.key.iter().position(|part| part.is_term);
+    // The path of a wildcard or a term stands before the value or the score.
+    let special = |at: Option<usize>| at.is_some_and(|at| field == at || field == at + 1);
+    !part.hashed
+        && !part.geo
+        && !special(wild)
+        && !special(term)
+        && !access::has_position(&part.path)
+        && index.multikey_components(field) == 0
+}
+
+/// The condition on a flat document of the key's fields; none if keys do not decide it. Raises `fields`
+/// to the number of leading fields that it needs.
+fn on_key(filter: &Filter, index: &Index, fields: &mut usize) -> Option<Filter> {
+    let mut all = |parts: &[Filter]| -> Option<Vec<Filter>> {
+        parts.iter().map(|part| on_key(part, index, fields)).collect()
+    };
+    Some(match filter {
+        Filter::And(parts) => Filter::And(all(parts)?),
+        Filter::Or(parts) => Filter::Or(all(parts)?),
+        Filter::Nor(parts) => Filter::Nor(all(parts)?),
+        Filter::Not(inner) => Filter::Not(Box::new(on_key(inner, index, fields)?)),
+        Filter::Field { path, pred } if !matches!(pred, Pred::Geo(_) | Pred::Near(_)) => {
+            let mut key = index.spec.key.iter();
+            let field = key.position(|part| *part.path == *path.as_str())?;
+            if !holds_value(index, field) {
+                return None;
+            }
+            *fields = (*fields).max(field + 1);
+            Filter::Field { path: FieldPath::new(&name(field)), pred: pred.clone() }
+        }
+        _ => return None,
+    })
+}

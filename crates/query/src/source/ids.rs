@@ -1,0 +1,49 @@
+//! Records whose ids are known already.
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::RecordId;
+
+use super::{Cx, Source};
+
+/// Stands on one record id after the other; `doc` is empty.
+pub(crate) struct Ids {
+    ids: Vec<RecordId>,
+    /// Those before it were passed on.
+    next: usize,
+}
+
+impl Ids {
+    pub(crate) fn new(ids: Vec<RecordId>) -> Ids {
+        Ids { ids, next: 0 }
+    }
+}
+
+impl Source for Ids {
+    fn advance(&mut self, _cx: &mut Cx<'_>) -> Result<bool> {
+        let more = self.next < self.ids.len();
+        self.next += usize::from(more);
+        Ok(more)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::EMPTY
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.ids.get(self.next.checked_sub(1)?).copied()
+    }
+
+    fn ahead(&mut self, _cx: &mut Cx<'_>, count: usize, out: &mut Vec<RecordId>) -> Result<()> {
+        out.extend(self.ids[self.next..].iter().take(count));
+        Ok(())
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.next == self.ids.len()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut []
+    }
+}
