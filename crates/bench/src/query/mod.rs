@@ -159,15 +159,18 @@ impl Side {
         }
         self.load_s = begin.elapsed().as_secs_f64();
         let begin = Instant::now();
-        for (collection, field, key) in
-            [(DOCS, "ki", doc! { "ki": 1 }), (TEXTS, "_id", doc! { "text": "text" })]
-        {
-            if !needed(collection) {
+        // The bare engine has no use for the last one.
+        for (collection, field, key, name) in [
+            (DOCS, Some("ki"), doc! { "ki": 1 }, "kept"),
+            (TEXTS, Some("_id"), doc! { "text": "text" }, "kept"),
+            (DOCS, None, doc! { "many": 1, "percent": 1 }, "many_percent"),
+        ] {
+            if !needed(collection) || (self.is_raw && field.is_none()) {
                 continue;
             }
-            let command = match self.is_raw {
-                true => doc! { "build": collection, "fields": [field], "keep": true },
-                false => questions::build(collection, key, "kept"),
+            let command = match field.filter(|_| self.is_raw) {
+                Some(field) => doc! { "build": collection, "fields": [field], "keep": true },
+                None => questions::build(collection, key, name),
             };
             let reply = self.connection.command(command.as_doc()).map_err(failed("index"))?;
             if let Some(why) = complaint(reply.as_doc()) {

@@ -1,6 +1,7 @@
 //! What is asked: one row a question, with the work of the bare engine that it cannot do without.
 use super::data::{
     DATABASE, DOCS, MANY, ORDERS, TEXTS, bucket, count, has_common, has_phrase, has_rare, how_many,
+    scattered,
 };
 use nagi_bson::{DocBuf, Value, doc};
 
@@ -49,6 +50,22 @@ pub(super) static QUESTIONS: &[Question] = &[
         },
         raw: Some(scan),
         rows: None,
+        builds: false,
+    },
+    Question {
+        name: "$expr, a range of an index, 1 %",
+        over: DOCS,
+        ask: |_| find(DOCS, doc! { "$expr": { "$lt": ["$ki", (i64::MAX / 100)] } }),
+        raw: Some(|n| doc! { "walk": DOCS, "limit": ((n / 100) as i64) }),
+        rows: Some(|n| how_many(n, |id| scattered(id) < i64::MAX / 100)),
+        builds: false,
+    },
+    Question {
+        name: "filter on the keys of an index, 1 %",
+        over: DOCS,
+        ask: |_| find(DOCS, doc! { "many": { "$gte": 0 }, "percent": { "$mod": [100, 7] } }),
+        raw: Some(|n| doc! { "walk": DOCS, "limit": ((n / 100) as i64) }),
+        rows: Some(|n| how_many(n, |id| bucket(id, 100) == 7)),
         builds: false,
     },
     Question {
@@ -158,6 +175,25 @@ pub(super) static QUESTIONS: &[Question] = &[
         raw: Some(|n| {
             doc! { "seek": DOCS, "keys": (count(ORDERS, n) as i64), "of": (n as i64) }
         }),
+        rows: Some(|_| 1),
+        builds: false,
+    },
+    Question {
+        name: "$lookup of a tenth, no index",
+        over: ORDERS,
+        ask: |_| {
+            aggregate(
+                ORDERS,
+                doc! { "p": [
+                    { "$lookup": { "from": DOCS, "localField": "ref", "foreignField": "k", "as": "d" } },
+                    { "$group": {
+                        "_id": (Value::Null),
+                        "n": { "$sum": { "$arrayElemAt": ["$d.percent", 0] } }
+                    } }
+                ] },
+            )
+        },
+        raw: Some(scan),
         rows: Some(|_| 1),
         builds: false,
     },
