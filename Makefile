@@ -106,7 +106,7 @@ old-cpu: build        # a start on an x86-64 of 2008 (qemu): no instruction that
 
 adversary: build      # requests that take all memory they can get, every kind, at length
 	@scripts/deps test
-	@FULL=1 tests/run $(NAGI) memory
+	@FULL=1 tests/run $(NAGI) memory ddl
 
 # ---- measuring ------------------------------------------------------------------------------------
 bench: build
