@@ -35,8 +35,8 @@ fn search(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 
 /// What the stage and the commands of search indexes answer without a search engine.
 pub const SEARCH_INDEXES_NOT_ENABLED: &str = "Using Atlas Search Database Commands and the \
-     $listSearchIndexes aggregation stage requires additional configuration. Please connect to Atlas or an AtlasCLI local deployment to enable. \
-     For more information on how to connect, see \
+     $listSearchIndexes aggregation stage requires additional configuration. Please connect to \
+     Atlas or an AtlasCLI local deployment to enable. For more information on how to connect, see \
      https://dochub.mongodb.org/core/atlas-cli-deploy-local-reqs.";
 
 fn list_search_indexes(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
