@@ -59,6 +59,69 @@ pub fn truncate_to_i64(value: Value<'_>) -> Option<i64> {
     }
 }
 
+/// Why a value is no integer of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotInteger {
+    /// It is no number at all.
+    NotNumber,
+    Nan,
+    /// It has a fraction.
+    Fraction,
+    /// It is infinite, or lies beyond the ends of int64.
+    TooLarge,
+    /// It is an integer, but below zero where that has no meaning.
+    Negative,
+}
+
+impl NotInteger {
+    /// MongoDB's sentence about the value of a field.
+    pub fn describe(self, name: &str, value: Value<'_>) -> String {
+        let reason = match self {
+            NotInteger::NotNumber => "Expected a number in",
+            NotInteger::Nan => "Expected an integer, but found NaN in",
+            NotInteger::Fraction => "Expected an integer",
+            NotInteger::TooLarge => "Cannot represent as a 64-bit integer",
+            NotInteger::Negative => "Expected a non-negative number in",
+        };
+        format!("{reason}: {name}: {}", crate::text::value_text(value))
+    }
+}
+
+/// A number that is an integer and fits into 64 bits, of whatever type, or why it is none.
+///
+/// # Errors
+/// Never [`NotInteger::Negative`]: that is for callers with a lower bound.
+pub fn integer(value: Value<'_>) -> Result<i64, NotInteger> {
+    if !value.is_number() {
+        return Err(NotInteger::NotNumber);
+    }
+    as_i64_exact(value).ok_or_else(|| match () {
+        () if is_nan(value) => NotInteger::Nan,
+        () if truncate_is_exact(value) => NotInteger::Fraction,
+        () => NotInteger::TooLarge,
+    })
+}
+
+/// As [`integer`], and not below zero.
+///
+/// # Errors
+/// Any of them.
+pub fn non_negative_integer(value: Value<'_>) -> Result<i64, NotInteger> {
+    match integer(value)? {
+        n if n < 0 => Err(NotInteger::Negative),
+        n => Ok(n),
+    }
+}
+
+/// Whether the integer part of a number is one of 64 bits.
+fn truncate_is_exact(value: Value<'_>) -> bool {
+    match value {
+        Value::Double(n) => f64_as_i64_exact(n.trunc()).is_some(),
+        Value::Decimal128(n) => n.to_i64().is_some(),
+        _ => true,
+    }
+}
+
 /// Whether the value is a NaN of either type.
 pub fn is_nan(value: Value<'_>) -> bool {
     match value {

@@ -74,9 +74,10 @@ fn scale(value: Value<'_>) -> Result<i64> {
         ),
         value => match nagi_bson::number::truncate_to_i64(value) {
             Some(scale) if scale >= 1 => Ok(scale),
-            _ => bail!(
+            scale => bail!(
                 Code::Location(51024),
-                "BSON field 'storageStats.scale' value must be >= 1, actual value '{value}'"
+                "BSON field 'scale' value must be >= 1, actual value '{}'",
+                scale.unwrap_or(0)
             ),
         },
     }

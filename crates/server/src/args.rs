@@ -11,7 +11,7 @@
 //! undefined count as absent. A document sequence stands for an array field of its name. Generic
 //! arguments (`lsid`, `$db`, `maxTimeMS`, ...) are skipped; `dispatch` has read them. No allocation.
 
-use nagi_bson::{Array, Doc, Elements, Value};
+use nagi_bson::{Array, Doc, Elements, Value, number};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::request::{Sequence, is_generic};
@@ -61,6 +61,14 @@ impl Field {
             self.command,
             self.name,
             found.kind().name()
+        )
+    }
+
+    fn out_of_bounds(self, bound: &str, limit: i64, found: i64) -> Error {
+        err!(
+            Code::Location(51024),
+            "BSON field '{}' value must be {bound} {limit}, actual value '{found}'",
+            self.name
         )
     }
 }
@@ -191,39 +199,58 @@ impl<'a> FromArg<'a> for Switch {
     }
 }
 
-/// Any number, rounded toward zero and into the range.
-impl<'a> FromArg<'a> for i64 {
+/// The types of a number, as errors list them.
+const NUMBERS: &str = "long, int, decimal, double";
+
+/// Any number, rounded toward zero and into the range of int64; NaN is 0. There is no conversion to a
+/// plain `i64`: an argument says by its type what becomes of a fraction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Truncated(pub(crate) i64);
+
+impl<'a> FromArg<'a> for Truncated {
     fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
-        truncate(value).ok_or_else(|| field.wrong_type(value, "long, int, decimal, double"))
+        truncate(value).map(Truncated).ok_or_else(|| field.wrong_type(value, NUMBERS))
     }
 }
 
 impl<'a> FromArg<'a> for f64 {
     fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
-        match value {
-            Value::Double(n) => Ok(n),
-            _ => truncate(value)
-                .map(|n| n as f64)
-                .ok_or_else(|| field.wrong_type(value, "long, int, decimal, double")),
-        }
+        number::as_f64(value).ok_or_else(|| field.wrong_type(value, NUMBERS))
     }
 }
 
-/// A number that must not be negative (51024).
+/// A number that is rounded toward zero and must then lie between two bounds (51024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NonNegative(pub(crate) i64);
+pub(crate) struct Within<const LEAST: i64, const MOST: i64>(pub(crate) i64);
 
-impl<'a> FromArg<'a> for NonNegative {
+/// A number that must not be negative, after rounding toward zero.
+pub(crate) type NonNegative = Within<0, { i64::MAX }>;
+
+/// A number that must be at least 1, after rounding toward zero.
+pub(crate) type Positive = Within<1, { i64::MAX }>;
+
+impl<'a, const LEAST: i64, const MOST: i64> FromArg<'a> for Within<LEAST, MOST> {
     fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
-        let n = i64::from_value(value, field)?;
-        if n < 0 {
-            bail!(
-                Code::Location(51024),
-                "BSON field '{}' value must be >= 0, actual value '{n}'",
-                field.name
-            );
+        let Truncated(n) = Truncated::from_value(value, field)?;
+        let (bound, limit) = match n {
+            n if n < LEAST => (">=", LEAST),
+            n if n > MOST => ("<=", MOST),
+            n => return Ok(Within(n)),
+        };
+        Err(field.out_of_bounds(bound, limit, n))
+    }
+}
+
+/// An int32 and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Int(pub(crate) i32);
+
+impl<'a> FromArg<'a> for Int {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::Int32(n) => Ok(Int(n)),
+            _ => Err(field.wrong_type(value, "int")),
         }
-        Ok(NonNegative(n))
     }
 }
 
@@ -340,7 +367,7 @@ impl<'a> Iterator for DocsIter<'a> {
 
 /// Any number as int64, rounded toward zero, saturating; `None` if it is no number.
 pub(crate) fn truncate(value: Value<'_>) -> Option<i64> {
-    value.is_number().then(|| nagi_bson::number::truncate_to_i64(value)).flatten()
+    value.is_number().then(|| number::truncate_to_i64(value)).flatten()
 }
 
 /// Checks the fields that are no argument of the command.

@@ -438,7 +438,8 @@ pub(crate) mod prelude {
 
     pub(crate) use crate::access::{Access, Asking};
     pub(crate) use crate::args::{
-        Docs, FromArg, Long, Name, NonNegative, StrictBool, Switch, args,
+        Docs, FromArg, Int, Long, Name, NonNegative, Positive, StrictBool, Switch, Truncated,
+        Within, args,
     };
     pub(crate) use crate::auth::Action;
     pub(crate) use crate::command::{Command, Context};

@@ -227,6 +227,9 @@ impl Parameters {
             Bool(_) if matches!(value, Value::Bool(_)) || value.is_number() => {
                 self.numbers[index].store(i64::from(value.is_truthy()), Relaxed);
             }
+            Int(..) if is_endless(value) => {
+                bail!(Code::BAD_VALUE, "Unable to coerce NaN/Inf to integral type")
+            }
             Int(_, least, greatest) => match truncate(value) {
                 Some(n) if n < least => bail!(
                     Code::BAD_VALUE,
@@ -244,12 +247,9 @@ impl Parameters {
                 }
                 None => return Err(bad_type(name)),
             },
-            Double(_) => match value {
-                Value::Double(d) => self.numbers[index].store(d.to_bits() as i64, Relaxed),
-                other => match truncate(other) {
-                    Some(n) => self.numbers[index].store((n as f64).to_bits() as i64, Relaxed),
-                    None => return Err(bad_type(name)),
-                },
+            Double(_) => match number::as_f64(value) {
+                Some(n) => self.numbers[index].store(n.to_bits() as i64, Relaxed),
+                None => return Err(bad_type(name)),
             },
             Text(_) => match value.as_str() {
                 Some(text) => text.clone_into(&mut self.texts.write()[index]),
@@ -361,6 +361,11 @@ fn is_default(kind: Kind, value: Value<'_>) -> bool {
         Text(default) => value.as_str().is_none_or(|text| text == default),
         _ => true,
     }
+}
+
+/// Whether a number has no integer part.
+fn is_endless(value: Value<'_>) -> bool {
+    number::as_f64(value).is_some_and(|n| !n.is_finite())
 }
 
 fn bad_type(name: &str) -> nagi_error::Error {

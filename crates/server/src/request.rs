@@ -311,19 +311,17 @@ fn max_time_ms(command: &Command, value: Value<'_>) -> Result<i64> {
             value.kind().name()
         );
     };
+    if !(0..=i64::from(i32::MAX)).contains(&ms) {
+        bail!(Code::BAD_VALUE, "{ms} value for maxTimeMS is out of range [0, 2147483647]");
+    }
     let fractional = match value {
         Value::Double(d) => d.fract() != 0.0,
-        // A whole decimal equals its int64, if it fits into one.
-        Value::Decimal128(_) if ms != i64::MAX && ms != i64::MIN => {
-            !nagi_bson::compare::equal(value, Value::Int64(ms))
-        }
+        // A whole decimal equals its integer part.
+        Value::Decimal128(_) => !nagi_bson::compare::equal(value, Value::Int64(ms)),
         _ => false,
     };
     if fractional {
         bail!(Code::BAD_VALUE, "maxTimeMS has non-integral value");
-    }
-    if !(0..=i64::from(i32::MAX)).contains(&ms) {
-        bail!(Code::BAD_VALUE, "{ms} value for maxTimeMS is out of range [0, 2147483647]");
     }
     Ok(ms)
 }

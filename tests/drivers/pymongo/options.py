@@ -7,7 +7,7 @@ import os
 import sys
 
 import pymongo
-from bson import SON
+from bson import Decimal128, SON
 from pymongo import MongoClient
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -233,10 +233,32 @@ def commented(client, db):
     db.system.profile.drop()
 
 
+def numbers(client, db):
+    """A number that MongoDB refuses is not rounded: half a document must not delete all of them."""
+    db.numbers.drop()
+    db.numbers.insert_many([{"_id": i} for i in range(10)])
+    decimal = Decimal128("0.5")
+    for limit in (0.5, -0.5, float("nan"), float("inf"), 2, decimal):
+        fails(f"delete limit {limit}", 9, lambda limit=limit: db.command("delete", "numbers", deletes=[{"q": {}, "limit": limit}]))
+    for n in (0.5, -0.5, float("nan"), 1e300, decimal):
+        fails(f"count limit {n}", 9, lambda n=n: db.command("count", "numbers", limit=n))
+        fails(f"count skip {n}", 9, lambda n=n: db.command("count", "numbers", skip=n))
+        fails(f"$limit {n}", 5107201, lambda n=n: list(db.numbers.aggregate([{"$limit": n}])))
+        fails(f"$skip {n}", 5107200, lambda n=n: list(db.numbers.aggregate([{"$skip": n}])))
+        fails(f"killOp {n}", 2, lambda n=n: client.admin.command("killOp", op=n))
+        fails(f"index version {n}", 2, lambda n=n: db.command(
+            "createIndexes", "numbers", indexes=[{"key": {"a": 1}, "name": "a", "v": n}]))
+    equal("nothing was deleted", db.numbers.count_documents({}), 10)
+    fails("a multi that is no bool", 14, lambda: client.admin.command(
+        "bulkWrite", 1, ops=[{"delete": 0, "filter": {}, "multi": 0.5}], nsInfo=[{"ns": "nagi_options.numbers"}]))
+    equal("limit -0.0", db.command("delete", "numbers", deletes=[{"q": {"_id": {"$lt": 5}}, "limit": -0.0}])["n"], 5)
+    equal("limit 1.0", db.command("delete", "numbers", deletes=[{"q": {}, "limit": 1.0}])["n"], 1)
+
+
 def main():
     client = MongoClient(sys.argv[1], serverSelectionTimeoutMS=5000, socketTimeoutMS=60000)
     client.drop_database("nagi_options")
-    for f in (obeyed_by_all, explained, of_find, memory, commented):
+    for f in (obeyed_by_all, explained, of_find, memory, commented, numbers):
         section(f, client, client.nagi_options)
     client.drop_database("nagi_options")
     finish("options")

@@ -97,18 +97,8 @@ fn ones(bytes: impl Iterator<Item = u8>) -> impl Iterator<Item = usize> {
 
 fn mask_of(test: BitTest, value: Value<'_>) -> Result<i64> {
     let name = test.name();
-    if let Value::Double(n) = value
-        && n.is_nan()
-    {
-        bail!(Code::FAILED_TO_PARSE, "Expected an integer, but found NaN in: {name}: {value}");
-    }
-    let Some(mask) = number::as_i64_exact(value) else {
-        let whole = number::as_f64(value).is_some_and(|n| n.fract() == 0.0 || n.is_infinite());
-        if whole {
-            bail!(Code::FAILED_TO_PARSE, "Cannot represent as a 64-bit integer: {name}: {value}");
-        }
-        bail!(Code::FAILED_TO_PARSE, "Expected an integer: {name}: {value}");
-    };
+    let mask = number::integer(value)
+        .map_err(|reason| err!(Code::FAILED_TO_PARSE, "{}", reason.describe(name, value)))?;
     if mask < 0 {
         bail!(Code::FAILED_TO_PARSE, "Expected a positive number in: {name}: {value}");
     }

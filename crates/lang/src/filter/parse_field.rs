@@ -1,7 +1,7 @@
 //! The operators of one field: `{age: {$gt: 18, $type: "int"}}`.
 
 use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number, text::doc_text};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Result, bail, err};
 
 use super::parse::{Parser, conjunction, is_operators};
 use super::pred::dividend;
@@ -242,19 +242,10 @@ fn bits(o: &Operand<'_, '_>, test: BitTest) -> Result<Option<Filter>> {
 }
 
 fn size(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
-    if !o.value.is_number() {
-        bail!(Code::BAD_VALUE, "Failed to parse $size. Expected a number in: $size: {}", o.value);
-    }
-    let Some(count) = number::as_i64_exact(o.value) else {
-        bail!(Code::BAD_VALUE, "Failed to parse $size. Expected an integer: $size: {}", o.value);
-    };
-    if count < 0 {
-        bail!(
-            Code::BAD_VALUE,
-            "Failed to parse $size. Expected a non-negative number in: $size: {}",
-            o.value
-        );
-    }
+    let count = number::non_negative_integer(o.value).map_err(|reason| {
+        let reason = reason.describe("$size", o.value);
+        err!(Code::BAD_VALUE, "Failed to parse $size. {reason}")
+    })?;
     if i32::try_from(count).is_err() {
         bail!(
             Code::BAD_VALUE,

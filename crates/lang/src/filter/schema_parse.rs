@@ -214,16 +214,8 @@ impl<'v> Keyword<'v> {
 
     fn count(self) -> Result<i64> {
         let (name, value) = (self.name, self.value);
-        if !value.is_number() {
-            bail!(Code::FAILED_TO_PARSE, "Expected a number in: {name}: {value}");
-        }
-        match number::as_i64_exact(value) {
-            Some(count) if count >= 0 => Ok(count),
-            Some(_) => {
-                bail!(Code::FAILED_TO_PARSE, "Expected a non-negative number in: {name}: {value}")
-            }
-            None => bail!(Code::FAILED_TO_PARSE, "Expected an integer: {name}: {value}"),
-        }
+        number::non_negative_integer(value)
+            .map_err(|reason| err!(Code::FAILED_TO_PARSE, "{}", reason.describe(name, value)))
     }
 
     pub(super) fn types(self, by_name: fn(&str) -> Option<TypeSet>) -> Result<TypeSet> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use nagi_bson::number;
 use nagi_lang::expr::Deps;
 
-use super::{numbers, prelude::*};
+use super::prelude::*;
 use crate::source;
 
 pub(super) static LIMIT: StageSpec = StageSpec { name: "$limit", place: Place::Anywhere, parse };
@@ -21,10 +22,11 @@ impl Limit {
 }
 
 fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    let Some(count) = numbers::whole(spec) else {
-        bail!(Code::Location(15957), "the limit must be specified as a number");
-    };
-    if count <= 0 {
+    let count = number::non_negative_integer(spec).map_err(|reason| {
+        let reason = reason.describe("$limit", spec);
+        err!(Code::Location(5_107_201), "invalid argument to $limit stage: {reason}")
+    })?;
+    if count == 0 {
         bail!(Code::Location(15958), "the limit must be positive");
     }
     Ok(Box::new(Limit { count: count as u64 }))

@@ -4,7 +4,7 @@ pub(super) use std::slice;
 
 pub(super) use bumpalo::Bump;
 pub(super) use nagi_bson::{Doc, DocBuf, DocWriter, Value};
-pub(super) use nagi_error::{Code, Result, bail};
+pub(super) use nagi_error::{Code, Result, bail, err};
 
 pub(super) use super::{PipelineCx, Place, Stage, StageSpec, Step};
 pub(super) use crate::source::{Cx, Source, renew};

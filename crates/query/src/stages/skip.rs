@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use nagi_bson::number;
 use nagi_lang::expr::Deps;
 
-use super::{numbers, prelude::*};
+use super::prelude::*;
 use crate::source;
 
 pub(super) static SKIP: StageSpec = StageSpec { name: "$skip", place: Place::Anywhere, parse };
@@ -21,16 +22,10 @@ impl Skip {
 }
 
 fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    let Some(count) = numbers::whole(spec) else {
-        bail!(
-            Code::Location(15972),
-            "Argument to $skip must be a number not a {}",
-            spec.kind().name()
-        );
-    };
-    if count < 0 {
-        bail!(Code::Location(15956), "Argument to $skip cannot be negative");
-    }
+    let count = number::non_negative_integer(spec).map_err(|reason| {
+        let reason = reason.describe("$skip", spec);
+        err!(Code::Location(5_107_200), "invalid argument to $skip stage: {reason}")
+    })?;
     Ok(Box::new(Skip { count: count as u64 }))
 }
 

@@ -8,6 +8,7 @@ mod client;
 mod diagnostics;
 mod golden_access;
 mod golden_commands;
+mod golden_numbers;
 mod interrupted;
 mod legacy;
 mod limits;

@@ -1,7 +1,7 @@
 //! `$pop`: removes the last (1) or the first (-1) element.
 
 use nagi_bson::{Element, Value, ValueSlot, number, text};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Result, bail, err};
 
 use super::{At, Change, UpdateOp};
 use crate::path::FieldPath;
@@ -12,15 +12,10 @@ pub(super) const POP: UpdateOp =
 
 fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
     let (name, value) = (field.name(), field.value());
-    let shown = text::value_text(value);
-    if !value.is_number() {
-        bail!(Code::FAILED_TO_PARSE, "Expected a number in: {name}: {shown}");
-    }
-    let Some(n) = number::as_i64_exact(value) else {
-        bail!(Code::FAILED_TO_PARSE, "Expected an integer: {name}: {shown}");
-    };
+    let n = number::integer(value)
+        .map_err(|reason| err!(Code::FAILED_TO_PARSE, "{}", reason.describe(name, value)))?;
     if !matches!(n, 1 | -1) {
-        bail!(Code::FAILED_TO_PARSE, "$pop expects 1 or -1, found: {shown}");
+        bail!(Code::FAILED_TO_PARSE, "$pop expects 1 or -1, found: {}", text::value_text(value));
     }
     update.add(&FieldPath::new(name), Change::Pop { first: n == -1 })
 }

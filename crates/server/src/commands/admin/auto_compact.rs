@@ -1,6 +1,5 @@
 //! `autoCompact`: compaction in the background, on or off.
 
-use super::compact::target;
 use crate::command::prelude::*;
 use crate::compaction::{Background, TARGET_MB};
 
@@ -15,13 +14,13 @@ pub(in crate::commands) static AUTO_COMPACT: Command = Command {
 
 args! { "autoCompact" => Args {
     enable:    bool         = "autoCompact",
-    target_mb: Option<i64>  = "freeSpaceTargetMB",
+    target_mb: Option<Positive> = "freeSpaceTargetMB",
     run_once:  Option<bool> = "runOnce",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let target_mb = target(args.target_mb)?;
+    let target_mb = args.target_mb.map(|mb| mb.0);
     if !args.enable {
         if target_mb.is_some() || args.run_once.is_some() {
             bail!(

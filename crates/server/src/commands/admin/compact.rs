@@ -17,14 +17,14 @@ pub(in crate::commands) static COMPACT: Command = Command {
 args! { "compact" => Args {
     collection: Name<'a>     = "compact",
     force:      Option<bool> = "force",
-    target_mb:  Option<i64>  = "freeSpaceTargetMB",
+    target_mb:  Option<Positive> = "freeSpaceTargetMB",
     dry_run:    Option<bool> = "dryRun",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    let target_mb = target(args.target_mb)?;
+    let target_mb = args.target_mb.map(|mb| mb.0);
     let primary = cx.server.replica.as_ref().is_some_and(|set| set.role() == Role::Primary);
     if primary && args.force != Some(true) {
         bail!(
@@ -55,15 +55,4 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let freed = compaction::compact(cx.server, cx.op, &collection, &|| cx.check())?;
     out.put("bytesFreed", freed);
     Ok(())
-}
-
-/// `freeSpaceTargetMB`, at least 1.
-pub(super) fn target(mb: Option<i64>) -> Result<Option<i64>> {
-    match mb {
-        Some(mb) if mb < 1 => bail!(
-            Code::Location(51024),
-            "BSON field 'freeSpaceTargetMB' value must be >= 1, actual value '{mb}'"
-        ),
-        mb => Ok(mb),
-    }
 }

@@ -19,7 +19,7 @@ pub(in crate::commands) static SHUTDOWN: Command = Command {
 args! { "shutdown" => Args {
     one:          Value<'a>    = "shutdown",
     force:        Option<bool> = "force",
-    timeout_secs: Option<i64>  = "timeoutSecs",
+    timeout_secs: Option<Truncated>  = "timeoutSecs",
 }}
 
 /// How long running operations may take to finish where the client does not say.

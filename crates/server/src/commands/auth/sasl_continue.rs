@@ -16,7 +16,7 @@ pub(in crate::commands) static SASL_CONTINUE: Command = Command {
 
 args! { "saslContinue" => Args {
     one:             Value<'a> = "saslContinue",
-    conversation_id: i64       = "conversationId",
+    conversation_id: Int       = "conversationId",
     payload:         Value<'a> = "payload",
     mechanism:       Value<'a> = "mechanism",
 }}
@@ -27,7 +27,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::PROTOCOL_ERROR, "No SASL session state found");
     };
     let args = Args::parse(req)?;
-    if args.conversation_id != i64::from(CONVERSATION_ID) {
+    if args.conversation_id != Int(CONVERSATION_ID) {
         bail!(Code::PROTOCOL_ERROR, "sasl: Mismatched conversation id");
     }
     let payload = payload("saslContinue", args.payload)?;

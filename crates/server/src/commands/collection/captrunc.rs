@@ -16,14 +16,14 @@ pub(in crate::commands) static CAPTRUNC: Command = Command {
 
 args! { "captrunc" => Args {
     collection: Name<'a>     = "captrunc",
-    n:          i64          = "n",
+    n:          Truncated          = "n",
     inc:        Option<bool> = "inc",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let collection = capped(cx, req.db, args.collection.0, "captrunc")?;
-    let Ok(count) = usize::try_from(args.n) else {
+    let Ok(count) = usize::try_from(args.n.0) else {
         bail!(Code::BAD_VALUE, "'n' must not be negative");
     };
     let snapshot = cx.store().snapshot()?;

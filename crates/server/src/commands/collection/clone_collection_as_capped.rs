@@ -21,7 +21,7 @@ pub(in crate::commands) static CLONE_COLLECTION_AS_CAPPED: Command = Command {
 args! { "cloneCollectionAsCapped" => Args {
     from: Name<'a>     = "cloneCollectionAsCapped",
     to:   &'a str      = "toCollection",
-    size: i64          = "size",
+    size: Truncated          = "size",
     temp: Option<bool> = "temp",
 }}
 
@@ -41,7 +41,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let (from, to) = (namespace(req.db, args.from.0)?, namespace(req.db, args.to)?);
-    let mut options = capped_options(args.size, args.temp)?;
+    let mut options = capped_options(args.size.0, args.temp)?;
     refuse_view(cx, &from)?;
     let Some(source) = cx.store().collection(&from) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "source collection {from} does not exist");

@@ -16,6 +16,11 @@ pub(in crate::commands) static COLL_MOD: Command = Command {
     ..Command::ROW
 };
 
+/// Largest `cappedSize`, in bytes; rounding is the catalog's.
+const CAPPED_BYTES_MAX: i64 = 1 << 50;
+/// Largest `cappedMax`, in documents.
+const CAPPED_COUNT_MAX: i64 = i32::MAX as i64;
+
 args! { "collMod" => Args {
     collection:           Name<'a>          = "collMod",
     index:                Option<Doc<'a>>   = "index",
@@ -26,8 +31,8 @@ args! { "collMod" => Args {
     pipeline:             Option<Array<'a>> = "pipeline",
     expire_after_seconds: Value<'a>         = "expireAfterSeconds",
     timeseries:           Option<Doc<'a>>   = "timeseries",
-    capped_size:          Option<i64>       = "cappedSize",
-    capped_max:           Option<i64>       = "cappedMax",
+    capped_size:          Option<Within<1, CAPPED_BYTES_MAX>> = "cappedSize",
+    capped_max:           Option<Within<{ i64::MIN }, CAPPED_COUNT_MAX>> = "cappedMax",
     pre_images:           Option<Doc<'a>>   = "changeStreamPreAndPostImages",
     dry_run:              Option<bool>      = "dryRun",
 }}
@@ -54,7 +59,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let expire_after_seconds = expire_after(args.expire_after_seconds)?;
     check_dry_run(&args)?;
-    check_capped(args.capped_size, args.capped_max)?;
     if let Some(images) = args.pre_images {
         super::create::check_images(cx, req.db, images)?;
     }
@@ -72,8 +76,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         pipeline: args.pipeline,
         dry_run: args.dry_run == Some(true),
         pre_images: args.pre_images,
-        capped_size: args.capped_size,
-        capped_max: args.capped_max,
+        capped_size: args.capped_size.map(|n| n.0),
+        capped_max: args.capped_max.map(|n| n.0),
         interrupt: Some(&check),
     };
     let _writing = cx.begin_write(req.db)?;
@@ -112,30 +116,6 @@ fn check_dry_run(args: &Args<'_>) -> Result<()> {
                 "dryRun mode is only valid for index conversions to unique"
             )
         }
-        _ => Ok(()),
-    }
-}
-
-/// The limits of a capped collection as they may be changed; rounding is the catalog's.
-fn check_capped(size: Option<i64>, max: Option<i64>) -> Result<()> {
-    const SIZE_MAX: i64 = 1 << 50;
-    const COUNT_MAX: i64 = i32::MAX as i64;
-    match size {
-        Some(n) if n < 1 => bail!(
-            Code::Location(51024),
-            "BSON field 'cappedSize' value must be >= 1, actual value '{n}'"
-        ),
-        Some(n) if n > SIZE_MAX => bail!(
-            Code::Location(51024),
-            "BSON field 'cappedSize' value must be <= {SIZE_MAX}, actual value '{n}'"
-        ),
-        _ => {}
-    }
-    match max {
-        Some(n) if n > COUNT_MAX => bail!(
-            Code::Location(51024),
-            "BSON field 'cappedMax' value must be <= {COUNT_MAX}, actual value '{n}'"
-        ),
         _ => Ok(()),
     }
 }

@@ -15,14 +15,14 @@ pub(in crate::commands) static CONVERT_TO_CAPPED: Command = Command {
 
 args! { "convertToCapped" => Args {
     collection: Name<'a>     = "convertToCapped",
-    size:       i64          = "size",
+    size:       Truncated          = "size",
     temp:       Option<bool> = "temp",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    let options = capped_options(args.size, args.temp)?;
+    let options = capped_options(args.size.0, args.temp)?;
     let _writing = cx.begin_write(req.db)?;
     cx.store().convert_to_capped(&ns, options.as_doc(), &|| cx.check())
 }

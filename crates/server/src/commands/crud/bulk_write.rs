@@ -33,8 +33,8 @@ args! { "bulkWrite" => Args {
     one:         Value<'a>        = "bulkWrite",
     ops:         Docs<'a>         = "ops",
     ns_info:     Docs<'a>         = "nsInfo",
-    ordered:     Option<bool>     = "ordered",
-    errors_only: Option<bool>     = "errorsOnly",
+    ordered:     Option<StrictBool> = "ordered",
+    errors_only: Option<StrictBool> = "errorsOnly",
     bypass:      Option<bool>     = "bypassDocumentValidation",
     bypass_ts:   Option<bool>     = "bypassEmptyTsReplacement",
     let_vars:    Option<Doc<'a>>  = "let",
@@ -48,12 +48,12 @@ args! { "bulkWrite.nsInfo" => NsInfo {
 }}
 
 args! { "bulkWrite.ops" => InsertOp {
-    insert:   i64     = "insert",
+    insert:   NonNegative = "insert",
     document: Doc<'a> = "document",
 }}
 
 args! { "bulkWrite.ops" => UpdateOp {
-    update:         i64               = "update",
+    update:         NonNegative       = "update",
     filter:         Doc<'a>           = "filter",
     mods:           Value<'a>         = "updateMods",
     multi:          Option<StrictBool> = "multi",
@@ -64,14 +64,16 @@ args! { "bulkWrite.ops" => UpdateOp {
     hint:           Value<'a>         = "hint",
     constants:      Option<Doc<'a>>   = "constants",
     sort:           Option<Doc<'a>>   = "sort",
+    sample_id:      Value<'a>         = "sampleId",
 }}
 
 args! { "bulkWrite.ops" => DeleteOp {
-    delete:    i64             = "delete",
+    delete:    NonNegative     = "delete",
     filter:    Doc<'a>         = "filter",
-    multi:     Option<bool>    = "multi",
+    multi:     Option<StrictBool> = "multi",
     collation: Option<Doc<'a>> = "collation",
     hint:      Value<'a>       = "hint",
+    sample_id: Value<'a>       = "sampleId",
 }}
 
 enum Op<'a> {
@@ -153,14 +155,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let is_multi = |s: &Statement<'_>| match &s.op {
         Op::Insert(_) => false,
         Op::Update(update) => update.multi == Some(StrictBool(true)),
-        Op::Delete(delete) => delete.limit == 0,
+        Op::Delete(delete) => delete.limit.0,
     };
     check_multi(cx, statements.iter().any(is_multi), "multi=true")?;
     let concern = cx.write_concern(req);
     let mut report = Report {
         rows: Vec::new(),
         totals: Totals::default(),
-        errors_only: args.errors_only == Some(true),
+        errors_only: args.errors_only == Some(StrictBool(true)),
     };
     let done = run_all(cx, req, &args, &namespaces, &statements, &mut report);
     if namespaces.iter().any(|ns| ns.database() == "admin" && ns.is_system()) {
@@ -192,7 +194,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
-    let index = |n: i64| usize::try_from(n).unwrap_or(usize::MAX);
+    let index = |n: NonNegative| usize::try_from(n.0).unwrap_or(usize::MAX);
     match doc.first().map_or("", |e| e.name()) {
         "insert" => {
             let op = InsertOp::parse_doc(doc)?;
@@ -211,7 +213,7 @@ fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
                 upsert_given: op.upsert_given,
                 collation: op.collation,
                 sort: op.sort,
-                sample_id: Value::Missing,
+                sample_id: op.sample_id,
                 zero_timestamp: None,
                 source: doc,
             };
@@ -221,10 +223,10 @@ fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
             let op = DeleteOp::parse_doc(doc)?;
             let statement = delete::Statement {
                 filter: op.filter,
-                limit: i64::from(op.multi != Some(true)),
+                limit: delete::Multi(op.multi == Some(StrictBool(true))),
                 collation: op.collation,
                 hint: op.hint,
-                sample_id: Value::Missing,
+                sample_id: op.sample_id,
                 source: doc,
             };
             Ok(Statement { ns_index: index(op.delete), op: Op::Delete(Box::new(statement)) })
@@ -245,7 +247,7 @@ fn run_all(
     report: &mut Report,
 ) -> Result<()> {
     let concern = &cx.write_concern(req);
-    let ordered = args.ordered != Some(false) || cx.in_transaction();
+    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut at = 0;
     while at < statements.len() && !(ordered && report.totals.errors > 0) {

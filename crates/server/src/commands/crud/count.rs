@@ -1,9 +1,11 @@
 //! `count`: how many documents match; without a filter the collection's own count.
 
+use nagi_bson::number::{self, NotInteger};
 use nagi_lang::collation::Asked;
 use nagi_query::{CountRequest, Hint};
 use nagi_store::Namespace;
 
+use crate::args::Field;
 use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, namespace};
 
@@ -22,13 +24,50 @@ pub(in crate::commands) static COUNT: Command = Command {
 args! { "count" => Args {
     collection:      Name<'a>            = "count",
     query:           Option<Doc<'a>>     = "query",
-    limit:           Option<i64>         = "limit",
-    skip:            Option<NonNegative> = "skip",
+    limit:           Option<Limit>       = "limit",
+    skip:            Option<Skip>        = "skip",
     hint:            Value<'a>           = "hint",
     collation:       Option<Doc<'a>>     = "collation",
     fields:          Value<'a>           = "fields",
     collection_uuid: Value<'a>           = "collectionUUID",
 }}
+
+/// How many documents are counted at most, 0 for all. A negative limit means its absolute value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limit(u64);
+
+impl<'a> FromArg<'a> for Limit {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match whole(value, field, number::integer)? {
+            i64::MIN => bail!(Code::BAD_VALUE, "limit value for count cannot be min long"),
+            limit => Ok(Limit(limit.unsigned_abs())),
+        }
+    }
+}
+
+/// How many documents are left out before the first that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Skip(u64);
+
+impl<'a> FromArg<'a> for Skip {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        whole(value, field, number::non_negative_integer).map(|skip| Skip(skip.unsigned_abs()))
+    }
+}
+
+/// A number that is never rounded: a fraction would change the count (2, 9).
+fn whole(
+    value: Value<'_>,
+    field: Field,
+    read: fn(Value<'_>) -> std::result::Result<i64, NotInteger>,
+) -> Result<i64> {
+    read(value).map_err(|reason| match reason {
+        NotInteger::NotNumber => {
+            err!(Code::BAD_VALUE, "{} value is not a valid number", field.name)
+        }
+        reason => err!(Code::FAILED_TO_PARSE, "{}", reason.describe(field.name, value)),
+    })
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
@@ -56,14 +95,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 
 pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<CountRequest<'a>> {
     let hint = if args.hint.is_nullish() { Value::Missing } else { args.hint };
-    let limit = args.limit.unwrap_or(0);
-    if limit == i64::MIN {
-        bail!(Code::BAD_VALUE, "Limit value for count cannot be min long");
-    }
     Ok(CountRequest {
         filter: args.query.unwrap_or(Doc::EMPTY),
-        skip: args.skip.map_or(0, |n| n.0 as u64),
-        limit: Some(limit.unsigned_abs()).filter(|n| *n > 0),
+        skip: args.skip.map_or(0, |n| n.0),
+        limit: args.limit.map(|n| n.0).filter(|n| *n > 0),
         hint: Hint::parse(hint)?,
         collation: Asked::parse(args.collation)?,
         ..CountRequest::new(ns)

@@ -6,6 +6,7 @@ use nagi_store::{Durability, Namespace};
 
 use super::outcome::{Outcome, check_batch, ends_command};
 use super::update::{check_multi, end_durability, settle};
+use crate::args::Field;
 use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
 use crate::numbered::{self, Codec};
@@ -37,26 +38,42 @@ args! { "delete" => Args {
 
 args! { "delete.deletes" => Statement {
     filter:    Doc<'a>         = "q",
-    limit:     i64             = "limit",
+    limit:     Multi           = "limit",
     collation: Option<Doc<'a>> = "collation",
     hint:      Value<'a>       = "hint",
     sample_id: Value<'a>       = "sampleId",
 }}
 
+/// The `limit` of a statement: 0 deletes all that match, 1 the first. Nothing is rounded: half a
+/// document must not delete all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Multi(pub(super) bool);
+
+impl<'a> FromArg<'a> for Multi {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        let limit = f64::from_value(value, field)?;
+        if limit != 0.0 && limit != 1.0 {
+            bail!(
+                Code::FAILED_TO_PARSE,
+                "The limit field in delete objects must be 0 or 1. Got {}",
+                nagi_bson::text::value_text(Value::Double(limit)).trim_end_matches(".0")
+            );
+        }
+        Ok(Multi(limit == 0.0))
+    }
+}
+
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    if ns.collection() != "system.profile" {
-        check_writable(&ns)?;
-    }
+    check_writable(&ns)?;
     check_uuid_arg(cx, &ns, "delete", args.collection_uuid)?;
     refuse_encryption(args.encryption)?;
     check_batch(args.deletes.count())?;
     let _writing = cx.begin_write(req.db)?;
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
-    statements.iter().try_for_each(|statement| is_multi(statement).map(drop))?;
-    check_multi(cx, statements.iter().any(|s| s.limit == 0), "limit=0")?;
+    check_multi(cx, statements.iter().any(|s| s.limit.0), "limit=0")?;
     let concern = cx.write_concern(req);
     let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
@@ -123,23 +140,11 @@ pub(super) fn to_statement<'a>(
     statement: &Statement<'a>,
     let_vars: Doc<'a>,
 ) -> Result<DeleteStatement<'a>> {
-    let multi = is_multi(statement)?;
     let hint = if statement.hint.is_nullish() { Value::Missing } else { statement.hint };
     Ok(DeleteStatement {
         hint: Hint::parse(hint)?,
         collation: Asked::parse(statement.collation)?,
         let_vars,
-        ..DeleteStatement::new(statement.filter, multi)
+        ..DeleteStatement::new(statement.filter, statement.limit.0)
     })
-}
-
-fn is_multi(statement: &Statement<'_>) -> Result<bool> {
-    match statement.limit {
-        0 => Ok(true),
-        1 => Ok(false),
-        other => bail!(
-            Code::FAILED_TO_PARSE,
-            "The limit field in delete objects must be 0 or 1. Got {other}"
-        ),
-    }
 }

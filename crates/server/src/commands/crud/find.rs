@@ -107,7 +107,7 @@ fn run_on(
     request.memory_bytes_max = cx.server.stage_memory();
     request.densify_docs_max = cx.server.densify_docs_max();
     request.allow_disk_use = args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
-    if args.batch_size != Some(NonNegative(0))
+    if args.batch_size != Some(Within(0))
         && args.query_stats != Some(true)
         && let Some(id) = request.point()
         && let Some(collection) = cx.store().collection(ns)

@@ -16,7 +16,7 @@ pub(in crate::commands) static COLL_STATS: Command = Command {
 args! { "collStats" => Args {
     collection:      Option<Name<'a>> = "collStats",
     old_name:        Option<Name<'a>> = "collstats",
-    scale:           Option<f64>      = "scale",
+    scale:           Option<Positive> = "scale",
     verbose:         Option<bool>     = "verbose",
     wait_for_lock:   Option<bool>     = "waitForLock",
     numeric_only:    Option<bool>     = "numericOnly",
@@ -25,7 +25,7 @@ args! { "collStats" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let name = args.collection.or(args.old_name).map_or("", |name| name.0);
-    let scale = scale("collStats", args.scale)?;
+    let scale = args.scale.map_or(1, |scale| scale.0);
     let ns = namespace(req.db, name)?;
     out.put("ns", ns.as_str());
     match cx.store().collection(&ns) {
@@ -38,16 +38,4 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             Ok(())
         }
     }
-}
-
-/// The divisor of sizes; at least 1.
-pub(in crate::commands) fn scale(command: &str, scale: Option<f64>) -> Result<i64> {
-    let scale = scale.unwrap_or(1.0);
-    if !(1.0..9.0e15).contains(&scale) {
-        bail!(
-            Code::Location(51024),
-            "BSON field '{command}.scale' value must be >= 1, actual value '{scale}'"
-        );
-    }
-    Ok(scale as i64)
 }

@@ -1,6 +1,5 @@
 //! `dbStats`: sizes and counts of a database.
 
-use super::coll_stats::scale;
 use super::status;
 use crate::command::prelude::*;
 
@@ -16,8 +15,8 @@ pub(in crate::commands) static DB_STATS: Command = Command {
 args! { "dbStats" => Args {
     one:          Value<'a>    = "dbStats",
     old_name:     Value<'a>    = "dbstats",
-    scale:        Option<f64>  = "scale",
-    free_storage: Option<i64>  = "freeStorage",
+    scale:        Option<Positive> = "scale",
+    free_storage: Option<Truncated> = "freeStorage",
 }}
 
 #[derive(Default)]
@@ -35,8 +34,8 @@ struct Totals {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let scale = scale("dbStats", args.scale)?;
-    let with_free = args.free_storage.unwrap_or(0) != 0;
+    let scale = args.scale.map_or(1, |scale| scale.0);
+    let with_free = args.free_storage.is_some_and(|given| given.0 != 0);
     let totals = add_up(cx, req.db)?;
     out.put("db", req.db);
     out.put("collections", totals.collections);

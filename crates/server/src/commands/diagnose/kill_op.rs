@@ -1,5 +1,7 @@
 //! `killOp`: asks a running operation to end. Says the same whether it was there or not.
 
+use nagi_bson::number::{self, NotInteger};
+
 use crate::command::prelude::*;
 
 pub(in crate::commands) static KILL_OP: Command = Command {
@@ -18,16 +20,7 @@ args! { "killOp" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let Some(id) = crate::args::truncate(args.op) else {
-        if args.op.is_missing() {
-            bail!(Code::NO_SUCH_KEY, "Did not provide \"op\" field");
-        }
-        bail!(
-            Code::TYPE_MISMATCH,
-            "Expected field \"op\" to have numeric type, but found {}",
-            args.op.kind().name()
-        );
-    };
+    let id = operation_id(args.op)?;
     let owner = u64::try_from(id).ok().and_then(|id| cx.server.ops.owner(id));
     let asking = cx.asking();
     let own = owner.is_some_and(|owner| asking.owns(owner.as_ref()));
@@ -38,4 +31,21 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let found = u64::try_from(id).is_ok_and(|id| cx.server.ops.kill(id, Code::INTERRUPTED));
     log::info!(target: "COMMAND", id = 20_483, opId = id, found = found; "Attempting to kill op");
     Ok(())
+}
+
+/// The number of an operation (4, 14); it is not rounded, or another operation would be killed (2).
+fn operation_id(value: Value<'_>) -> Result<i64> {
+    number::integer(value).map_err(|reason| match reason {
+        _ if value.is_missing() => err!(Code::NO_SUCH_KEY, "Did not provide \"op\" field"),
+        NotInteger::NotNumber => err!(
+            Code::TYPE_MISMATCH,
+            "Expected field \"op\" to have numeric type, but found {}",
+            value.kind().name()
+        ),
+        _ => err!(
+            Code::BAD_VALUE,
+            "Expected field \"op\" to have a value exactly representable as a 64-bit integer, but \
+             found op: {value}"
+        ),
+    })
 }

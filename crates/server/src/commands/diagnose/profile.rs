@@ -14,8 +14,8 @@ pub(in crate::commands) static PROFILE: Command = Command {
 };
 
 args! { "profile" => Args {
-    level:       i64         = "profile",
-    slow_ms:     Option<i64> = "slowms",
+    level:       Truncated   = "profile",
+    slow_ms:     Option<Truncated> = "slowms",
     sample_rate: Option<f64> = "sampleRate",
     filter:      Value<'a>   = "filter",
 }}
@@ -23,7 +23,7 @@ args! { "profile" => Args {
 /// Reading the level is also for those who may read the profiles.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
-    let reads = args.level == -1
+    let reads = args.level == Truncated(-1)
         && args.slow_ms.is_none()
         && args.sample_rate.is_none()
         && args.filter.is_nullish();
@@ -66,7 +66,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if let Some(filter) = filter {
         profiles.set_filter(req.db, filter);
     }
-    match args.level {
+    match args.level.0 {
         -1 => {}
         // The admin database has only ever changed the thresholds.
         0 => profiles.set_level(req.db, 0),
@@ -77,7 +77,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         _ => {}
     }
     if let Some(ms) = args.slow_ms {
-        profiles.set_slow_ms(ms);
+        profiles.set_slow_ms(ms.0);
     }
     if let Some(rate) = args.sample_rate {
         profiles.set_sample_rate(rate);

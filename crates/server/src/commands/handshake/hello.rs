@@ -181,7 +181,7 @@ fn write_compression(offered: Array<'_>, out: &mut DocWriter<'_>) {
 fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
     let (version, max_await_ms) = match (args.topology_version, args.max_await_ms) {
         (None, None) => return Ok(()),
-        (Some(version), Some(NonNegative(ms))) => (version, ms),
+        (Some(version), Some(Within(ms))) => (version, ms),
         (Some(_), None) => bail!(
             Code::Location(31368),
             "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"

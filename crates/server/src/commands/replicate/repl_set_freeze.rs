@@ -14,7 +14,7 @@ pub(in crate::commands) static REPL_SET_FREEZE: Command = Command {
 };
 
 args! { "replSetFreeze" => Args {
-    seconds: i64 = "replSetFreeze",
+    seconds: Truncated = "replSetFreeze",
 }}
 
 /// Longest time as a secondary.
@@ -30,7 +30,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "cannot freeze node when primary or running for election. state: Primary"
         );
     }
-    match args.seconds {
+    match args.seconds.0 {
         0 => {
             set.step_up()?;
             out.put("info", "unfreezing");

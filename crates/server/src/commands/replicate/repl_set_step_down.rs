@@ -15,8 +15,8 @@ pub(in crate::commands) static REPL_SET_STEP_DOWN: Command = Command {
 };
 
 args! { "replSetStepDown" => Args {
-    seconds:  i64          = "replSetStepDown",
-    catch_up: Option<i64>  = "secondaryCatchUpPeriodSecs",
+    seconds:  Truncated    = "replSetStepDown",
+    catch_up: Option<Truncated> = "secondaryCatchUpPeriodSecs",
     force:    Option<bool> = "force",
 }}
 
@@ -27,14 +27,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     let set = member_of(cx)?;
     set.initialized()?;
-    if !(0..=SECONDS_MAX).contains(&args.seconds) {
+    let Truncated(seconds) = args.seconds;
+    if !(0..=SECONDS_MAX).contains(&seconds) {
         bail!(Code::BAD_VALUE, "stepdown period must be a non-negative integer");
     }
-    let catch_up = args.catch_up.unwrap_or(if args.force == Some(true) { 0 } else { 10 });
+    let catch_up =
+        args.catch_up.map(|n| n.0).unwrap_or(if args.force == Some(true) { 0 } else { 10 });
     if catch_up < 0 {
         bail!(Code::BAD_VALUE, "secondaryCatchUpPeriodSecs period must be a positive or absent");
     }
-    let seconds = if args.seconds == 0 { 60 } else { args.seconds };
+    let seconds = if seconds == 0 { 60 } else { seconds };
     if seconds < catch_up {
         bail!(Code::BAD_VALUE, "stepdown period must be longer than secondaryCatchUpPeriodSecs");
     }
