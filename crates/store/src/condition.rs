@@ -1,7 +1,7 @@
 //! Filters that belong to the catalog: of partial indexes and of validators.
 
 use bumpalo::Bump;
-use nagi_bson::{Doc, DocBuf, Value};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     collation::Collation,
@@ -102,10 +102,10 @@ impl Index {
 }
 
 impl Collection {
-    /// Refuses (121), or logs, a document that the validator does not match.
+    /// Refuses (121), or logs, a document that the validator does not match, or that has plain values in
+    /// encrypted fields.
     pub(crate) fn check_valid(&self, doc: Doc<'_>) -> Result<()> {
-        let Some(validator) = &self.validator else { return Ok(()) };
-        if self.options.validation_level == ValidationLevel::Off || validator.matches(doc)? {
+        if self.options.validation_level == ValidationLevel::Off || self.is_valid(doc)? {
             return Ok(());
         }
         if self.options.validation_action == ValidationAction::Warn {
@@ -118,18 +118,51 @@ impl Collection {
 
     /// As `check_valid`; with level "moderate", documents that were not valid before may stay so.
     pub(crate) fn check_valid_update(&self, old: Doc<'_>, new: Doc<'_>) -> Result<()> {
-        let Some(validator) = &self.validator else { return Ok(()) };
         let lenient = self.options.validation_level == ValidationLevel::Moderate;
-        if lenient && !validator.matches(old)? {
+        if lenient && !self.is_valid(old)? {
             return Ok(());
         }
         self.check_valid(new)
     }
 
+    fn is_valid(&self, doc: Doc<'_>) -> Result<bool> {
+        Ok(self.has_encrypted(doc)
+            && self.validator.as_ref().map_or(Ok(true), |v| v.matches(doc))?)
+    }
+
+    /// Whether the values of all encrypted fields are encrypted.
+    fn has_encrypted(&self, doc: Doc<'_>) -> bool {
+        self.options.encrypted_fields.as_ref().is_none_or(|fields| fields.hold(doc))
+    }
+
+    /// Why the document is not valid: by the validator, by the encrypted fields, or by both.
+    fn why_invalid(&self, doc: Doc<'_>, out: &mut DocWriter<'_>) {
+        let explicit = self.options.validator.as_ref().map(|v| v.as_doc());
+        let Some(fields) = &self.options.encrypted_fields else {
+            return why_not(explicit.unwrap_or(Doc::EMPTY), doc, clock::now_ms(), out);
+        };
+        let Some(explicit) = explicit else { return fields.explain(doc, out) };
+        let holds = self.validator.as_ref().is_some_and(|v| v.matches(doc).unwrap_or(false));
+        out.put("operatorName", "$and");
+        out.array("clausesNotSatisfied", |list| {
+            if !holds {
+                list.doc(|clause| {
+                    clause.put("index", 0);
+                    clause.doc("details", |out| why_not(explicit, doc, clock::now_ms(), out));
+                });
+            }
+            if !fields.hold(doc) {
+                list.doc(|clause| {
+                    clause.put("index", 1);
+                    clause.doc("details", |out| fields.explain(doc, out));
+                });
+            }
+        });
+    }
+
     #[cold]
     fn invalid(&self, doc: Doc<'_>) -> Error {
-        let validator = self.options.validator.as_ref().map_or(Doc::EMPTY, |v| v.as_doc());
-        let mut details = DocBuf::build(|w| why_not(validator, doc, clock::now_ms(), w));
+        let mut details = DocBuf::build(|w| self.why_invalid(doc, w));
         if details.as_bytes().len() > DETAILS_BYTES_MAX {
             details = nagi_bson::doc! { "reason": "the explanation is too large to be shown" };
         }

@@ -12,6 +12,7 @@
 
 mod bits;
 mod elem;
+mod encrypted_fields;
 mod explain;
 mod fields;
 mod inlist;
@@ -43,6 +44,7 @@ use crate::regex::Pattern;
 
 pub use bits::{BitTest, Bits};
 pub use elem::{ExprFilter, WhereFilter};
+pub use encrypted_fields::EncryptedFields;
 pub use inlist::InList;
 pub use known::Known;
 pub use matches::{MatchCx, MatchInfo};

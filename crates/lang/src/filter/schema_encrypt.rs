@@ -13,11 +13,11 @@ use super::schema_parse::Keyword;
 use super::{Filter, TypeSet};
 
 /// The subtype of data that a client encrypted.
-const ENCRYPTED: u8 = 6;
+pub(super) const ENCRYPTED: u8 = 6;
 /// The subtype of UUIDs.
-const UUID: u8 = 4;
+pub(super) const UUID: u8 = 4;
 /// What stands before the ciphertext.
-const HEAD_BYTES: usize = 18;
+pub(super) const HEAD_BYTES: usize = 18;
 const ALGORITHMS: [&str; 2] =
     ["AEAD_AES_256_CBC_HMAC_SHA_512-Deterministic", "AEAD_AES_256_CBC_HMAC_SHA_512-Random"];
 

@@ -23,8 +23,8 @@ pub(crate) use clustered::without_clustered;
 pub(crate) use ddl::{
     Ddl, DdlState, commit_private, create, create_private, refuse_view, same_options,
 };
-pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
+pub(crate) use options::{check_engine, table_options};
 pub(crate) use persist::{is_readable, load};
 
 use crate::{

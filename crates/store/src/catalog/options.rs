@@ -3,7 +3,10 @@
 use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, Value, compare, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{Compressor, Space};
-use nagi_lang::collation::{self, Collation};
+use nagi_lang::{
+    collation::{self, Collation},
+    filter::EncryptedFields,
+};
 
 use super::{Uuid, clustered};
 use crate::{
@@ -56,6 +59,8 @@ pub struct CollectionOptions {
     pub validator: Option<DocBuf>,
     pub validation_level: ValidationLevel,
     pub validation_action: ValidationAction,
+    /// The fields that clients encrypt: their values are checked as by a validator.
+    pub encrypted_fields: Option<EncryptedFields>,
     /// How strings compare in operations that do not say, in the validator, and in indexes that were
     /// made without; of a view, in all operations on it.
     pub collation: Option<&'static Collation>,
@@ -142,7 +147,8 @@ impl CollectionOptions {
         let Some(validator) = &self.validator else { return Ok(None) };
         let condition = Condition::validator(validator.as_doc(), self.collation)?;
         let lenient = self.validation_level == ValidationLevel::Moderate
-            || self.validation_action == ValidationAction::Warn;
+            || self.validation_action == ValidationAction::Warn
+            || self.encrypted_fields.is_some();
         if lenient && condition.filter.demands_encryption() {
             bail!(
                 Code::QUERY_FEATURE_NOT_ALLOWED,
@@ -222,9 +228,11 @@ impl CollectionOptions {
             | "pipeline"
             | "changeStreamPreAndPostImages"
             | "recordIdsReplicated"
-            | "encryptedFields"
             | "flags"
             | "temp" => {}
+            "encryptedFields" => {
+                self.encrypted_fields = value.as_doc().map(EncryptedFields::read);
+            }
             "clusteredIndex" => self.clustered = clustered::parse(value)?,
             "expireAfterSeconds" => self.expire_after_seconds = clustered::expire_after(value)?,
             "timeseries" => bail!(
@@ -294,7 +302,8 @@ pub(crate) fn validation_action(value: Value<'_>) -> Result<ValidationAction> {
     })
 }
 
-fn check_engine(value: Value<'_>) -> Result<()> {
+/// The `storageEngine` of a collection or an index.
+pub(crate) fn check_engine(value: Value<'_>) -> Result<()> {
     let Value::Doc(engines) = value else {
         bail!(Code::BAD_VALUE, "'storageEngine' has to be a document.");
     };

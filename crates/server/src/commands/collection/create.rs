@@ -1,7 +1,10 @@
 //! `create`: a collection or a view, with its options.
 
+use nagi_lang::filter::EncryptedFields;
+use nagi_store::Namespace;
+
 use crate::command::prelude::*;
-use crate::commands::common::namespace;
+use crate::commands::common::{check_writable, namespace};
 use crate::request::is_generic;
 
 pub(in crate::commands) static CREATE: Command = Command {
@@ -19,8 +22,8 @@ pub(in crate::commands) static CREATE: Command = Command {
 args! { "create" => Args {
     collection:           Name<'a>            = "create",
     capped:               Option<bool>        = "capped",
-    size:                 Option<i64>         = "size",
-    max:                  Option<i64>         = "max",
+    size:                 Option<NonNegative> = "size",
+    max:                  Option<Truncated>   = "max",
     auto_index_id:        Option<bool>        = "autoIndexId",
     id_index:             Option<Doc<'a>>     = "idIndex",
     storage_engine:       Option<Doc<'a>>     = "storageEngine",
@@ -61,6 +64,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
+    check_creatable(&ns)?;
     if let Some(index) = args.id_index {
         check_id_index(index)?;
     }
@@ -78,6 +82,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     check_replicated(cx, req.db, &args)?;
+    check_encrypted(cx, &args)?;
     // What exists already is the first thing to be said.
     if let (Some(_), Some(pipeline), None) =
         (args.view_on, args.pipeline, cx.store().collection(&ns))
@@ -91,8 +96,19 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
     if args.auto_index_id.is_some() {
-        let note = "the autoIndexId option is deprecated and will be removed in a future release";
+        let note = "The autoIndexId option is deprecated and will be removed in a future release";
         out.put("note", note);
+    }
+    Ok(())
+}
+
+/// Refuses names of collections that only the server makes (73). Clients make anew what they dropped.
+fn check_creatable(ns: &Namespace) -> Result<()> {
+    let allowed = matches!(ns.collection(), "system.js" | "system.profile" | "system.views")
+        || ns.collection().starts_with("system.buckets.")
+        || check_writable(ns).is_ok();
+    if !allowed {
+        bail!(Code::INVALID_NAMESPACE, "Invalid system namespace: {ns}");
     }
     Ok(())
 }
@@ -152,6 +168,24 @@ pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Resul
         );
     }
     Ok(())
+}
+
+/// Which collections may have encrypted fields, and what those are.
+fn check_encrypted(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
+    let Some(config) = args.encrypted_fields else { return Ok(()) };
+    if args.capped == Some(true) {
+        bail!(Code::Location(6_367_301), "Encrypted fields cannot be used with capped collections");
+    }
+    if args.view_on.is_some() || args.timeseries.is_some() {
+        bail!(
+            Code::Location(6_346_401),
+            "Encrypted fields cannot be used with views or timeseries collections"
+        );
+    }
+    if cx.server.replica.is_none() {
+        bail!(Code::Location(6_346_402), "Encrypted collections are not supported on standalone");
+    }
+    EncryptedFields::check(config)
 }
 
 /// The options as they are kept: without what means nothing for this kind of collection.

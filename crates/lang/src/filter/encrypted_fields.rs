@@ -1,0 +1,242 @@
+//! `encryptedFields` of a collection: the validator that comes with it.
+//!
+//! A client of Queryable Encryption sends encrypted values only. The collection's options list the
+//! paths; a value under such a path must be binary data of subtype 6, of a kind that is stored, and of
+//! the listed type. Fields may be missing, and a value on the way to one may be no document; but it may
+//! not be an array, since the paths do not lead through arrays. The head in front of the ciphertext is
+//! described in `schema_encrypt`.
+
+use nagi_bson::{Array, Doc, DocWriter, Type, Value};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use super::TypeSet;
+use super::schema_encrypt::{ENCRYPTED, HEAD_BYTES, UUID};
+
+/// What the first byte of a stored value may be: equality, unindexed and range of version 1, then of
+/// version 2, and text.
+const STORED_KINDS: [u8; 7] = [6, 7, 9, 14, 15, 16, 17];
+
+/// The encrypted fields of a collection as a tree of names.
+#[derive(Debug, Clone, Default)]
+pub struct EncryptedFields {
+    root: Branch,
+}
+
+type Branch = Vec<(Box<str>, Step)>;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// The field is encrypted; of any type if none is listed.
+    Field(Option<TypeSet>),
+    /// It is a document with encrypted fields.
+    Below(Branch),
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Plain,
+    WrongType,
+    Array,
+}
+
+impl EncryptedFields {
+    /// Checks the option of `create`.
+    ///
+    /// # Errors
+    /// 40414 for what is missing, 14 for wrong types, 2 for an unknown BSON type, 6316402 and 6316403
+    /// for paths with nothing between dots, 6338401 to 6338403 for keys and paths that are given twice.
+    pub fn check(config: Doc<'_>) -> Result<()> {
+        let fields = match config.get("fields") {
+            Value::Array(fields) => fields,
+            Value::Missing => return Err(missing("encryptedFields.fields")),
+            other => return Err(wrong_type("encryptedFields.fields", other, "array")),
+        };
+        let mut seen: Vec<(&str, &[u8])> = Vec::new();
+        for field in fields.iter() {
+            let Value::Doc(field) = field else {
+                return Err(wrong_type("encryptedFields.fields", field, "object"));
+            };
+            let (path, key) = (path_of(field)?, key_of(field)?);
+            check_type(field.get("bsonType"))?;
+            if seen.iter().any(|(_, other)| *other == key) {
+                bail!(Code::Location(6_338_401), "Duplicate key ids are not allowed");
+            }
+            if seen.iter().any(|(other, _)| *other == path) {
+                bail!(Code::Location(6_338_402), "Duplicate paths are not allowed");
+            }
+            if seen.iter().any(|(other, _)| is_below(other, path) || is_below(path, other)) {
+                bail!(
+                    Code::Location(6_338_403),
+                    "Conflicting index paths found as one is a prefix of another"
+                );
+            }
+            seen.push((path, key));
+        }
+        Ok(())
+    }
+
+    /// Reads the option. What [`EncryptedFields::check`] refuses is left out: a data directory must open.
+    pub fn read(config: Doc<'_>) -> EncryptedFields {
+        let mut tree = EncryptedFields::default();
+        for field in config.get("fields").as_array().unwrap_or(Array::EMPTY).iter() {
+            let Value::Doc(field) = field else { continue };
+            let Some(path) = field.get("path").as_str().filter(|path| !path.is_empty()) else {
+                continue;
+            };
+            let types = field.get("bsonType").as_str().and_then(TypeSet::by_name);
+            insert(&mut tree.root, path, types);
+        }
+        tree
+    }
+
+    /// Whether every encrypted field of the document is encrypted. Allocates nothing.
+    pub fn hold(&self, doc: Doc<'_>) -> bool {
+        holds(&self.root, doc)
+    }
+
+    /// Writes which fields are not, as `errInfo` shows it. No value is repeated: it is a secret.
+    pub fn explain(&self, doc: Doc<'_>, out: &mut DocWriter<'_>) {
+        out.put("operatorName", "implicitFLESchema");
+        explain_branch(&self.root, doc, "schemaRulesNotSatisfied", out);
+    }
+}
+
+fn insert(branch: &mut Branch, path: &str, types: Option<TypeSet>) {
+    let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let at = branch.iter().position(|(own, _)| **own == *name);
+    match (at, rest) {
+        (None, None) => branch.push((name.into(), Step::Field(types))),
+        (None, Some(rest)) => {
+            let mut below = Branch::new();
+            insert(&mut below, rest, types);
+            branch.push((name.into(), Step::Below(below)));
+        }
+        (Some(at), Some(rest)) => {
+            if let Step::Below(below) = &mut branch[at].1 {
+                insert(below, rest, types);
+            }
+        }
+        (Some(_), None) => {}
+    }
+}
+
+fn holds(branch: &Branch, doc: Doc<'_>) -> bool {
+    branch.iter().all(|(name, step)| match (step, doc.get(name)) {
+        (_, Value::Missing) => true,
+        (Step::Field(types), value) => fault(*types, value).is_none(),
+        (Step::Below(below), Value::Doc(doc)) => holds(below, doc),
+        (Step::Below(_), value) => !matches!(value, Value::Array(_)),
+    })
+}
+
+/// What is wrong with the value of an encrypted field.
+fn fault(types: Option<TypeSet>, value: Value<'_>) -> Option<Fault> {
+    let Value::Binary(data) = value else { return Some(Fault::Plain) };
+    if data.subtype != ENCRYPTED {
+        return Some(Fault::Plain);
+    }
+    let stored = data.bytes.len() >= HEAD_BYTES && STORED_KINDS.contains(&data.bytes[0]);
+    let kind = data.bytes.get(HEAD_BYTES - 1).and_then(|byte| Type::from_byte(*byte));
+    let fits = types.is_none_or(|types| kind.is_some_and(|kind| types.contains(kind)));
+    (!stored || !fits).then_some(Fault::WrongType)
+}
+
+fn explain_branch(branch: &Branch, doc: Doc<'_>, list: &str, out: &mut DocWriter<'_>) {
+    out.array(list, |list| {
+        list.doc(|rule| {
+            rule.put("operatorName", "properties");
+            rule.array("propertiesNotSatisfied", |list| {
+                for (name, step) in branch {
+                    let value = doc.get(name);
+                    let fault = match (step, value) {
+                        (_, Value::Missing) => None,
+                        (Step::Field(types), value) => fault(*types, value),
+                        (Step::Below(_), Value::Array(_)) => Some(Fault::Array),
+                        (Step::Below(below), Value::Doc(inner)) if !holds(below, inner) => {
+                            list.doc(|property| {
+                                property.put("propertyName", &**name);
+                                explain_branch(below, inner, "details", property);
+                            });
+                            None
+                        }
+                        (Step::Below(_), _) => None,
+                    };
+                    let Some(fault) = fault else { continue };
+                    list.doc(|property| {
+                        property.put("propertyName", &**name);
+                        property.array("details", |list| list.doc(|out| fault.explain(out)));
+                    });
+                }
+            });
+        });
+    });
+}
+
+impl Fault {
+    fn explain(self, out: &mut DocWriter<'_>) {
+        let (operator, reason) = match self {
+            Fault::Plain => ("fle2Encrypt", "value was not encrypted"),
+            Fault::WrongType => {
+                ("fle2Encrypt", "Queryable Encryption encrypted value has wrong type")
+            }
+            Fault::Array => ("type", "type did match"),
+        };
+        out.put("operatorName", operator);
+        out.put("reason", reason);
+        if matches!(self, Fault::Array) {
+            out.put("consideredType", "array");
+        }
+    }
+}
+
+fn missing(field: &str) -> Error {
+    err!(Code::IDL_FAILED_TO_PARSE, "BSON field 'create.{field}' is missing but a required field")
+}
+
+fn wrong_type(field: &str, found: Value<'_>, expected: &str) -> Error {
+    err!(
+        Code::TYPE_MISMATCH,
+        "BSON field 'create.{field}' is the wrong type '{}', expected type '{expected}'",
+        found.kind().name()
+    )
+}
+
+fn path_of(field: Doc<'_>) -> Result<&str> {
+    const NAME: &str = "encryptedFields.fields.path";
+    match field.get("path") {
+        Value::String("") => {
+            bail!(Code::Location(6_316_402), "Encrypted path cannot be an empty string")
+        }
+        Value::String(path) if path.split('.').any(str::is_empty) => bail!(
+            Code::Location(6_316_403),
+            "Encrypted path '{path}' must not have an empty part between dots"
+        ),
+        Value::String(path) => Ok(path),
+        Value::Missing => Err(missing(NAME)),
+        other => Err(wrong_type(NAME, other, "string")),
+    }
+}
+
+fn key_of(field: Doc<'_>) -> Result<&[u8]> {
+    const NAME: &str = "encryptedFields.fields.keyId";
+    match field.get("keyId") {
+        Value::Binary(data) if data.subtype == UUID => Ok(data.bytes),
+        Value::Missing => Err(missing(NAME)),
+        other => Err(wrong_type(NAME, other, "binData")),
+    }
+}
+
+fn check_type(given: Value<'_>) -> Result<()> {
+    match given {
+        Value::Missing => Ok(()),
+        Value::String(name) if TypeSet::by_name(name).is_some() => Ok(()),
+        Value::String(name) => bail!(Code::BAD_VALUE, "Unknown type name: {name}"),
+        other => Err(wrong_type("encryptedFields.fields.bsonType", other, "string")),
+    }
+}
+
+/// Whether a path lies below another.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
+}
