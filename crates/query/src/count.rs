@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::{ArrayBuf, Doc, Value};
 use nagi_error::Result;
-use nagi_lang::{
-    collation::Asked,
-    expr::{ParseCx, Vars},
-    filter::Filter,
-};
+use nagi_lang::{collation::Asked, expr::Vars};
 use nagi_store::{Namespace, Store};
 
 use crate::{
@@ -84,10 +80,6 @@ pub(crate) fn plan_count(
     let collection = store.collection(request.namespace);
     let collation = collating::of(collection.as_deref(), request.collation)?;
     let parsed = find::parse(&find, collation, cx.env)?;
-    if parsed.filter.near().is_some() {
-        // Says that nearness is not for counting.
-        Filter::parse(request.filter, &mut ParseCx::new())?;
-    }
     // No path is needed: exact bounds alone can count.
     let spec = FindSpec { needed: Some(Vec::new()), ..find::spec(&find, &parsed, collection) };
     plan::plan(&spec, cx)
@@ -96,8 +88,8 @@ pub(crate) fn plan_count(
 /// Counts.
 pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
     let Some(collection) = store.collection(request.namespace) else {
-        let there = env.scripts().is_some();
-        Filter::parse(request.filter, &mut ParseCx::new().with_scripts(there))?;
+        let find = FindRequest { filter: request.filter, ..FindRequest::new(request.namespace) };
+        find::parse(&find, collating::of(None, request.collation)?, env)?;
         return Ok(Counted { plan_summary: "EOF".to_owned(), ..Counted::default() });
     };
     if collection.is_view() {

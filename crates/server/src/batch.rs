@@ -305,6 +305,10 @@ pub(crate) fn reply_next(
         Producer::List(_) => Default::default(),
     };
     let result = out.doc("cursor", |reply| -> Result<Filled> {
+        cx.server.fail_points.get_more()?;
+        if cx.deadline.is_some() && cx.server.fail_points.always_times_out() {
+            return Err(crate::op::interruption(nagi_error::Code::MAX_TIME_MS_EXPIRED));
+        }
         // Small batches ask for nothing on the way, and the time may be over already.
         cx.check()?;
         let filled = reply.array("nextBatch", |batch| next(cx, &mut cursor, count_max, batch))?;

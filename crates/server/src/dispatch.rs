@@ -358,7 +358,7 @@ fn write_concern_error(
     if let Some(label) = numbered::write_concern_label(request, code) {
         out.array("errorLabels", |labels| labels.push(label));
     }
-    if cx.server.replica.is_some() && tells_topology(code) {
+    if tells_topology(cx.server, code) {
         cx.server.topology.write(out);
     }
 }
@@ -377,35 +377,64 @@ fn concerned_run(
         (None, Some(replica)) if snapshot => {
             snapshots::run(cx, request, replica, out, guarded_run)?;
         }
-        (None, _) => guarded_run(cx, request, out)?,
+        (None, _) => {
+            guarded_run(cx, request, out).map_err(|error| with_concern(cx, request, error))?;
+        }
     }
     if cx.server.replica.is_none() || !request.command.write {
         return Ok(());
     }
-    let default = server.rw_defaults.write_concern();
-    let (concern, provenance) = match (&request.generic.write_concern, &default) {
-        (Some(concern), _) => (Some(concern), "clientSupplied"),
-        // What only might have written has no default.
-        (None, Some(default)) if !request.command.read_concern => (Some(default), "customDefault"),
-        (None, _) => (None, ""),
-    };
-    if let Some(concern) = concern
-        && let Some((code, text)) = concern.unsatisfiable()
-    {
-        let error = DocBuf::build(|w| {
-            w.put("code", code.0);
-            w.put("codeName", code.name().as_ref());
-            w.put("errmsg", text.as_str());
-            w.doc("errInfo", |w| {
-                w.doc("writeConcern", |w| {
-                    concern.write(w);
-                    w.put("provenance", provenance);
-                });
-            });
-        });
+    if let Some(error) = unsatisfied(cx.server, request) {
         write_concern_error(cx, request, &error, out);
     }
     Ok(())
+}
+
+/// The `writeConcernError` of a request whose write concern, its own or the default, this member cannot give.
+fn unsatisfied(server: &Server, request: &Request<'_>) -> Option<DocBuf> {
+    let default = server.rw_defaults.write_concern();
+    let (concern, provenance) = match (&request.generic.write_concern, &default) {
+        (Some(concern), _) => (concern, "clientSupplied"),
+        // What only might have written has no default.
+        (None, Some(default)) if !request.command.read_concern => (default, "customDefault"),
+        (None, _) => return None,
+    };
+    let (code, text) = concern.unsatisfiable()?;
+    Some(DocBuf::build(|w| {
+        w.put("code", code.0);
+        w.put("codeName", code.name().as_ref());
+        w.put("errmsg", text.as_str());
+        w.doc("errInfo", |w| {
+            w.doc("writeConcern", |w| {
+                concern.write(w);
+                w.put("provenance", provenance);
+            });
+        });
+    }))
+}
+
+/// The error of a command that ran and failed on a member, with what its write concern could not be
+/// given: writes before it may have happened. What could not be parsed has not run.
+fn with_concern(cx: &Context<'_>, request: &Request<'_>, error: Error) -> Error {
+    const UNPARSED: &[Code] = &[
+        Code::IDL_UNKNOWN_FIELD,
+        Code::IDL_FAILED_TO_PARSE,
+        Code::IDL_DUPLICATE_FIELD,
+        Code::TYPE_MISMATCH,
+        Code::INVALID_NAMESPACE,
+    ];
+    let ran = request.command.write && !UNPARSED.contains(&error.code());
+    let concern = unsatisfied(cx.server, request);
+    let Some(concern) = concern.filter(|_| ran && cx.server.replica.is_some()) else {
+        return error;
+    };
+    let info = DocBuf::build(|w| {
+        if let Some(info) = error.info() {
+            w.extend(info.as_doc());
+        }
+        w.put("writeConcernError", &concern);
+    });
+    error.with_info(info)
 }
 
 /// Runs the command's function; a panic becomes an error of this request.
@@ -454,7 +483,7 @@ pub(crate) fn write_error(
             error.labels().iter().for_each(|label| labels.push(*label));
         });
     }
-    if server.replica.is_some() && tells_topology(error.code()) {
+    if tells_topology(server, error.code()) {
         server.topology.write(out);
     }
     if error.code() == Code::INTERNAL_ERROR {
@@ -467,18 +496,19 @@ pub(crate) fn write_error(
     }
 }
 
-/// Errors after which a driver looks at the server anew, unless it knows this topology already.
-fn tells_topology(code: Code) -> bool {
-    matches!(
-        code,
-        Code::NOT_WRITABLE_PRIMARY
+/// Errors of a member after which a driver looks at the server anew, unless it knows this topology already.
+/// The codes of a shutdown tell nothing while the server goes on: then a fail point made them up.
+fn tells_topology(server: &Server, code: Code) -> bool {
+    server.replica.is_some()
+        && match code {
+            Code::NOT_WRITABLE_PRIMARY
             | Code::NOT_PRIMARY_NO_SECONDARY_OK
             | Code::NOT_PRIMARY_OR_SECONDARY
             | Code::PRIMARY_STEPPED_DOWN
-            | Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
-            | Code::INTERRUPTED_AT_SHUTDOWN
-            | Code::SHUTDOWN_IN_PROGRESS
-    )
+            | Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE => true,
+            Code::INTERRUPTED_AT_SHUTDOWN | Code::SHUTDOWN_IN_PROGRESS => server.is_stopping(),
+            _ => false,
+        }
 }
 
 /// Whether the collection may be that of users or roles.

@@ -27,13 +27,17 @@ const NUMBERED_WRITE: usize = 3;
 /// Ends what a thread runs when it looks whether to go on.
 const INTERRUPT: usize = 4;
 
+/// Fails a getMore that has its cursor, which ends the cursor.
+const GET_MORE: usize = 5;
+
 /// The fail points there are.
-static NAMES: [&str; 5] = [
+static NAMES: [&str; 6] = [
     "failCommand",
     "maxTimeAlwaysTimeOut",
     "maxTimeNeverTimeOut",
     "onPrimaryTransactionalWrite",
     "checkForInterruptFail",
+    "failGetMoreAfterCursorCheckout",
 ];
 
 /// Commands that fail points leave alone, or nobody could switch one off.
@@ -104,6 +108,22 @@ impl FailPoints {
     /// Whether time limits are off.
     pub(crate) fn never_times_out(&self) -> bool {
         self.active.load(Ordering::Relaxed) && self.points[MAX_TIME_NEVER].set.lock().is_some()
+    }
+
+    /// Whether an operation with a time limit is over it at once.
+    pub(crate) fn always_times_out(&self) -> bool {
+        self.active.load(Ordering::Relaxed) && self.take(MAX_TIME_ALWAYS, &|_| true).is_some()
+    }
+
+    /// The error of a getMore that has its cursor already.
+    pub(crate) fn get_more(&self) -> Result<()> {
+        if !self.active.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Some(data) = self.take(GET_MORE, &|_| true) else { return Ok(()) };
+        let code = truncate(data.get("errorCode")).and_then(|code| i32::try_from(code).ok());
+        let text = "Hit the 'failGetMoreAfterCursorCheckout' failpoint";
+        Err(Error::new(Code(code.unwrap_or(0)), text))
     }
 
     /// Whether an operation of `thread` ("conn7") that looks whether to go on is to be ended: with the

@@ -383,6 +383,52 @@ def step_down(client, db):
     equal("next term", client.admin.command("replSetGetStatus")["term"], term + 1)
 
 
+def encrypted(client, db):
+    """Encrypted fields take encrypted values only, whatever writes them."""
+    key = Binary(bytes(range(16)), 4)
+    stored = Binary(bytes([14]) + bytes(16) + bytes([2]) + bytes(40), 6)
+    client.drop_database("nagi_encrypted")
+    db = client.nagi_encrypted
+    db.create_collection("e", encryptedFields={"fields": [{"path": "name.first", "keyId": key, "bsonType": "string"}]})
+    db.e.insert_one({"_id": 1, "name": {"first": stored}})
+    db.e.insert_many([{"_id": 2}, {"_id": 3, "name": "no document"}])
+    plain = {"name": {"first": "plain"}}
+    error = fails("insert", 121, lambda: db.e.insert_one({"_id": 4, **plain}))
+    details = error.details["writeErrors"][0] if "writeErrors" in error.details else error.details
+    details = details["errInfo"]["details"]
+    equal("the rule", details["operatorName"], "implicitFLESchema")
+    check("no value is shown", "plain" not in repr(details), details)
+    fails("update", 121, lambda: db.e.update_one({"_id": 1}, {"$set": {"name.first": "plain"}}))
+    fails("update by pipeline", 121, lambda: db.e.update_one({"_id": 1}, [{"$set": {"name.first": "plain"}}]))
+    fails("replace", 121, lambda: db.e.replace_one({"_id": 1}, plain))
+    fails("upsert", 121, lambda: db.e.update_one({"_id": 5}, {"$set": plain}, upsert=True))
+    fails("findAndModify", 121, lambda: db.e.find_one_and_update({"_id": 1}, {"$set": plain}))
+    fails("bulk", 121, lambda: db.e.bulk_write([pymongo.InsertOne(plain)]))
+    fails("another type", 121, lambda: db.e.update_one({"_id": 1}, {"$set": {"name.first": Binary(bytes(18), 6)}}))
+    fails("an array on the way", 121, lambda: db.e.update_one({"_id": 1}, {"$set": {"name": [plain]}}))
+    db.plain.insert_one({"_id": 9, **plain})
+    fails("$merge", 121, lambda: list(db.plain.aggregate([{"$merge": "e"}])))
+    fails("$out", 121, lambda: list(db.plain.aggregate([{"$out": "e"}])))
+    equal("nothing plain was stored", db.e.count_documents({"name.first": {"$type": "string"}}), 0)
+    db.e.insert_one({"_id": 4, **plain}, bypass_document_validation=True)
+    client.drop_database("nagi_encrypted")
+
+
+def refused(client, db):
+    """What replies of failed commands hold besides their own error."""
+    db.refused.drop()
+    db.refused.insert_one({"_id": 1})
+    error = fails("a failure of its own", 66, lambda: db.command(
+        "findAndModify", "refused", query={"_id": 1}, update={"$set": {"_id": 2}}, writeConcern={"w": 5}))
+    equal("and what the write concern lacks", error.details.get("writeConcernError", {}).get("code"), 100)
+    for code, told in ((91, False), (11600, False), (10107, True)):
+        failpoint(client, failCommands=["ping"], errorCode=code)
+        error = fails("ping %d" % code, code, lambda: client.admin.command("ping"))
+        equal("topologyVersion of %d" % code, "topologyVersion" in error.details, told)
+    names = [d["name"] for d in client.admin.command("listDatabases", nameOnly=True)["databases"]]
+    check("databases of every server", {"admin", "config", "local"} <= set(names), names)
+
+
 def restart():
     """What was acknowledged is known after SIGKILL: retries are answered, commits repeated."""
     insert = {"insert": "restart", "documents": [{"_id": i} for i in range(2500)], "lsid": lsid(), "txnNumber": Int64(7)}
@@ -495,7 +541,7 @@ def main():
     client.drop_database("nagi_replset")
     db = client.nagi_replset
     only = os.environ.get("ONLY", "").split()
-    for f in (retryable, races, transactions, conflicts, ddl, lives, causal, step_down):
+    for f in (retryable, races, transactions, conflicts, ddl, lives, causal, encrypted, refused, step_down):
         if only and f.__name__ not in only:
             continue
         began = time.monotonic()

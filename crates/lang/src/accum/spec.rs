@@ -67,7 +67,7 @@ impl AccumSpec {
         let Value::Doc(doc) = value else {
             bail!(Code::Location(40234), "The field '{field}' must be an accumulator object");
         };
-        if doc.is_empty() {
+        if !doc.first().is_some_and(|first| first.name().starts_with('$')) {
             bail!(Code::Location(40234), "The field '{field}' must be an accumulator object");
         }
         let mut elements = doc.iter();

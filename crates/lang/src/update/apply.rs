@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.below(name, |walk| {
-                check_name(name, &walk.path)?;
+                walk.check_name(name)?;
                 walk.value(nodes, name, element.value(), out.slot(name))
             })?;
             // Padded arrays could pile up: stop when the document cannot be stored anyway.
@@ -230,7 +230,7 @@ impl<'a> Walk<'a> {
             if !walk.creates(&child.nodes)? {
                 return Ok(());
             }
-            check_name(name, &walk.path)?;
+            walk.check_name(name)?;
             if at_root && name == "_id" && walk.fixed_id {
                 return immutable(&child.nodes);
             }
@@ -425,6 +425,11 @@ impl<'a> Walk<'a> {
             }
             _ => self.conflict(),
         }
+    }
+
+    /// A document that an upsert inserts may have any names, as one that a client inserts.
+    fn check_name(&self, name: &str) -> Result<()> {
+        if self.inserting { Ok(()) } else { check_name(name, &self.path) }
     }
 
     fn at(&self) -> At<'_, 'a> {

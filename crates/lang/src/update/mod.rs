@@ -34,6 +34,7 @@ use crate::expr::{ParseCx, Vars};
 use crate::filter::{MatchCx, MatchInfo};
 
 pub use check::check_id_names;
+pub use pipeline::check_stages;
 pub use upsert::upsert_supplied;
 
 use array_filter::ArrayFilter;

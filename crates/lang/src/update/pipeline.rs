@@ -120,6 +120,34 @@ pub(super) fn write(doc: Doc<'_>, id: Value<'_>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
+/// Checks that the stages of an update exist. That they may stand in one is said of each statement.
+///
+/// # Errors
+/// 14 for what is no stage, 40323 for one of several fields, 40324 for an unknown name.
+pub fn check_stages(pipeline: Array<'_>) -> Result<()> {
+    for stage in pipeline.iter() {
+        let Value::Doc(stage) = stage else {
+            bail!(Code::TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object");
+        };
+        let mut fields = stage.iter();
+        let (Some(field), None) = (fields.next(), fields.next()) else {
+            bail!(
+                Code::Location(40323),
+                "A pipeline stage specification object must contain exactly one field."
+            );
+        };
+        let name = field.name();
+        if !UPDATE_STAGES.contains(&name) && !OTHER_STAGES.contains(&name) {
+            bail!(Code::Location(40324), "Unrecognized pipeline stage name: '{name}'");
+        }
+    }
+    Ok(())
+}
+
+/// The stages that an update may have.
+const UPDATE_STAGES: [&str; 6] =
+    ["$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"];
+
 fn step(name: &str, spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Step> {
     Ok(match name {
         "$addFields" | "$set" => Step::Add(AddFields::parse(spec, name, cx)?),

@@ -73,8 +73,8 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         );
     };
     let output = match output {
-        Some(output) => output,
-        None => {
+        Some(output) if !output.is_empty() => output,
+        _ => {
             vec![("count".into(), AccumSpec::parse("$sum", Value::Int32(1), &mut cx.lang())?)]
         }
     };

@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf, Type, Value, compare, number, text::doc_text};
+use nagi_bson::{
+    Doc, DocBuf, Type, Value, compare, number,
+    text::{doc_text, value_text},
+};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::{self, Collation},
@@ -276,14 +279,15 @@ impl IndexSpec {
                 "Currently hashed indexes cannot guarantee uniqueness. Use a regular index."
             );
         }
-        if let Value::Doc(engine) = spec.get("storageEngine")
-            && engine.is_empty()
-        {
-            bail!(
-                Code::CANNOT_CREATE_INDEX,
-                "Empty \"storageEngine\" options are invalid. Please remove the field or include \
-                 valid options."
-            );
+        if let Value::Doc(engine) = spec.get("storageEngine") {
+            if engine.is_empty() {
+                bail!(
+                    Code::CANNOT_CREATE_INDEX,
+                    "Empty \"storageEngine\" options are invalid. Please remove the field or \
+                     include valid options."
+                );
+            }
+            crate::catalog::check_engine(spec.get("storageEngine"))?;
         }
         Ok(())
     }
@@ -381,7 +385,7 @@ fn check_options(
         match name {
             "key" => expect_type(name, value, Shape::Document)?,
             "name" => expect_type(name, value, Shape::Text)?,
-            "v" => expect_type(name, value, Shape::Number)?,
+            "v" => check_version_number(value)?,
             "ns" => check_ns(value, namespace)?,
             _ => match OPTIONS.binary_search_by_key(&name, |row| row.0) {
                 Ok(at) => expect_type(name, value, OPTIONS[at].1)?,
@@ -435,6 +439,20 @@ fn check_ns(value: Value<'_>, namespace: &Namespace) -> Result<()> {
             other.kind().name()
         ),
     }
+}
+
+/// The version of the format: a number that is an integer of 32 bits (2, 14). Which versions there are
+/// is said later.
+fn check_version_number(value: Value<'_>) -> Result<()> {
+    expect_type("v", value, Shape::Number)?;
+    if number::as_i64_exact(value).and_then(|version| i32::try_from(version).ok()).is_none() {
+        bail!(
+            Code::BAD_VALUE,
+            "Index version must be representable as a 32-bit integer, but got {}",
+            value_text(value)
+        );
+    }
+    Ok(())
 }
 
 fn expect_type(name: &str, value: Value<'_>, shape: Shape) -> Result<()> {

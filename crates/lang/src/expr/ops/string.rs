@@ -126,9 +126,13 @@ fn index_of_code_points<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a
     };
     let start = bound("$indexOfCP", "starting", args.get(2), 0)?;
     let end = bound("$indexOfCP", "ending", args.get(3), usize::MAX)?;
-    let places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-    for (index, at) in places.enumerate() {
-        if index > end {
+    // The empty text has no place to search, yet nothing is found in it wherever one starts. Of another
+    // text the place behind its last character is none, unlike for `$indexOfBytes`.
+    if text.is_empty() && token.is_empty() {
+        return Ok(Value::Int32(0));
+    }
+    for (index, (at, _)) in text.char_indices().enumerate() {
+        if index >= end {
             break;
         }
         if index >= start && text[at..].starts_with(token) {

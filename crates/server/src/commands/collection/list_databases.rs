@@ -16,6 +16,9 @@ pub(in crate::commands) static LIST_DATABASES: Command = Command {
     ..Command::ROW
 };
 
+/// The databases that every server has, even before something is written to them.
+const SERVER_DATABASES: [&str; 3] = ["admin", "config", "local"];
+
 args! { "listDatabases" => Args {
     one:        Value<'a>       = "listDatabases",
     filter:     Option<Doc<'a>> = "filter",
@@ -39,7 +42,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let catalog = cx.store().catalog();
     let mut total_bytes = 0;
     out.array("databases", |list| -> Result<()> {
-        for name in catalog.databases() {
+        let own = SERVER_DATABASES
+            .iter()
+            .copied()
+            .filter(|name| !catalog.databases().any(|n| n == *name));
+        let mut names: Vec<&str> = catalog.databases().chain(own).collect();
+        names.sort_unstable();
+        for name in names {
             if !all && !asking.any_in_database(name) {
                 continue;
             }
@@ -48,7 +57,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
                 w.put("name", name);
                 if !name_only {
                     w.put("sizeOnDisk", bytes);
-                    w.put("empty", catalog.database(name).next().is_none());
+                    let empty = catalog.database(name).next().is_none();
+                    w.put("empty", empty && !SERVER_DATABASES.contains(&name));
                 }
             });
             if filtering::matches(filter.as_ref(), doc.as_doc())? {

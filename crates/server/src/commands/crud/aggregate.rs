@@ -4,7 +4,7 @@ use nagi_lang::collation::Asked;
 use nagi_query::{AggregateRequest, Hint, Use};
 use nagi_store::Namespace;
 
-use super::own_stages;
+use super::{own_stages, pipeline_rules};
 use crate::args::Field;
 use crate::batch::{self, FirstBatch};
 use crate::command::prelude::*;
@@ -71,7 +71,9 @@ impl<'a> Args<'a> {
                 bail!(Code::INVALID_NAMESPACE, "'$documents' can only be run with {{aggregate: 1}}")
             }
             Value::String(name) => namespace(db, name),
-            value if crate::args::truncate(value) == Some(1) => collectionless(db, self.pipeline),
+            value if nagi_bson::number::as_f64(value) == Some(1.0) => {
+                collectionless(db, self.pipeline)
+            }
             value if value.is_number() => {
                 bail!(
                     Code::FAILED_TO_PARSE,
@@ -183,6 +185,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     let ns = args.namespace(req.db)?;
     check_internal(&args)?;
+    pipeline_rules::check_concern(req, args.pipeline)?;
+    pipeline_rules::check_api(req, args.pipeline)?;
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
     let mut _writing = None;
     if nagi_query::writes(args.pipeline) {

@@ -15,6 +15,7 @@ mod map_reduce;
 mod outcome;
 mod own_stages;
 mod pipeline_access;
+mod pipeline_rules;
 mod representative;
 mod update;
 

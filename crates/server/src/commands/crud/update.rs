@@ -76,6 +76,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let statements = statements.collect::<Result<Vec<_>>>()?;
     statements.iter().try_for_each(check_update)?;
     for statement in &statements {
+        if let Value::Array(pipeline) = statement.update {
+            nagi_lang::update::check_stages(pipeline)?;
+        }
+    }
+    for statement in &statements {
         array_filters(statement.array_filters)?;
     }
     check_multi(cx, statements.iter().any(|s| s.multi == Some(StrictBool(true))), "multi=true")?;

@@ -1,0 +1,20 @@
+//! `testVersion2`: for tests of drivers, a command that is not in version 1 of the stable API.
+
+use crate::command::prelude::*;
+
+pub(in crate::commands) static TEST_VERSION_2: Command = Command {
+    name: "testVersion2",
+    help: "Does nothing; not in version 1 of the stable API (for tests).",
+    access: Access::LoggedIn,
+    test_only: true,
+    run,
+    ..Command::ROW
+};
+
+args! { "testVersion2" => Args {
+    one: Value<'a> = "testVersion2",
+}}
+
+fn run(_: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
+    Args::parse(req).map(drop)
+}

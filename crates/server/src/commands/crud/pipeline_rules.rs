@@ -1,0 +1,75 @@
+//! What a pipeline may not be combined with: read concerns and the stable API.
+
+use crate::command::prelude::*;
+
+/// Refuses to write what a linearizable read returns (72): the read is confirmed after it.
+pub(super) fn check_concern(req: &Request<'_>, pipeline: Array<'_>) -> Result<()> {
+    let last = pipeline.iter().last().and_then(|stage| stage.as_doc()?.first());
+    match last.map_or("", |stage| stage.name()) {
+        stage @ ("$out" | "$merge") if req.generic.read_concern.level == Some("linearizable") => {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Command aggregate does not support {{ readConcern: {{ level: \"linearizable\", \
+                 provenance: \"clientSupplied\" }} }} :: caused by :: {stage} cannot be used with \
+                 a 'linearizable' read concern level"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Stages that are in no version of the stable API.
+const OUTSIDE_API: [&str; 17] = [
+    "$_internalInhibitOptimization",
+    "$backupCursor",
+    "$backupCursorExtend",
+    "$currentOp",
+    "$indexStats",
+    "$listCatalog",
+    "$listClusterCatalog",
+    "$listLocalSessions",
+    "$listSampledQueries",
+    "$listSearchIndexes",
+    "$listSessions",
+    "$planCacheStats",
+    "$queryStats",
+    "$querySettings",
+    "$search",
+    "$searchMeta",
+    "$vectorSearch",
+];
+
+/// Refuses such stages of a client that asked for the API alone (323), in sub-pipelines too.
+pub(super) fn check_api(req: &Request<'_>, pipeline: Array<'_>) -> Result<()> {
+    if !req.generic.api_strict {
+        return Ok(());
+    }
+    for stage in pipeline.iter().filter_map(|stage| stage.as_doc()?.first()) {
+        let (name, spec) = (stage.name(), stage.value().as_doc().unwrap_or(Doc::EMPTY));
+        if OUTSIDE_API.contains(&name) {
+            bail!(
+                Code::API_STRICT_ERROR,
+                "stage {name} is not allowed with 'apiStrict: true' in API Version 1"
+            );
+        }
+        if name == "$collStats" && spec.iter().any(|field| field.name() != "count") {
+            bail!(
+                Code::API_STRICT_ERROR,
+                "only the 'count' field of $collStats is allowed with 'apiStrict: true' in API \
+                 Version 1"
+            );
+        }
+        match name {
+            "$facet" => {
+                spec.iter()
+                    .filter_map(|facet| facet.value().as_array())
+                    .try_for_each(|facet| check_api(req, facet))?;
+            }
+            "$lookup" | "$unionWith" => {
+                spec.get("pipeline").as_array().map_or(Ok(()), |inner| check_api(req, inner))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
