@@ -19,7 +19,7 @@ pub(in crate::commands) static SHUTDOWN: Command = Command {
 args! { "shutdown" => Args {
     one:          Value<'a>    = "shutdown",
     force:        Option<bool> = "force",
-    timeout_secs: Option<Truncated>  = "timeoutSecs",
+    timeout_secs: Option<NonNegative>  = "timeoutSecs",
 }}
 
 /// How long running operations may take to finish where the client does not say.
@@ -29,13 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let timeout_secs = args.timeout_secs.unwrap_or(TIMEOUT_SECS);
-    if timeout_secs < 0 {
-        bail!(
-            Code::Location(51024),
-            "BSON field 'timeoutSecs' value must be >= 0, actual value '{timeout_secs}'"
-        );
-    }
+    let timeout_secs = args.timeout_secs.map_or(TIMEOUT_SECS, |seconds| seconds.0);
     // With logins the right to it has been checked, wherever the client is.
     let peer = &cx.connection.peer;
     let local = peer.unix_socket || is_loopback(&peer.address);

@@ -102,7 +102,7 @@ fn counted(
         _ => error,
     })?;
     // Zero is no limit.
-    let limit = |limit: Option<NonNegative>| limit.map_or(0, |NonNegative(limit)| limit);
+    let limit = |limit: Option<NonNegative>| limit.map_or(0, |limit| limit.0);
     let passed = |found: i64, limit: i64| limit > 0 && found > limit;
     let (bytes_max, count_max) = (limit(args.max_size), limit(args.max_objects));
     let mut counted = Counted { bytes: 0, count: 0, is_cut: false };
