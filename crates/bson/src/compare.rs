@@ -6,7 +6,8 @@
 //! Recursion is bounded by the nesting that validation lets in.
 
 use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::LazyLock;
 
 use crate::{Array, Doc, Element, Value, number};
 
@@ -195,10 +196,11 @@ pub fn hash(value: Value<'_>, state: &mut impl Hasher) {
     }
 }
 
-/// [`hash`] with the fast hasher under a fixed seed: one number per equal value in this process.
+/// [`hash`] with the fast hasher: one number per equal value in this process, and another one in the next, so
+/// that clients cannot choose values that meet.
 pub fn hash_of(value: Value<'_>) -> u64 {
-    use std::hash::BuildHasher;
-    let mut state = foldhash::fast::FixedState::default().build_hasher();
+    static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+    let mut state = HASHER.build_hasher();
     hash(value, &mut state);
     state.finish()
 }

@@ -1,6 +1,5 @@
 //! The functions of the prelude that are written in Rust. None of them reads a file or opens a socket.
 
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,8 +26,8 @@ pub(crate) fn natives<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object
     natives.set("toHex", Function::new(ctx.clone(), to_hex)?)?;
     natives.set("toBase64", Function::new(ctx.clone(), to_base64)?)?;
     natives.set("decimal", Function::new(ctx.clone(), decimal)?)?;
-    let seed = random();
-    let ids = oid::Generator::new([seed[0], seed[1], seed[2], seed[3], seed[4]], 0);
+    let seed: [u8; 5] = random(ctx)?;
+    let ids = oid::Generator::new(seed, 0);
     let new_id = move || text::hex(&ids.next(seconds()));
     natives.set("objectId", Function::new(ctx.clone(), new_id)?)?;
     natives.set("uuid", Function::new(ctx.clone(), uuid)?)?;
@@ -70,17 +69,21 @@ fn decimal(ctx: Ctx<'_>, shown: String) -> Result<String> {
     }
 }
 
-/// Eight random bytes: the keys of a new hasher of the standard library.
-fn random() -> [u8; 8] {
-    std::hash::RandomState::new().build_hasher().finish().to_le_bytes()
+/// Random bytes of the system.
+fn random<const COUNT: usize>(ctx: &Ctx<'_>) -> Result<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(_) => Err(Exception::throw_message(ctx, "the system gives no random bytes")),
+    }
 }
 
 /// A random UUID, with the bits of version 4.
-fn uuid() -> String {
-    let mut digits = format!("{}{}", text::hex(&random()), text::hex(&random()));
+fn uuid(ctx: Ctx<'_>) -> Result<String> {
+    let mut digits = text::hex(&random::<16>(&ctx)?);
     digits.replace_range(12..13, "4");
     digits.replace_range(16..17, "a");
-    digits
+    Ok(digits)
 }
 
 fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) -> Result<()> {

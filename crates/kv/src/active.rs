@@ -9,10 +9,7 @@
 //! Invariant: whoever enters reads the engine's state only *after* its ticket is in place. So a
 //! commit that `oldest` did not see a ticket for is part of what the newcomer reads.
 
-use std::{
-    collections::BTreeMap,
-    hash::{Hash, Hasher},
-};
+use std::collections::BTreeMap;
 
 use crate::sync::{
     Mutex,
@@ -145,12 +142,9 @@ fn release(overflow: &mut BTreeMap<u64, usize>, stamp: u64) {
 
 /// Threads start looking at different slots.
 fn thread_slot() -> usize {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     thread_local! {
-        static SLOT: usize = {
-            let mut hasher = std::hash::DefaultHasher::new();
-            std::thread::current().id().hash(&mut hasher);
-            hasher.finish() as usize % SLOT_COUNT
-        };
+        static SLOT: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % SLOT_COUNT;
     }
     SLOT.with(|slot| *slot)
 }

@@ -165,7 +165,7 @@ fn find<'s>(state: &'s mut State, id: &str) -> Result<&'s mut Open> {
 
 fn make(server: &Server, parent: &Path) -> Result<Open> {
     fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
-    let id = nagi_bson::text::Hex(&crate::server::random_bytes()[..8]).to_string();
+    let id = nagi_bson::text::Hex(&crate::server::random_bytes()?[..8]).to_string();
     let folder = parent.join(&id);
     server.store.checkpoint(&folder)?;
     let mut open = Open { id, folder, files: Vec::new(), used_ms: clock::wall_ms() };

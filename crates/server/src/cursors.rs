@@ -5,6 +5,7 @@
 //! A parked cursor holds no snapshot of the engine.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -90,24 +91,23 @@ pub(crate) enum Killed {
 type Shard = Mutex<HashMap<i64, Entry, RandomState>>;
 
 /// The table of open cursors.
+#[derive(Default)]
 pub(crate) struct Cursors {
     shards: [Shard; SHARD_COUNT],
-    random: AtomicU64,
+    ids: Ids,
     /// When cursors idle for long were closed to make room.
     swept_ms: AtomicI64,
 }
 
-impl Cursors {
-    pub(crate) fn new(seed: &[u8; 16]) -> Cursors {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&seed[8..]);
-        Cursors {
-            shards: std::array::from_fn(|_| Mutex::default()),
-            random: AtomicU64::new(u64::from_le_bytes(bytes)),
-            swept_ms: AtomicI64::new(0),
-        }
-    }
+/// Where ids come from: a counter under a keyed hash whose keys are the system's randomness, so that ids that
+/// were seen say nothing of the others.
+#[derive(Default)]
+struct Ids {
+    next: AtomicU64,
+    keyed: std::hash::RandomState,
+}
 
+impl Cursors {
     fn shard(&self, id: i64) -> &Shard {
         &self.shards[id as usize % SHARD_COUNT]
     }
@@ -115,10 +115,8 @@ impl Cursors {
     /// An id nobody can guess from another one: positive, not zero.
     fn new_id(&self) -> i64 {
         loop {
-            let mut x = self.random.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-            x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            let id = ((x ^ (x >> 31)) >> 1) as i64;
+            let number = self.ids.next.fetch_add(1, Ordering::Relaxed);
+            let id = (self.ids.keyed.hash_one(number) >> 1) as i64;
             if id != 0 && !self.shard(id).lock().contains_key(&id) {
                 return id;
             }

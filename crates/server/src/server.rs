@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::{DocBuf, DocWriter, oid};
 use nagi_budget::Budget;
-use nagi_error::{Code, Result};
+use nagi_error::{Code, Result, err};
 use nagi_js::Engines;
 use nagi_query::limits::StageMemory;
 use nagi_store::Store;
@@ -183,7 +183,7 @@ impl Server {
 
     /// Makes a server. Fails on a parameter that is unknown or has a bad value.
     pub fn new(config: ServerConfig) -> Result<Arc<Server>> {
-        let random = random_bytes();
+        let random = random_bytes()?;
         let process = random[..5].try_into().expect("five of sixteen bytes");
         let start = u32::from_le_bytes([random[5], random[6], random[7], 0]);
         let oids = Arc::new(oid::Generator::new(process, start));
@@ -224,9 +224,9 @@ impl Server {
             cluster_params,
             rw_defaults,
             write_block,
-            cursors: Cursors::new(&random),
+            cursors: Cursors::default(),
             params,
-            auth: Auth::new(config.authorization, random_bytes()),
+            auth: Auth::new(config.authorization, random_bytes()?),
             oids,
             seeds: AtomicU64::new(seed),
             topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
@@ -425,23 +425,24 @@ fn host_name() -> String {
     }
 }
 
-/// Sixteen bytes that differ between processes.
-pub(crate) fn random_bytes() -> [u8; 16] {
-    use std::io::Read;
+/// Sixteen bytes of the system's randomness.
+///
+/// # Errors
+/// InternalError if the system has none: nothing that is guessable may take their place.
+pub(crate) fn random_bytes() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
-    if read.is_err() {
-        let seed = (clock::wall_ms() as u64) ^ (u64::from(std::process::id()) << 40);
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        bytes[8..].copy_from_slice(&seed.rotate_left(17).to_le_bytes());
-    }
-    bytes
+    getrandom::fill(&mut bytes)
+        .map_err(|error| err!(Code::INTERNAL_ERROR, "the system gives no random bytes: {error}"))?;
+    Ok(bytes)
 }
 
 /// A version 4 UUID.
-pub(crate) fn random_uuid() -> [u8; 16] {
-    let mut bytes = random_bytes();
+///
+/// # Errors
+/// As [`random_bytes`].
+pub(crate) fn random_uuid() -> Result<[u8; 16]> {
+    let mut bytes = random_bytes()?;
     bytes[6] = bytes[6] & 0x0F | 0x40;
     bytes[8] = bytes[8] & 0x3F | 0x80;
-    bytes
+    Ok(bytes)
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 
-use foldhash::fast::{FixedState, RandomState};
+use foldhash::fast::RandomState;
 use nagi_bson::{DocWriter, Value};
 use parking_lot::Mutex;
 
@@ -86,6 +86,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct Top {
     shards: [Mutex<HashMap<u64, Entry, RandomState>>; SHARD_COUNT],
+    /// Of namespaces, which stand for themselves in the shards.
+    hasher: RandomState,
 }
 
 impl Top {
@@ -100,7 +102,7 @@ impl Top {
         if request.command.name == "drop" {
             return;
         }
-        let key = FixedState::with_seed(1).hash_one((request.db, collection));
+        let key = self.hasher.hash_one((request.db, collection));
         let mut shard = self.shards[key as usize % SHARD_COUNT].lock();
         if shard.len() >= ENTRY_COUNT_MAX / SHARD_COUNT && !shard.contains_key(&key) {
             return;
@@ -132,7 +134,7 @@ impl Top {
     }
 
     fn entry(&self, db: &str, collection: &str) -> Entry {
-        let key = FixedState::with_seed(1).hash_one((db, collection));
+        let key = self.hasher.hash_one((db, collection));
         let shard = self.shards[key as usize % SHARD_COUNT].lock();
         shard.get(&key).cloned().unwrap_or_default()
     }

@@ -11,10 +11,11 @@
 //! left of them is evicted in time).
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::LazyLock;
 
-use foldhash::fast::FixedState;
 use nagi_kv::sync::{
-    Mutex,
+    HashState, Mutex,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
@@ -34,7 +35,7 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct Shard {
-    entries: HashMap<u64, Entry, FixedState>,
+    entries: HashMap<u64, Entry, HashState>,
     queue: VecDeque<u64>,
     bytes: usize,
     slots: Vec<Slot>,
@@ -112,8 +113,9 @@ impl Cache {
 
     /// What stands for (collection, key) in the other calls.
     pub(crate) fn hash(ident: Ident, key: &[u8]) -> u64 {
-        use std::hash::BuildHasher;
-        FixedState::default().hash_one((ident.0, key))
+        /// One for all caches of the process: transactions hash before they know of a cache.
+        static HASHER: LazyLock<HashState> = LazyLock::new(HashState::default);
+        HASHER.hash_one((ident.0, key))
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {

@@ -9,8 +9,8 @@
 
 use std::hash::BuildHasher;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use nagi_error::{Error, Result};
 use nagi_kv::{Engine, Scratch};
@@ -108,8 +108,10 @@ struct Block {
     hash: u64,
 }
 
+/// Good in this process, which is the only one that reads what it has spilled.
 fn hash_of(stored: &[u8]) -> u64 {
-    foldhash::fast::FixedState::default().hash_one(stored)
+    static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+    HASHER.hash_one(stored)
 }
 
 fn damaged() -> Error {

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read},
+    io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -201,6 +201,6 @@ fn hex(id: &[u8; 16]) -> String {
 
 fn new_id() -> io::Result<[u8; 16]> {
     let mut id = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut id)?;
+    getrandom::fill(&mut id)?;
     Ok(id)
 }

@@ -1,8 +1,9 @@
 //! `$push` and `$addToSet`: all values, or all different ones, as an array.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
+use foldhash::fast::RandomState;
 use nagi_bson::{Value, ValueBuf, ValueSlot, compare};
 use nagi_error::{Code, Result, bail};
 
@@ -131,18 +132,24 @@ impl Hash for SetItem {
     }
 }
 
-/// All different values; of equal ones the first stays.
+/// All different values in the order in which they came; of equal ones the first stays.
 pub(super) struct AddToSet {
     name: &'static str,
     collation: Option<&'static Collation>,
-    seen: HashSet<SetItem, foldhash::fast::FixedState>,
+    /// Each with the number of an earlier one that has the same hash.
+    items: Vec<(SetItem, Option<u32>)>,
+    /// The newest item of each hash.
+    heads: HashMap<u64, u32, RandomState>,
     bytes: usize,
 }
+
+/// What an item costs beside its bytes: its place in the list, the entry of its hash, and what both grow ahead.
+const ITEM_BYTES: usize = 2 * size_of::<(SetItem, Option<u32>)>() + 40;
 
 impl AddToSet {
     /// `name` is for the error when memory is full.
     pub(super) fn new(name: &'static str, collation: Option<&'static Collation>) -> AddToSet {
-        AddToSet { name, collation, seen: HashSet::default(), bytes: 0 }
+        AddToSet { name, collation, items: Vec::new(), heads: HashMap::default(), bytes: 0 }
     }
 }
 
@@ -150,11 +157,20 @@ impl Accumulator for AddToSet {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         if !value.is_missing() {
             let item = SetItem::new(value, self.collation);
-            let bytes = item.heap_bytes() + size_of::<SetItem>() + 16;
-            if self.seen.insert(item) {
-                self.bytes += bytes;
-                check_memory(self.name, self.bytes)?;
+            let hash = compare::hash_of(item.compared());
+            let before = self.heads.get(&hash).copied();
+            let mut at = before;
+            while let Some(number) = at {
+                let (old, next) = &self.items[number as usize];
+                if *old == item {
+                    return Ok(());
+                }
+                at = *next;
             }
+            self.bytes += item.heap_bytes() + ITEM_BYTES;
+            check_memory(self.name, self.bytes)?;
+            self.heads.insert(hash, self.items.len() as u32);
+            self.items.push((item, before));
         }
         Ok(())
     }
@@ -167,7 +183,7 @@ impl Accumulator for AddToSet {
     }
 
     fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.seen.iter().for_each(|item| out.push(item.value())));
+        out.array(|out| self.items.iter().for_each(|(item, _)| out.push(item.value())));
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {

@@ -50,7 +50,7 @@ pub(super) enum Row {
     Named(&'static Named),
 }
 
-static BY_NAME: LazyLock<HashMap<&'static str, Row, foldhash::fast::FixedState>> =
+static BY_NAME: LazyLock<HashMap<&'static str, Row, foldhash::fast::RandomState>> =
     LazyLock::new(|| {
         let mut rows = HashMap::default();
         for operator in ops::FAMILIES.iter().copied().flatten() {

@@ -1,8 +1,9 @@
 //! `$addToSet` and `$setUnion` over a moving window: different values, with how often each is there.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
 
@@ -10,8 +11,8 @@ use super::WindowState;
 use crate::accum::{SetItem, elements};
 use crate::collation::Collation;
 
-/// Memory of an entry beside its value: in the map and in the queue.
-const ENTRY_BYTES: usize = 64;
+/// Memory of an entry beside its value: in both maps and in the queue.
+const ENTRY_BYTES: usize = 112;
 
 /// A set that counts.
 pub(crate) struct Counted {
@@ -19,17 +20,26 @@ pub(crate) struct Counted {
     of_elements: bool,
     /// How strings compare.
     collation: Option<&'static Collation>,
-    counts: HashMap<Arc<SetItem>, u64, foldhash::fast::FixedState>,
+    members: HashMap<Arc<SetItem>, Member, RandomState>,
+    /// The members in the order in which they came, by number.
+    order: BTreeMap<u64, Arc<SetItem>>,
+    next: u64,
     /// What each input brought.
     queue: VecDeque<Vec<Arc<SetItem>>>,
     bytes: usize,
 }
 
+struct Member {
+    number: u64,
+    /// How often it is in the window.
+    count: u64,
+}
+
 impl Counted {
     /// Each input is a member.
     pub(crate) fn of_values(collation: Option<&'static Collation>) -> Counted {
-        let (counts, queue) = (HashMap::default(), VecDeque::new());
-        Counted { of_elements: false, collation, counts, queue, bytes: 0 }
+        let (members, order, queue) = (HashMap::default(), BTreeMap::new(), VecDeque::new());
+        Counted { of_elements: false, collation, members, order, next: 0, queue, bytes: 0 }
     }
 
     /// Each element of an input is a member.
@@ -40,7 +50,15 @@ impl Counted {
     fn insert(&mut self, value: Value<'_>, brought: &mut Vec<Arc<SetItem>>) {
         let item = Arc::new(SetItem::new(value, self.collation));
         self.bytes += item.heap_bytes() + ENTRY_BYTES;
-        *self.counts.entry(item.clone()).or_insert(0) += 1;
+        match self.members.get_mut(&item) {
+            Some(member) => member.count += 1,
+            None => {
+                let number = self.next;
+                self.next += 1;
+                self.members.insert(item.clone(), Member { number, count: 1 });
+                self.order.insert(number, item.clone());
+            }
+        }
         brought.push(item);
     }
 }
@@ -60,17 +78,18 @@ impl WindowState for Counted {
     fn remove(&mut self) {
         for item in self.queue.pop_front().unwrap_or_default() {
             self.bytes -= item.heap_bytes() + ENTRY_BYTES;
-            if let Some(count) = self.counts.get_mut(&item) {
-                *count -= 1;
-                if *count == 0 {
-                    self.counts.remove(&item);
+            if let Some(member) = self.members.get_mut(&item) {
+                member.count -= 1;
+                if member.count == 0 {
+                    self.order.remove(&member.number);
+                    self.members.remove(&item);
                 }
             }
         }
     }
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
-        out.array(|out| self.counts.keys().for_each(|item| out.push(item.value())));
+        out.array(|out| self.order.values().for_each(|item| out.push(item.value())));
         Ok(())
     }
 

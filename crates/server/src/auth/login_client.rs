@@ -21,7 +21,8 @@ impl LoginClient {
         let prepared = Mechanism::Sha256.prepare(user, password, false);
         let password = prepared.map_err(|error| error.message().to_owned())?.into_owned();
         let mut nonce = String::new();
-        base64_encode(&mut nonce, &crate::server::random_bytes());
+        let random = crate::server::random_bytes();
+        base64_encode(&mut nonce, &random.map_err(|error| error.message().to_owned())?);
         let user = user.replace('=', "=3D").replace(',', "=2C");
         let first_bare = format!("n={user},r={nonce}");
         Ok(LoginClient { password, nonce, first_bare, server_signature: Vec::new() })

@@ -93,7 +93,7 @@ impl Conversation {
         let known = stored.is_some();
         let credential = stored.unwrap_or_else(|| made_up(server, self.mechanism, &user));
         let mut nonce = first.nonce.to_owned();
-        base64_encode(&mut nonce, &[random_bytes(), random_bytes()].concat()[..24]);
+        base64_encode(&mut nonce, &[random_bytes()?, random_bytes()?].concat()[..24]);
         let mut reply = format!("r={nonce},s=");
         base64_encode(&mut reply, &credential.salt);
         reply.push_str(&format!(",i={}", credential.iteration_count));

@@ -148,7 +148,7 @@ impl<'a> Password<'a> {
             let prepared = mechanism.prepare(user, self.text, self.digested)?;
             let count = server.params.int(mechanism.iterations_parameter());
             let count = u32::try_from(count).unwrap_or(u32::MAX);
-            let random = [random_bytes(), random_bytes()].concat();
+            let random = [random_bytes()?, random_bytes()?].concat();
             let salt = random[..mechanism.salt_bytes()].to_vec();
             derived.push((*mechanism, mechanism.derive(&prepared, salt, count)));
         }

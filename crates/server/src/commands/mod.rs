@@ -16,7 +16,7 @@ mod users;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use crate::command::Command;
 pub(crate) use crud::may_kill;
@@ -152,7 +152,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &diagnose::WHATSMYURI,
 ];
 
-type Names = HashMap<&'static str, usize, FixedState>;
+type Names = HashMap<&'static str, usize, RandomState>;
 
 /// Positions in [`COMMANDS`] by name and alias.
 fn names() -> &'static Names {

@@ -104,6 +104,35 @@ fn unsafe_only_where_expected() {
     breaches.finish("unsafe");
 }
 
+/// Clients choose what stands in hash tables, so every table's hasher has keys of its own process; and what must
+/// not be guessed comes from the system's call, which needs no file.
+#[test]
+fn hashers_are_keyed_and_randomness_is_the_systems() {
+    const FIXED: &[(&str, &str)] = &[
+        ("FixedState", "a hasher with a fixed seed: use RandomState"),
+        ("with_seed", "a hasher with a fixed seed: use RandomState"),
+        ("DefaultHasher::", "a hasher with a fixed seed: use RandomState"),
+        ("BuildHasherDefault", "a hasher with a fixed seed: use RandomState"),
+        ("FxHash", "a hasher without a key: use RandomState"),
+        ("fnv::", "a hasher without a key: use RandomState"),
+        ("/dev/urandom", "a file of random bytes: use getrandom::fill, and fail without them"),
+        ("/dev/random", "a file of random bytes: use getrandom::fill, and fail without them"),
+    ];
+    let mut breaches = Breaches::default();
+    // Runs schedules of threads in tests, again and again alike.
+    const SCHEDULER: &str = "crates/kv/src/sync/scheduled.rs";
+    let examined =
+        rust_sources().into_iter().filter(|s| !s.path.contains("/tests/") && s.path != SCHEDULER);
+    for Source { path, text } in examined {
+        for (index, line) in text.lines().enumerate() {
+            for (_, why) in FIXED.iter().filter(|(word, _)| line.contains(word)) {
+                breaches.add(&path, Some(index + 1), why);
+            }
+        }
+    }
+    breaches.finish("hashers and randomness");
+}
+
 /// A file that no `mod` line names is not compiled, and rots.
 #[test]
 fn every_file_is_in_the_module_tree() {

@@ -7,7 +7,7 @@ pub(in crate::commands) static GETNONCE: Command = Command {
     help: "A random number for an authentication mechanism of the past.",
     before_login: true,
     run: |_, _, out| {
-        let bytes = crate::server::random_bytes();
+        let bytes = crate::server::random_bytes()?;
         out.put("nonce", &nagi_bson::text::Hex(&bytes[..8]).to_string());
         Ok(())
     },

@@ -18,7 +18,7 @@ args! { "startSession" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
-    let id = crate::server::random_uuid();
+    let id = crate::server::random_uuid()?;
     cx.server.sessions.touch(&id, clock::wall_ms(), cx.connection.user())?;
     out.doc("id", |doc| {
         doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &id }));

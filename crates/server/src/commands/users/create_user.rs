@@ -45,9 +45,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     }
     let granted = parse_roles(args.roles, req.db)?;
     let credentials = credentials(cx, &args, req.db)?;
+    let uuid = crate::server::random_uuid()?;
     let doc = DocBuf::build(|doc| {
         doc.put("_id", name.id().as_str());
-        let bytes = &crate::server::random_uuid();
+        let bytes = &uuid;
         doc.put("userId", Value::Binary(nagi_bson::Binary { subtype: 4, bytes }));
         name.write("user", doc);
         doc.put("credentials", &credentials);

@@ -141,7 +141,7 @@ fn check(
     if let Value::Array(list) = doc.get("authenticationRestrictions") {
         Restrictions::parse(list)?;
     }
-    let uuid = crate::server::random_uuid();
+    let uuid = crate::server::random_uuid()?;
     let uuid = Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &uuid });
     let doc = match kind {
         // Dumps of servers before 3.6 have none.
