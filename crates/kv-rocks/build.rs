@@ -30,7 +30,9 @@ fn main() {
     } else if target.contains("darwin") {
         build.define("OS_MACOSX", None);
     }
-    for file in ["cache.cc", "damage.cc", "governor.cc", "read_back.cc", "spool.cc", "trim.cc"] {
+    for file in
+        ["cache.cc", "damage.cc", "governor.cc", "read_back.cc", "spool.cc", "table.cc", "trim.cc"]
+    {
         let path = Path::new("native").join(file);
         println!("cargo:rerun-if-changed={}", path.display());
         build.file(path);

@@ -1,7 +1,7 @@
 //! Reading every entry of the data file, and removing those that are damaged.
 //!
-//! LMDB has no checksums of pages, so damage to a page that holds no value (a branch, a head) is not always
-//! noticed here; then LMDB finds a tree that makes no sense, and an error says so.
+//! LMDB has no checksums of pages and trusts them, so a repair first walks them without LMDB (`db/pages.rs`). If
+//! a page makes no sense, a new file is made of the entries that the others have.
 
 use std::{
     fs, io,
@@ -13,7 +13,7 @@ use nagi_kv::{Error, Result, Space, Watch};
 use crate::{
     Options,
     core::Core,
-    db::{Db, TreeCursor},
+    db::{self, Db, TreeCursor},
     engine::{ENGINE, JOURNAL, open_files},
 };
 
@@ -78,31 +78,68 @@ pub(crate) fn verify(core: &Core, watch: &mut Watch<'_>) -> Result<Option<Vec<St
 /// damaged entries are removed. What was damaged is kept beside as it was found.
 ///
 /// # Errors
-/// As `open`; `Corrupt` if the file's tree itself is broken.
+/// As `open`; `Corrupt` if nothing of the file can be read.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     let files = dir.join(ENGINE);
     let aside = dir.join(format!("damaged-{}", seconds()));
     keep(&dir.join(JOURNAL), &aside.join(JOURNAL))?;
+    let broken = rebuild(&files, &aside, options.map(dir))?;
     let (engine, given_up) = open_files(dir, &Options { salvage: true, ..options.clone() })?;
     let core = &engine.core;
     let Some((lost, entries)) = damaged(core, &mut |_| true)? else {
         unreachable!("nobody ends it")
     };
-    let mut findings: Vec<String> = given_up.into_iter().collect();
+    let rebuilt = !broken.is_empty();
+    let mut findings = broken;
+    findings.extend(given_up);
     findings.extend(lost.iter().take(FINDINGS_MAX).map(|(_, _, what)| what.clone()));
     if findings.is_empty() {
         fs::remove_dir_all(&aside)?;
         return Ok(Repair { entries, ..Repair::default() });
     }
-    if !lost.is_empty() {
+    if !lost.is_empty() && !rebuilt {
         fs::copy(files.join("data.mdb"), aside.join("data.mdb"))?;
         fs::File::open(aside.join("data.mdb"))?.sync_all()?;
+    }
+    if !lost.is_empty() {
         let _files = core.files.lock();
         for part in lost.chunks(LOOK_EACH as usize) {
             core.delete_all(&mut part.iter().map(|(space, key, _)| (*space, key.as_slice())))?;
         }
     }
     Ok(Repair { findings, kept: Some(aside), lost, entries })
+}
+
+/// If the trees of the data file are broken: keeps it aside, and puts a new one of what can be read in its place.
+/// What was wrong.
+fn rebuild(files: &Path, aside: &Path, map_bytes: u64) -> Result<Vec<String>> {
+    let data = files.join("data.mdb");
+    if !data.exists() {
+        return Ok(Vec::new());
+    }
+    let mut broken = db::check_pages(&data)?;
+    if broken.is_empty() {
+        return Ok(broken);
+    }
+    broken.push(format!("{} is made anew from the pages that can be read", data.display()));
+    fs::copy(&data, aside.join("data.mdb"))?;
+    fs::File::open(aside.join("data.mdb"))?.sync_all()?;
+    let new = files.join("repair.mdb");
+    remove(&new)?;
+    db::copy_pages(&data, &new, map_bytes)?;
+    fs::rename(&new, &data)?;
+    for lock in ["repair.mdb-lock", "data.mdb-lock"] {
+        remove(&files.join(lock))?;
+    }
+    fs::File::open(files)?.sync_all()?;
+    Ok(broken)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 fn seconds() -> u64 {

@@ -77,6 +77,12 @@ pub(crate) fn open_with(
     if !marker.fresh && !file.exists() {
         return Err(Error::Corrupt(format!("{} is missing", file.display())));
     }
+    if !marker.fresh {
+        let wrong = db::check_roots(&file)?;
+        if !wrong.is_empty() {
+            return Err(Error::Corrupt(wrong.join("; ")));
+        }
+    }
     let journal_dir = dir.join(JOURNAL);
     fs::create_dir_all(&folder)?;
     fs::create_dir_all(&journal_dir)?;

@@ -2,16 +2,19 @@
 //!
 //!   ffi.rs    environment, read and write transactions
 //!   raw.rs    a cursor in both directions
+//!   pages.rs  the file's pages without LMDB, for a repair
 //!   tree.rs   keys of any length above keys of 511 bytes; checksums of entries
 //!
 //! Two environments: `data.mdb` is synced with every write transaction, so it is a whole state of the
 //! past at any moment, also after a power cut. `spill.mdb` holds scratch and is made anew at each open.
 
 mod ffi;
+mod pages;
 mod raw;
 mod tree;
 
 pub(crate) use ffi::{Env, ReadTxn, Stat, WriteTxn};
+use pages::Pages;
 pub(crate) use raw::RawCursor;
 pub(crate) use tree::{TreeCursor, delete, get, put};
 
@@ -32,6 +35,12 @@ pub(crate) enum Db {
 }
 
 impl Db {
+    fn by_name(name: &[u8]) -> Option<Db> {
+        let spaces = Space::CORE.into_iter().map(Db::Space);
+        let mut all = spaces.chain([Db::Long, Db::Meta, Db::Sizes]);
+        all.find(|db| NAMES[db.index()].to_bytes() == name)
+    }
+
     fn index(self) -> usize {
         match self {
             Db::Space(space) => space.table() as usize,
@@ -56,6 +65,8 @@ const NAMES: [&CStr; 9] = [
 
 /// Version of what the files hold; checked at open.
 const FORMAT: u64 = 1;
+/// Of LMDB, as it was compiled.
+const KEY_BYTES_MAX: usize = 511;
 const FORMAT_KEY: &[u8] = b"format";
 const APPLIED_KEY: &[u8] = b"applied";
 
@@ -94,6 +105,58 @@ pub(crate) fn open_data(files: &Path, map_bytes: u64) -> Result<(Arc<Env>, u64)>
     let applied = number(txn.get(Db::Meta, APPLIED_KEY)?).unwrap_or(0);
     txn.commit()?;
     Ok((env, applied))
+}
+
+/// Whether the beginning of each tree is in `data.mdb`; what is wrong.
+///
+/// # Errors
+/// `Corrupt` if not even the list of trees can be read.
+pub(crate) fn check_roots(path: &Path) -> Result<Vec<String>> {
+    let mut pages = Pages::open(path)?;
+    pages.check_roots()?;
+    Ok(pages.findings)
+}
+
+/// Walks all trees of `data.mdb` without LMDB, which nobody may have open; what makes no sense in them.
+///
+/// # Errors
+/// As [`check_roots`].
+pub(crate) fn check_pages(path: &Path) -> Result<Vec<String>> {
+    let mut pages = Pages::open(path)?;
+    for (_, tree) in pages.trees()? {
+        pages.entries(tree, &mut |_, _| Ok(()))?;
+    }
+    pages.check_free()?;
+    Ok(pages.findings)
+}
+
+/// Makes a new file of what the pages of a broken one have. Entries are copied as they are stored: whether
+/// their checksums are right is seen when they are read.
+///
+/// # Errors
+/// `Corrupt` if the file does not say up to where it has the commits.
+pub(crate) fn copy_pages(from: &Path, to: &Path, map_bytes: u64) -> Result<()> {
+    let env = Env::open(to, map_bytes, true)?;
+    let mut pages = Pages::open(from)?;
+    for (name, tree) in pages.trees()? {
+        let Some(db) = Db::by_name(&name) else { continue };
+        let mut txn = env.write()?;
+        pages.entries(tree, &mut |key, value| match key.len() {
+            // What LMDB takes as a key.
+            1..=KEY_BYTES_MAX => txn.put(db, key, value),
+            _ => Ok(()),
+        })?;
+        txn.commit()?;
+    }
+    let txn = env.read()?;
+    let known = |key| Ok::<_, Error>(number(txn.get(Db::Meta, key)?));
+    if known(FORMAT_KEY)? != Some(FORMAT) || known(APPLIED_KEY)?.is_none() {
+        return Err(Error::Corrupt(format!(
+            "{}: the page that says which commits it has cannot be read",
+            from.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Opens an empty `spill.mdb`.

@@ -22,5 +22,6 @@ pub(crate) use ffi::{Batch, Db, SnapshotHandle, Ticker, Warm, repair_file_list};
 pub(crate) use files::LiveFile;
 pub(crate) use log::first_needed_log;
 pub use native::make_unreadable;
+pub(crate) use native::table_opens;
 pub(crate) use setup::System;
 pub(crate) use table::TableFile;

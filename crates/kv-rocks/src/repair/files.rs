@@ -73,6 +73,14 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
     }
 }
 
+/// Removes a file if it is there.
+pub(super) fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
 /// What RocksDB's own log says it left out of the journal.
 pub(crate) fn dropped_from_journal(files: &Path) -> Vec<String> {
     const LINES_MAX: usize = 100;

@@ -14,6 +14,7 @@
 
 mod copy;
 mod files;
+mod tables;
 
 use std::{
     fs,
@@ -147,9 +148,12 @@ fn system(files: &Path, salvage: bool) -> System {
     System { direct_io: room::takes_direct_io(files), salvage, ..System::plain() }
 }
 
-/// Reads every key and value.
+/// Reads every key and value, and the blocks that reading in order does without: filters.
 fn read_all(files: &Path, options: &Options) -> Result<()> {
     let db = Arc::new(Db::open(files, options, &system(files, false))?);
+    if let Some(damaged) = db.verify()? {
+        return Err(Error::Corrupt(damaged));
+    }
     let (mut key, mut value) = (Vec::new(), Vec::new());
     for space in stored() {
         let mut reader = Salvage::new(&db, space);
@@ -174,6 +178,7 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
     let (work, new) = (dir.join(WORK), dir.join(NEW));
     files::twin(originals, &work)?;
     wal::rewrite(&work)?;
+    repair.findings.extend(tables::mend(&work)?);
     let db = match open_tolerant(&work, options) {
         Ok(db) => db,
         Err(why) => {
@@ -184,6 +189,7 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
             files::remove(&work)?;
             files::twin(originals, &work)?;
             wal::rewrite(&work)?;
+            tables::mend(&work)?;
             repair_file_list(&work, options, &system(&work, true))?;
             repair.findings.extend(set_aside(&work));
             Arc::new(Db::open(&work, options, &system(&work, true))?)

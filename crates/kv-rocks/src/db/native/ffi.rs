@@ -45,7 +45,16 @@ unsafe extern "C" {
     /// what the disk cannot read.
     pub(crate) fn nagi_options_read_back(options: *mut ffi::rocksdb_options_t);
 
+    fn nagi_table_opens(name: *const c_char) -> c_int;
+
     fn nagi_make_unreadable(name: *const c_char, from: u64, to: u64) -> c_int;
+}
+
+/// Whether a table file can be opened by itself.
+pub(crate) fn table_opens(file: &Path) -> bool {
+    let Ok(name) = c_path(file) else { return false };
+    // SAFETY: the name ends with a zero byte and is only read during the call.
+    unsafe { nagi_table_opens(name.as_ptr()) != 0 }
 }
 
 /// From now on no read of a database in this process gets the bytes `from..to` of a table file, as if the
