@@ -22,6 +22,8 @@ int nagi_spool_append(const void* spool, uint64_t number, const char* data, size
 int nagi_spool_sync(const void* spool, uint64_t number);
 int nagi_spool_close(const void* spool, uint64_t number);
 void nagi_spool_drain(const void* spool);
+// Makes room in the table of open files, or waits a moment.
+void nagi_descriptors_give();
 }
 
 namespace {
@@ -32,6 +34,25 @@ IOStatus Status(int code) {
   if (code == 0) return IOStatus::OK();
   if (code == ENOSPC || code == EDQUOT) return IOStatus::NoSpace(std::strerror(code));
   return IOStatus::IOError("write-ahead log", std::strerror(code));
+}
+
+// How often a file that cannot be opened because the table of open files is full is tried again.
+constexpr int kAttempts = 200;
+
+bool RanOut(const IOStatus& status) {
+  if (!status.IsIOError()) return false;
+  const std::string text = status.ToString();
+  return text.find(std::strerror(EMFILE)) != std::string::npos || text.find(std::strerror(ENFILE)) != std::string::npos;
+}
+
+template <class Open>
+IOStatus Patiently(const Open& open) {
+  IOStatus status = open();
+  for (int i = 0; i < kAttempts && RanOut(status); i++) {
+    nagi_descriptors_give();
+    status = open();
+  }
+  return status;
 }
 
 class SpooledLog : public FSWritableFile {
@@ -94,7 +115,9 @@ class SpoolFileSystem : public FileSystemWrapper {
   IOStatus NewWritableFile(const std::string& name, const FileOptions& file, std::unique_ptr<FSWritableFile>* result,
                            IODebugContext* context) override {
     uint64_t number = 0;
-    if (!IsLog(name, &number)) return FileSystemWrapper::NewWritableFile(name, file, result, context);
+    if (!IsLog(name, &number)) {
+      return Patiently([&] { return FileSystemWrapper::NewWritableFile(name, file, result, context); });
+    }
     return Opened(nagi_spool_create(spool_, number), number, result);
   }
   IOStatus ReuseWritableFile(const std::string& name, const std::string& old_name, const FileOptions& file,
@@ -108,17 +131,21 @@ class SpoolFileSystem : public FileSystemWrapper {
   IOStatus ReopenWritableFile(const std::string& name, const FileOptions& file,
                               std::unique_ptr<FSWritableFile>* result, IODebugContext* context) override {
     Settle(name);
-    return FileSystemWrapper::ReopenWritableFile(name, file, result, context);
+    return Patiently([&] { return FileSystemWrapper::ReopenWritableFile(name, file, result, context); });
   }
   IOStatus NewSequentialFile(const std::string& name, const FileOptions& file,
                              std::unique_ptr<FSSequentialFile>* result, IODebugContext* context) override {
     Settle(name);
-    return FileSystemWrapper::NewSequentialFile(name, file, result, context);
+    return Patiently([&] { return FileSystemWrapper::NewSequentialFile(name, file, result, context); });
   }
   IOStatus NewRandomAccessFile(const std::string& name, const FileOptions& file,
                                std::unique_ptr<FSRandomAccessFile>* result, IODebugContext* context) override {
     Settle(name);
-    return FileSystemWrapper::NewRandomAccessFile(name, file, result, context);
+    return Patiently([&] { return FileSystemWrapper::NewRandomAccessFile(name, file, result, context); });
+  }
+  IOStatus NewDirectory(const std::string& name, const IOOptions& options, std::unique_ptr<FSDirectory>* result,
+                        IODebugContext* context) override {
+    return Patiently([&] { return FileSystemWrapper::NewDirectory(name, options, result, context); });
   }
   IOStatus FileExists(const std::string& name, const IOOptions& options, IODebugContext* context) override {
     Settle(name);

@@ -258,6 +258,9 @@ impl Rocks {
             log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
                 "The end in order could not be noted; the next start recovers from the journal");
         }
+        if let Some(spool) = &core.spool {
+            spool.retire();
+        }
         Ok(())
     }
 }

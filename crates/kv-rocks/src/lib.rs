@@ -30,6 +30,7 @@ mod closed;
 mod commit;
 mod damage;
 mod db;
+mod descriptors;
 mod engine;
 mod governor;
 mod layout;

@@ -104,6 +104,12 @@ unsafe extern "C" fn nagi_spool_close(spool: *const c_void, number: u64) -> c_in
     unsafe { inner(spool) }.close(number)
 }
 
+/// The table of open files is full: makes room in it.
+#[unsafe(no_mangle)]
+extern "C" fn nagi_descriptors_give() {
+    crate::descriptors::give();
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nagi_spool_drain(spool: *const c_void) {
     // SAFETY: see `inner`.

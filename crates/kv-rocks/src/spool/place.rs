@@ -97,11 +97,17 @@ fn is_forgotten(path: &Path) -> bool {
     }
     let Ok(memory) = Mapping::new(&file, HEADER_BYTES) else { return false };
     let Some(dir) = ring::folder(&memory) else { return false };
-    match fs::read_to_string(dir.join(FILE)) {
-        Ok(text) => parse(&text).is_none_or(|(named, _)| named != path),
+    match fs::metadata(&dir) {
+        // The folder is seen on its own file system, so its `SPOOL` says whether the ring will be asked for.
+        Ok(found) if found.dev() == ring::device(&memory) => {
+            match fs::read_to_string(dir.join(FILE)) {
+                Ok(text) => parse(&text).is_none_or(|(named, _)| named != path),
+                Err(error) => error.kind() == io::ErrorKind::NotFound,
+            }
+        }
         Err(_) if is_removed(&dir, ring::device(&memory)) => true,
         // It may lie where only others can see it; after a day nobody came back for it.
-        Err(_) => data.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > FORGOTTEN_AFTER)),
+        _ => data.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > FORGOTTEN_AFTER)),
     }
 }
 

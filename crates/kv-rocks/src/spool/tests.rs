@@ -204,9 +204,35 @@ fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     assert!(!copy.exists() && ring.exists());
     fs::copy(&ring, &copy).unwrap();
     drop(spool);
+    assert!(!ring.exists());
+    // Nothing in the folder names a ring.
+    drop(open(dir.path(), 64 << 10).unwrap());
+    assert!(!copy.exists());
+    let spool = open(gone.path(), 64 << 10).unwrap().unwrap();
+    let ring = ring_of(gone.path());
+    fs::copy(&ring, &copy).unwrap();
+    drop(spool);
     drop(gone);
     drop(open(dir.path(), 64 << 10).unwrap());
     assert!(!copy.exists());
+}
+
+#[test]
+fn the_end_in_order_does_not_wait_for_the_last_reference() {
+    let dir = Scratch::new("retire");
+    let Some(spool) = open(dir.path(), 64 << 10).unwrap() else { return };
+    let ring = ring_of(dir.path());
+    assert_eq!((spool.inner.create(1), spool.inner.append(1, b"abc")), (0, 0));
+    spool.retire();
+    assert!(!ring.exists() && !dir.path().join("SPOOL").exists());
+    // A late reader of RocksDB's may still close its log.
+    assert_eq!((spool.inner.sync(1), spool.inner.close(1)), (0, 0));
+    assert_eq!(fs::read(files::path(dir.path(), 1)).unwrap(), b"abc");
+    // The next process of the folder has names of its own, which this one must leave alone.
+    let next = open(dir.path(), 64 << 10).unwrap().unwrap();
+    drop(spool);
+    assert!(ring_of(dir.path()).exists());
+    drop(next);
 }
 
 #[test]

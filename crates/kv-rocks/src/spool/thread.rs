@@ -19,7 +19,7 @@ use super::{
     files::{self, LogFile},
     ring::{Kind, Record, Ring},
 };
-use crate::wal::Mark;
+use crate::{descriptors, wal::Mark};
 
 /// The thread lets records gather for so long: one write for many commits.
 const GATHER: Duration = Duration::from_millis(1);
@@ -50,8 +50,8 @@ pub(crate) struct Gauges {
 pub(crate) struct Spool {
     pub(super) inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
-    /// Where the ring lies, and the file that says so: removed at a clean end.
-    litter: Vec<PathBuf>,
+    /// The file that says where the ring lies, and the ring: removed at a clean end, once.
+    litter: Mutex<Vec<PathBuf>>,
     /// Keeps the ring's lock.
     _ring_file: File,
 }
@@ -138,9 +138,10 @@ impl Spool {
             waits: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
         });
+        descriptors::keep();
         let own = Arc::clone(&inner);
         let thread = thread::Builder::new().name("spool".to_owned()).spawn(move || own.run())?;
-        Ok(Spool { inner, thread: Some(thread), litter, _ring_file: ring_file })
+        Ok(Spool { inner, thread: Some(thread), litter: Mutex::new(litter), _ring_file: ring_file })
     }
 
     /// The newest log; 0 before the first.
@@ -163,6 +164,23 @@ impl Spool {
         let mut producer = self.inner.producer.lock();
         self.inner.ring.set_mark(mark, producer.marks);
         producer.marks += 1;
+    }
+
+    /// The end in order, after the last commit: removes the ring's name and the file that points to it, if all
+    /// that was appended is in the log's files. The ring itself goes on working until it is dropped, which the
+    /// end of a process does not wait for.
+    pub(crate) fn retire(&self) {
+        self.inner.drain();
+        self.remove_names();
+    }
+
+    fn remove_names(&self) {
+        // What could not be written stays in the ring, for the next one who opens the folder.
+        if self.inner.used() == 0 {
+            for path in self.litter.lock().drain(..) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
     }
 
     /// How many logs could not be written so far.
@@ -188,12 +206,7 @@ impl Drop for Spool {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // What could not be written stays in the ring, for the next one who opens the folder.
-        if self.inner.used() == 0 {
-            for path in &self.litter {
-                let _ = std::fs::remove_file(path);
-            }
-        }
+        self.remove_names();
     }
 }
 
@@ -437,11 +450,13 @@ impl Inner {
             Kind::Create | Kind::Reuse => {
                 self.write(writer);
                 let ahead = files::ahead(self.ring.capacity());
-                let opened = self.patiently(|| match record.kind {
+                let open = || match record.kind {
                     Kind::Create => LogFile::create(&self.dir, number, ahead),
                     _ => LogFile::reuse(&self.dir, number, record.argument, ahead),
-                });
-                match opened.and_then(|file| Ok((Arc::new(file.handle()?), file))) {
+                };
+                let opened = self.patiently(|| descriptors::patiently(open));
+                let handle = |file: &LogFile| descriptors::patiently(|| file.handle());
+                match opened.and_then(|file| Ok((Arc::new(handle(&file)?), file))) {
                     Ok((handle, file)) => {
                         writer.files.insert(number, file);
                         self.open.lock().entry(number).or_default().handle = Some(handle);
@@ -458,6 +473,7 @@ impl Inner {
                         "Space allocated ahead of the journal could not be given back");
                 }
                 self.open.lock().remove(&number);
+                descriptors::keep();
             }
         }
     }

@@ -26,6 +26,9 @@ use crate::{
 const LEVELS: usize = 7;
 /// With so many files allowed, a terabyte of tables can stay open.
 const FILES_ENOUGH: u64 = 16_000;
+/// With fewer, what is open beside tables and connections: journals, logs, runs of queries, a backup.
+const FILES_BESIDE: u64 = 64;
+const FILES_LEAST: u64 = 20;
 /// Age at which a file is worth rewriting only to drop old versions.
 const REWRITE_AFTER_S: u32 = 3600;
 /// Bytes a second for background writes until the governor has looked.
@@ -221,8 +224,9 @@ unsafe fn database_options(
         // memtable before it takes writes again after the disk was full.
         ffi::rocksdb_options_set_write_buffer_size(db, 1 << 20);
         ffi::rocksdb_options_set_max_background_jobs(db, options.background_threads as c_int);
-        // All tables stay open, unless the system allows too few files.
-        let files = if system.files_max < FILES_ENOUGH { system.files_max / 2 } else { u64::MAX };
+        // All tables stay open, unless the system allows too few files. Connections may have four fifths.
+        let few = (system.files_max / 5).saturating_sub(FILES_BESIDE).max(FILES_LEAST);
+        let files = if system.files_max < FILES_ENOUGH { few } else { u64::MAX };
         ffi::rocksdb_options_set_max_open_files(db, i32::try_from(files).unwrap_or(-1));
         ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(
             db,
