@@ -104,9 +104,9 @@ old-cpu: build        # a start on an x86-64 of 2008 (qemu): no instruction that
 	@scripts/deps test
 	@tests/run $(NAGI) old_cpu
 
-adversary: build      # requests that take all memory they can get, every kind, at length
+adversary: build      # requests that take all memory, damaged folders, full tables of open files, at length
 	@scripts/deps test
-	@FULL=1 tests/run $(NAGI) memory ddl
+	@FULL=1 tests/run $(NAGI) memory ddl damage descriptors
 
 # ---- measuring ------------------------------------------------------------------------------------
 bench: build

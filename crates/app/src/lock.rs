@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// The lock; released when dropped, and by the system when the process dies.
 pub(crate) struct Lock {
@@ -17,8 +18,14 @@ impl Lock {
     /// Locks the folder and writes our process id into it. `AddrInUse`: somebody else has it.
     pub(crate) fn take(folder: &Path) -> io::Result<Lock> {
         let path = folder.join("mongod.lock");
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        // What it says is written over: neither a link's target nor a pipe or a device is meant.
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let mut file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::ErrorKind::AddrInUse.into()),
@@ -42,5 +49,7 @@ impl Lock {
 
 /// The process that a data folder's lock names, for `--shutdown`.
 pub(crate) fn holder(folder: &Path) -> Option<i32> {
-    std::fs::read_to_string(folder.join("mongod.lock")).ok()?.trim().parse().ok()
+    let path = folder.join("mongod.lock");
+    let is_file = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+    is_file.then(|| std::fs::read_to_string(path).ok())??.trim().parse().ok()
 }

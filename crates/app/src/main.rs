@@ -7,6 +7,7 @@
 
 mod backup;
 mod build;
+mod connections;
 mod doctor;
 mod engine;
 mod fork;
@@ -14,11 +15,14 @@ mod key_file;
 mod lock;
 mod memory;
 mod options;
+mod paths;
+mod pid_file;
 mod raw_engine;
 mod record;
 mod repair;
 mod serve;
 mod signals;
+mod umask;
 mod warnings;
 
 use std::process::ExitCode;
@@ -32,7 +36,11 @@ static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.first().map(String::as_str) {
+    let command = args.first().map(String::as_str);
+    if matches!(command, Some("backup" | "restore" | "bench" | "doctor")) {
+        umask::close();
+    }
+    match command {
         Some("bench") if args.get(1).is_some_and(|arg| arg == "raw-engine") => {
             raw_engine::run(&args[2..])
         }

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use nagi_bson::{DocBuf, DocWriter, doc, json};
 use nagi_budget::Budget;
+use nagi_net::NetConfig;
 use nagi_server::{Log, Server, ServerConfig};
 use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
+use crate::pid_file::PidFile;
 use crate::{
-    build, engine, fork, key_file, lock, memory, print, record, repair, say, signals, warnings,
+    build, connections, engine, fork, key_file, lock, memory, paths, print, record, repair, say,
+    signals, umask, warnings,
 };
 
 /// mongod's exit codes.
@@ -30,11 +33,11 @@ const TERMINATING: &str = "DBException in initAndListen, terminating";
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A start that failed: what to log and the exit code.
-struct Failure {
-    code: u8,
-    id: i64,
-    message: &'static str,
-    error: String,
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) id: i64,
+    pub(crate) message: &'static str,
+    pub(crate) error: String,
 }
 
 /// `nagi serve ARGS...`.
@@ -55,12 +58,24 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
+    let umask = match umask::Wanted::from_parameters(&options.parameters) {
+        Ok(umask) => umask,
+        Err(error) => {
+            say(&error);
+            return ExitCode::from(exit::BAD_OPTIONS);
+        }
+    };
+    if let Err(refused) = paths::check(&options) {
+        say(&refused.text);
+        return ExitCode::from(refused.code);
+    }
     if options.fork && !fork::is_child() {
         return fork::start(args);
     }
     if options.fork {
         fork::detach();
     }
+    umask.set();
     let log = match Log::open(options.log.clone()) {
         Ok(log) => log,
         Err(error) => {
@@ -73,7 +88,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     };
     log.install();
     nagi_server::set_log_context("initandlisten");
-    let code = match serve(&options, args, &log) {
+    let code = match serve(&options, args, umask, &log) {
         Ok(()) => 0,
         Err(failure) => {
             log::error!(target: "CONTROL", id = failure.id, error = failure.error;
@@ -88,7 +103,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 }
 
 /// Runs a server between taking and giving back the data folder.
-fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
+fn serve(
+    options: &Options,
+    args: &[String],
+    umask: umask::Wanted,
+    log: &Arc<Log>,
+) -> Result<(), Failure> {
     announce(options, log);
     raise_descriptor_limit();
     if let Some(path) = &options.key_file {
@@ -102,15 +122,20 @@ fn serve(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failu
     let refused =
         |error| Failure { code: exit::DATA_FOLDER, id: 20557, message: TERMINATING, error };
     if options.engine == EngineKind::Memory {
+        let _pid_file = PidFile::write(options.pid_file.as_deref())?;
         // Whoever names a folder with data expects to see them.
         return serve_data(&engine::settle(options).map_err(refused)?, args, log);
     }
     let folder_lock = take_folder(Path::new(&options.db_path))?;
-    let served =
-        engine::settle(options).map_err(refused).and_then(|options| match options.repair {
+    close_to_others(umask, Path::new(&options.db_path));
+    // Behind the lock: the running server's is not written over.
+    let served = PidFile::write(options.pid_file.as_deref()).and_then(|_pid_file| {
+        let options = engine::settle(options).map_err(refused)?;
+        match options.repair {
             true => repair::run(&options).map_err(|error| not_opened(error, exit::UNRECOVERABLE)),
             false => serve_data(&options, args, log),
-        });
+        }
+    });
     log::info!(target: "STORAGE", id = 22279; "shutdown: removing fs lock...");
     let released = folder_lock.release().map_err(|error| not_written(&error));
     served.and(released)
@@ -140,8 +165,25 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         message: TERMINATING,
         error: error.to_string(),
     })?;
-    let watcher = memory::Watcher::start(&store, options.engine);
-    let config = server_config(options, args, store.clone(), log);
+    let served = serve_store(options, args, &store, log);
+    if served.is_err() {
+        // Nothing was served: the folder is left as after any end in order.
+        let _ = store.engine().close();
+    }
+    served
+}
+
+/// Starts, waits for the end, ends, with an open store.
+fn serve_store(
+    options: &Options,
+    args: &[String],
+    store: &Arc<Store>,
+    log: &Arc<Log>,
+) -> Result<(), Failure> {
+    let watcher = memory::Watcher::start(store, options.engine);
+    let limits = connections::Limits::of_process(options);
+    limits.log(options);
+    let config = server_config(options, args, store.clone(), limits.connections, log);
     let server = Server::new(config).map_err(|error| Failure {
         code: exit::BAD_OPTIONS,
         id: 20574,
@@ -152,7 +194,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         server.set_data_folder(Path::new(&options.db_path)).map_err(|error| not_written(&error))?;
     }
     server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
-    warnings::at_start(options, log);
+    warnings::at_start(options, limits.connections, log);
     say_what_the_journal_does(options);
     let record = record::Record::start(options);
     signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
@@ -161,19 +203,19 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         message: "Signals cannot be watched",
         error: error.to_string(),
     })?;
-    let listeners = nagi_net::serve(&server, options.net.clone()).map_err(|error| Failure {
+    let net = NetConfig { descriptors_max: limits.descriptors, ..options.net.clone() };
+    let listeners = nagi_net::serve(&server, net).map_err(|error| Failure {
         code: exit::PORT_IN_USE,
         id: 20568,
         message: "Error setting up listener",
         error: error.to_string(),
     })?;
-    write_pid_file(options);
     if options.fork {
         fork::ready();
     }
     server.wait_for_shutdown();
     drop((record, watcher));
-    stop(&server, listeners, &store)
+    stop(&server, listeners, store)
 }
 
 /// An operator who chose the journal's compressor is told what comes of it.
@@ -289,6 +331,7 @@ fn server_config(
     options: &Options,
     args: &[String],
     store: Arc<Store>,
+    connection_count_max: i64,
     log: &Arc<Log>,
 ) -> ServerConfig {
     let mut argv = vec!["nagi".to_owned()];
@@ -302,7 +345,7 @@ fn server_config(
         parsed_options: parsed_options(options),
         port: options.net.port,
         replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
-        connection_count_max: options.connection_count_max,
+        connection_count_max,
         memory_limit_bytes: nagi_doctor::memory_bytes(),
         authorization: options.authorization,
         javascript: options.javascript,
@@ -386,11 +429,20 @@ fn announce(options: &Options, log: &Log) {
     debug_assert!(!json::to_relaxed(parsed.as_doc()).is_empty());
 }
 
-fn write_pid_file(options: &Options) {
-    let Some(path) = &options.pid_file else { return };
-    if let Err(error) = std::fs::write(path, format!("{}\n", std::process::id())) {
-        log::warn!(target: "CONTROL", id = 23_104, file = path.display().to_string(),
-            error = error.to_string(); "Process id file cannot be written");
+/// What an earlier version left readable for others in the data folder is so no more.
+fn close_to_others(umask: umask::Wanted, folder: &Path) {
+    match umask.tighten(folder) {
+        Ok(0) => {}
+        Ok(count) => {
+            log::warn!(target: "STORAGE", id = 8_200_007, dbpath = folder.display().to_string(),
+                count = count; "Files and folders of the data folder were open to other users of \
+                this machine; their permissions were taken away");
+        }
+        Err(error) => {
+            log::warn!(target: "STORAGE", id = 8_200_008, dbpath = folder.display().to_string(),
+                error = error.to_string(); "The permissions of the data folder's files cannot be \
+                restricted to this user");
+        }
     }
 }
 

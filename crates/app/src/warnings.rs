@@ -8,7 +8,7 @@ use nagi_server::Log;
 use crate::options::{EngineKind, Options};
 
 /// Logs the warnings about the configuration, then those of the doctor about the machine.
-pub(crate) fn at_start(options: &Options, log: &Log) {
+pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) {
     let plain = |id: i64, text: &str| {
         log.startup_warning("CONTROL", id, text, DocBuf::new().as_doc());
     };
@@ -36,7 +36,7 @@ pub(crate) fn at_start(options: &Options, log: &Log) {
         );
     }
     let folder = (options.engine != EngineKind::Memory).then(|| Path::new(&options.db_path));
-    let connections = u64::try_from(options.connection_count_max).unwrap_or(0);
+    let connections = u64::try_from(connection_count_max).unwrap_or(0);
     for line in nagi_doctor::startup_warnings(folder, connections) {
         log.startup_warning(line.component, line.id, &line.message, line.attr.as_doc());
     }

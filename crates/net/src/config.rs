@@ -18,6 +18,9 @@ pub struct NetConfig {
     pub unix_socket_mode: u32,
     /// Connections that the kernel may queue (`net.listenBacklog`).
     pub backlog: i32,
+    /// A connection that would get this descriptor or a higher one is closed: the last ones are the storage
+    /// engine's.
+    pub descriptors_max: u64,
     /// Virtual size of a connection's stack.
     pub stack_bytes: usize,
     /// Longest silence in the middle of a frame.
@@ -39,6 +42,7 @@ impl Default for NetConfig {
             unix_socket_dir: Some("/tmp".into()),
             unix_socket_mode: 0o700,
             backlog: 4096,
+            descriptors_max: u64::MAX,
             // Unoptimised code needs several times the stack.
             stack_bytes: if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 },
             frame_gap_max: Duration::from_secs(60),

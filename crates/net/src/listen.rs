@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -70,11 +70,16 @@ fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
 
 /// A file that nobody answers at is left over from a server that died: it is replaced.
 fn unix(path: &Path, config: &NetConfig) -> io::Result<UnixListener> {
-    if path.exists() {
-        if UnixStream::connect(path).is_ok() {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            let why = "Failed to unlink socket file: it is not a socket";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        Ok(_) if UnixStream::connect(path).is_ok() => {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        std::fs::remove_file(path)?;
+        Ok(_) => std::fs::remove_file(path)?,
+        Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
     let mode = std::fs::Permissions::from_mode(config.unix_socket_mode);

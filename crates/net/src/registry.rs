@@ -43,6 +43,11 @@ impl Registry {
         Some(Member { registry: self.clone(), key })
     }
 
+    /// Connections that are open.
+    pub(crate) fn count(&self) -> usize {
+        self.open.lock().streams.len()
+    }
+
     /// Ends all connections: first their reading, so that replies under way still go out, and after
     /// `grace` everything. Returns whether all ended by themselves.
     pub(crate) fn drain(&self, grace: Duration) -> bool {

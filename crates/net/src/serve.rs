@@ -94,6 +94,12 @@ fn accept_loop(server: &Arc<Server>, shared: &Arc<Shared>, index: usize) {
 
 /// Gives a new connection its thread. A connection that is not wanted is closed without a word.
 fn admit(server: &Arc<Server>, shared: &Arc<Shared>, stream: Arc<Stream>, peer: Peer) {
+    // Refused here, before a thread is started: a flood of connections takes one descriptor at a time.
+    let is_last = stream.descriptor() >= shared.config.descriptors_max;
+    if is_last || shared.registry.count() >= server.connection_count_max() {
+        server.refuse(&peer);
+        return;
+    }
     if stream.prepare(shared.config.write_gap_max).is_err() {
         return;
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -34,6 +35,15 @@ impl Stream {
             }
             Stream::Unix(s) => s.set_write_timeout(Some(write_gap_max)),
         }
+    }
+
+    /// Its number in the process's table of open files.
+    pub(crate) fn descriptor(&self) -> u64 {
+        let number = match self {
+            Stream::Tcp(s) => s.as_raw_fd(),
+            Stream::Unix(s) => s.as_raw_fd(),
+        };
+        u64::try_from(number).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {

@@ -65,6 +65,6 @@ pub use clock::wall_ms;
 pub use connection::{Connection, Peer};
 pub use handle::Outcome;
 pub use limits::MESSAGE_BYTES_MAX;
-pub use logging::{Log, LogDestination, LogRotate, Severity, set_log_context};
+pub use logging::{Log, LogDestination, LogRotate, Severity, check_log_path, set_log_context};
 pub use room::{FREE_BYTES, message_cost, room_for_message};
 pub use server::{Server, ServerConfig};

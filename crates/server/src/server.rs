@@ -259,9 +259,7 @@ impl Server {
         let too_many = open_count > self.config.connection_count_max || self.is_stopping();
         let Some(room) = room.filter(|_| !too_many) else {
             self.metrics.connections.down();
-            self.metrics.connections_rejected.increment();
-            log::info!(target: "NETWORK", id = 22942, remote = peer.address.as_str(),
-                connectionCount = open_count - 1; "Connection refused because there are too many open connections");
+            self.refuse(&peer);
             return None;
         };
         self.metrics.connections_created.increment();
@@ -269,6 +267,19 @@ impl Server {
         log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
             connectionId = id, connectionCount = open_count; "Connection accepted");
         Some(Connection::new(self.clone(), id, peer, op, room))
+    }
+
+    /// Connections that may be open at once.
+    pub fn connection_count_max(&self) -> usize {
+        usize::try_from(self.config.connection_count_max).unwrap_or(usize::MAX)
+    }
+
+    /// Counts and logs a connection that is closed because there are too many.
+    pub fn refuse(&self, peer: &Peer) {
+        self.metrics.connections_rejected.increment();
+        log::info!(target: "NETWORK", id = 22942, remote = peer.address.as_str(),
+            connectionCount = self.metrics.connections.get();
+            "Connection refused because there are too many open connections");
     }
 
     /// An operation that currentOp shows, of a connection or (0) of the background.

@@ -1,15 +1,31 @@
 //! The configuration file: YAML with nested or dotted keys, or `name=value` lines as before 2.6.
 
+use std::fs::File;
+use std::io::Read;
+
 use yaml_rust2::{Yaml, YamlLoader};
 
 use super::Settings;
 use super::line;
 use super::table::TABLE;
 
+/// A configuration has some kilobytes.
+const BYTES_MAX: u64 = 16 << 20;
+
 /// Reads the file at `path`.
 pub(super) fn read(path: &str, settings: &mut Settings) -> Result<(), String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("Error opening config file {path}: {error}"))?;
+    // A pipe is fine (`-f <(...)`), a device that never ends is not.
+    let read = || -> std::io::Result<String> {
+        let mut text = String::new();
+        File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = read().map_err(|error| format!("Error opening config file {path}: {error}"))?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(format!(
+            "Error reading config file {path}: it has more than {BYTES_MAX} bytes"
+        ));
+    }
     parse(&text, settings)
 }
 

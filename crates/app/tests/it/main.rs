@@ -7,4 +7,5 @@ mod engines;
 mod folders;
 mod full_disk;
 mod life;
+mod private;
 mod process;

@@ -55,7 +55,19 @@ impl Server {
 
     /// With further options.
     pub(crate) fn start_with(data: &Path, more: &[&str]) -> Server {
-        let mut child = nagi()
+        Server::spawn(&mut nagi(), data, more)
+    }
+
+    /// From a shell with this umask.
+    pub(crate) fn start_with_umask(data: &Path, more: &[&str], umask: &str) -> Server {
+        let mut shell = Command::new("sh");
+        let script = format!("umask {umask}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_nagi")]);
+        Server::spawn(&mut shell, data, more)
+    }
+
+    fn spawn(command: &mut Command, data: &Path, more: &[&str]) -> Server {
+        let mut child = command
             .args(["serve", "--port", "0", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"])
             .args(more)
             .arg("--dbpath")

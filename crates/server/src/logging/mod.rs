@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 pub use line::Severity;
 use ram::RamLog;
 use sink::Sink;
-pub use sink::{LogDestination, LogRotate};
+pub use sink::{LogDestination, LogRotate, check_log_path};
 
 /// Components with a verbosity of their own, as `logComponentVerbosity` names them.
 pub(crate) static COMPONENTS: &[(&str, &str)] = &[

@@ -36,6 +36,7 @@ impl Sink {
     pub(super) fn open(destination: LogDestination) -> io::Result<Sink> {
         let file = match &destination {
             LogDestination::File { path, append, .. } => {
+                check_log_path(path).map_err(io::Error::other)?;
                 if !append && path.exists() {
                     set_aside(path)?;
                 }
@@ -64,11 +65,32 @@ impl Sink {
 
     pub(super) fn rotate(&mut self) -> io::Result<()> {
         let LogDestination::File { path, rotate, .. } = &self.destination else { return Ok(()) };
+        check_log_path(path).map_err(io::Error::other)?;
         if *rotate == LogRotate::Rename && path.exists() {
             set_aside(path)?;
         }
         self.file = Some(open_append(path)?);
         Ok(())
+    }
+}
+
+/// Whether a log may be written at `path`: at a regular file, or where nothing is. Touches nothing.
+///
+/// # Errors
+/// MongoDB's text.
+pub fn check_log_path(path: &Path) -> Result<(), String> {
+    let kind = match fs::metadata(path) {
+        Ok(found) => found.file_type(),
+        // Opening it will say what is wrong.
+        Err(_) => return Ok(()),
+    };
+    let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (kind.is_file(), kind.is_dir()) {
+        (true, _) => Ok(()),
+        (_, true) => {
+            Err(format!("logpath \"{}\" should name a file, not a directory.", shown.display()))
+        }
+        _ => Err(format!("logpath \"{}\" should name a regular file.", shown.display())),
     }
 }
 
