@@ -36,6 +36,8 @@ pub struct DataFolder {
     pub is_there: bool,
     /// Whether this process may write into it.
     pub is_writable: bool,
+    /// What is wrong with owners and permissions of what is in it.
+    pub access: Access,
     /// Size of the file system.
     pub total_bytes: u64,
     /// What unprivileged processes may still write.
@@ -44,6 +46,21 @@ pub struct DataFolder {
     pub file_count_max: u64,
     /// Files it can still hold.
     pub file_count_free: u64,
+}
+
+/// Who else may touch the files of the data folder, as far as they were looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Files and folders that group or others may read, write or enter, and one of them.
+    pub open_count: u64,
+    /// A path.
+    pub open_example: String,
+    /// Files and folders of another user than the folder's own, and one of them.
+    pub foreign_count: u64,
+    /// A path.
+    pub foreign_example: String,
+    /// Whether others may write into the folder itself, and so replace files.
+    pub is_shared: bool,
 }
 
 impl Facts {

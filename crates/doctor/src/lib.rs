@@ -17,6 +17,7 @@
 //! Does not know about: options of the server beyond the data folder and the number of connections,
 //! engines, the log.
 
+mod access;
 mod cgroup;
 mod checks;
 mod cli;
@@ -34,7 +35,7 @@ mod units;
 
 pub use checks::{CHECKS, Check};
 pub use cli::{Defaults, run};
-pub use facts::{DataFolder, Facts};
+pub use facts::{Access, DataFolder, Facts};
 pub use finding::{Finding, NotKnown, Outcome, Severity, StartupLine, Verdict};
 pub use history::{FILE as HISTORY_FILE, Sample, days_until_full, keep_record};
 pub use measure::{Allocation, BlockFigures, Latencies, Measured};

@@ -8,7 +8,7 @@ use rustix::fs::Access;
 
 use crate::checks::CHECKS;
 use crate::facts::{DataFolder, Facts};
-use crate::{cgroup, history, limits, measure, mount};
+use crate::{access, cgroup, history, limits, measure, mount};
 
 /// More of a file is not read; a table of mounts may be long.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -103,6 +103,7 @@ fn data_folder(folder: &Path) -> Option<DataFolder> {
         real_path: real.display().to_string(),
         is_there,
         is_writable: is_there && rustix::fs::access(&real, Access::WRITE_OK).is_ok(),
+        access: if is_there { access::of(&real) } else { Default::default() },
         total_bytes: system.f_blocks.saturating_mul(system.f_frsize),
         available_bytes: system.f_bavail.saturating_mul(system.f_frsize),
         file_count_max: system.f_files,

@@ -21,6 +21,7 @@ mod mount_options;
 mod numa;
 mod open_files;
 mod overcommit;
+mod permissions;
 mod processes;
 mod read_ahead;
 mod scheduler;
@@ -68,6 +69,7 @@ pub static CHECKS: &[&Check] = &[
     &numa::NUMA,
     &open_files::OPEN_FILES,
     &overcommit::OVERCOMMIT,
+    &permissions::PERMISSIONS,
     &processes::PROCESSES,
     &read_ahead::READ_AHEAD,
     &scheduler::SCHEDULER,

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nagi_doctor::{
-    Allocation, BlockFigures, CHECKS, DataFolder, Facts, Latencies, Measured, Outcome, Sample,
-    Verdict,
+    Access, Allocation, BlockFigures, CHECKS, DataFolder, Facts, Latencies, Measured, Outcome,
+    Sample, Verdict,
 };
 use nagi_testkit::golden;
 
@@ -83,6 +83,13 @@ fn data(text: &str) -> DataFolder {
         real_path: pairs.get("real").unwrap_or(&"/data/db").to_string(),
         is_there: !pairs.contains_key("missing"),
         is_writable: !pairs.contains_key("read_only"),
+        access: Access {
+            open_count: number("open"),
+            open_example: "/data/db/rocksdb".into(),
+            foreign_count: number("foreign"),
+            foreign_example: "/data/db/mongod.lock".into(),
+            is_shared: pairs.contains_key("shared"),
+        },
         total_bytes: number("total"),
         available_bytes: number("available"),
         file_count_max: number("files"),
