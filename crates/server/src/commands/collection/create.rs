@@ -64,7 +64,9 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    check_creatable(&ns)?;
+    if args.view_on.is_none() {
+        check_creatable(&ns)?;
+    }
     if let Some(index) = args.id_index {
         check_id_index(index)?;
     }
