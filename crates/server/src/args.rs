@@ -271,16 +271,34 @@ impl<'a> FromArg<'a> for Long {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name<'a>(pub(crate) &'a str);
 
+/// The same of insert, update, delete and killCursors: a name of another type is BadValue, not InvalidNamespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StrictName<'a>(pub(crate) &'a str);
+
+fn collection_name(value: Value<'_>, code: Code) -> Result<&str> {
+    match value {
+        Value::String(name) | Value::Symbol(name) => Ok(name),
+        _ => bail!(code, "collection name has invalid type {}", value.kind().name()),
+    }
+}
+
+impl<'a> FromArg<'a> for StrictName<'a> {
+    fn from_value(value: Value<'a>, _: Field) -> Result<Self> {
+        collection_name(value, Code::BAD_VALUE).map(StrictName)
+    }
+
+    fn read(arg: Arg<'a>, field: Field) -> Result<Self> {
+        match arg {
+            Arg::Value(Value::Missing) => Self::absent(field),
+            Arg::Value(value) => Self::from_value(value, field),
+            Arg::Sequence(sequence) => Self::from_sequence(sequence, field),
+        }
+    }
+}
+
 impl<'a> FromArg<'a> for Name<'a> {
     fn from_value(value: Value<'a>, _: Field) -> Result<Self> {
-        match value {
-            Value::String(name) | Value::Symbol(name) => Ok(Name(name)),
-            _ => bail!(
-                Code::INVALID_NAMESPACE,
-                "collection name has invalid type {}",
-                value.kind().name()
-            ),
-        }
+        collection_name(value, Code::INVALID_NAMESPACE).map(Name)
     }
 
     fn read(arg: Arg<'a>, field: Field) -> Result<Self> {

@@ -81,11 +81,9 @@ impl<'a> Args<'a> {
                        specify a collection name or 1"
                 )
             }
-            other => bail!(
-                Code::INVALID_NAMESPACE,
-                "collection name has invalid type {}",
-                other.kind().name()
-            ),
+            other => {
+                bail!(Code::BAD_VALUE, "collection name has invalid type {}", other.kind().name())
+            }
         }
     }
 

@@ -27,7 +27,7 @@ pub(in crate::commands) static DELETE: Command = Command {
 };
 
 args! { "delete" => Args {
-    collection:      Name<'a>        = "delete",
+    collection:      StrictName<'a>        = "delete",
     deletes:         Docs<'a>        = "deletes",
     ordered:         Option<StrictBool>    = "ordered",
     let_vars:        Option<Doc<'a>> = "let",

@@ -27,7 +27,7 @@ pub(in crate::commands) static INSERT: Command = Command {
 };
 
 args! { "insert" => Args {
-    collection:      Name<'a>     = "insert",
+    collection:      StrictName<'a>     = "insert",
     documents:       Docs<'a>     = "documents",
     ordered:         Option<StrictBool> = "ordered",
     bypass:          Option<bool> = "bypassDocumentValidation",

@@ -15,7 +15,7 @@ pub(in crate::commands) static KILL_CURSORS: Command = Command {
 };
 
 args! { "killCursors" => Args {
-    collection: Name<'a>  = "killCursors",
+    collection: StrictName<'a>  = "killCursors",
     cursors:    Array<'a> = "cursors",
 }}
 

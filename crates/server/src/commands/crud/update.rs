@@ -30,7 +30,7 @@ pub(in crate::commands) static UPDATE: Command = Command {
 };
 
 args! { "update" => Args {
-    collection:      Name<'a>        = "update",
+    collection:      StrictName<'a>        = "update",
     updates:         Docs<'a>        = "updates",
     ordered:         Option<StrictBool>    = "ordered",
     let_vars:        Option<Doc<'a>> = "let",
