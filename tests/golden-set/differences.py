@@ -61,10 +61,6 @@ GROUPS = {
         "error/createIndexes.type error/delete.type error/distinct.type error/find.type error/findAndModify.type "
         "error/getMore.type error/insert.type error/update.item.type project/count.nocoll project/options sort/batch"
     ),
-    "collection name of a wrong type": (
-        "command/cursor.form command/namespace error/aggregate.type error/delete.type error/find.type error/insert.type "
-        "error/killCursors.type error/update.type pipeline/collectionless"
-    ),
     "comment of any type": (
         "command/create error/aggregate.type pipeline/cmd"
     ),
@@ -130,8 +126,11 @@ RULES = [
      "5.0: $limit and $skip take integers of 64 bits only, with codes of their own"),
     ("least int64 as limit of count", r"^project/count & -9223372036854775808", r"^OK", r"^2 limit value for count cannot be min long",
      "4.2: the negation of the least int64 is no int64, so it is refused"),
-    ("collection name of a wrong type", r"", r"^(2|14) collection name has invalid type|^9 Failed to parse: find: .*BSON type string|^9 First parameter must be a string",
-     r"^73 collection name has invalid type", "5.0: a collection name that is no string is InvalidNamespace"),
+    ("collection name of a wrong type", r"^(command/namespace|error/find.type) & \"find\":", r"^9 Failed to parse: find: .*BSON type string",
+     r"^73 collection name has invalid type", "4.4 to 5.0: find checks its collection name before its other arguments: InvalidNamespace"),
+    ("collection name of a wrong type in aggregate and killCursors", r"^(command/(cursor.form|namespace)|error/(aggregate|killCursors).type|pipeline/collectionless) & \"(aggregate|killCursors)\":",
+     r"^14 collection name has invalid type|^9 First parameter must be a string", r"^2 collection name has invalid type",
+     "5.0: the arguments are parsed from a description, where such a name is BadValue"),
     ("comment of any type", r" & \"comment\"", r"comment", r"^OK", "4.4: comment takes any value on every command"),
     ("batch size of getMore", r" & \"batchSize\": \{\"\$numberInt\": \"0\"", r"^2 Batch size for getMore must be positive, but received: 0", r"^(OK|43 cursor id 5)",
      "4.4: zero means no limit"),
@@ -178,7 +177,7 @@ RULES = [
     ("hello", r"^command/known & hello", r"^59 .*hello", r"^OK", "4.4.2: hello"),
     ("commands of clusters and of 4.0", COMMANDS_GONE, r"^(OK|2|9|13|14|26|139|10046|40414|73|203|None) ", r"^59 no such command",
      "a server that is no member of a cluster, and later versions, do not have them"),
-    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|13|14|9|2|73|40414) ", "commands of later versions"),
+    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|2|4|9|13|14|73|31082|40414|51300) ", "commands of later versions"),
     ("collStats of nothing", r"^command/namespace & collStats", r"^None Database", r"^OK", "4.2: collStats of what does not exist says zero"),
     ("collStats", r"^command/stats & collStats", r"\"size\": \{\"\$numberInt\"", r"\"size\": \{\"\$numberLong\"", "4.4: sizes are int64; more fields"),
     ("parameters", r"^command/args & getParameter", r"^OK", r"^OK", "each version has parameters of its own"),
@@ -252,7 +251,6 @@ RULES = [
     ("hashed indexes", r"^index/(spec|explain)", r"^(16763 |OK.*COLLSCAN)", r"^OK", "4.4: hashed fields in compound indexes; {$exists: false} has one hash"),
     # ---- the language
     ("decimal functions", r"^expr/(log|sqrt)", r"^OK.*\$numberDecimal", r"^OK.*\$numberDecimal", "the recorded server took the wrong function of its decimal library: its sqrt of 1 is 2.718"),
-    ("NaN of decimals", r"^expr/(ln|log|log10)", r"^OK.*\$numberDouble\": \"NaN", r"^OK.*\$numberDecimal\": \"NaN", "4.2: NaN of a decimal is a decimal"),
     ("infinite decimals", r"^expr/(add|ceil|floor|trunc)", r"^OK.*\$numberDecimal\": \"NaN", r"^OK.*\$numberDecimal", "the recorded server lost large and infinite decimals"),
     ("overflow of $subtract", r"^expr/subtract", r"^OK.*\$numberLong", r"^OK.*\$numberDouble", "4.4: a difference beyond int64 is a double, as a sum is"),
     ("sums of doubles", r"^(expr/(add|avg|sum)|pipeline/acc.sum)", r"^OK.*\"0.0\"", r"^OK.*\"(1.0|0.3333333333333333)\"", "5.0: sums keep what doubles lose"),
@@ -267,7 +265,6 @@ RULES = [
     ("constant operands of $setIsSubset", r"^expr/setIsSubset.form", r"^17046 ", r"^17310 ", "one code or the other says that the operand is no array"),
     ("dates before the year 0 and after 9999", r"^date/", r"^OK", r"^(OK|31095 )", "4.2: years below 0 and weeks out of range are counted on, week years end at 9999; zones before the railways have seconds"),
     ("formats of dates", r"^date/(fromString.format|toString)", r"^(18536 Invalid format character|OK)", r"^OK", "4.4 to 8.0: %b, %B, %j and other formats"),
-    ("dates with two digits", r"^date/fromString", r"^OK", r"^241 ", "4.2: a year has four digits"),
     ("collectionless names", r"^pipeline/collectionless", r"^OK", r"^73 Invalid collection name", "4.4: names are checked before the collection is looked for"),
     ("let", r"^pipeline/cmd & \"let\"", r"^9 unrecognized field 'let'", r"^OK", "5.0: let"),
     ("stages between members", r"^pipeline/form.missing & (_internalInhibitOptimization|mergeCursors)", r"^(OK|40414 )", r"^40324 Unrecognized pipeline stage name",

@@ -133,10 +133,31 @@ def sizes(db):
         db.command("dataSize", full, maxObjects=5, maxSize=1000)))
 
 
+def names(db):
+    statements = {"insert": ("documents", [{}]), "update": ("updates", [{"q": {}, "u": {}}]), "delete": ("deletes", [{"q": {}, "limit": 1}]),
+                  "aggregate": ("pipeline", []), "killCursors": ("cursors", [])}
+    for command, (name, value) in statements.items():
+        more = {"cursor": {}} if command == "aggregate" else {}
+        fails("%s of a name that is a document" % command, 2, lambda: db.command({command: {}, name: value, **more}))
+    for command in ("find", "count"):
+        fails("%s of a name that is a document" % command, 73, lambda: db.command({command: {}}))
+
+
+def expressions(db):
+    def value(expression):
+        return next(db.aggregate([{"$documents": [{}]}, {"$project": {"r": expression}}]))["r"]
+    nan = Decimal128("NaN")
+    for expression in ({"$ln": nan}, {"$log10": nan}, {"$log": [nan, 2]}, {"$log": [Decimal128("2"), float("nan")]}):
+        got = value(expression)
+        check("NaN of %s" % expression, isinstance(got, float) and got != got, got)
+    for text, want in (("18-07-03", "2018-07-03"), ("7/3/69", "2069-07-03"), ("2017-07-04T11:56.02", "2017-07-04T11:56:02")):
+        equal("the date " + text, value({"$toDate": want}), value({"$toDate": text}))
+
+
 def main():
     client = MongoClient(sys.argv[1], serverSelectionTimeoutMS=5000, socketTimeoutMS=60000)
     client.drop_database("nagi_answers")
-    for f in (text, weights, timestamps, geometry, keys, refused, views, explained, sizes):
+    for f in (text, weights, timestamps, geometry, keys, refused, views, explained, sizes, names, expressions):
         section(f, client.nagi_answers)
     client.drop_database("nagi_answers")
     finish("answers")

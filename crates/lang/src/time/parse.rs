@@ -146,6 +146,21 @@ fn date(text: &str) -> Option<(i64, &str)> {
         .or_else(|| compact(text))
         .or_else(|| day_first(text))
         .or_else(|| named_month(text))
+        .or_else(|| short_year(text))
+}
+
+/// `18-07-03`, the year first.
+fn short_year(text: &str) -> Option<(i64, &str)> {
+    let (year, rest) = two_digits_of_year(text)?;
+    let (month, rest) = digits(rest.strip_prefix('-')?, 2, 2)?;
+    let (day, rest) = digits(rest.strip_prefix('-')?, 2, 2)?;
+    not_digit(rest).then_some((day_number(year, month, day)?, rest))
+}
+
+/// A year from 1970 to 2069 by its last two digits.
+fn two_digits_of_year(text: &str) -> Option<(i64, &str)> {
+    let (year, rest) = digits(text, 2, 2).filter(|(_, rest)| not_digit(rest))?;
+    Some((if year < 70 { 2000 + year } else { 1900 + year }, rest))
 }
 
 /// `-0001-01-01`.
@@ -196,13 +211,15 @@ fn compact(text: &str) -> Option<(i64, &str)> {
     Some((day_number(year, month, day)?, rest))
 }
 
-/// `07/03/2018` (month first), `3.7.2018` and `03-07-2018` (day first), `03-Jul-2018`.
+/// `07/03/2018` and `07/03/18` (month first), `3.7.2018` and `03-07-2018` (day first), `03-Jul-2018`.
 fn day_first(text: &str) -> Option<(i64, &str)> {
     let (first, rest) = digits(text, 1, 2)?;
     let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/' | '.'))?;
     let rest = &rest[1..];
     let (second, rest) = digits(rest, 1, 2).or_else(|| month(rest))?;
-    let (year, rest) = digits(rest.strip_prefix(separator)?, 4, 4)?;
+    let behind = rest.strip_prefix(separator)?;
+    let short = || two_digits_of_year(behind).filter(|_| separator == '/');
+    let (year, rest) = digits(behind, 4, 4).or_else(short)?;
     if !not_digit(rest) {
         return None;
     }

@@ -294,6 +294,9 @@ fn log<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             "$log's base must be a positive number not equal to 1, but is {base}"
         );
     }
+    if number::is_nan(arg) || number::is_nan(base) {
+        return Ok(Value::Double(f64::NAN));
+    }
     if let Some((arg, base)) = decimals(arg, base) {
         return Ok(Value::Decimal128(arg.ln().div(base.ln())));
     }

@@ -10,11 +10,11 @@ pub(super) static OPS: &[Operator] = &[
     unary("$floor", |_, args| whole("$floor", args[0], f64::floor, Decimal128::floor)),
     unary("$ln", |_, args| {
         positive("$ln", 28766, args[0])?;
-        real("$ln", args[0], f64::ln, Decimal128::ln)
+        logarithm("$ln", args[0], f64::ln, Decimal128::ln)
     }),
     unary("$log10", |_, args| {
         positive("$log10", 28761, args[0])?;
-        real("$log10", args[0], f64::log10, Decimal128::log10)
+        logarithm("$log10", args[0], f64::log10, Decimal128::log10)
     }),
     row("$round", Args::Between(1, 2), |_, args| to_place("$round", args, Decimal128::round)),
     unary("$sigmoid", |_, args| {
@@ -70,6 +70,19 @@ pub(super) fn real<'a>(
         (_, Some(n)) => Ok(Value::Double(double(n))),
         (other, None) => Err(not_numeric(name, other)),
     }
+}
+
+/// As `real`, but of NaN a double, whatever its type: only positive decimals have decimal logarithms.
+fn logarithm<'a>(
+    name: &str,
+    value: Value<'a>,
+    double: fn(f64) -> f64,
+    decimal: fn(Decimal128) -> Decimal128,
+) -> Result<Value<'a>> {
+    if number::is_nan(value) {
+        return Ok(Value::Double(f64::NAN));
+    }
+    real(name, value, double, decimal)
 }
 
 fn positive(name: &str, code: i32, value: Value<'_>) -> Result<()> {
