@@ -98,7 +98,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let options = DocBuf::build(|w| options(req.body, &args, w));
     cx.store().create_collection(&ns, options.as_doc())?;
     if args.auto_index_id.is_some() {
-        let note = "The autoIndexId option is deprecated and will be removed in a future release";
+        let note = "the autoIndexId option is deprecated and will be removed in a future release";
         out.put("note", note);
     }
     Ok(())
