@@ -9,6 +9,7 @@ use nagi_server::{Connection, Outcome, Server, message_cost, room_for_message};
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
+use crate::stranger::Stranger;
 use crate::stream::Stream;
 
 /// Why a connection ends although its peer did not leave.
@@ -39,6 +40,8 @@ struct Life<'n> {
     room: Option<Charge>,
     /// Whether a silent read ends after a while, to look around; off while the peer rests.
     watching: bool,
+    /// A whole message has arrived, so the peer speaks the protocol.
+    acquainted: bool,
 }
 
 /// How a frame that is not complete comes in.
@@ -64,6 +67,7 @@ pub(crate) fn run(
         out: Vec::new(),
         room: None,
         watching: false,
+        acquainted: false,
     };
     loop {
         let len = match life.next_frame(connection) {
@@ -87,8 +91,15 @@ impl Life<'_> {
         }
         let mut pace: Option<Pace> = None;
         loop {
+            if !self.acquainted
+                && let Some(stranger) = Stranger::recognise(self.buffer.front())
+            {
+                stranger.answer(self.stream);
+                return Err(End::Broken(stranger.reason().to_owned()));
+            }
             match self.buffer.complete() {
                 Ok(Some(len)) => {
+                    self.acquainted = true;
                     self.admit()?;
                     return Ok(len);
                 }

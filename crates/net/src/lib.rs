@@ -20,6 +20,7 @@ mod connection;
 mod listen;
 mod registry;
 mod serve;
+mod stranger;
 mod stream;
 
 pub use config::NetConfig;

@@ -1,7 +1,7 @@
 //! Peers that do not speak the protocol, or stop in the middle of it.
 
-use std::io::Write;
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
 
 use crate::harness::{is_closed, ping, reply, start};
 
@@ -12,7 +12,7 @@ fn bytes_that_are_no_protocol_close_the_connection() {
     too_long[..4].copy_from_slice(&48_000_001_i32.to_le_bytes());
     let mut unknown = ping(1);
     unknown[12..16].copy_from_slice(&4711_i32.to_le_bytes());
-    for bytes in [too_long, unknown, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), vec![0; 64]] {
+    for bytes in [too_long, unknown, vec![0; 64]] {
         let mut stream = running.connect();
         stream.write_all(&bytes).unwrap();
         assert!(is_closed(&mut stream));
@@ -20,6 +20,45 @@ fn bytes_that_are_no_protocol_close_the_connection() {
     let mut good = running.connect();
     good.write_all(&ping(3)).unwrap();
     assert_eq!(reply(&mut good), (3, 1.0));
+    running.stop();
+}
+
+/// Long before any timeout, in the client's own protocol, whatever the handshake's length looks like.
+#[test]
+fn clients_of_other_protocols_are_answered_at_once() {
+    let running = start("other", 10, |_| ());
+    let hello = |len: u16| {
+        let [high, low] = len.to_be_bytes();
+        let [inner_high, inner_low] = (len - 4).to_be_bytes();
+        let mut bytes = vec![0x16, 3, 1, high, low, 1, 0, inner_high, inner_low, 3, 3];
+        bytes.resize(5 + usize::from(len), 7);
+        bytes
+    };
+    let alert = vec![0x15, 3, 1, 0, 2, 2, 40];
+    let text =
+        "It looks like you are trying to access MongoDB over HTTP on the native driver port.";
+    let large = format!("POST /x HTTP/1.1\r\nHost: x\r\nCookie: {}\r\n\r\n", "c".repeat(20_000));
+    let mut cases = vec![(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), None)];
+    cases.push((large.into_bytes(), None));
+    cases.extend([100, 517, 700, 1800].map(|len| (hello(len), Some(alert.clone()))));
+    for (request, reply) in cases {
+        let began = Instant::now();
+        let mut stream = running.connect();
+        stream.write_all(&request).unwrap();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(10));
+        match reply {
+            Some(reply) => assert_eq!(said, reply),
+            None => {
+                let said = String::from_utf8(said).unwrap();
+                let (head, body) = said.split_once("\r\n\r\n").unwrap();
+                assert!(head.starts_with("HTTP/1.0 200 OK\r\n"), "{head}");
+                assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+                assert_eq!(body.trim_end(), text);
+            }
+        }
+    }
     running.stop();
 }
 
