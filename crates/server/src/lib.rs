@@ -62,6 +62,7 @@ mod write_block;
 
 pub use auth::LoginClient;
 pub use clock::wall_ms;
+pub use commands::COMPATIBLE_VERSION;
 pub use connection::{Connection, Peer};
 pub use handle::Outcome;
 pub use limits::MESSAGE_BYTES_MAX;

@@ -68,6 +68,7 @@ const MAX: i64 = i64::MAX;
 #[rustfmt::skip]
 pub(crate) static PARAMETERS: &[Param] = &[
     row("allowDiskUseByDefault", Both, Bool(true), Live),
+    row("authFailedDelayMaxMs", Both, Int(2000, 0, 10_000), Live),
     row("authFailedDelayMs", Startup, Int(0, 0, 5000), Live),
     row("authSchemaVersion", Never, Int(5, 5, 5), Live),
     row("authenticationMechanisms", Startup, Text("SCRAM-SHA-1,SCRAM-SHA-256"), Live),

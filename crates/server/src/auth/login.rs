@@ -8,6 +8,7 @@ use nagi_error::{Code, Error, Result};
 
 use super::sasl::{Answer, Conversation};
 use super::users::User;
+use crate::clock;
 use crate::connection::Connection;
 use crate::server::Server;
 
@@ -35,12 +36,19 @@ pub(crate) fn step(
     payload: &[u8],
 ) -> Result<Answer> {
     let server = connection.server.clone();
-    let stepped = conversation.step(&server, payload).and_then(|answer| {
-        if answer.done {
-            log_in(connection, &conversation)?;
-        }
-        Ok(answer)
-    });
+    let source = connection.peer.ip();
+    let crowded = conversation.shows_password()
+        && limit(&server).is_some()
+        && source.is_some_and(|source| !server.auth.failures.may_try(source));
+    let stepped = match crowded {
+        true => Err(Error::new(Code::AUTHENTICATION_FAILED, CROWDED)),
+        false => conversation.step(&server, payload).and_then(|answer| {
+            if answer.done {
+                log_in(connection, &conversation)?;
+            }
+            Ok(answer)
+        }),
+    };
     match stepped {
         Ok(answer) => {
             if !answer.done {
@@ -50,9 +58,9 @@ pub(crate) fn step(
         }
         Err(error) => {
             log_failure(connection, &conversation, &error);
-            // Slows down guessing where that is wanted.
-            if let Ok(ms @ 1..) = u64::try_from(server.params.int("authFailedDelayMs")) {
-                std::thread::sleep(Duration::from_millis(ms));
+            // What was not looked at tells nothing, so it need not wait.
+            if !crowded {
+                delay(&server, source);
             }
             match error.code() == ALREADY {
                 true => Err(error),
@@ -61,6 +69,40 @@ pub(crate) fn step(
         }
     }
 }
+
+/// For the log only.
+const CROWDED: &str = "Too many failed logins from this address wait for their refusal; the password \
+                       was not looked at";
+
+/// The longest delay after failed logins of one address; `None`: it is turned off.
+fn limit(server: &Server) -> Option<Duration> {
+    let ms = u64::try_from(server.params.int("authFailedDelayMaxMs")).ok();
+    ms.filter(|ms| *ms > 0).map(Duration::from_millis)
+}
+
+/// Slows down guessing: the refusal waits.
+fn delay(server: &Server, source: Option<IpAddr>) {
+    let every = u64::try_from(server.params.int("authFailedDelayMs")).unwrap_or(0);
+    let mut most = Duration::from_millis(every);
+    let waiting = source.zip(limit(server));
+    if let Some((source, limit)) = waiting {
+        most = most.max(server.auth.failures.fail(source, clock::now(), limit));
+    }
+    let until = clock::now() + most;
+    while !server.is_stopping() {
+        let left = until.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(STOP_NOTICED_WITHIN));
+    }
+    if let Some((source, _)) = waiting {
+        server.auth.failures.waited(source);
+    }
+}
+
+/// A refusal that waits does not hold up the end of the server.
+const STOP_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
 fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()> {
     let server = connection.server.clone();

@@ -15,7 +15,9 @@
 mod action;
 pub(crate) mod builtin;
 mod counters;
+mod decoys;
 pub(crate) mod documents;
+pub(crate) mod failures;
 pub(crate) mod login;
 mod login_client;
 mod names;
@@ -35,6 +37,7 @@ use nagi_error::Result;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use action::{Action, ActionSet};
+use decoys::Decoys;
 pub(crate) use login::Login;
 pub use login_client::LoginClient;
 pub(crate) use names::{RoleName, UserName, parse_roles, write_roles};
@@ -57,8 +60,10 @@ pub(crate) struct Auth {
     cache: Mutex<Cache>,
     /// A user or role was seen: the localhost exception is over.
     users_seen: AtomicBool,
-    /// Makes up salts for users that are not there.
+    /// Keys decoys until there are users.
     secret: [u8; 16],
+    decoys: Mutex<Option<Arc<Decoys>>>,
+    pub(crate) failures: failures::Failures,
     pub(crate) logins: counters::Logins,
     /// Held by commands that change users or roles: they check and write as one.
     changing: Mutex<()>,
@@ -78,6 +83,8 @@ impl Auth {
             cache: Mutex::default(),
             users_seen: AtomicBool::new(false),
             secret,
+            decoys: Mutex::default(),
+            failures: failures::Failures::default(),
             logins: counters::Logins::default(),
             changing: Mutex::new(()),
         }
@@ -97,8 +104,19 @@ impl Auth {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn secret(&self) -> &[u8] {
+    pub(crate) fn secret(&self) -> &[u8; 16] {
         &self.secret
+    }
+
+    /// How to make up users; looks at the users anew when they have changed.
+    pub(crate) fn decoys(&self, server: &Server) -> Result<Arc<Decoys>> {
+        let generation = self.generation();
+        if let Some(decoys) = self.decoys.lock().as_ref().filter(|d| d.generation == generation) {
+            return Ok(decoys.clone());
+        }
+        let made = Arc::new(Decoys::new(server, generation)?);
+        *self.decoys.lock() = Some(made.clone());
+        Ok(made)
     }
 
     /// One change of users and roles at a time.

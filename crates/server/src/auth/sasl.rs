@@ -5,8 +5,8 @@
 //!   (empty)                                  -> (empty), unless the client skips that exchange
 //!
 //! What is wrong with a message or a password is for the log only; the client hears "Authentication
-//! failed.". For a user that is not there a credential is made up, so that neither the replies nor
-//! their time say so.
+//! failed.". For a user that does not exist a credential is made up (`decoys`), so that neither the
+//! replies nor their time say so.
 
 use nagi_bson::json::{base64_decode, base64_encode};
 use nagi_error::{Code, Error, Result, bail, err};
@@ -72,6 +72,11 @@ impl Conversation {
         }
     }
 
+    /// Whether the next message shows the password.
+    pub(crate) fn shows_password(&self) -> bool {
+        matches!(self.step, Step::Final(_))
+    }
+
     /// The next message of the client. An error ends the conversation; its text is for the log.
     pub(crate) fn step(&mut self, server: &Server, payload: &[u8]) -> Result<Answer> {
         if payload.len() > PAYLOAD_BYTES_MAX {
@@ -89,9 +94,7 @@ impl Conversation {
         let first = ClientFirst::parse(message)?;
         let user = UserName::new(&first.user, &self.db);
         self.user = Some(user.clone());
-        let stored = users::credential(server, &user, self.mechanism)?;
-        let known = stored.is_some();
-        let credential = stored.unwrap_or_else(|| made_up(server, self.mechanism, &user));
+        let (known, credential) = users::credential(server, &user, self.mechanism)?;
         let mut nonce = first.nonce.to_owned();
         base64_encode(&mut nonce, &[random_bytes()?, random_bytes()?].concat()[..24]);
         let mut reply = format!("r={nonce},s=");
@@ -137,21 +140,6 @@ impl Conversation {
 
 fn text(payload: &[u8]) -> Result<&str> {
     std::str::from_utf8(payload).map_err(|_| failed("SCRAM message is not UTF-8"))
-}
-
-/// The credential of a user that is not there: the same salt each time, a password nobody has.
-fn made_up(server: &Server, mechanism: Mechanism, user: &UserName) -> Credential {
-    let secret = server.auth.secret();
-    let mut salt = mechanism.hmac(secret, user.id().as_bytes());
-    let stored_key = mechanism.hmac(secret, &salt);
-    salt.truncate(mechanism.salt_bytes());
-    let count = server.params.int(mechanism.iterations_parameter());
-    Credential {
-        iteration_count: u32::try_from(count).unwrap_or(u32::MAX),
-        salt,
-        server_key: stored_key.clone(),
-        stored_key,
-    }
 }
 
 /// A client-first message in its parts.

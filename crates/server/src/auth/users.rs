@@ -6,6 +6,7 @@ use nagi_bson::{Array, ArrayBuf, Binary, Doc, DocBuf, DocWriter, Value, json};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::Store;
 
+use super::decoys::Counts;
 use super::documents::{self, Kind};
 use super::names::{self, RoleName, UserName};
 use super::privilege::PrivilegeSet;
@@ -66,18 +67,28 @@ pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
     }
 }
 
-/// The credential of a user for a mechanism; `None` if there is no such user. A user without that
-/// one is refused at once (334): a driver that guessed the mechanism then takes the other.
+/// The credential of a user for a mechanism, and whether there is such a user; if not, the credential
+/// is made up.
+///
+/// A user without that mechanism is refused at once, and so are the decoys of such users: a driver that
+/// guessed the mechanism then takes the other. The same is done for known and unknown names: two
+/// documents are looked for, a decoy is computed, a credential is parsed.
+///
+/// # Errors
+/// 334 if the user, or the decoy, lacks the mechanism.
 pub(crate) fn credential(
     server: &Server,
     name: &UserName,
     mechanism: Mechanism,
-) -> Result<Option<Credential>> {
-    let Some(doc) = documents::read(&server.store, Kind::Users, &name.id())? else {
-        return Ok(None);
-    };
-    match parse_credential(doc.as_doc(), mechanism) {
-        Some(credential) => Ok(Some(credential)),
+) -> Result<(bool, Credential)> {
+    let decoys = server.auth.decoys(server)?;
+    let made_up = decoys.credential(name, mechanism);
+    let own = documents::read(&server.store, Kind::Users, &name.id())?;
+    let model = documents::read(&server.store, Kind::Users, decoys.model(name))?;
+    let known = own.is_some();
+    let parsed = own.or(model).and_then(|document| parse_credential(document.as_doc(), mechanism));
+    match if known { parsed } else { made_up } {
+        Some(credential) => Ok((known, credential)),
         None => bail!(
             Code::MECHANISM_UNAVAILABLE,
             "Unable to use {} based authentication for user without any {} credentials registered",
@@ -87,10 +98,20 @@ pub(crate) fn credential(
     }
 }
 
-/// Mechanisms for which a user has credentials; empty for an unknown user.
+/// Mechanisms for which a user has credentials; for an unknown name those of its decoy.
 pub(crate) fn mechanisms(server: &Server, name: &UserName) -> Result<Vec<Mechanism>> {
-    let doc = documents::read(&server.store, Kind::Users, &name.id())?.unwrap_or_default();
-    Ok(mechanisms_of(doc.as_doc()))
+    let decoys = server.auth.decoys(server)?;
+    let made_up = decoys.mechanisms(name);
+    let own = documents::read(&server.store, Kind::Users, &name.id())?;
+    let model = documents::read(&server.store, Kind::Users, decoys.model(name))?;
+    let known = own.is_some();
+    let parsed = own.or(model).map(|document| mechanisms_of(document.as_doc()));
+    Ok(if known { parsed.unwrap_or_default() } else { made_up })
+}
+
+/// Iteration counts by mechanism; none where the document has no credential.
+pub(crate) fn iteration_counts(doc: Doc<'_>) -> Counts {
+    MECHANISMS.map(|mechanism| Some(parse_credential(doc, mechanism)?.iteration_count))
 }
 
 /// Mechanisms for which a user's document has credentials.

@@ -20,7 +20,7 @@ use foldhash::fast::RandomState;
 
 use crate::command::Command;
 pub(crate) use crud::may_kill;
-pub(crate) use diagnose::COMPATIBLE_VERSION;
+pub use diagnose::COMPATIBLE_VERSION;
 
 /// Every command, sorted by name.
 pub(crate) static COMMANDS: &[&Command] = &[

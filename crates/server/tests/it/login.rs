@@ -83,3 +83,101 @@ pub(crate) fn log_in(client: &mut Client, db: &str, user: &str, password: &str) 
     }
     last
 }
+
+/// What a stranger learns of a name before it has to show a password: the mechanisms of `hello`, and
+/// iteration count and length of the salt, or the refusal, for each mechanism.
+fn seen_by_a_stranger(server: &Arc<nagi_server::Server>, user: &str) -> String {
+    let mut client = Client::new(server);
+    let name = format!("admin.{user}");
+    let asked = nagi_bson::doc! { "hello": 1, "saslSupportedMechs": &name };
+    let mut seen = client.run("admin", asked.as_doc()).get("saslSupportedMechs").to_string();
+    for mechanism in ["SCRAM-SHA-1", "SCRAM-SHA-256"] {
+        let text = base64(format!("n,,n={user},r=clientnonce").as_bytes());
+        let start = nagi_bson::doc! { "saslStart": 1, "mechanism": mechanism, "payload": &text };
+        let reply = client.run("admin", start.as_doc());
+        seen.push_str(&match is_ok(&reply) {
+            false => format!(" {}", reply.get("errmsg")),
+            true => {
+                let payload = payload(&reply);
+                let (_, rest) = payload.split_once(",s=").unwrap();
+                let (salt, count) = rest.split_once(",i=").unwrap();
+                format!(" salt {} count {count}", salt.len())
+            }
+        });
+    }
+    seen
+}
+
+/// With users of several shapes, each shape is also that of some names without a user, and no other.
+#[test]
+fn names_without_a_user_look_like_users() {
+    let server = server_with(Arc::new(nagi_kv::Memory::new()), None, false);
+    let mut client = Client::new(&server);
+    let no_delay = nagi_bson::doc! { "setParameter": 1, "authFailedDelayMaxMs": 0 };
+    assert!(is_ok(&client.run("admin", no_delay.as_doc())));
+    let mut known = std::collections::BTreeSet::new();
+    for (n, (count, mechanisms)) in
+        [(5000, "SCRAM-SHA-256"), (6000, "SCRAM-SHA-256"), (7000, "SCRAM-SHA-1")]
+            .into_iter()
+            .enumerate()
+    {
+        let set = nagi_bson::doc! { "setParameter": 1, "scramSHA256IterationCount": count,
+        "scramIterationCount": count };
+        assert!(is_ok(&client.run("admin", set.as_doc())));
+        let user = format!("u{n}");
+        let create = nagi_bson::doc! { "createUser": &user, "pwd": "pwd", "roles": [],
+        "mechanisms": [mechanisms] };
+        assert!(is_ok(&client.run("admin", create.as_doc())));
+        known.insert(seen_by_a_stranger(&server, &user));
+    }
+    assert_eq!(known.len(), 3, "{known:?}");
+    // The counts of new passwords are nobody's.
+    let set = nagi_bson::doc! { "setParameter": 1, "scramSHA256IterationCount": 9000,
+    "scramIterationCount": 9000 };
+    assert!(is_ok(&client.run("admin", set.as_doc())));
+    let first = |n: usize| seen_by_a_stranger(&server, &format!("nobody{n}"));
+    let unknown: std::collections::BTreeSet<String> = (0..60).map(first).collect();
+    assert_eq!(unknown, known);
+}
+
+/// Salts of names without a user belong to the data, not to the process.
+#[test]
+fn made_up_salts_outlive_a_restart() {
+    let salt = |server: &Arc<nagi_server::Server>| {
+        let text = base64(b"n,,n=nobody,r=clientnonce");
+        let start =
+            nagi_bson::doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": &text };
+        let reply = payload(&Client::new(server).run("admin", start.as_doc()));
+        reply.split_once(",s=").unwrap().1.to_owned()
+    };
+    let engine = Arc::new(nagi_kv::Memory::new());
+    let server = server_with(engine.clone(), None, true);
+    let create = nagi_bson::doc! { "createUser": "root", "pwd": "pwd", "roles": ["root"] };
+    assert!(is_ok(&Client::new(&server).run("admin", create.as_doc())));
+    let before = salt(&server);
+    drop(server);
+    assert_eq!(salt(&server_with(engine, None, true)), before);
+}
+
+/// Refusals wait longer and longer; the right password does not.
+#[test]
+fn failed_logins_wait_and_the_right_one_does_not() {
+    let server = guarded();
+    let mut client = Client::new(&server);
+    let began = std::time::Instant::now();
+    for _ in 0..6 {
+        assert!(!is_ok(&log_in(&mut client, "admin", "root", "wrong")));
+    }
+    // 0 + 0 + 0 + 100 + 200 + 400 ms.
+    let waited = began.elapsed();
+    assert!(waited.as_millis() >= 700, "{waited:?}");
+    let before = std::time::Instant::now();
+    assert!(is_ok(&log_in(&mut client, "admin", "root", "pwd")));
+    assert!(before.elapsed().as_millis() < 700);
+    let off = nagi_bson::doc! { "setParameter": 1, "authFailedDelayMaxMs": 0 };
+    assert!(is_ok(&client.run("admin", off.as_doc())));
+    let before = std::time::Instant::now();
+    let mut other = Client::new(&server);
+    assert!(!is_ok(&log_in(&mut other, "admin", "root", "wrong")));
+    assert!(before.elapsed().as_millis() < 700);
+}

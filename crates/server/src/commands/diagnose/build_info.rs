@@ -4,7 +4,7 @@ use crate::command::prelude::*;
 use crate::limits::BSON_OBJECT_BYTES_MAX;
 
 /// The release that drivers and tools shall take this server for.
-pub(crate) const COMPATIBLE_VERSION: &str = "8.0.4";
+pub const COMPATIBLE_VERSION: &str = "8.0.4";
 const COMPATIBLE_VERSION_PARTS: [i32; 4] = [8, 0, 4, 0];
 
 pub(in crate::commands) static BUILD_INFO: Command = Command {

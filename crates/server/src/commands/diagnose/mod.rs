@@ -27,7 +27,7 @@ mod validate;
 mod whatsmyuri;
 
 pub(super) use build_info::BUILD_INFO;
-pub(crate) use build_info::COMPATIBLE_VERSION;
+pub use build_info::COMPATIBLE_VERSION;
 pub(super) use coll_stats::COLL_STATS;
 pub(super) use conn_pool_stats::CONN_POOL_STATS;
 pub(super) use connection_status::CONNECTION_STATUS;

@@ -101,7 +101,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// The mechanisms for which the user `db.name` has credentials; nothing for an unknown user.
+/// The mechanisms for which the user `db.name` has credentials; an unknown user has those of its decoy.
 fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let name = match user {
         Value::Missing | Value::Null | Value::Undefined => return Ok(()),
