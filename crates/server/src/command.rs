@@ -25,6 +25,7 @@ use crate::locks::LockUse;
 use crate::metrics::{LatencyKind, OpKind};
 use crate::numbered::Scope;
 use crate::op::{Op, interruption};
+use crate::params;
 use crate::request::Request;
 use crate::room::Before;
 use crate::server::Server;
@@ -360,7 +361,11 @@ impl<'c> Context<'c> {
 
     /// The request's surroundings for a query.
     pub(crate) fn env<'w>(&self, watch: &'w dyn nagi_query::Interrupt) -> nagi_query::Env<'w> {
-        nagi_query::Env::new(watch, clock::wall_ms()).with_system(self.system())
+        const ROW: usize = params::position("notablescan");
+        let scans_refused = self.server.params.number(ROW) != 0;
+        nagi_query::Env::new(watch, clock::wall_ms())
+            .with_system(self.system())
+            .with_scans_refused(scans_refused)
     }
 }
 

@@ -82,6 +82,10 @@ impl Server {
     ) -> Outcome {
         let mut inflated = std::mem::take(&mut connection.inflated);
         let outcome = match nagi_wire::decompress(frame, &mut inflated) {
+            Ok(compressor) if !self.compresses_by(compressor) => {
+                let text = format!("the compressor {} is not enabled", compressor.name());
+                refuse_frame(connection, &Fault::framing(text))
+            }
             Ok(compressor) => {
                 let counters = &self.metrics.compression[compressor as usize & 3];
                 counters.decompressor_in.add(frame.len() as u64);

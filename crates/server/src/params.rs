@@ -45,6 +45,8 @@ enum Effect {
     Applied,
     /// Shown; nothing depends on it, so only the default may be set.
     Kept,
+    /// Shown; usual in configurations. What holds instead is logged when it is not the default.
+    Told,
 }
 
 pub(crate) struct Param {
@@ -58,7 +60,7 @@ const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> P
     Param { name, set_at, kind, effect }
 }
 
-use Effect::{Applied, Kept, Live};
+use Effect::{Applied, Kept, Live, Told};
 use Kind::{Bool, Double, Int, Special, Text};
 use SetAt::{Both, Never, Startup};
 
@@ -75,9 +77,9 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Kept),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
-    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Kept),
-    row("diagnosticDataCollectionEnabled", Both, Bool(false), Kept),
-    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Kept),
+    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told),
+    row("diagnosticDataCollectionEnabled", Both, Bool(false), Told),
+    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told),
     row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
     row("featureCompatibilityVersion", Never, Special, Live),
@@ -112,7 +114,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Kept),
     row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
-    row("notablescan", Both, Bool(false), Kept),
+    row("notablescan", Both, Bool(false), Live),
     row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Kept),
     row("processUmask", Startup, Text(""), Live),
     row("quiet", Both, Bool(false), Live),
@@ -343,7 +345,22 @@ impl Parameters {
             | "wiredTigerConcurrentWriteTransactions" => {
                 server.tickets.write.resize(self.int(name));
             }
+            _ if PARAMETERS[index].effect == Told => self.tell(server, index),
             _ => {}
+        }
+    }
+
+    /// Says what a parameter does not do.
+    fn tell(&self, server: &Server, index: usize) {
+        let param = &PARAMETERS[index];
+        let usual = match param.kind {
+            Bool(b) => i64::from(b),
+            Int(n, _, _) => n,
+            _ => return,
+        };
+        if self.number(index) != usual {
+            let attr = DocBuf::build(|doc| doc.put("parameter", param.name));
+            server.log.startup_warning("FTDC", 8_200_043, NO_DIAGNOSTIC_DATA, attr.as_doc());
         }
     }
 
@@ -352,6 +369,9 @@ impl Parameters {
         (0..PARAMETERS.len()).for_each(|index| self.apply(server, index));
     }
 }
+
+const NO_DIAGNOSTIC_DATA: &str = "No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
+     currentOp, system.profile and the slow query log instead";
 
 /// Whether setting `value` would change nothing. What has the wrong type is for the other checks.
 fn is_default(kind: Kind, value: Value<'_>) -> bool {
@@ -450,7 +470,7 @@ mod tests {
         assert!(set("cursorTimeoutMillis", "0").is_err());
         assert!(set("cursorTimeoutMillis", "x").is_err());
         assert!(set("noSuchThing", "1").is_err());
-        assert!(set("notablescan", "true").is_err());
-        assert!(set("notablescan", "false").is_ok());
+        assert!(set("maxBSONDepth", "100").is_err());
+        assert!(set("maxBSONDepth", "200").is_ok());
     }
 }

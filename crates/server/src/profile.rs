@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use nagi_bson::DocBuf;
 use nagi_lang::filter::Filter;
@@ -10,7 +10,9 @@ use parking_lot::RwLock;
 
 /// What `profile` sets.
 pub(crate) struct Profiles {
-    /// Databases with a level other than 0.
+    /// Of databases that have no level of their own (`operationProfiling.mode`).
+    default_level: AtomicI32,
+    /// Databases with a level other than the default.
     levels: RwLock<HashMap<String, i32>>,
     /// Whether `levels` holds anything: keeps the common case at one load.
     any: AtomicBool,
@@ -32,6 +34,7 @@ pub(crate) struct ProfileFilter {
 impl Default for Profiles {
     fn default() -> Profiles {
         Profiles {
+            default_level: AtomicI32::new(0),
             levels: RwLock::default(),
             any: AtomicBool::new(false),
             slow_ms: AtomicI64::new(100),
@@ -46,16 +49,30 @@ impl Default for Profiles {
 impl Profiles {
     pub(crate) fn level(&self, db: &str) -> i32 {
         match self.any.load(Relaxed) {
-            true => self.levels.read().get(db).copied().unwrap_or(0),
-            false => 0,
+            true => self.levels.read().get(db).copied().unwrap_or_else(|| self.default_level(db)),
+            false => self.default_level(db),
         }
+    }
+
+    fn default_level(&self, db: &str) -> i32 {
+        match self.default_level.load(Relaxed) {
+            0 => 0,
+            // The server's own databases are profiled on request only.
+            _ if matches!(db, "admin" | "config" | "local") => 0,
+            level => level,
+        }
+    }
+
+    /// The level of databases that do not choose one.
+    pub(crate) fn set_default_level(&self, level: i32) {
+        self.default_level.store(level, Relaxed);
     }
 
     pub(crate) fn set_level(&self, db: &str, level: i32) {
         let mut levels = self.levels.write();
-        match level {
-            0 => levels.remove(db),
-            level => levels.insert(db.to_owned(), level),
+        match level == self.default_level(db) {
+            true => levels.remove(db),
+            false => levels.insert(db.to_owned(), level),
         };
         self.any.store(!levels.is_empty(), Relaxed);
     }

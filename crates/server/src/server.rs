@@ -6,7 +6,7 @@
 //!   [`Server::handle`], one call a frame.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nagi_bson::{DocBuf, DocWriter, oid};
@@ -15,6 +15,7 @@ use nagi_error::{Code, Result, err};
 use nagi_js::Engines;
 use nagi_query::limits::StageMemory;
 use nagi_store::Store;
+use nagi_wire::Compressor;
 use parking_lot::{Condvar, Mutex};
 
 use crate::auth::Auth;
@@ -96,6 +97,8 @@ pub struct Server {
     pub(crate) compactions: crate::compaction::Compactions,
     pub(crate) backups: crate::backup::Backups,
     pub(crate) fail_points: Arc<FailPoints>,
+    /// A bit for each compressor of the wire that may be used.
+    compressors: AtomicU8,
     pub(crate) profile: crate::profile::Profiles,
     pub(crate) top: crate::top::Top,
     pub(crate) tickets: Tickets,
@@ -234,6 +237,7 @@ impl Server {
             compactions: crate::compaction::Compactions::default(),
             backups: crate::backup::Backups::default(),
             fail_points: Arc::default(),
+            compressors: AtomicU8::new(u8::MAX),
             profile: crate::profile::Profiles::default(),
             top: crate::top::Top::default(),
             tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
@@ -321,6 +325,23 @@ impl Server {
         if let Some(rate) = sample_rate {
             self.profile.set_sample_rate(rate);
         }
+    }
+
+    /// The profiling level of databases that do not choose one: 0, 1 (slow operations) or 2 (all).
+    pub fn set_default_profile(&self, level: i32) {
+        self.profile.set_default_level(level);
+    }
+
+    /// The compressors that clients may use, by name; all of them unless it is called.
+    pub fn set_compressors(&self, names: &[String]) {
+        let bits = names.iter().filter_map(|name| Compressor::by_name(name));
+        let mask = bits.fold(0, |mask, compressor| mask | 1 << compressor as u8);
+        self.compressors.store(mask, Ordering::Relaxed);
+    }
+
+    /// Whether clients may use a compressor.
+    pub(crate) fn compresses_by(&self, compressor: Compressor) -> bool {
+        self.compressors.load(Ordering::Relaxed) >> (compressor as u8) & 1 == 1
     }
 
     /// The account of the process's memory.

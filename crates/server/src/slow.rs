@@ -223,7 +223,15 @@ pub(crate) fn prepare_profile(server: &Arc<Server>, db: &str) -> Result<()> {
 
 /// Writes the request into `system.profile`. What cannot be written is lost: nobody waits for it.
 fn write_profile(server: &Arc<Server>, finished: &Finished<'_>, doc: &DocBuf) {
-    let Ok(namespace) = profile_namespace(finished.request.db) else { return };
+    let db = finished.request.db;
+    let Ok(namespace) = profile_namespace(db) else { return };
+    // A profile alone does not bring a database into being.
+    if server.store.collection(&namespace).is_none() {
+        let exists = server.store.catalog().database(db).next().is_some();
+        if !exists || prepare_profile(server, db).is_err() {
+            return;
+        }
+    }
     let written =
         server.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
             Some(collection) => txn.insert(&collection, doc.as_doc()).map(drop),

@@ -18,7 +18,7 @@ pub struct Fault {
 
 impl Fault {
     /// A broken frame: close without a word, as MongoDB does.
-    pub(crate) fn framing(message: impl Into<String>) -> Fault {
+    pub fn framing(message: impl Into<String>) -> Fault {
         let error = Error::new(Code::PROTOCOL_ERROR, message);
         Fault { error, closes: true, answers: false }
     }

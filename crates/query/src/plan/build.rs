@@ -89,7 +89,9 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
         return Ok(single(Node::Eof));
     };
     if spec.scan.tailable {
-        return tailable(spec, collection);
+        let plan = tailable(spec, collection)?;
+        let indexed_only = cx.env.refuses_scans() && is_refusable(spec, collection);
+        return if indexed_only { scan_refused(collection, TAILABLE) } else { Ok(plan) };
     }
     if !spec.filter.contains_expr() {
         return plan_for(spec, collection, cx);
@@ -100,17 +102,9 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
 
 /// The plan over a collection that exists, by what is known of each `$expr`.
 fn plan_for(spec: &FindSpec<'_>, collection: &Arc<Collection>, cx: &mut Cx<'_>) -> Result<Plan> {
-    if let Filter::AlwaysFalse = &*spec.filter {
-        return Ok(single(above(spec, Node::Eof, true)));
-    }
-    if let Some((path, near)) = spec.filter.near() {
-        let chosen = spec.hint.map(|hint| hint.choose(collection)).transpose()?;
-        let shows = (None, spec.metas);
-        let node = geo::near(collection, &spec.filter, (path, near), chosen.as_ref(), shows)?;
-        return Ok(single(above(spec, node, spec.sort.is_none())));
-    }
-    if let Some(search) = spec.filter.text() {
-        return Ok(single(text::plan(spec, collection, search)?));
+    let indexed_only = cx.env.refuses_scans() && is_refusable(spec, collection);
+    if let Some(plan) = without_choice(spec, collection)? {
+        return Ok(plan);
     }
     if !spec.min.is_empty()
         && !spec.max.is_empty()
@@ -135,9 +129,12 @@ fn plan_for(spec: &FindSpec<'_>, collection: &Arc<Collection>, cx: &mut Cx<'_>) 
     {
         return Ok(single(above(spec, node, true)));
     }
+    if indexed_only && is_natural(spec, collection)? {
+        return scan_refused(collection, NATURAL);
+    }
     let shape = Shape::of(spec);
     if let Some(allowed) = allowed
-        && let Some(plan) = allowed_plan(spec, collection, allowed, shape, cx)?
+        && let Some(plan) = allowed_plan((spec, collection), allowed, shape, indexed_only, cx)?
     {
         return Ok(plan);
     }
@@ -160,18 +157,67 @@ fn plan_for(spec: &FindSpec<'_>, collection: &Arc<Collection>, cx: &mut Cx<'_>) 
     let allowed = filter.as_deref().map(|filter| filter.allowed());
     let (mut candidates, left_out) = candidates(spec, collection, allowed);
     if candidates.is_empty() {
+        if indexed_only {
+            return scan_refused(collection, NO_INDEX);
+        }
         candidates.push(scan_candidate(spec, collection, true));
     }
     let shape = shape.beside(&mut left_out.iter().map(|index| index.name()));
     choose::choose(candidates, (spec, collection), Choice { shape, ..choice }, cx)
 }
 
+/// The plan of a query for which there is only one.
+fn without_choice(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Result<Option<Plan>> {
+    if let Filter::AlwaysFalse = &*spec.filter {
+        return Ok(Some(single(above(spec, Node::Eof, true))));
+    }
+    if let Some((path, near)) = spec.filter.near() {
+        let chosen = spec.hint.map(|hint| hint.choose(collection)).transpose()?;
+        let shows = (None, spec.metas);
+        let node = geo::near(collection, &spec.filter, (path, near), chosen.as_ref(), shows)?;
+        return Ok(Some(single(above(spec, node, spec.sort.is_none()))));
+    }
+    match spec.filter.text() {
+        Some(search) => Ok(Some(single(text::plan(spec, collection, search)?))),
+        None => Ok(None),
+    }
+}
+
+/// Why `notablescan` refuses a query, in MongoDB's words.
+const NO_INDEX: &str = "No indexed plans available, and running with 'notablescan'";
+const NATURAL: &str = "hint $natural is not allowed, because 'notablescan' is enabled";
+const TAILABLE: &str = "Running with 'notablescan', so tailable cursors (which always do a table scan) \
+                        are not allowed";
+
+/// Whether `notablescan` concerns the query: not if it asks for everything, nor in system collections
+/// and internal databases.
+fn is_refusable(spec: &FindSpec<'_>, collection: &Collection) -> bool {
+    let namespace = &collection.namespace;
+    !matches!(&*spec.filter, Filter::AlwaysTrue)
+        && !namespace.collection().starts_with("system.")
+        && !matches!(namespace.database(), "admin" | "config" | "local")
+}
+
+/// Whether the query asks for a collection scan.
+fn is_natural(spec: &FindSpec<'_>, collection: &Collection) -> Result<bool> {
+    let hint = spec.hint.map(|hint| hint.choose(collection)).transpose()?;
+    Ok(spec.natural.is_some() || matches!(hint, Some(Chosen::Natural(_))))
+}
+
+fn scan_refused<T>(collection: &Collection, why: &str) -> Result<T> {
+    bail!(
+        Code::NO_QUERY_EXECUTION_PLANS,
+        "error processing query: ns={} planner returned error :: caused by :: {why}",
+        collection.namespace
+    )
+}
+
 /// The plan with the indexes that query settings allow; none if they allow no plan for this query.
 fn allowed_plan(
-    spec: &FindSpec<'_>,
-    collection: &Arc<Collection>,
+    (spec, collection): (&FindSpec<'_>, &Arc<Collection>),
     allowed: &AllowedIndexes,
     shape: Shape,
+    indexed_only: bool,
     cx: &mut Cx<'_>,
 ) -> Result<Option<Plan>> {
     // A range belongs to the index of its hint, and an order of the collection to no index.
@@ -180,7 +226,8 @@ fn allowed_plan(
     }
     let (mut candidates, left_out) = candidates(spec, collection, Some(allowed));
     if candidates.is_empty() {
-        let Some(forward) = allowed.natural else { return Ok(None) };
+        let natural = allowed.natural.filter(|_| !indexed_only);
+        let Some(forward) = natural else { return Ok(None) };
         candidates.push(scan_candidate(spec, collection, forward));
     }
     // Other indexes than usual take part: that is another entry of the plan cache.

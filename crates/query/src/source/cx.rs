@@ -88,6 +88,7 @@ pub struct Env<'c> {
     system: System,
     settings: Option<Arc<QuerySettings>>,
     noted: Noted,
+    scans_refused: bool,
 }
 
 impl<'c> Env<'c> {
@@ -104,6 +105,7 @@ impl<'c> Env<'c> {
             system: System::default(),
             settings: None,
             noted: Noted::default(),
+            scans_refused: false,
         }
     }
 
@@ -124,6 +126,18 @@ impl<'c> Env<'c> {
     pub fn with_settings(mut self, settings: Option<Arc<QuerySettings>>) -> Env<'c> {
         self.settings = settings;
         self
+    }
+
+    /// The same where queries that need a collection scan are refused (`notablescan`).
+    #[must_use]
+    pub fn with_scans_refused(mut self, refused: bool) -> Env<'c> {
+        self.scans_refused = refused;
+        self
+    }
+
+    /// Whether queries that need a collection scan are refused.
+    pub(crate) fn refuses_scans(&self) -> bool {
+        self.scans_refused
     }
 
     /// The settings of the query's shape.

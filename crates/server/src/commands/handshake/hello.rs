@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use nagi_wire::Compressor;
+
 use super::client;
 use crate::auth::UserName;
 use crate::clock;
@@ -16,6 +18,7 @@ use crate::limits::{
     WIRE_VERSION_MIN, WRITE_BATCH_COUNT_MAX,
 };
 use crate::replica::{ReplicaSet, Role};
+use crate::server::Server;
 
 pub(in crate::commands) static HELLO: Command = Command {
     name: "hello",
@@ -38,9 +41,6 @@ pub(in crate::commands) static IS_MASTER: Command = Command {
     run,
     ..Command::ROW
 };
-
-/// Compressors by the name clients offer, and their ids on the wire.
-static COMPRESSORS: &[&str] = &["snappy", "zstd", "zlib"];
 
 args! { "hello" => Args {
     hello:            Value<'a>           = "hello",
@@ -90,7 +90,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("maxWireVersion", WIRE_VERSION_MAX);
     out.put("readOnly", false);
     if let Some(offered) = args.compression {
-        write_compression(offered, out);
+        write_compression(cx.server, offered, out);
     }
     write_mechanisms(cx, args.sasl_mechs, out)?;
     if let Value::Doc(spec) = args.speculative
@@ -169,9 +169,12 @@ fn write_member(replica: &ReplicaSet, role_field: &str, out: &mut DocWriter<'_>)
 }
 
 /// The offered compressors that this server has, in the client's order; nothing if none.
-fn write_compression(offered: Array<'_>, out: &mut DocWriter<'_>) {
-    let common =
-        || offered.iter().filter_map(|v| v.as_str()).filter(|name| COMPRESSORS.contains(name));
+fn write_compression(server: &Server, offered: Array<'_>, out: &mut DocWriter<'_>) {
+    let enabled = |name: &&str| {
+        let found = Compressor::by_name(name).filter(|c| *c != Compressor::Noop);
+        found.is_some_and(|compressor| server.compresses_by(compressor))
+    };
+    let common = || offered.iter().filter_map(|v| v.as_str()).filter(enabled);
     if common().next().is_some() {
         out.array("compression", |list| common().for_each(|name| list.push(name)));
     }
