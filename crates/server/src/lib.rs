@@ -66,6 +66,10 @@ pub use commands::COMPATIBLE_VERSION;
 pub use connection::{Connection, Peer};
 pub use handle::Outcome;
 pub use limits::MESSAGE_BYTES_MAX;
-pub use logging::{Log, LogDestination, LogRotate, Severity, check_log_path, set_log_context};
+pub use logging::{
+    Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,
+    set_log_context,
+};
+pub use nagi_lang::time::Zone;
 pub use room::{FREE_BYTES, message_cost, room_for_message};
 pub use server::{Server, ServerConfig};

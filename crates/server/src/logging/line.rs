@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Stamp;
 use crate::clock;
 
 /// The `s` of a line.
@@ -51,9 +52,15 @@ pub(super) struct Head<'a> {
 }
 
 /// Appends a line without its line feed. The padding is MongoDB's: people read columns.
-pub(super) fn write(out: &mut String, head: &Head<'_>, attributes: &str, tags: &[&str]) {
+pub(super) fn write(
+    out: &mut String,
+    stamp: Option<&Stamp>,
+    head: &Head<'_>,
+    attributes: &str,
+    tags: &[&str],
+) {
     out.push_str("{\"t\":{\"$date\":\"");
-    clock::write_iso(out, clock::wall_ms());
+    write_time(out, stamp, clock::wall_ms());
     let severity = format!("\"{}\",", head.severity.text());
     let _ = write!(out, "\"}},\"s\":{severity:<6}");
     let component = format!("\"{}\",", head.component);
@@ -70,6 +77,24 @@ pub(super) fn write(out: &mut String, head: &Head<'_>, attributes: &str, tags: &
         let _ = write!(out, ",\"tags\":{tags:?}");
     }
     out.push('}');
+}
+
+fn write_time(out: &mut String, stamp: Option<&Stamp>, ms: i64) {
+    let seconds = match stamp {
+        None => 0,
+        Some(Stamp::Local(zone)) => zone.offset_at(ms),
+        Some(Stamp::Utc) => {
+            clock::write_iso(out, ms);
+            out.truncate(out.len() - "+00:00".len());
+            return out.push('Z');
+        }
+    };
+    clock::write_iso(out, ms + seconds * 1000);
+    if seconds != 0 {
+        out.truncate(out.len() - "+00:00".len());
+        let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.abs() / 60);
+        let _ = write!(out, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+    }
 }
 
 /// Appends a JSON string.
@@ -148,6 +173,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_are_local_or_utc() {
+        let shown = |stamp: Option<Stamp>| {
+            let mut out = String::new();
+            write_time(&mut out, stamp.as_ref(), 0);
+            out
+        };
+        let zone = |name| Some(Stamp::Local(nagi_lang::time::Zone::parse(name).unwrap()));
+        assert_eq!(shown(None), "1970-01-01T00:00:00.000+00:00");
+        assert_eq!(shown(Some(Stamp::Utc)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(shown(zone("America/New_York")), "1969-12-31T19:00:00.000-05:00");
+        assert_eq!(shown(zone("Asia/Kolkata")), "1970-01-01T05:30:00.000+05:30");
+    }
+
+    #[test]
     fn has_mongodbs_shape() {
         let head = Head {
             severity: Severity::Info,
@@ -157,7 +196,7 @@ mod tests {
             message: "Connection \"accepted\"",
         };
         let mut out = String::new();
-        write(&mut out, &head, "{\"n\":1}", &["startupWarnings"]);
+        write(&mut out, None, &head, "{\"n\":1}", &["startupWarnings"]);
         let tail = out.split_once("\"},").map(|(_, tail)| tail).unwrap();
         assert_eq!(
             tail,

@@ -13,18 +13,21 @@
 mod line;
 mod ram;
 mod sink;
+mod syslog;
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nagi_bson::Doc;
+use nagi_lang::time::Zone;
 use parking_lot::Mutex;
 
 pub use line::Severity;
 use ram::RamLog;
 use sink::Sink;
 pub use sink::{LogDestination, LogRotate, check_log_path};
+pub use syslog::FACILITIES as SYSLOG_FACILITIES;
 
 /// Components with a verbosity of their own, as `logComponentVerbosity` names them.
 pub(crate) static COMPONENTS: &[(&str, &str)] = &[
@@ -68,6 +71,15 @@ pub fn set_log_context(name: &str) {
     });
 }
 
+/// How lines show the time.
+#[derive(Debug, Clone)]
+pub enum Stamp {
+    /// With a `Z`.
+    Utc,
+    /// What clocks show, with the offset.
+    Local(Zone),
+}
+
 /// The server's log. One a process, shared by everything.
 pub struct Log {
     sink: Mutex<Sink>,
@@ -75,6 +87,8 @@ pub struct Log {
     warnings: Mutex<RamLog>,
     /// Default verbosity (0-5).
     verbosity: AtomicI32,
+    /// How lines show the time.
+    stamp: OnceLock<Stamp>,
     /// Verbosity by component, -1 = default; index as in [`COMPONENTS`].
     components: [AtomicI32; 16],
 }
@@ -87,6 +101,7 @@ impl Log {
             global: Mutex::new(RamLog::default()),
             warnings: Mutex::new(RamLog::default()),
             verbosity: AtomicI32::new(0),
+            stamp: OnceLock::new(),
             components: [const { AtomicI32::new(-1) }; 16],
         }))
     }
@@ -96,6 +111,21 @@ impl Log {
         if log::set_boxed_logger(Box::new(Installed(self.clone()))).is_ok() {
             self.apply_max_level();
         }
+    }
+
+    /// Chooses how lines show the time, before the first line. Otherwise: in UTC, as an offset of zero.
+    pub fn set_stamp(&self, stamp: Stamp) {
+        // Chosen once, at the start.
+        let _ = self.stamp.set(stamp);
+    }
+
+    /// Sets the verbosity of a component by its name in configurations; false if there is none.
+    pub fn set_verbosity_of(&self, component: &str, level: i32) -> bool {
+        let index = COMPONENTS.iter().position(|row| row.1 == component);
+        if let Some(index) = index {
+            self.set_component_verbosity(index, level);
+        }
+        index.is_some()
     }
 
     /// Writes one line. `attr` becomes relaxed Extended JSON.
@@ -129,7 +159,7 @@ impl Log {
         CONTEXT.with_borrow(|context| {
             let context = if context.is_empty() { "-" } else { context.as_str() };
             let head = line::Head { severity, component, id, context, message };
-            line::write(&mut text, &head, attributes, tags);
+            line::write(&mut text, self.stamp.get(), &head, attributes, tags);
         });
         self.global.lock().push(&text);
         if startup_warning {

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::syslog::Syslog;
 use crate::clock;
 
 /// Where the log goes.
@@ -13,6 +14,8 @@ pub enum LogDestination {
     Stdout,
     /// Nowhere (tests); lines are still kept for `getLog`.
     Nowhere,
+    /// The system's log, by its socket and the number of the facility.
+    Syslog { socket: PathBuf, facility: u8 },
     /// A file. Without `append` an existing file is renamed first, as `mongod` does.
     File { path: PathBuf, append: bool, rotate: LogRotate },
 }
@@ -30,6 +33,7 @@ pub enum LogRotate {
 pub(super) struct Sink {
     destination: LogDestination,
     file: Option<File>,
+    syslog: Option<Syslog>,
 }
 
 impl Sink {
@@ -42,13 +46,20 @@ impl Sink {
                 }
                 Some(open_append(path)?)
             }
-            LogDestination::Stdout | LogDestination::Nowhere => None,
+            _ => None,
         };
-        Ok(Sink { destination, file })
+        let syslog = match &destination {
+            LogDestination::Syslog { socket, facility } => Some(Syslog::open(socket, *facility)?),
+            _ => None,
+        };
+        Ok(Sink { destination, file, syslog })
     }
 
     /// Writes whole lines. What cannot be written is lost: there is nobody to tell.
     pub(super) fn write(&mut self, bytes: &[u8]) {
+        if let Some(syslog) = &mut self.syslog {
+            return syslog.write(bytes);
+        }
         let _ = match (&mut self.file, &self.destination) {
             (Some(file), _) => file.write_all(bytes),
             (None, LogDestination::Nowhere) => Ok(()),
@@ -59,6 +70,7 @@ impl Sink {
     pub(super) fn flush(&mut self) {
         let _ = match &mut self.file {
             Some(file) => file.sync_data(),
+            None if self.syslog.is_some() => Ok(()),
             None => io::stdout().lock().flush(),
         };
     }

@@ -1,0 +1,141 @@
+//! The system's log: one datagram a line to its socket.
+//!
+//! A message is `<priority>nagi[pid]: line`, without a time: the receiver adds its own, and the line has
+//! one as well. A receiver that restarts is connected to again at the next line; lines that it cannot
+//! take meanwhile are lost, as with `syslog(3)`, and the next one that goes out says how many.
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Facilities by name (RFC 5424), with their numbers.
+pub const FACILITIES: &[(&str, u8)] = &[
+    ("auth", 4),
+    ("authpriv", 10),
+    ("cron", 9),
+    ("daemon", 3),
+    ("ftp", 11),
+    ("kern", 0),
+    ("local0", 16),
+    ("local1", 17),
+    ("local2", 18),
+    ("local3", 19),
+    ("local4", 20),
+    ("local5", 21),
+    ("local6", 22),
+    ("local7", 23),
+    ("lpr", 6),
+    ("mail", 2),
+    ("news", 7),
+    ("syslog", 5),
+    ("user", 1),
+    ("uucp", 8),
+];
+
+/// A receiver that takes nothing for so long loses the line: a request must not wait for it.
+const WRITE_TIME_MAX: Duration = Duration::from_millis(250);
+
+pub(super) struct Syslog {
+    path: PathBuf,
+    facility: u8,
+    socket: Option<UnixDatagram>,
+    lost_count: u64,
+}
+
+impl Syslog {
+    pub(super) fn open(path: &Path, facility: u8) -> io::Result<Syslog> {
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("Failed to open {}: {error}", path.display()))
+        };
+        let socket = Some(connect(path).map_err(named)?);
+        Ok(Syslog { path: path.to_owned(), facility, socket, lost_count: 0 })
+    }
+
+    /// Sends one line.
+    pub(super) fn write(&mut self, line: &[u8]) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if self.lost_count > 0 {
+            let text = format!("{} lines of the log were lost", self.lost_count);
+            if !self.send(text.as_bytes(), severity(b"\"s\":\"W\"")) {
+                self.lost_count += 1;
+                return;
+            }
+            self.lost_count = 0;
+        }
+        if !self.send(line, severity(line)) {
+            self.lost_count += 1;
+        }
+    }
+
+    /// Whether the receiver took the message; connects anew once.
+    fn send(&mut self, text: &[u8], severity: u8) -> bool {
+        let mut message =
+            format!("<{}>nagi[{}]: ", self.facility << 3 | severity, std::process::id())
+                .into_bytes();
+        message.extend_from_slice(text);
+        for _ in 0..2 {
+            if self.socket.is_none() {
+                self.socket = connect(&self.path).ok();
+            }
+            match self.socket.as_ref().map(|socket| socket.send(&message)) {
+                Some(Ok(_)) => return true,
+                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Some(Err(_)) | None => self.socket = None,
+            }
+        }
+        false
+    }
+}
+
+fn connect(path: &Path) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.connect(path)?;
+    socket.set_write_timeout(Some(WRITE_TIME_MAX))?;
+    Ok(socket)
+}
+
+/// The system's severity for that of a line.
+fn severity(line: &[u8]) -> u8 {
+    let head = line.get(..80.min(line.len())).unwrap_or_default();
+    let at = head.windows(5).position(|window| window == b"\"s\":\"");
+    match at.and_then(|at| head.get(at + 5)) {
+        Some(b'F') => 2,
+        Some(b'E') => 3,
+        Some(b'W') => 4,
+        Some(b'D') => 7,
+        _ => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(socket: &UnixDatagram) -> String {
+        let mut place = [0; 1024];
+        let len = socket.recv(&mut place).unwrap();
+        String::from_utf8_lossy(&place[..len]).into_owned()
+    }
+
+    #[test]
+    fn lines_become_messages_also_after_a_restart_of_the_receiver() {
+        let path = std::env::temp_dir().join(format!("nagi-syslog-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        assert!(Syslog::open(&path, 1).is_err());
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        let mut log = Syslog::open(&path, 16).unwrap();
+        let pid = std::process::id();
+        log.write(b"{\"t\":1,\"s\":\"W\",  \"c\":\"CONTROL\"}\n");
+        let wanted = format!("<132>nagi[{pid}]: {{\"t\":1,\"s\":\"W\",  \"c\":\"CONTROL\"}}");
+        assert_eq!(received(&receiver), wanted);
+        drop(receiver);
+        std::fs::remove_file(&path).unwrap();
+        log.write(b"lost\n");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        log.write(b"there\n");
+        assert_eq!(received(&receiver), format!("<132>nagi[{pid}]: 1 lines of the log were lost"));
+        assert_eq!(received(&receiver), format!("<134>nagi[{pid}]: there"));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
