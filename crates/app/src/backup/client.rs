@@ -2,10 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 use nagi_server::LoginClient;
+
+use super::password;
 
 const HEADER_BYTES: usize = 16;
 const BODY_AT: usize = 21;
@@ -18,7 +21,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     host: String,
-    login: Option<(String, String)>,
+    /// User, and the password if the address has one.
+    login: Option<(String, Option<String>)>,
     login_db: String,
 }
 
@@ -36,11 +40,13 @@ pub(super) fn parse(uri: &str) -> Result<Address, String> {
     if host.is_empty() || host.contains(',') {
         return Err(refused("one host is needed"));
     }
-    let login = match login.map(|login| login.split_once(':')) {
-        Some(Some((user, password))) => Some((decode(user), decode(password))),
-        Some(None) => return Err(refused("user:password is needed before the @")),
-        None => None,
-    };
+    let login = login.map(|login| match login.split_once(':') {
+        Some((user, password)) => (decode(user), Some(decode(password))),
+        None => (decode(login), None),
+    });
+    if login.as_ref().is_some_and(|(user, _)| user.is_empty()) {
+        return Err(refused("a user is needed before the @"));
+    }
     let source = options.split('&').find_map(|option| option.strip_prefix("authSource="));
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     Ok(Address {
@@ -80,14 +86,29 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn connect(address: &Address) -> Result<Client, String> {
+    /// Connects and logs in; a password that the address lacks is looked for elsewhere.
+    pub(super) fn connect(
+        address: &Address,
+        password_file: Option<&Path>,
+    ) -> Result<Client, String> {
+        let login = match &address.login {
+            Some((_, Some(_))) if password_file.is_some() => {
+                return Err("--uri has a password, and --passwordFile names another".to_owned());
+            }
+            Some((user, Some(password))) => Some((user, password.clone())),
+            Some((user, None)) => Some((user, password::find(user, password_file)?)),
+            None if password_file.is_some() => {
+                return Err("--passwordFile needs a user: --uri mongodb://user@host".to_owned());
+            }
+            None => None,
+        };
         let host = address.host.clone();
         let stream = TcpStream::connect(&host).map_err(|error| format!("{host}: {error}"))?;
         let set =
             stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(SILENCE_MAX)));
         set.map_err(|error| format!("{host}: {error}"))?;
         let mut client = Client { stream, host };
-        if let Some((user, password)) = &address.login {
+        if let Some((user, password)) = &login {
             client.log_in(user, password, &address.login_db)?;
         }
         Ok(client)
@@ -168,10 +189,11 @@ mod tests {
         assert_eq!(plain.host, "localhost:27017");
         assert_eq!(plain.login, None);
         let full = parse("mongodb://a%40b:p%3Aw@h:1/db?x=1&authSource=other").unwrap();
-        assert_eq!(full.login, Some(("a@b".to_owned(), "p:w".to_owned())));
+        assert_eq!(full.login, Some(("a@b".to_owned(), Some("p:w".to_owned()))));
         assert_eq!((full.host.as_str(), full.login_db.as_str()), ("h:1", "other"));
         assert_eq!(parse("mongodb://u:p@h/db").unwrap().login_db, "db");
-        for bad in ["localhost", "mongodb://", "mongodb://a,b", "mongodb://user@h"] {
+        assert_eq!(parse("mongodb://user@h").unwrap().login, Some(("user".to_owned(), None)));
+        for bad in ["localhost", "mongodb://", "mongodb://a,b", "mongodb://@h", "mongodb://:p@h"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
         assert!(!parse("mongodb://u:secret@a,b").unwrap_err().contains("secret"));

@@ -6,6 +6,7 @@
 //!
 //!   source.rs     where bytes come from: a running server, or a folder
 //!   client.rs     one connection to a server, with login
+//!   password.rs   from a file, the environment or a prompt
 //!   manifest.rs   `nagi.backup`: what a backup holds, with checksums; written last
 //!   copy.rs       bytes from a source to a folder, checked, no faster than asked
 //!   restore.rs    into an empty folder; it is a data folder only once all is there
@@ -15,6 +16,7 @@
 mod client;
 mod copy;
 mod manifest;
+mod password;
 mod restore;
 mod source;
 
@@ -33,9 +35,12 @@ pub(crate) const RESTORING: &str = restore::PART;
 const DATA: &str = "data";
 
 const HELP: &str = "\
-nagi backup --out DIR [--uri URI | --dbpath DIR] [--base OLD] [--rateMBps N]
+nagi backup --out DIR [--uri URI [--passwordFile FILE] | --dbpath DIR] [--base OLD] [--rateMBps N]
   --out DIR        new or empty folder that the backup goes to
-  --uri URI        a running server: mongodb://[user:password@]host[:port][/?authSource=db]
+  --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db]
+  --passwordFile FILE
+                   the first line is the user's password; without it and without a password in the
+                   URI it comes from NAGI_PASSWORD in the environment, or is asked for
   --dbpath DIR     or the data folder of a server that does not run
   --base OLD       an earlier backup: files that have not changed are taken from there
   --rateMBps N     read no more than N megabytes a second
@@ -50,6 +55,7 @@ nagi restore --from DIR --dbpath DIR [--rateMBps N]
 struct Flags {
     out: Option<PathBuf>,
     uri: Option<String>,
+    password_file: Option<PathBuf>,
     folder: Option<PathBuf>,
     base: Option<PathBuf>,
     verify: Option<PathBuf>,
@@ -74,6 +80,7 @@ fn parse(args: &[String], known: &[&str]) -> Result<Flags, String> {
         match name {
             "--out" => flags.out = Some(value.into()),
             "--uri" => flags.uri = Some(value),
+            "--passwordFile" => flags.password_file = Some(value.into()),
             "--dbpath" => flags.folder = Some(value.into()),
             "--base" => flags.base = Some(value.into()),
             "--verify" => flags.verify = Some(value.into()),
@@ -107,7 +114,8 @@ fn is_help(args: &[String]) -> bool {
 
 /// `nagi backup ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let known = ["--out", "--uri", "--dbpath", "--base", "--verify", "--rateMBps"];
+    let known =
+        ["--out", "--uri", "--passwordFile", "--dbpath", "--base", "--verify", "--rateMBps"];
     let flags = match parse(args, &known) {
         _ if is_help(args) => return finish(Ok(HELP.to_owned())),
         Ok(flags) => flags,
@@ -152,7 +160,10 @@ fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
     let mut source = match (&flags.uri, &flags.folder) {
         (Some(_), Some(_)) => return Err("--uri and --dbpath exclude each other".to_owned()),
         (None, Some(folder)) => Source::closed_folder(folder)?,
-        (uri, None) => Source::server(uri.as_deref().unwrap_or("mongodb://127.0.0.1:27017"))?,
+        (uri, None) => {
+            let uri = uri.as_deref().unwrap_or("mongodb://127.0.0.1:27017");
+            Source::server(uri, flags.password_file.as_deref())?
+        }
     };
     let mut pace = Pace::new(flags.rate_bytes);
     let result = copy::back_up(&mut source, out, base.as_ref(), &mut pace);

@@ -36,8 +36,8 @@ enum Bytes {
 
 impl Source {
     /// Asks a running server for a consistent copy.
-    pub(super) fn server(uri: &str) -> Result<Source, String> {
-        let mut client = Client::connect(&client::parse(uri)?)?;
+    pub(super) fn server(uri: &str, password_file: Option<&Path>) -> Result<Source, String> {
+        let mut client = Client::connect(&client::parse(uri)?, password_file)?;
         let begin = DocBuf::build(|w| {
             w.put("nagiBackup", "begin");
             w.put("$db", "admin");
