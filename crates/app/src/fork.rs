@@ -1,7 +1,8 @@
 //! `--fork`: the server in the background.
 //!
-//! The program starts itself once more, in a session of its own, with a pipe as standard output; the
-//! first process waits for one line in it, which the second writes when it accepts connections.
+//! The program starts itself once more, in a session of its own, with a pipe as standard output and
+//! standard error. The first process prints what comes out of it, until the second says that it accepts
+//! connections, or ends: then the first ends with the same exit code.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -19,31 +20,32 @@ pub(crate) fn is_child() -> bool {
 pub(crate) fn start(args: &[String]) -> ExitCode {
     crate::print("about to fork child process, waiting until server is ready for connections.");
     let spawned = std::env::current_exe().and_then(|program| {
-        Command::new(program)
+        let (reader, writer) = std::io::pipe()?;
+        let child = Command::new(program)
             .arg("serve")
             .args(args)
             .env(MARK, "1")
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .spawn()?;
+        Ok((child, reader))
     });
-    let mut child = match spawned {
-        Ok(child) => child,
+    let (mut child, reader) = match spawned {
+        Ok(spawned) => spawned,
         Err(error) => {
             crate::say(&format!("cannot start the child process: {error}"));
             return ExitCode::from(1);
         }
     };
     crate::print(&format!("forked process: {}", child.id()));
-    let mut line = String::new();
-    if let Some(out) = child.stdout.take() {
-        // An error reads as an empty line: the child ended.
-        let _ = BufReader::new(out).read_line(&mut line);
-    }
-    if line.trim() == READY {
-        crate::print("child process started successfully, parent exiting");
-        return ExitCode::SUCCESS;
+    // The pipe ends when the child does: it has no other writer.
+    for line in BufReader::new(reader).lines().map_while(Result::ok) {
+        if line == READY {
+            crate::print("child process started successfully, parent exiting");
+            return ExitCode::SUCCESS;
+        }
+        crate::say(&line);
     }
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
     crate::say(&format!("ERROR: child process failed, exited with {code}"));

@@ -12,6 +12,7 @@ mod doctor;
 mod engine;
 mod fork;
 mod key_file;
+mod local_zone;
 mod lock;
 mod memory;
 mod options;

@@ -8,15 +8,15 @@ use std::time::Duration;
 use nagi_bson::{DocBuf, DocWriter, doc, json};
 use nagi_budget::Budget;
 use nagi_net::NetConfig;
-use nagi_server::{Log, Server, ServerConfig};
+use nagi_server::{Log, Server, ServerConfig, Stamp};
 use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    build, connections, engine, fork, key_file, lock, memory, paths, print, record, repair, say,
-    signals, umask, warnings,
+    build, connections, engine, fork, key_file, local_zone, lock, memory, paths, print, record, repair,
+    say, signals, umask, warnings,
 };
 
 /// mongod's exit codes.
@@ -87,12 +87,17 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     log.install();
+    configure_log(&log, &options);
     nagi_server::set_log_context("initandlisten");
     let code = match serve(&options, args, umask, &log) {
         Ok(()) => 0,
         Err(failure) => {
             log::error!(target: "CONTROL", id = failure.id, error = failure.error;
                 "{}", failure.message);
+            if options.fork {
+                // The first process passes it on.
+                say(&format!("{}: {}", failure.message, failure.error));
+            }
             failure.code
         }
     };
@@ -193,7 +198,7 @@ fn serve_store(
     if options.engine != EngineKind::Memory {
         server.set_data_folder(Path::new(&options.db_path)).map_err(|error| not_written(&error))?;
     }
-    server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
+    configure(&server, options);
     warnings::at_start(options, limits.connections, log);
     say_what_the_journal_does(options);
     let record = record::Record::start(options);
@@ -216,6 +221,24 @@ fn serve_store(
     server.wait_for_shutdown();
     drop((record, watcher));
     stop(&server, listeners, store)
+}
+
+/// Options that a server is told after it was made.
+fn configure(server: &Server, options: &Options) {
+    server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
+    server.set_default_profile(options.profile_level);
+    server.set_compressors(&options.compressors);
+}
+
+/// How the log's lines look, and which there are.
+fn configure_log(log: &Log, options: &Options) {
+    log.set_stamp(match options.stamps_in_utc {
+        true => Stamp::Utc,
+        false => Stamp::Local(local_zone::find()),
+    });
+    for (component, level) in &options.component_verbosity {
+        log.set_verbosity_of(component, *level);
+    }
 }
 
 /// An operator who chose the journal's compressor is told what comes of it.
@@ -416,6 +439,7 @@ fn announce(options: &Options, log: &Log) {
     });
     log.write(Info, "CONTROL", 4_615_611, "Nagi starting", starting.as_doc());
     let info = doc! { "buildInfo": {
+        "version": (nagi_server::COMPATIBLE_VERSION),
         "nagi": (build::VERSION),
         "gitVersion": (build::GIT_VERSION),
         "environment": {

@@ -22,6 +22,14 @@ pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) 
     if rustix::process::geteuid().is_root() {
         plain(22_138, "You are running this process as the root user, which is not recommended");
     }
+    for (option, note) in &options.notes {
+        let attr = DocBuf::build(|doc| doc.put("option", option.as_str()));
+        log.startup_warning("CONTROL", 8_200_041, note, attr.as_doc());
+    }
+    if let Some(path) = &options.time_zones {
+        log::info!(target: "CONTROL", id = 8_200_042, timeZoneInfo = path.as_str();
+            "Time zones come from the database that is built in; the files of this directory are not read");
+    }
     let local = |name: &String| {
         name.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&name.as_str())
     };

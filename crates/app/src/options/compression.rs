@@ -43,27 +43,3 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Compression, String> 
 fn bad(key: &str, error: &dyn std::fmt::Display) -> String {
     format!("BadValue: bad value for {PREFIX}{key}: {error}")
 }
-
-/// Why a value cannot be honoured, for its refusal; none where nothing is to be said.
-pub(super) fn reason(key: &str) -> Option<&'static str> {
-    let (_, why) = REASONS.iter().find(|(name, _)| *name == key)?;
-    Some(why)
-}
-
-#[rustfmt::skip]
-const REASONS: &[(&str, &str)] = &[
-    (
-        "storage.directoryPerDB",
-        "all databases share the files of one engine, sorted by collection, so a database has no directory \
-         of its own; to spread the load, put storage.dbPath on a striped volume",
-    ),
-    (
-        "storage.wiredTiger.engineConfig.directoryForIndexes",
-        "indexes lie in table files that are written, copied and linked together with those of documents, so \
-         that a checkpoint is one directory; put storage.dbPath on a striped volume instead",
-    ),
-    (
-        "storage.wiredTiger.indexConfig.prefixCompression",
-        "index keys are always stored as the difference from the key before",
-    ),
-];

@@ -7,6 +7,7 @@ use yaml_rust2::{Yaml, YamlLoader};
 
 use super::Settings;
 use super::line;
+use super::notes;
 use super::table::TABLE;
 
 /// A configuration has some kilobytes.
@@ -52,7 +53,7 @@ fn walk(node: &Yaml, prefix: &str, settings: &mut Settings) -> Result<(), String
         let key = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
         if let Some(parameter) = key.strip_prefix("setParameter.") {
             let value = scalar(value).ok_or_else(|| bad_kind(&key))?;
-            settings.parameters.insert(parameter.to_owned(), value);
+            settings.set_parameter(parameter, &value)?;
             continue;
         }
         match (TABLE.iter().find(|row| row.key == key && row.in_file()), value) {
@@ -61,6 +62,11 @@ fn walk(node: &Yaml, prefix: &str, settings: &mut Settings) -> Result<(), String
             (Some(row), value) => {
                 let value = scalar(value).ok_or_else(|| bad_kind(&key))?;
                 settings.set(row, &value)?;
+            }
+            (None, _) if let Some(why) = notes::refusal(&key) => {
+                return Err(format!(
+                    "Error: option '{key}' is not honoured by Nagi; remove it to start: {why}"
+                ));
             }
             (None, _) => {
                 return Err(format!(

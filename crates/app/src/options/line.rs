@@ -48,8 +48,7 @@ pub(super) fn take(row: &'static Row, value: &str, settings: &mut Settings) -> R
     let Some((name, value)) = value.split_once('=') else {
         return Err(format!("Error: setParameter needs name=value, not '{value}'"));
     };
-    settings.parameters.insert(name.to_owned(), value.to_owned());
-    Ok(())
+    settings.set_parameter(name, value)
 }
 
 fn unknown(what: &str) -> String {

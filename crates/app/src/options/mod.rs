@@ -11,6 +11,7 @@ mod cache;
 mod compression;
 mod file;
 mod line;
+mod notes;
 mod table;
 mod typed;
 
@@ -26,6 +27,8 @@ use table::{Honoured, Row, TABLE};
 pub(crate) struct Settings {
     values: BTreeMap<&'static str, String>,
     parameters: BTreeMap<String, String>,
+    /// Which flag of a key gave its value: `--auth` and `--noauth` have one key.
+    flags: BTreeMap<&'static str, &'static str>,
 }
 
 /// What the command line asks for.
@@ -86,8 +89,37 @@ impl Settings {
         let value = row.kind.check(value).map_err(|expected| {
             format!("Error: option {} has the bad value '{value}': {expected}", row.names())
         })?;
+        if let Some((flag, before)) = self.values.get(row.key).map(|value| (self.flag(row), value))
+            && *before != value
+        {
+            return Err(match flag == row.flag {
+                true => format!(
+                    "Error: option {} has two values: '{before}' and '{value}'",
+                    row.names()
+                ),
+                false => {
+                    format!("Error: options '--{flag}' and '--{}' contradict each other", row.flag)
+                }
+            });
+        }
         self.values.insert(row.key, value);
+        self.flags.insert(row.key, row.flag);
         Ok(())
+    }
+
+    /// The flag that gave a key its value.
+    fn flag(&self, row: &Row) -> &'static str {
+        self.flags.get(row.key).copied().unwrap_or(row.flag)
+    }
+
+    /// Takes over a parameter.
+    fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match self.parameters.insert(name.to_owned(), value.to_owned()) {
+            Some(before) if before != value => Err(format!(
+                "Error: setParameter has two values for {name}: '{before}' and '{value}'"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn add_missing(&mut self, other: Settings) {
@@ -102,27 +134,21 @@ impl Settings {
     fn refuse_unhonoured(&self) -> Result<(), String> {
         for row in TABLE {
             let Some(value) = self.get(row.key) else { continue };
+            let why = notes::refusal(row.key).map(|why| format!(": {why}")).unwrap_or_default();
             match row.honoured {
-                Honoured::Yes => {}
+                Honoured::Yes | Honoured::Instead { .. } => {}
                 Honoured::Only(accepted) if accepted.contains(&value) => {}
-                Honoured::Only(accepted) if let Some(why) = compression::reason(row.key) => {
-                    return Err(format!(
-                        "Error: option {} cannot be '{value}', only {}: {why}",
-                        row.names(),
-                        accepted.join(", ")
-                    ));
-                }
                 Honoured::Only(accepted) => {
                     return Err(format!(
                         "Error: option {} is known but Nagi does not honour the value '{value}' \
-                         yet (it does: {})",
+                         (it does: {}){why}",
                         row.names(),
                         accepted.join(", ")
                     ));
                 }
                 Honoured::No => {
                     return Err(format!(
-                        "Error: option {} is known but not honoured by Nagi yet; remove it to start",
+                        "Error: option {} is known but not honoured by Nagi; remove it to start{why}",
                         row.names()
                     ));
                 }
@@ -130,10 +156,26 @@ impl Settings {
         }
         Ok(())
     }
+
+    /// What holds instead of chosen values, by option.
+    fn notes(&self) -> Vec<(String, &'static str)> {
+        let mut notes: Vec<(String, &'static str)> = Vec::new();
+        for row in TABLE {
+            if let (Some(value), Honoured::Instead { usual, note }) =
+                (self.get(row.key), row.honoured)
+                && !usual.contains(&value)
+            {
+                notes.push((row.names(), note));
+            }
+        }
+        notes
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use nagi_server::LogDestination;
+
     use super::*;
 
     fn options(args: &[&str]) -> Result<Box<Options>, String> {
@@ -252,15 +294,99 @@ mod tests {
                 &["--wiredTigerEngineConfigString", "eviction=(threads_max=4)"],
                 "is not supported by",
             ),
-            (&["--wiredTigerIndexPrefixCompression", "false"], "only true: index keys are always"),
-            (&["--wiredTigerDirectoryForIndexes"], "only false: indexes lie in table files"),
-            (&["--directoryperdb"], "only false: all databases share the files"),
+            (&["--auth", "--noauth"], "options '--auth' and '--noauth' contradict each other"),
+            (&["--noauth", "--auth"], "options '--noauth' and '--auth' contradict each other"),
+            (&["--syslog", "--logpath", "x"], "Can only set systemLog.path"),
+            (&["--journal", "--nojournal"], "Can't specify both --journal and --nojournal"),
+            (&["--port", "1", "--port", "2"], "(--port) has two values: '1' and '2'"),
+            (&["--setParameter", "a=1", "--setParameter", "a=2"], "two values for a: '1' and '2'"),
+            (&["--networkMessageCompressors", "lz4"], "'lz4' (there are: snappy, zstd, zlib"),
+            (&["--networkMessageCompressors", "snappy,disabled"], "'disabled' (there are"),
+            (&["--timeZoneInfo", "/no/such"], "timeZoneInfo: /no/such: No such file"),
+            (&["--syslog", "--syslogFacility", "loud"], "not 'loud': auth, authpriv, cron"),
+            (&["--timeStampFormat", "ctime"], "expected one of iso8601-local, iso8601-utc"),
+            (&["--profile", "3"], "expected one of 0, 1, 2, all, off, slowOp"),
+            (&["--tlsMode", "requireTLS"], "(it does: disabled): connections are not encrypted"),
+            (&["--shardsvr"], "remove it to start: this server is no part of a sharded cluster"),
             (&["--wiredTigerJournalCompressor", "lz4"], "bad value 'lz4'"),
             (&["--zstdDefaultCompressionLevel", "23"], "bad value '23'"),
             (&["--fork"], "--fork has to be used with --logpath"),
         ] {
             let error = options(args).unwrap_err();
             assert!(error.contains(text), "{error}");
+        }
+    }
+
+    /// Options of usual configurations that change nothing here: the server starts and says so.
+    #[test]
+    fn what_holds_instead_is_noted() {
+        for (args, beginning) in [
+            (&["--wiredTigerIndexPrefixCompression", "false"][..], "Index keys are always"),
+            (&["--wiredTigerDirectoryForIndexes"], "Indexes lie in table files"),
+            (&["--directoryperdb"], "All databases share the files"),
+            (&["--nojournal"], "Writes are always journaled"),
+            (&["--oplogSize", "128"], "This server keeps no oplog"),
+        ] {
+            let notes = options(args).unwrap().notes;
+            assert_eq!(notes.len(), 1, "{args:?}");
+            assert!(notes[0].1.starts_with(beginning) && notes[0].0.contains(args[0]), "{notes:?}");
+        }
+        for args in [&["--journal"][..], &["--wiredTigerIndexPrefixCompression", "true"]] {
+            assert!(options(args).unwrap().notes.is_empty(), "{args:?}");
+        }
+        let all = options(&["--notablescan", "--profile", "2", "--networkMessageCompressors=zlib"]);
+        let all = all.unwrap();
+        assert_eq!((all.profile_level, &all.compressors[..]), (2, &["zlib".to_owned()][..]));
+        assert_eq!(all.parameters, [("notablescan".to_owned(), "true".to_owned())]);
+        let off = options(&["--networkMessageCompressors", "disabled"]).unwrap();
+        assert!(off.compressors.is_empty() && !off.stamps_in_utc);
+        assert_eq!(options(&[]).unwrap().compressors.len(), 3);
+        assert!(options(&["--timeStampFormat", "iso8601-utc"]).unwrap().stamps_in_utc);
+        let syslog = options(&["--syslog", "--syslogFacility", "local3", "--fork"]).unwrap();
+        assert!(matches!(syslog.log, LogDestination::Syslog { facility: 19, .. }), "{syslog:?}");
+    }
+
+    /// Every packaged configuration is read, whole, and starts; only paths of the machine are replaced.
+    #[test]
+    fn packaged_configurations_are_honoured() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configurations");
+        let mut count = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let text = text.replace("/usr/share/zoneinfo", folder);
+            let mut settings = Settings::default();
+            let read = file::parse(&text, &mut settings)
+                .and_then(|()| settings.refuse_unhonoured())
+                .and_then(|()| typed::from_settings(&settings));
+            let options = read.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(options.db_path.starts_with("/var/lib/mongo"), "{}", path.display());
+            assert!(matches!(options.log, LogDestination::File { append: true, .. }));
+            count += 1;
+        }
+        assert_eq!(count, 8);
+    }
+
+    /// A key of another product's configuration is refused with the reason, also where no row has it.
+    #[test]
+    fn refusals_say_why() {
+        for (key, why) in [
+            ("security.ldap.bind.method", "SCRAM only"),
+            ("security.kmip.port", "encrypted volume"),
+            ("net.tls.certificateKeyFile", "TLS proxy"),
+            ("net.http.enabled", "removed its HTTP interface"),
+            ("sharding.clusterRole", "no part of a sharded cluster"),
+            ("auditLog.path", "no audit log"),
+            ("replication.replSet", "replication.replSetName"),
+        ] {
+            let mut settings = Settings::default();
+            let read = file::parse(&format!("{key}: x\n"), &mut settings)
+                .and_then(|()| settings.refuse_unhonoured());
+            let error = read.unwrap_err();
+            assert!(error.contains(why) && error.contains(key), "{error}");
+        }
+        for row in TABLE.iter().filter(|row| row.honoured == Honoured::No) {
+            assert!(notes::refusal(row.key).is_some(), "{}", row.key);
         }
     }
 

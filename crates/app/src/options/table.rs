@@ -1,6 +1,8 @@
 //! One row an option. Sorted by YAML key; options that only the command line has stand under their
 //! flag's name.
 
+use super::notes;
+
 /// What values an option takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
@@ -17,6 +19,12 @@ pub(super) enum Honoured {
     Yes,
     /// Only these values, because they are what Nagi does.
     Only(&'static [&'static str]),
+    /// Every value, as nothing has to change for it; with others than `usual` the note is logged at the
+    /// start.
+    Instead {
+        usual: &'static [&'static str],
+        note: &'static str,
+    },
     No,
 }
 
@@ -110,6 +118,26 @@ const fn only_switch(
     Row { key, flag, kind, implied: Some(implied), honoured: Honoured::Only(values) }
 }
 
+const fn instead(
+    key: &'static str,
+    flag: &'static str,
+    kind: Kind,
+    usual: &'static [&'static str],
+    note: &'static str,
+) -> Row {
+    Row { key, flag, kind, implied: None, honoured: Honoured::Instead { usual, note } }
+}
+
+const fn instead_switch(
+    key: &'static str,
+    flag: &'static str,
+    usual: &'static [&'static str],
+    note: &'static str,
+) -> Row {
+    let honoured = Honoured::Instead { usual, note };
+    Row { key, flag, kind: Bool, implied: Some("true"), honoured }
+}
+
 use Kind::{Bool, Float, Int, OneOf, Text};
 
 const FALSE: &[&str] = &["false"];
@@ -146,7 +174,7 @@ pub(super) static TABLE: &[Row] = &[
     switch("help", "help", "true"),
     yes("net.bindIp", "bind_ip", Text),
     switch("net.bindIpAll", "bind_ip_all", "true"),
-    only("net.compression.compressors", "networkMessageCompressors", Text, &["snappy,zstd,zlib"]),
+    yes("net.compression.compressors", "networkMessageCompressors", Text),
     switch("net.ipv6", "ipv6", "true"),
     yes("net.listenBacklog", "listenBacklog", Int(1, i32::MAX as i64)),
     yes("net.maxIncomingConnections", "maxConns", Int(1, 1_000_000)),
@@ -193,21 +221,18 @@ pub(super) static TABLE: &[Row] = &[
     yes("net.unixDomainSocket.filePermissions", "filePermissions", Text),
     yes("net.unixDomainSocket.pathPrefix", "unixSocketPrefix", Text),
     only("net.wireObjectCheck", "objcheck", Bool, TRUE),
-    only_switch("nojournal", "nojournal", "true", Bool, FALSE),
-    no_switch("notablescan", "notablescan"),
+    instead_switch("nojournal", "nojournal", FALSE, notes::JOURNAL),
+    switch("notablescan", "notablescan", "true"),
     no("operationProfiling.filter", ""),
-    only(
-        "operationProfiling.mode", "profile",
-        OneOf(&["0", "1", "2", "all", "off", "slowOp"]), &["0", "off"],
-    ),
+    yes("operationProfiling.mode", "profile", OneOf(&["0", "1", "2", "all", "off", "slowOp"])),
     yes("operationProfiling.slowOpSampleRate", "slowOpSampleRate", Float(0.0, 1.0)),
     yes("operationProfiling.slowOpThresholdMs", "slowms", Int(0, i32::MAX as i64)),
     switch("processManagement.fork", "fork", "true"),
     yes("processManagement.pidFilePath", "pidfilepath", Text),
-    no("processManagement.timeZoneInfo", "timeZoneInfo"),
+    yes("processManagement.timeZoneInfo", "timeZoneInfo", Text),
     switch("repair", "repair", "true"),
     only("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Bool, TRUE),
-    no("replication.oplogSizeMB", "oplogSize"),
+    instead("replication.oplogSizeMB", "oplogSize", Int(1, 1 << 40), &[], notes::OPLOG),
     no("replication.replSet", ""),
     yes("replication.replSetName", "replSet", Text),
     Row {
@@ -249,11 +274,11 @@ pub(super) static TABLE: &[Row] = &[
     yes("storage.cacheSizeGB", "cacheSizeGB", Float(0.25, 10_000.0)),
     yes("storage.dbPath", "dbpath", Text),
     yes("storage.directIO", "directIO", Bool),
-    only_switch("storage.directoryPerDB", "directoryperdb", "true", Bool, FALSE),
+    instead_switch("storage.directoryPerDB", "directoryperdb", FALSE, notes::DIRECTORIES),
     yes("storage.engine", "storageEngine", ENGINES),
     yes("storage.inMemory.engineConfig.inMemorySizeGB", "inMemorySizeGB", Float(0.01, 10_000.0)),
     yes("storage.journal.commitIntervalMs", "journalCommitInterval", Int(1, 500)),
-    only_switch("storage.journal.enabled", "journal", "true", Bool, TRUE),
+    instead_switch("storage.journal.enabled", "journal", TRUE, notes::JOURNAL),
     yes("storage.mmapv1.journal.commitIntervalMs", "", Int(1, 500)),
     only("storage.mmapv1.journal.debugFlags", "journalOptions", Int(0, 255), &["0"]),
     yes("storage.mmapv1.nsSize", "nssize", Int(1, 2047)),
@@ -261,7 +286,10 @@ pub(super) static TABLE: &[Row] = &[
     only_switch("storage.mmapv1.quota.enforced", "quota", "true", Bool, FALSE),
     no("storage.mmapv1.quota.maxFilesPerDB", "quotaFiles"),
     switch("storage.mmapv1.smallFiles", "smallfiles", "true"),
-    no("storage.oplogMinRetentionHours", "oplogMinRetentionHours"),
+    instead(
+        "storage.oplogMinRetentionHours", "oplogMinRetentionHours",
+        Float(0.0, 1e9), &["0"], notes::OPLOG,
+    ),
     yes("storage.syncPeriodSecs", "syncdelay", Int(1, 86_400)),
     yes(
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",
@@ -277,9 +305,9 @@ pub(super) static TABLE: &[Row] = &[
         Float(1.0, 80.0),
     ),
     yes("storage.wiredTiger.engineConfig.configString", "wiredTigerEngineConfigString", Text),
-    only_switch(
+    instead_switch(
         "storage.wiredTiger.engineConfig.directoryForIndexes", "wiredTigerDirectoryForIndexes",
-        "true", Bool, FALSE,
+        FALSE, notes::INDEX_DIRECTORIES,
     ),
     yes(
         "storage.wiredTiger.engineConfig.journalCompressor", "wiredTigerJournalCompressor",
@@ -298,27 +326,38 @@ pub(super) static TABLE: &[Row] = &[
         Int(-7, 22),
     ),
     yes("storage.wiredTiger.indexConfig.configString", "wiredTigerIndexConfigString", Text),
-    only(
+    instead(
         "storage.wiredTiger.indexConfig.prefixCompression", "wiredTigerIndexPrefixCompression",
-        Bool, TRUE,
+        Bool, TRUE, notes::PREFIXES,
     ),
-    only("systemLog.component.accessControl.verbosity", "", Int(-1, 5), &["-1"]),
-    only("systemLog.component.command.verbosity", "", Int(-1, 5), &["-1"]),
-    only("systemLog.component.control.verbosity", "", Int(-1, 5), &["-1"]),
-    only("systemLog.component.index.verbosity", "", Int(-1, 5), &["-1"]),
-    only("systemLog.component.network.verbosity", "", Int(-1, 5), &["-1"]),
-    only("systemLog.component.query.verbosity", "", Int(-1, 5), &["-1"]),
-    only("systemLog.component.storage.verbosity", "", Int(-1, 5), &["-1"]),
-    only("systemLog.component.write.verbosity", "", Int(-1, 5), &["-1"]),
-    yes("systemLog.destination", "", OneOf(&["file"])),
+    yes("systemLog.component.accessControl.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.command.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.control.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.ftdc.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.geo.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.index.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.network.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.query.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.replication.rollback.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.replication.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.sharding.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.storage.journal.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.storage.recovery.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.storage.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.transaction.verbosity", "", Int(-1, 5)),
+    yes("systemLog.component.write.verbosity", "", Int(-1, 5)),
+    Row {
+        key: "systemLog.destination", flag: "syslog",
+        kind: OneOf(&["file", "syslog"]), implied: Some("syslog"), honoured: Honoured::Yes,
+    },
     switch("systemLog.logAppend", "logappend", "true"),
     yes("systemLog.logRotate", "logRotate", OneOf(&["rename", "reopen"])),
     yes("systemLog.path", "logpath", Text),
     switch("systemLog.quiet", "quiet", "true"),
-    no("systemLog.syslogFacility", "syslogFacility"),
-    only(
+    yes("systemLog.syslogFacility", "syslogFacility", Text),
+    yes(
         "systemLog.timeStampFormat", "timeStampFormat",
-        OneOf(&["iso8601-local", "iso8601-utc"]), &["iso8601-local"],
+        OneOf(&["iso8601-local", "iso8601-utc"]),
     ),
     only_switch("systemLog.traceAllExceptions", "traceExceptions", "true", Bool, FALSE),
     yes("systemLog.verbosity", "verbose", Int(0, 5)),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use nagi_net::NetConfig;
-use nagi_server::{LogDestination, LogRotate};
+use nagi_server::{LogDestination, LogRotate, SYSLOG_FACILITIES};
 
 use super::{Compression, Settings, cache, compression};
 
@@ -116,6 +116,18 @@ pub(crate) struct Options {
     pub(crate) pid_file: Option<PathBuf>,
     /// Also those that are options of their own, such as the verbosity.
     pub(crate) parameters: Vec<(String, String)>,
+    /// Compressors of messages that clients may use.
+    pub(crate) compressors: Vec<String>,
+    /// The profiling level of databases that do not choose one.
+    pub(crate) profile_level: i32,
+    /// Where MongoDB would read time zones.
+    pub(crate) time_zones: Option<String>,
+    /// Lines of the log show times in UTC, not in local time.
+    pub(crate) stamps_in_utc: bool,
+    /// By the component's name.
+    pub(crate) component_verbosity: Vec<(String, i32)>,
+    /// Options with values that change nothing here, and what holds instead.
+    pub(crate) notes: Vec<(String, &'static str)>,
     /// Threshold of slow operations, if it was chosen.
     pub(crate) slow_ms: Option<i64>,
     pub(crate) slow_sample_rate: Option<f64>,
@@ -135,7 +147,10 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let fork = settings.is_on("processManagement.fork");
     let log = log_destination(settings)?;
     if fork && matches!(log, LogDestination::Stdout) {
-        return Err("BadValue: --fork has to be used with --logpath".into());
+        return Err("BadValue: --fork has to be used with --logpath or --syslog".into());
+    }
+    if settings.is_on("storage.journal.enabled") && settings.is_on("nojournal") {
+        return Err("BadValue: Can't specify both --journal and --nojournal options.".into());
     }
     let cache = cache::bytes(settings, nagi_doctor::memory_bytes)?;
     let compression = compression::from_settings(settings)?;
@@ -171,6 +186,16 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         fork,
         pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),
         parameters: parameters(settings),
+        compressors: compressors(settings)?,
+        profile_level: match settings.get("operationProfiling.mode") {
+            Some("slowOp" | "1") => 1,
+            Some("all" | "2") => 2,
+            _ => 0,
+        },
+        time_zones: time_zones(settings)?,
+        stamps_in_utc: settings.get("systemLog.timeStampFormat") == Some("iso8601-utc"),
+        component_verbosity: component_verbosity(settings),
+        notes: settings.notes(),
         slow_ms: number("operationProfiling.slowOpThresholdMs"),
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
         parsed,
@@ -203,7 +228,11 @@ fn authorization(settings: &Settings) -> Result<bool, String> {
 /// Parameters, with those options that are parameters under another name.
 fn parameters(settings: &Settings) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
-    for (key, name) in [("systemLog.verbosity", "logLevel"), ("systemLog.quiet", "quiet")] {
+    for (key, name) in [
+        ("systemLog.verbosity", "logLevel"),
+        ("systemLog.quiet", "quiet"),
+        ("notablescan", "notablescan"),
+    ] {
         if let Some(value) = settings.get(key) {
             all.push((name.to_owned(), value.to_owned()));
         }
@@ -221,13 +250,75 @@ fn log_destination(settings: &Settings) -> Result<LogDestination, String> {
         Some("reopen") => LogRotate::Reopen,
         _ => LogRotate::Rename,
     };
+    let facility = settings.get("systemLog.syslogFacility").unwrap_or("user");
+    let Some((_, facility)) = SYSLOG_FACILITIES.iter().find(|(name, _)| *name == facility) else {
+        let names: Vec<&str> = SYSLOG_FACILITIES.iter().map(|(name, _)| *name).collect();
+        return Err(format!(
+            "BadValue: ERROR: syslogFacility must be set to a string representing one of the possible \
+             syslog facilities, not '{facility}': {}",
+            names.join(", ")
+        ));
+    };
     match (settings.get("systemLog.path"), settings.get("systemLog.destination")) {
+        (Some(_), Some("syslog")) => Err("BadValue: Can only set systemLog.path if \
+                                          systemLog.destination is to a file."
+            .into()),
+        (None, Some("syslog")) => {
+            Ok(LogDestination::Syslog { socket: SYSLOG.into(), facility: *facility })
+        }
         (Some(path), _) => Ok(LogDestination::File { path: path.into(), append, rotate }),
         (None, Some(_)) => Err("BadValue: systemLog.path is required if systemLog.destination is \
                                 to a file"
             .into()),
         (None, None) => Ok(LogDestination::Stdout),
     }
+}
+
+/// The socket of the system's log.
+const SYSLOG: &str = "/dev/log";
+
+/// Compressors that a list may name.
+const COMPRESSORS: [&str; 3] = ["snappy", "zstd", "zlib"];
+
+/// The compressors of messages: a list in the order of preference, or `disabled`.
+fn compressors(settings: &Settings) -> Result<Vec<String>, String> {
+    let list = settings.get("net.compression.compressors").unwrap_or("snappy,zstd,zlib");
+    if list == "disabled" {
+        return Ok(Vec::new());
+    }
+    let names = list.split(',').map(str::trim).map(str::to_owned);
+    names
+        .map(|name| match COMPRESSORS.contains(&name.as_str()) {
+            true => Ok(name),
+            false => Err(format!(
+                "BadValue: Invalid network message compressor specified in configuration: '{name}' \
+                 (there are: {}, or 'disabled' alone)",
+                COMPRESSORS.join(", ")
+            )),
+        })
+        .collect()
+}
+
+/// The directory of time zones has to exist, as for mongod.
+fn time_zones(settings: &Settings) -> Result<Option<String>, String> {
+    let Some(path) = settings.get("processManagement.timeZoneInfo") else { return Ok(None) };
+    match std::fs::metadata(path) {
+        Ok(about) if about.is_dir() => Ok(Some(path.to_owned())),
+        Ok(_) => {
+            Err(format!("BadValue: processManagement.timeZoneInfo: {path} is not a directory"))
+        }
+        Err(error) => Err(format!("BadValue: processManagement.timeZoneInfo: {path}: {error}")),
+    }
+}
+
+/// Verbosity by component, from keys such as `systemLog.component.storage.journal.verbosity`.
+fn component_verbosity(settings: &Settings) -> Vec<(String, i32)> {
+    let level = |(key, value): (&&str, &String)| {
+        let inner = key.strip_prefix("systemLog.component.")?.strip_suffix(".verbosity")?;
+        let (_, name) = inner.rsplit_once('.').unwrap_or(("", inner));
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    settings.values.iter().filter_map(level).collect()
 }
 
 fn net(settings: &Settings) -> Result<NetConfig, String> {

@@ -1,6 +1,6 @@
 //! Start and end.
 
-use nagi_bson::Value;
+use nagi_bson::{Value, json};
 
 use crate::process::{Folder, Server, ended};
 
@@ -16,7 +16,10 @@ fn bad_options_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(text), "{output:?}");
     }
-    assert!(String::from_utf8_lossy(&ended(&["version"]).stdout).starts_with("nagi "));
+    for args in [["version"], ["--version"]] {
+        let said = String::from_utf8_lossy(&ended(&args).stdout).into_owned();
+        assert!(said.starts_with("db version v8.0."), "{said}");
+    }
     assert_eq!(ended(&["--dbpath", "/does/not/exist"]).status.code(), Some(100));
 }
 
@@ -58,4 +61,43 @@ fn what_was_written_is_there_after_every_kind_of_end() {
     drop(client);
     server.signal("-TERM");
     assert_eq!(server.wait(), Some(0));
+}
+
+/// The first process says why the second did not start, and ends with its exit code.
+#[test]
+fn a_forked_start_that_fails_says_why() {
+    let folder = Folder::new("forked");
+    let log = folder.path().join("log").display().to_string();
+    let data = folder.data().display().to_string();
+    for (args, code, text) in [
+        (&["--dbpath", "/does/not/exist"][..], 100, "Data directory /does/not/exist not found"),
+        (&["--dbpath", &data, "--setParameter", "noSuch=1"], 2, "Unknown --setParameter 'noSuch'"),
+        (&["--dbpath", &data, "--profile", "7"], 2, "expected one of 0, 1, 2, all, off, slowOp"),
+    ] {
+        let usual = ["--fork", "--logpath", &log, "--port", "0", "--nounixsocket"];
+        let output = ended(&[&usual[..], args].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(text), "{said}");
+    }
+}
+
+/// Warnings that a shell shows name what holds instead of options.
+#[test]
+fn options_without_effect_are_startup_warnings() {
+    let folder = Folder::new("instead");
+    let more = ["--nojournal", "--directoryperdb", "--profile", "2", "--notablescan"];
+    let server = Server::start_with(&folder.data(), &more);
+    let mut client = server.client();
+    let said = client.try_run_on("admin", "{getLog: 'startupWarnings'}").unwrap();
+    let said = json::to_relaxed(said.as_doc());
+    assert!(said.contains("Writes are always journaled"), "{said}");
+    assert!(said.contains("All databases share the files"), "{said}");
+    client.run("{insert: 'c', documents: [{a: 1}]}");
+    let refused = client.run("{find: 'c', filter: {a: 1}}");
+    assert_eq!(refused.get("code"), Value::Int32(291), "{refused:?}");
+    assert!(client.count("system.profile") >= 1);
+    assert_eq!(client.run("{profile: -1}").get("was"), Value::Int32(2));
+    assert_eq!(client.run("{profile: 0}").get("was"), Value::Int32(2));
+    assert_eq!(client.run("{profile: -1}").get("was"), Value::Int32(0));
 }

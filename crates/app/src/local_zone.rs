@@ -1,0 +1,34 @@
+//! The time zone of this machine, by its name: `TZ`, or what `/etc/localtime` links to.
+
+use nagi_server::Zone;
+
+const FILE: &str = "/etc/localtime";
+const FOLDER: &str = "zoneinfo/";
+
+/// The zone; UTC if its name is not known.
+pub(crate) fn find() -> Zone {
+    let chosen = std::env::var("TZ").ok();
+    let linked = || std::fs::read_link(FILE).ok()?.to_str().map(str::to_owned);
+    named(chosen.or_else(linked).as_deref())
+}
+
+/// From a name, or from the path of a file in the database; `TZ` may begin with a colon.
+fn named(text: Option<&str>) -> Zone {
+    let text = text.unwrap_or("").trim_start_matches(':');
+    let name = text.rsplit_once(FOLDER).map_or(text, |(_, name)| name);
+    Zone::parse(name).unwrap_or(Zone::Utc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_paths() {
+        let offset = |text| named(text).offset_at(0);
+        assert_eq!(offset(Some("America/New_York")), -5 * 3600);
+        assert_eq!(offset(Some(":/usr/share/zoneinfo/Asia/Kolkata")), 19_800);
+        assert_eq!(offset(Some("../usr/share/zoneinfo/Etc/UTC")), 0);
+        assert_eq!((offset(None), offset(Some("")), offset(Some("no/such"))), (0, 0, 0));
+    }
+}

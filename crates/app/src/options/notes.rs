@@ -1,0 +1,52 @@
+//! What is said about options: why one is refused, and what holds instead of one.
+
+pub(super) const JOURNAL: &str = "Writes are always journaled: there is no mode without a journal. Data that need not survive the \
+     process can go to --storageEngine inMemory";
+pub(super) const DIRECTORIES: &str = "All databases share the files of one engine, sorted by collection, so a database has no directory of \
+     its own; to spread the load, put storage.dbPath on a striped volume";
+pub(super) const INDEX_DIRECTORIES: &str = "Indexes lie in table files that are written, copied and linked together with those of documents, so \
+     that a checkpoint is one directory; put storage.dbPath on a striped volume instead";
+pub(super) const PREFIXES: &str = "Index keys are always stored as the difference from the key before; prefix compression cannot be \
+     turned off";
+pub(super) const OPLOG: &str = "This server keeps no oplog: a replica set has one member, so nothing reads it, and no disk space is \
+     set aside for it";
+
+/// Why the options whose keys begin so are refused. The longest beginning counts.
+#[rustfmt::skip]
+const REFUSED: &[(&str, &str)] = &[
+    ("auditLog.", "there is no audit log; logins and slow operations are in the log"),
+    ("cloud.monitoring.", "MongoDB's free monitoring has ended, and nothing is sent anywhere"),
+    ("configsvr", SHARDING),
+    ("net.http.", "MongoDB removed its HTTP interface in version 3.6"),
+    ("net.maxIncomingConnectionsOverride", "no address is exempt from net.maxIncomingConnections"),
+    ("net.ssl.", TLS),
+    ("net.tls.", TLS),
+    ("operationProfiling.filter", "set it with the command profile: {profile: 1, filter: {...}}"),
+    ("processManagement.windowsService.", "it is for Windows"),
+    ("replication.localPingThresholdMs", "it is an option of mongos"),
+    ("replication.replSet", "its name in a file is replication.replSetName"),
+    ("replication.secondaryIndexPrefetch", "MongoDB removed it with its engine MMAPv1"),
+    ("security.clusterIpSource", "a replica set has one member, so no other one connects"),
+    ("security.encryption", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
+    ("security.kmip.", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
+    ("security.ldap.", "users log in with SCRAM only"),
+    ("security.sasl.", "users log in with SCRAM only"),
+    ("security.vault.", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
+    ("sharding.", SHARDING),
+    ("shardsvr", SHARDING),
+    ("snmp.", "there is no SNMP agent; serverStatus has the figures"),
+    ("storage.indexBuildRetry", "MongoDB removed it; unfinished index builds begin anew at the start"),
+    ("storage.mmapv1.quota.", "databases have no quota of files"),
+    ("storage.repairPath", "MongoDB removed it; --repair works within storage.dbPath"),
+    ("upgrade", "there are no data files of earlier releases to upgrade"),
+];
+
+const TLS: &str =
+    "connections are not encrypted; remove net.tls, and use an encrypted network or a TLS proxy";
+const SHARDING: &str = "this server is no part of a sharded cluster";
+
+/// Why an option is refused; none if nothing is known of it.
+pub(super) fn refusal(key: &str) -> Option<&'static str> {
+    let fitting = REFUSED.iter().filter(|(beginning, _)| key.starts_with(beginning));
+    fitting.max_by_key(|(beginning, _)| beginning.len()).map(|(_, why)| *why)
+}
