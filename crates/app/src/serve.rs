@@ -15,8 +15,8 @@ use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    build, connections, engine, fork, key_file, local_zone, lock, memory, paths, print, record, repair,
-    say, signals, umask, warnings,
+    build, connections, engine, fork, key_file, local_zone, lock, memory, paths, print, record,
+    repair, say, signals, umask, warnings,
 };
 
 /// mongod's exit codes.

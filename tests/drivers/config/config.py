@@ -1,0 +1,184 @@
+"""Configurations, the password of backups, and clients of other protocols: config.py NAGI WORK PORT.
+
+Each packaged configuration starts a server; only paths, port and what needs files of the machine are replaced.
+"""
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pymongo
+from pymongo import MongoClient
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from checks import check, equal, finish, section  # noqa: E402
+
+NAGI, WORK, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGED = os.path.join(HERE, "..", "..", "..", "crates", "app", "tests", "configurations")
+URI = "mongodb://127.0.0.1:%d" % PORT
+HTTP_TEXT = "It looks like you are trying to access MongoDB over HTTP on the native driver port."
+
+
+class Server:
+    """A server in the foreground, or the one that a first process left in the background."""
+
+    def __init__(self, name, *args):
+        self.folder = os.path.join(WORK, name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(os.path.join(self.folder, "data"))
+        self.args = [a.replace("FOLDER", self.folder) for a in args]
+
+    def __enter__(self):
+        usual = ["--dbpath", os.path.join(self.folder, "data"), "--port", str(PORT)]
+        if "-f" not in self.args:
+            usual += ["--bind_ip", "127.0.0.1", "--nounixsocket", "--logpath", os.path.join(self.folder, "nagi.log")]
+        self.process = subprocess.Popen([NAGI, "serve", *usual, *self.args], stdout=subprocess.DEVNULL)
+        self.client = MongoClient(URI, directConnection=True, serverSelectionTimeoutMS=60_000)
+        self.client.admin.command("hello")
+        return self
+
+    def log(self):
+        with open(os.path.join(self.folder, "nagi.log")) as f:
+            return f.read()
+
+    def logs(self, text):
+        """Whether a line comes to the log: a connection's last one follows its end."""
+        for _ in range(100):
+            if text in self.log():
+                return True
+            time.sleep(0.1)
+        return False
+
+    def __exit__(self, *_):
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(60)
+            return
+        with open(os.path.join(self.folder, "data", "mongod.lock")) as f:
+            pid = int(f.read() or 0)
+        os.kill(pid, signal.SIGTERM)
+        for _ in range(600):
+            if not os.path.exists("/proc/%d" % pid):
+                return
+            time.sleep(0.1)
+
+
+def packaged():
+    for name in sorted(os.listdir(PACKAGED)):
+        with open(os.path.join(PACKAGED, name)) as f:
+            text = f.read()
+        folder = os.path.join(WORK, name)
+        for before, after in [
+            (r"/var/log/mongodb/[a-z]*\.log", folder + "/nagi.log"),
+            (r"/(var/)?run/mongodb", folder),
+            (r"/usr/share/zoneinfo", WORK),
+            (r"/tmp/mongod.sock", folder + "/mongod.sock"),
+            (r"/var/lib/mongo(db)?\b", folder + "/data"),
+            (r"(bindIp: \S+)", r"\1"),
+            (r"port: 27017", "port: %d" % PORT),
+            (r".*keyFile.*\n", ""),
+            (r"authorization: enabled", "authorization: disabled"),
+        ]:
+            text = re.sub(before, after, text)
+        server = Server(name, "-f", "FOLDER/mongod.conf")
+        with open(os.path.join(server.folder, "mongod.conf"), "w") as f:
+            f.write(text)
+        with server:
+            answer = server.client.admin.command("getCmdLineOpts")
+            equal(name, answer["parsed"]["storage"]["dbPath"], folder + "/data")
+            warnings = " ".join(server.client.admin.command("getLog", "startupWarnings")["log"])
+            equal(name + " warns", "All databases share the files" in warnings, "directoryPerDB" in text)
+            equal(name + " profile", server.client.test.command("profile", -1)["was"], 1 if "slowOp\n" in text else 0)
+            stamp = re.search(r'"\$date":"[^"]*([Z0]0?)"', server.log()).group(1)
+            equal(name + " stamp", stamp[0] == "Z", "iso8601-utc" in text)
+
+
+def compressors():
+    offered = ["zlib", "snappy", "zstd"]
+    for chosen, agreed in [("zstd", ["zstd"]), ("snappy,zlib", ["zlib", "snappy"]), ("disabled", None)]:
+        with Server("compressors", "--networkMessageCompressors", chosen) as server:
+            hello = server.client.admin.command("hello", compression=offered)
+            equal("compressors " + chosen, hello.get("compression"), agreed)
+            with MongoClient(URI, compressors="zlib") as client:
+                equal("ping with " + chosen, client.admin.command("ping")["ok"], 1)
+
+
+def other_protocols():
+    with Server("protocols") as server:
+        with urllib.request.urlopen("http://127.0.0.1:%d/" % PORT, timeout=10) as reply:
+            equal("http", reply.read().decode().strip(), HTTP_TEXT)
+        began = time.time()
+        context = ssl.create_default_context()
+        try:
+            with socket.create_connection(("127.0.0.1", PORT)) as plain:
+                context.wrap_socket(plain, server_hostname="localhost")
+            check("tls", False)
+        except ssl.SSLError as e:
+            check("tls", "HANDSHAKE_FAILURE" in str(e).upper().replace(" ", "_"), str(e))
+        check("tls at once", time.time() - began < 5, time.time() - began)
+        check("http in the log", server.logs("Client sent an HTTP request over a native MongoDB connection"))
+        check("tls in the log", server.logs("SSL handshake received but server is started without SSL support"))
+
+
+def passwords():
+    with Server("passwords", "--auth") as server:
+        server.client.admin.command("createUser", "root", pwd="s3cret", roles=["root"])
+        secret = os.path.join(server.folder, "secret")
+        with open(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
+            f.write("s3cret\n")
+        uri = URI.replace("//", "//root@") + "/?authSource=admin"
+
+        def backup(name, *more, **variables):
+            env = {k: v for k, v in os.environ.items() if k != "NAGI_PASSWORD"} | variables
+            command = [NAGI, "backup", "--uri", uri, "--out", os.path.join(server.folder, name), *more]
+            return subprocess.run(command, env=env, capture_output=True, text=True, start_new_session=True)
+
+        equal("password from a file", backup("one", "--passwordFile", secret).returncode, 0)
+        equal("password from the environment", backup("two", NAGI_PASSWORD="s3cret").returncode, 0)
+        check("a wrong one", "Authentication failed" in backup("three", NAGI_PASSWORD="x").stderr)
+        check("none and no terminal", "--passwordFile" in backup("four").stderr)
+        os.chmod(secret, 0o644)
+        check("a file for all", "too open" in backup("five", "--passwordFile", secret).stderr)
+
+
+def strangers():
+    """Names without a user are answered like users, also after the iteration count has changed."""
+    with Server("strangers", "--auth", "--setParameter", "scramSHA256IterationCount=20000") as server:
+        server.client.admin.command("createUser", "ann", pwd="x", roles=[], mechanisms=["SCRAM-SHA-256"])
+
+        def first(user, mechanism):
+            payload = ("n,,n=%s,r=nonce" % user).encode()
+            try:
+                reply = server.client.admin.command("saslStart", mechanism=mechanism, payload=payload)
+            except pymongo.errors.OperationFailure as e:
+                return e.code, str(e.details.get("errmsg"))
+            parts = dict(part.split("=", 1) for part in reply["payload"].decode().split(","))
+            return len(parts["s"]), parts["i"]
+
+        def shown(user):
+            mechanisms = server.client.admin.command("hello", saslSupportedMechs="admin." + user).get("saslSupportedMechs")
+            return mechanisms, first(user, "SCRAM-SHA-1"), first(user, "SCRAM-SHA-256")
+
+        known = shown("ann")
+        for n in range(5):
+            equal("nobody%d" % n, shown("nobody%d" % n), known)
+
+
+def version():
+    said = subprocess.run([NAGI, "--version"], capture_output=True, text=True).stdout
+    # As mongodb-memory-server reads it.
+    found = re.search(r"^\s*db\s+version\s+v?(\d+\.\d+\.\d+)(-\d*)?(-[a-zA-Z0-9].*)?\s*$", said, re.I | re.M)
+    check("version", found and found.group(1).startswith("8.0."), said)
+
+
+for part in (version, packaged, compressors, other_protocols, passwords, strangers):
+    section(part)
+finish("configurations")
