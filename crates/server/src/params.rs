@@ -370,7 +370,8 @@ impl Parameters {
     }
 }
 
-const NO_DIAGNOSTIC_DATA: &str = "No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
+const NO_DIAGNOSTIC_DATA: &str = "\
+     No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
      currentOp, system.profile and the slow query log instead";
 
 /// Whether setting `value` would change nothing. What has the wrong type is for the other checks.

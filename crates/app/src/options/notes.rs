@@ -1,14 +1,19 @@
 //! What is said about options: why one is refused, and what holds instead of one.
 
-pub(super) const JOURNAL: &str = "Writes are always journaled: there is no mode without a journal. Data that need not survive the \
+pub(super) const JOURNAL: &str = "\
+     Writes are always journaled: there is no mode without a journal. Data that need not survive the \
      process can go to --storageEngine inMemory";
-pub(super) const DIRECTORIES: &str = "All databases share the files of one engine, sorted by collection, so a database has no directory of \
+pub(super) const DIRECTORIES: &str = "\
+     All databases share the files of one engine, sorted by collection, so a database has no directory of \
      its own; to spread the load, put storage.dbPath on a striped volume";
-pub(super) const INDEX_DIRECTORIES: &str = "Indexes lie in table files that are written, copied and linked together with those of documents, so \
+pub(super) const INDEX_DIRECTORIES: &str = "\
+     Indexes lie in table files that are written, copied and linked together with those of documents, so \
      that a checkpoint is one directory; put storage.dbPath on a striped volume instead";
-pub(super) const PREFIXES: &str = "Index keys are always stored as the difference from the key before; prefix compression cannot be \
+pub(super) const PREFIXES: &str = "\
+     Index keys are always stored as the difference from the key before; prefix compression cannot be \
      turned off";
-pub(super) const OPLOG: &str = "This server keeps no oplog: a replica set has one member, so nothing reads it, and no disk space is \
+pub(super) const OPLOG: &str = "\
+     This server keeps no oplog: a replica set has one member, so nothing reads it, and no disk space is \
      set aside for it";
 
 /// Why the options whose keys begin so are refused. The longest beginning counts.

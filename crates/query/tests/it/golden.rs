@@ -293,6 +293,7 @@ fn every_stage_has_a_case_file() {
         always_fails: &[
             ("$changeStream", "no replica set is below this crate"),
             ("$currentOp", "its answer is the server's: tests/golden/commands/currentOp.txt"),
+            ("$listSearchIndexes", "needs a search node"),
             ("$listLocalSessions", "its answer is the server's"),
             ("$listSessions", "its answer is the server's"),
             ("$querySettings", "its answer is the server's"),

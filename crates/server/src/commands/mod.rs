@@ -141,7 +141,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &admin::SHUTDOWN,
     &admin::SLEEP,
     &session::START_SESSION,
-    &admin::TEST_VERSION_2,
+    &admin::TEST_VERSION2,
     &diagnose::TOP,
     &crud::UPDATE,
     &users::UPDATE_ROLE,

@@ -1,8 +1,9 @@
 //! The logical clock of a replica set member: what `$clusterTime` and `operationTime` say.
 //!
 //! A time is a Timestamp: seconds since 1970 in the upper half, a counter in the lower. Every commit
-//! of the store takes the next one, whatever command, job or stage has made it. Clients hand around the greatest one they have seen (`$clusterTime`); it is
-//! taken over, within limits, so that time never runs backwards for anybody who talks to us.
+//! of the store takes the next one, whatever command, job or stage has made it. Clients hand around the
+//! greatest one they have seen (`$clusterTime`); it is taken over, within limits, so that time never runs
+//! backwards for a client.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 

@@ -46,7 +46,8 @@ fn whatever_writes_advances_the_time() {
         "{aggregate: 'c', pipeline: [{$out: 'out'}], cursor: {}}",
         "{aggregate: 'c', pipeline: [{$merge: 'merged'}], cursor: {}}",
         "{aggregate: 'c', pipeline: [{$set: {b: 1}}, {$merge: {into: 'merged'}}], cursor: {}}",
-        "{aggregate: 'c', pipeline: [{$merge: {into: 'merged', whenMatched: 'replace'}}], cursor: {}, writeConcern: {w: 1}}",
+        "{aggregate: 'c', pipeline: [{$merge: {into: 'merged', whenMatched: 'replace'}}], cursor: {}, \
+         writeConcern: {w: 1}}",
         "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}",
         "{collMod: 'c', index: {name: 'a', hidden: true}}",
         "{dropIndexes: 'c', index: 'a'}",

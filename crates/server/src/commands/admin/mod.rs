@@ -23,7 +23,7 @@ mod set_query_settings;
 mod set_user_write_block_mode;
 mod shutdown;
 mod sleep;
-mod test_version_2;
+mod test_version2;
 
 pub(super) use auto_compact::AUTO_COMPACT;
 pub(super) use compact::COMPACT;
@@ -48,4 +48,4 @@ pub(super) use set_query_settings::SET_QUERY_SETTINGS;
 pub(super) use set_user_write_block_mode::SET_USER_WRITE_BLOCK_MODE;
 pub(super) use shutdown::SHUTDOWN;
 pub(super) use sleep::SLEEP;
-pub(super) use test_version_2::TEST_VERSION_2;
+pub(super) use test_version2::TEST_VERSION2;

@@ -2,7 +2,7 @@
 
 use crate::command::prelude::*;
 
-pub(in crate::commands) static TEST_VERSION_2: Command = Command {
+pub(in crate::commands) static TEST_VERSION2: Command = Command {
     name: "testVersion2",
     help: "Does nothing; not in version 1 of the stable API (for tests).",
     access: Access::LoggedIn,

@@ -1,0 +1,344 @@
+//! The index keys of a write transaction: what a document adds to each index, and takes from it.
+
+use std::sync::{
+    Arc,
+    atomic::Ordering::{AcqRel, Acquire},
+};
+
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Error, Result};
+use nagi_kv::{Space, sync::atomic::AtomicU64};
+use nagi_lang::collation;
+
+use super::{PutBy, WriteTxn};
+use crate::{
+    Collection, Index, RecordId,
+    engine_error::engine,
+    ident::CatalogKey,
+    index::{
+        self,
+        keygen::{self, KeySink},
+    },
+    keystring,
+};
+
+impl WriteTxn<'_> {
+    pub(super) fn insert_keys(
+        &mut self,
+        collection: &Collection,
+        index: &Arc<Index>,
+        id: RecordId,
+        doc: Doc<'_>,
+    ) -> Result<()> {
+        let mut sink = std::mem::take(&mut self.scratch.new_keys);
+        let done = self.fill(index, doc, &mut sink).and_then(|()| {
+            sink.iter().try_for_each(|(key, bits)| {
+                self.put_key(collection, index, key, bits, id, PutBy::Writer)
+            })
+        });
+        self.scratch.new_keys = sink;
+        done
+    }
+
+    pub(super) fn delete_keys(
+        &mut self,
+        index: &Arc<Index>,
+        id: RecordId,
+        doc: Doc<'_>,
+    ) -> Result<()> {
+        let mut sink = std::mem::take(&mut self.scratch.old_keys);
+        let done = fill_sink(index, doc, &mut sink)
+            .and_then(|()| sink.iter().try_for_each(|(key, _)| self.delete_key(index, key, id)));
+        self.scratch.old_keys = sink;
+        done
+    }
+
+    pub(super) fn update_keys(
+        &mut self,
+        collection: &Collection,
+        index: &Arc<Index>,
+        id: RecordId,
+        old: Doc<'_>,
+        new: Doc<'_>,
+    ) -> Result<()> {
+        let mut olds = std::mem::take(&mut self.scratch.old_keys);
+        let mut news = std::mem::take(&mut self.scratch.new_keys);
+        let done = fill_sink(index, old, &mut olds)
+            .and_then(|()| self.fill(index, new, &mut news))
+            .and_then(|()| self.change_keys(collection, index, id, &olds, &news));
+        self.scratch.old_keys = olds;
+        self.scratch.new_keys = news;
+        done
+    }
+
+    /// Both sinks are sorted: takes out what is only old, puts what is only new or has other bits.
+    fn change_keys(
+        &mut self,
+        collection: &Collection,
+        index: &Arc<Index>,
+        id: RecordId,
+        olds: &KeySink,
+        news: &KeySink,
+    ) -> Result<()> {
+        let mut at = 0;
+        for (key, _) in olds.iter() {
+            while at < news.len() && news.key(at).0 < key {
+                at += 1;
+            }
+            if at == news.len() || news.key(at).0 != key {
+                self.delete_key(index, key, id)?;
+            }
+        }
+        at = 0;
+        for (key, bits) in news.iter() {
+            while at < olds.len() && olds.key(at).0 < key {
+                at += 1;
+            }
+            // While the index is being built, an old key may not be there yet.
+            if !index.ready || at == olds.len() || olds.key(at) != (key, bits) {
+                self.put_key(collection, index, key, bits, id, PutBy::Writer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the sink with the keys of a document that is to be stored, and notes new arrays.
+    pub(crate) fn fill(
+        &mut self,
+        index: &Arc<Index>,
+        doc: Doc<'_>,
+        sink: &mut KeySink,
+    ) -> Result<()> {
+        fill_sink(index, doc, sink)?;
+        if sink.is_multikey() && sink.len() > 0 {
+            self.note_multikey(index, &sink.multikey)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_multikey(&mut self, index: &Arc<Index>, bits: &[u64]) -> Result<()> {
+        let multikey = &index.multikey;
+        let known = |(durable, bits): (&AtomicU64, &u64)| durable.load(Acquire) & bits == *bits;
+        if multikey.durable.iter().zip(bits).all(known) {
+            return Ok(());
+        }
+        for (seen, bits) in multikey.seen.iter().zip(bits) {
+            seen.fetch_or(*bits, AcqRel);
+        }
+        let key = index.ident.catalog_key(CatalogKey::Multikey);
+        // Locked before the bits are taken, so that no newer ones are overwritten.
+        self.txn().lock(Space::Catalog, &key).map_err(engine)?;
+        self.txn().put(Space::Catalog, &key, &multikey.to_bytes()).map_err(engine)?;
+        self.multikey.push((Arc::clone(index), bits.to_vec()));
+        Ok(())
+    }
+
+    /// Adds one key. A unique index refuses one that another record has (11000); while it is being
+    /// built, a writer goes on with the key put aside, and the build is judged at its end.
+    pub(crate) fn put_key(
+        &mut self,
+        collection: &Collection,
+        index: &Index,
+        key: &[u8],
+        bits: &[u8],
+        id: RecordId,
+        by: PutBy,
+    ) -> Result<()> {
+        self.keys.inserted += 1;
+        if index.logs && by == PutBy::Writer {
+            return self.log_change(index, key, id);
+        }
+        let mut full = std::mem::take(&mut self.scratch.key);
+        full.clear();
+        full.extend_from_slice(&index.ident.bytes());
+        full.extend_from_slice(key);
+        let done = if index.keyed_alone {
+            self.put_unique(collection, index, &full, bits, id, by)
+        } else {
+            let checks = index.spec.unique || index.spec.prepare_unique;
+            let free = match checks && by != PutBy::Drain {
+                true => self.check_free(collection, index, &full, bits, id),
+                false => Ok(()),
+            };
+            full.extend_from_slice(&id.bytes());
+            free.and_then(|()| self.txn().put(Space::Index, &full, bits).map_err(engine))
+        };
+        self.scratch.key = full;
+        done
+    }
+
+    /// Refuses a key that another record has, in an index that was not created unique.
+    fn check_free(
+        &mut self,
+        collection: &Collection,
+        index: &Index,
+        full: &[u8],
+        bits: &[u8],
+        id: RecordId,
+    ) -> Result<()> {
+        // Whoever puts this key locks it first: entries of different records do not meet.
+        self.txn().lock(Space::Index, full).map_err(engine)?;
+        let end = [full, &[keystring::AFTER]].concat();
+        let mut cursor = self.txn().cursor(Space::Index, full, &end).map_err(engine)?;
+        let mut found = cursor.seek(full).map_err(engine)?;
+        while found {
+            if cursor.key().last_chunk() != Some(&id.bytes()) {
+                return Err(duplicate_key(collection, index, &full[4..], bits));
+            }
+            found = cursor.next().map_err(engine)?;
+        }
+        Ok(())
+    }
+
+    fn put_unique(
+        &mut self,
+        collection: &Collection,
+        index: &Index,
+        full: &[u8],
+        bits: &[u8],
+        id: RecordId,
+        by: PutBy,
+    ) -> Result<()> {
+        let mut value = std::mem::take(&mut self.scratch.value);
+        let is_new = match &index.ceiling {
+            Some(ceiling) => {
+                // Claimed first: another transaction that has put this key, and ended, had raised the
+                // ceiling before it gave the key back.
+                self.txn().lock(Space::Index, full).map_err(engine)?;
+                ceiling.rise(&full[4..], || self.store.latest().last_key(index))?
+            }
+            None => false,
+        };
+        let taken = !is_new
+            && match self.txn().get(Space::Index, full, &mut value) {
+                Ok(Some(entry)) => entry.first_chunk() != Some(&id.bytes()),
+                Ok(None) => false,
+                Err(error) => return Err(engine(error)),
+            };
+        value.clear();
+        value.extend_from_slice(&id.bytes());
+        value.extend_from_slice(bits);
+        let doubts = index.doubts.as_ref().filter(|_| by != PutBy::Build);
+        let in_doubt = |doubts: &Arc<index::Doubts>| match by {
+            PutBy::Drain => {
+                doubts.add_any(&full[4..]);
+                true
+            }
+            _ => doubts.add(&full[4..]),
+        };
+        let done = match taken {
+            true if doubts.is_some_and(in_doubt) => {
+                let aside = [full, &id.bytes()].concat();
+                self.txn().put(Space::Index, &aside, bits).map_err(engine)
+            }
+            true => Err(duplicate_key(collection, index, &full[4..], bits)),
+            false => self.txn().put(Space::Index, full, &value).map_err(engine),
+        };
+        self.scratch.value = value;
+        done
+    }
+
+    /// Notes for who builds the index that the record gets or loses the key.
+    fn log_change(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+        let Some(bulk) = &index.bulk else { return Ok(()) };
+        let mut full = std::mem::take(&mut self.scratch.key);
+        full.clear();
+        full.extend_from_slice(&bulk.side.bytes());
+        full.extend_from_slice(&id.bytes());
+        full.extend_from_slice(key);
+        let done = self.txn().put(Space::Index, &full, &[]).map_err(engine);
+        self.scratch.key = full;
+        done
+    }
+
+    pub(crate) fn delete_key(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+        self.keys.deleted += 1;
+        if index.logs {
+            return self.log_change(index, key, id);
+        }
+        let mut full = std::mem::take(&mut self.scratch.key);
+        full.clear();
+        full.extend_from_slice(&index.ident.bytes());
+        full.extend_from_slice(key);
+        if !index.keyed_alone {
+            full.extend_from_slice(&id.bytes());
+        }
+        let done = if index.keyed_alone && !index.ready {
+            self.delete_own(&full, id)
+        } else {
+            self.txn().delete(Space::Index, &full).map_err(engine)
+        };
+        self.scratch.key = full;
+        done
+    }
+
+    /// While a unique index is being built, the entry may be another record's, and one's own aside.
+    fn delete_own(&mut self, full: &[u8], id: RecordId) -> Result<()> {
+        let mut value = std::mem::take(&mut self.scratch.value);
+        let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
+        let own = found.is_some_and(|entry| entry.first_chunk() == Some(&id.bytes()));
+        let aside = [full, &id.bytes()].concat();
+        let is_aside = self.txn().get(Space::Index, &aside, &mut value).map_err(engine)?.is_some();
+        self.scratch.value = value;
+        if own {
+            self.txn().delete(Space::Index, full).map_err(engine)?;
+        }
+        match is_aside {
+            true => self.txn().delete(Space::Index, &aside).map_err(engine),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The keys of a document in an index; none if a partial index leaves it out. The `_id` index, which
+/// every write keeps, is as fast as any plain path.
+pub(crate) fn fill_sink(index: &Index, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
+    if !index.covers(doc)? {
+        sink.reset(0);
+        return Ok(());
+    }
+    keygen::keys(&index.spec, doc, sink)
+}
+
+/// Code 11000 with the text, `keyPattern` and `keyValue` that clients look at.
+#[cold]
+pub(crate) fn duplicate_key(
+    collection: &Collection,
+    index: &Index,
+    key: &[u8],
+    bits: &[u8],
+) -> Error {
+    let fields = index.spec.key_fields();
+    let values = nagi_bson::DocBuf::build(|w| {
+        // An entry's key is well-formed: it has just been made.
+        let _ = keystring::decode(key, bits, fields, w);
+    });
+    let values = nagi_bson::DocBuf::build(|w| {
+        for part in &index.spec.key {
+            match values.get(&part.path) {
+                Value::Missing => w.put(&part.path, Value::Null),
+                // What a collation made of a string is no text.
+                Value::String(key) if index.spec.collation.is_some() => {
+                    let shown = format!("CollationKey(0x{})", collation::key_hex(key));
+                    w.put(&part.path, shown.as_str());
+                }
+                value => w.put(&part.path, value),
+            }
+        }
+    });
+    let by = match index.spec.collation {
+        Some(by) => format!(" collation: {}", nagi_bson::text::doc_text(by.as_doc())),
+        None => String::new(),
+    };
+    let message = format!(
+        "E11000 duplicate key error collection: {} index: {}{by} dup key: {}",
+        collection.namespace,
+        index.spec.name,
+        nagi_bson::text::doc_text(values.as_doc())
+    );
+    let info = nagi_bson::doc! {
+        "keyPattern": &index.spec.key_pattern,
+        "keyValue": &values,
+    };
+    Error::new(Code::DUPLICATE_KEY, message).with_info(info)
+}
