@@ -4,7 +4,8 @@
 //! standard error. The first process prints what comes out of it, until the second says that it accepts
 //! connections, or ends: then the first ends with the same exit code.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// Tells the second process that it is the second.
@@ -19,7 +20,7 @@ pub(crate) fn is_child() -> bool {
 /// Starts the serving process and waits until it is ready. Returns the exit code of the first.
 pub(crate) fn start(args: &[String]) -> ExitCode {
     crate::print("about to fork child process, waiting until server is ready for connections.");
-    let spawned = std::env::current_exe().and_then(|program| {
+    let spawned = program().and_then(|program| {
         let (reader, writer) = std::io::pipe()?;
         let child = Command::new(program)
             .arg("serve")
@@ -53,6 +54,20 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
         "To see additional information in this output, start without the \"--fork\" option.",
     );
     ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// This program, by the path that it was called by if there is one: a link called `mongod` names the
+/// process, and tools such as mlaunch find servers by that name.
+fn program() -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let is_own = |path: &PathBuf| path.components().count() > 1 && same_file(path, &own);
+    Ok(called.filter(is_own).unwrap_or(own))
+}
+
+fn same_file(path: &Path, own: &Path) -> bool {
+    let resolved = path.canonicalize().ok().zip(own.canonicalize().ok());
+    resolved.is_some_and(|(one, other)| one == other)
 }
 
 /// Leaves the session of the terminal.

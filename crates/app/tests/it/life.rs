@@ -101,3 +101,30 @@ fn options_without_effect_are_startup_warnings() {
     assert_eq!(client.run("{profile: 0}").get("was"), Value::Int32(2));
     assert_eq!(client.run("{profile: -1}").get("was"), Value::Int32(0));
 }
+
+/// A server in the background is called as the link by which it was started.
+#[test]
+fn a_forked_server_has_the_name_it_was_called_by() {
+    let folder = Folder::new("named");
+    let link = folder.path().join("mongod");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_nagi"), &link).unwrap();
+    let log = folder.path().join("log");
+    let started = std::process::Command::new(&link)
+        .args(["--fork", "--port", "0", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"])
+        .arg("--logpath")
+        .arg(&log)
+        .arg("--dbpath")
+        .arg(folder.data())
+        .output()
+        .unwrap();
+    assert!(started.status.success(), "{started:?}");
+    let pid = std::fs::read_to_string(folder.data().join("mongod.lock")).unwrap();
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).unwrap();
+    let stopped = ended(&["--shutdown", "--dbpath", &folder.data().display().to_string()]);
+    assert!(stopped.status.success(), "{stopped:?}");
+    // A server that has ended leaves its lock file empty.
+    while !std::fs::read(folder.data().join("mongod.lock")).unwrap().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(name.trim(), "mongod");
+}
