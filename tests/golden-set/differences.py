@@ -53,7 +53,7 @@ GROUPS = {
         "update/pos_filtered"
     ),
     "bounds of arguments": (
-        "command/stats error/count.type error/find.type error/getMore.type project/count project/count.nocoll sort/batch "
+        "command/create command/create.again command/stats error/count.type error/find.type error/getMore.type project/count project/count.nocoll sort/batch "
         "sort/getMore sort/getMore.agg"
     ),
     "null arguments": (
@@ -97,7 +97,7 @@ RULES = [
     ("mechanisms of logins", r" & saslStart", r"^2 Unsupported mechanism", r"^334 Received authentication for mechanism \w+ which is not enabled",
      "4.4: a mechanism that is not there is MechanismUnavailable"),
     ("types of arguments", r"", OLD_TYPE, r"^14 BSON field '[\w.$]+' is the wrong type", "4.4 to 5.0: wrong types are TypeMismatch and say what is expected"),
-    ("bounds of arguments", r"", r"^(2 .*negative|2 .*must be|None scale has to be)", r"^51024 BSON field", "4.4 to 5.0: below the minimum is 51024"),
+    ("bounds of arguments", r"", r"^(2 .*negative|2 .*must be|2 size has to be|None scale has to be)", r"^51024 BSON field", "4.4 to 5.0: below the minimum is 51024"),
     ("switches of find", r"^error/find.type", r"^9 Failed to parse: (\w+): .*'\1' field must be of BSON type bool", r"^14 Field '\w+' should be a boolean value",
      "4.4: the switches of find take booleans only, neither numbers nor null"),
     ("enumerations of a collation", r"^(collation|error)/", r"^9 Field '(strength|caseFirst|alternate|maxVariable)' must be",

@@ -37,8 +37,11 @@ impl Fixture {
         Fixture { engine, store, namespace }
     }
 
-    /// The same data, opened again.
+    /// The same data, opened again, after the old store has ended as it does in a process: with all that it
+    /// does behind replies.
     pub(crate) fn reopen(&mut self) {
+        let none: Arc<dyn Engine> = Arc::new(Memory::new());
+        self.store = Store::open(none, StoreOptions::default()).unwrap();
         self.store = Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap();
     }
 
