@@ -216,8 +216,7 @@ fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
     for (at, stage) in stages.iter().enumerate() {
         let mut deps = Deps::default();
         if stage.needs(&mut deps) {
-            let before = stages[..at].iter().rev();
-            let all = before.fold(true, |all, stage| all && stage.hands_on(&mut deps));
+            let all = stages[..at].iter().rev().all(|stage| stage.hands_on(&mut deps));
             return (all && !deps.whole).then_some(deps.paths);
         }
         if !stage.hands_on(&mut Deps::default()) {

@@ -5,6 +5,7 @@
 //! They are compiled as a few large units (`units.rs`) in parallel with the Rust crates, with tokens of
 //! cargo's job server, and the archive is kept in `NAGI_CACHE` (`~/.cache/nagi`) under a name that says
 //! what it was made from: no change of a profile, a feature or a lock file compiles RocksDB again.
+#![allow(clippy::print_stdout, reason = "cargo reads what a build script prints")]
 
 mod declared;
 mod units;

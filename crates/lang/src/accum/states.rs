@@ -198,7 +198,7 @@ mod tests {
         assert_eq!((*items.at(PAGE - 1), *items.at(PAGE)), (PAGE as u64 - 1, PAGE as u64 + 1));
         assert_eq!(items.bytes(), 4 * PAGE * 8);
         items.clear();
-        assert!(items.len() == 0 && items.bytes() <= PAGE * 8);
+        assert!(items.is_empty() && items.bytes() <= PAGE * 8);
         items.push(7);
         assert_eq!(items.into_items().collect::<Vec<_>>(), [7]);
     }
