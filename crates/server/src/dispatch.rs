@@ -65,13 +65,7 @@ pub(crate) fn run(
         },
     };
     let command = request.command;
-    let secretless = command.secret.then(|| printable(request.body, true));
-    let shown = secretless.as_ref().map_or(request.body, |doc| doc.as_doc());
-    op.begin(server.ops.next_id(), started, slow::op_name(command), shown);
-    note_request(&op, &request);
-    op.set_profiled(server.profile.level(request.db) > 0);
-    // A read is for nobody once its client has gone; a write counts all the same.
-    op.watch_peer(command.latency == LatencyKind::Read, started);
+    begin_op(&server, &op, &request, started);
     server.metrics.active_requests.up();
     let active = server.metrics.active_clients(command.latency);
     if let Some(gauge) = active {
@@ -140,6 +134,18 @@ fn end_reply(
     if let Some(replica) = &server.replica {
         replica.write_times(out);
     }
+}
+
+/// Shows the request in currentOp, and for the slow log and the profile.
+fn begin_op(server: &Server, op: &crate::op::Op, request: &Request<'_>, started: Instant) {
+    let command = request.command;
+    let secretless = command.secret.then(|| printable(request.body, true));
+    let shown = secretless.as_ref().map_or(request.body, |doc| doc.as_doc());
+    op.begin(server.ops.next_id(), started, slow::op_name(command), shown);
+    note_request(op, request);
+    op.set_profiled(server.profile.level(request.db) > 0);
+    // A read is for nobody once its client has gone; a write counts all the same.
+    op.watch_peer(command.latency == LatencyKind::Read, started);
 }
 
 fn note_request(op: &crate::op::Op, request: &Request<'_>) {

@@ -81,7 +81,7 @@ impl Decoys {
         let draw = hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let total: u64 = self.shapes.iter().map(|shape| shape.user_count).sum();
         // Scaled, not the remainder: a user more moves few names to another shape.
-        let mut point = (u128::from(draw) * u128::from(total) >> 64) as u64;
+        let mut point = ((u128::from(draw) * u128::from(total)) >> 64) as u64;
         self.shapes.iter().find(|shape| {
             let found = point < shape.user_count;
             point = point.saturating_sub(shape.user_count);
