@@ -285,7 +285,7 @@ impl<'c> Context<'c> {
         }
     }
 
-    /// Refuses a write to `db` while writes of users are blocked (371). With logins switched off nobody may bypass
+    /// Refuses a write to `db` while writes of users are blocked (371). Without authentication no client may bypass
     /// the block.
     pub(crate) fn check_write_block(&self, db: &str) -> Result<()> {
         if !self.server.write_block.covers(db) {

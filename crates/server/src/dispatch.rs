@@ -144,7 +144,7 @@ fn begin_op(server: &Server, op: &crate::op::Op, request: &Request<'_>, started:
     op.begin(server.ops.next_id(), started, slow::op_name(command), shown);
     note_request(op, request);
     op.set_profiled(server.profile.level(request.db) > 0);
-    // A read is for nobody once its client has gone; a write counts all the same.
+    // A read is useless once its client has disconnected; a write counts all the same.
     op.watch_peer(command.latency == LatencyKind::Read, started);
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn now_ms() -> i64 {
     since.map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A timestamp that this process gave nobody before: the seconds of the time and a number within the second.
+/// A timestamp that this process has not used before: the seconds of the time and a number within the second.
 pub fn next_timestamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = (now_ms() / 1000).cast_unsigned() << 32 | 1;

@@ -53,7 +53,7 @@ impl Store {
     }
 
     /// Runs `take` at a moment when every commit is either visible with its time taken, or not begun.
-    /// `interrupt` is asked while commits under way are waited for.
+    /// `interrupt` is checked while it waits for commits under way.
     pub fn between_commits<T>(
         &self,
         interrupt: &dyn Fn() -> Result<()>,

@@ -122,9 +122,9 @@ fn a_forked_server_has_the_name_it_was_called_by() {
     let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).unwrap();
     let stopped = ended(&["--shutdown", "--dbpath", &folder.data().display().to_string()]);
     assert!(stopped.status.success(), "{stopped:?}");
-    // A server that has ended leaves its lock file empty.
-    while !std::fs::read(folder.data().join("mongod.lock")).unwrap().is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    // The server holds the lock until it has ended.
+    let held =
+        std::fs::OpenOptions::new().write(true).open(folder.data().join("mongod.lock")).unwrap();
+    held.lock().unwrap();
     assert_eq!(name.trim(), "mongod");
 }

@@ -117,7 +117,7 @@ pub(crate) fn check_roots(path: &Path) -> Result<Vec<String>> {
     Ok(pages.findings)
 }
 
-/// Walks all trees of `data.mdb` without LMDB, which nobody may have open; what makes no sense in them.
+/// Walks all trees of `data.mdb` without LMDB, which no process may have open; returns what is inconsistent.
 ///
 /// # Errors
 /// As [`check_roots`].

@@ -4,7 +4,7 @@
 //! takes all memory there is. One value may have as many bytes as a document inside of the server (64 MiB;
 //! 16 leave it), everything made for one document four times that.
 //!
-//! Within these the request has what the server has left for it: [`super::Pace::room`] is asked before
+//! Within these the request has what the server has left for it: [`super::Pace::room`] is called before
 //! something large is made, and in the turns of loops once they have made something large.
 
 use nagi_bson::{Doc, Value};

@@ -94,7 +94,7 @@ impl Decoys {
         self.shape(name).map_or("", |shape| &shape.model)
     }
 
-    /// A credential with a password that nobody has; `None`: the decoy lacks the mechanism.
+    /// A credential that no password matches; `None`: the decoy lacks the mechanism.
     pub(crate) fn credential(&self, name: &UserName, mechanism: Mechanism) -> Option<Credential> {
         let counts = self.shape(name).map_or(self.usual, |shape| shape.counts);
         let seed = format!("salt {} {counts:?}", name.id());

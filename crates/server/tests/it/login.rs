@@ -131,7 +131,7 @@ fn names_without_a_user_look_like_users() {
         known.insert(seen_by_a_stranger(&server, &user));
     }
     assert_eq!(known.len(), 3, "{known:?}");
-    // The counts of new passwords are nobody's.
+    // The counts of new passwords belong to no existing user.
     let set = nagi_bson::doc! { "setParameter": 1, "scramSHA256IterationCount": 9000,
     "scramIterationCount": 9000 };
     assert!(is_ok(&client.run("admin", set.as_doc())));

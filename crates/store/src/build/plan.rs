@@ -15,7 +15,7 @@ use crate::{
 /// Most indexes of a collection.
 const INDEX_COUNT_MAX: usize = 64;
 
-/// The new indexes of a request, with idents of their own. `ready`: nobody can have written to the
+/// The new indexes of a request, with idents of their own. `ready`: no transaction can have written to the
 /// collection, so nothing has to be built.
 ///
 /// # Errors

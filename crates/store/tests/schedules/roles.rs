@@ -111,7 +111,7 @@ fn build(world: &World, _: i32, random: &mut Random) {
 fn write(world: &World, own: i32, random: &mut Random) {
     for step in 0..4 {
         let id = own * 10 + random.below(3) as i32;
-        // Mostly one that nobody else has.
+        // Usually a value that no other document has.
         let u = match random.below(4) {
             0 => random.below(6) as i32 + 100,
             _ => 1000 * (own + 1) + step,
