@@ -30,7 +30,7 @@ impl<T> Numbered<T> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.pages.first().is_none_or(Vec::is_empty)
     }
 
     pub fn push(&mut self, item: T) {
