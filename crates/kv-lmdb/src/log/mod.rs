@@ -6,6 +6,7 @@
 //!
 //!   record.rs   bytes of a record
 //!   segment.rs  bytes of a segment's head; reading a segment
+//!   search.rs   the next whole record behind a broken one
 //!   replay.rs   reading all of them after a start
 //!   here        appending, syncing, giving segments back
 //!
@@ -14,6 +15,7 @@
 
 mod record;
 mod replay;
+mod search;
 mod segment;
 
 use std::{

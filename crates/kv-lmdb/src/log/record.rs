@@ -10,7 +10,7 @@
 use nagi_kv::{Space, log_key};
 
 pub(crate) const RECORD_HEAD_BYTES: usize = 32;
-const CHANGE_HEAD_BYTES: usize = 10;
+pub(super) const CHANGE_HEAD_BYTES: usize = 10;
 
 /// What a change does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Record {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordHead {
     pub(crate) body_bytes: usize,
-    checksum: u32,
+    pub(super) checksum: u32,
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) synced: u64,
@@ -155,6 +155,15 @@ impl<'a> Iterator for Changes<'a> {
         self.rest = rest;
         Some((space, change))
     }
+}
+
+/// Whether a change that fits into a body of `body_bytes` begins here, as far as its head says; a body with
+/// fewer bytes than that head has none.
+pub(super) fn is_change(bytes: &[u8], body_bytes: usize) -> bool {
+    let Some(head) = bytes.first_chunk::<CHANGE_HEAD_BYTES>() else { return false };
+    let length = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[at + n])) as usize;
+    let whole = CHANGE_HEAD_BYTES + length(2) + length(6);
+    matches!(head[0], 1..=3) && usize::from(head[1]) < Space::ALL.len() && whole <= body_bytes
 }
 
 #[cfg(test)]

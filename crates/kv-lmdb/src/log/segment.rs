@@ -9,13 +9,15 @@ use std::{
     fs,
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, BufReader, Read, Seek, SeekFrom},
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
 use nagi_kv::Result;
 
-use super::record::{Changes, RECORD_HEAD_BYTES, RecordHead};
+use super::{
+    record::{Changes, RECORD_HEAD_BYTES, RecordHead},
+    search::{Search, Work},
+};
 
 pub(super) const HEAD_BYTES: u64 = 64;
 const MAGIC: &[u8; 8] = b"NAGIJRNL";
@@ -23,7 +25,7 @@ const VERSION: u32 = 1;
 /// Fields and checksum.
 const HEAD_FIELDS: usize = 44;
 /// More than what one transaction may stage, twice.
-const BODY_BYTES_MAX: u64 = 1 << 30;
+pub(super) const BODY_BYTES_MAX: u64 = 1 << 30;
 
 /// What stands at the beginning of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +102,7 @@ pub(super) struct Reader {
     head: Head,
     position: u64,
     record: Vec<u8>,
+    search: Search,
 }
 
 /// What stands at a position.
@@ -137,7 +140,9 @@ impl Reader {
             },
         };
         let (path, position) = (path.to_owned(), HEAD_BYTES);
-        Ok(Opened::Segment(Reader { path, file, file_bytes, head, position, record: Vec::new() }))
+        let search = Search::new(head.salt, head.first_stamp, file_bytes);
+        let record = Vec::new();
+        Ok(Opened::Segment(Reader { path, file, file_bytes, head, position, record, search }))
     }
 
     pub(super) fn head(&self) -> &Head {
@@ -182,53 +187,20 @@ impl Reader {
         Changes { rest: &self.record[RECORD_HEAD_BYTES..] }
     }
 
-    /// Goes to the next whole record behind the place where there is none; false if none follows. Places
-    /// are tried byte by byte: nobody knows how long the damaged record is.
+    /// Goes to the next whole record behind the place where there is none; false if none follows.
     pub(super) fn skip(&mut self) -> Result<bool> {
-        let mut window = vec![0; WINDOW_BYTES + RECORD_HEAD_BYTES];
-        let mut at = self.position + 1;
-        while at + RECORD_HEAD_BYTES as u64 <= self.file_bytes {
-            let most = window.len().min((self.file_bytes - at) as usize);
-            self.file.get_ref().read_exact_at(&mut window[..most], at)?;
-            for (place, bytes) in window[..most].windows(RECORD_HEAD_BYTES).enumerate() {
-                let bytes = bytes.first_chunk().expect("as long as a head");
-                if self.is_record(at + place as u64, bytes)? {
-                    self.position = at + place as u64;
-                    self.file.seek(SeekFrom::Start(self.position))?;
-                    return Ok(true);
-                }
-            }
-            at += (most - RECORD_HEAD_BYTES + 1) as u64;
-        }
-        Ok(false)
-    }
-
-    fn is_record(&mut self, at: u64, bytes: &[u8; RECORD_HEAD_BYTES]) -> Result<bool> {
-        // Nearly every place fails here: zeroes, older stamps, or bytes that are no head.
-        let first = u64::from_le_bytes([8, 9, 10, 11, 12, 13, 14, 15].map(|n| bytes[n]));
-        let behind = first.saturating_add(1).checked_sub(self.head.first_stamp);
-        // In a new folder zero is a stamp that could come; a whole segment of zeroes took seconds.
-        let room = bytes.iter().all(|byte| *byte == 0);
-        if room || behind.is_none_or(|behind| behind > 1 << 40) {
-            return Ok(false);
-        }
-        let head = RecordHead::parse(bytes);
-        let left = self.file_bytes - at - RECORD_HEAD_BYTES as u64;
-        let plausible = head.first <= head.last
-            && head.last - head.first < 1 << 20
-            && head.synced <= head.last
-            && head.body_bytes as u64 <= left.min(BODY_BYTES_MAX);
-        if !plausible {
-            return Ok(false);
-        }
-        self.record.resize(RECORD_HEAD_BYTES + head.body_bytes, 0);
-        self.file.get_ref().read_exact_at(&mut self.record, at)?;
-        Ok(head.matches(self.head.salt, &self.record))
+        let before = self.search.work();
+        let found = self.search.next(self.file.get_ref(), self.position + 1)?;
+        let Work { checksums, bytes } = self.search.work();
+        log::debug!(target: "STORAGE", id = 7_703_013, file = self.path.display().to_string(),
+            from = self.position, to:? = found, checksums = checksums - before.checksums,
+            bytes = bytes - before.bytes; "Searched the journal behind its last whole record");
+        let Some(at) = found else { return Ok(false) };
+        self.position = at;
+        self.file.seek(SeekFrom::Start(at))?;
+        Ok(true)
     }
 }
-
-/// Read at once while a record is looked for.
-const WINDOW_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

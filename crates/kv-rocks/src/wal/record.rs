@@ -39,8 +39,6 @@ pub(super) struct Record<'a> {
     pub(super) payload: &'a [u8],
     /// With the header.
     pub(super) byte_count: usize,
-    /// Its log number is checked.
-    pub(super) is_numbered: bool,
 }
 
 impl Record<'_> {
@@ -55,13 +53,15 @@ impl Record<'_> {
     }
 }
 
-/// The record of the log `number` that begins where `bytes` do, which end with their block.
-pub(super) fn parse(bytes: &[u8], number: u64) -> Option<Record<'_>> {
+/// The record of the log `number` that begins where `bytes` do, which end with their block. `only_numbered`: one
+/// that does not name its log is none. Of an older log's bytes one in twenty is a kind of those, and none of them
+/// is worth a checksum.
+pub(super) fn parse(bytes: &[u8], number: u64, only_numbered: bool) -> Option<Record<'_>> {
     let header = bytes.first_chunk::<HEADER>()?;
     let kind = header[6];
     let is_numbered =
         matches!(kind, NUMBERED_FULL..=NUMBERED_LAST | NUMBERED_TIMESTAMPS | NUMBERED_PREDECESSOR);
-    if !is_numbered && !matches!(kind, FULL..=LAST | COMPRESSOR) {
+    if !is_numbered && (only_numbered || !matches!(kind, FULL..=LAST | COMPRESSOR)) {
         return None;
     }
     let begin = if is_numbered { NUMBERED_HEADER } else { HEADER };
@@ -73,12 +73,7 @@ pub(super) fn parse(bytes: &[u8], number: u64) -> Option<Record<'_>> {
     }
     let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let payload = &whole[begin..];
-    (mask(crc32c::crc32c(&whole[6..])) == stored).then_some(Record {
-        kind,
-        payload,
-        byte_count,
-        is_numbered,
-    })
+    (mask(crc32c::crc32c(&whole[6..])) == stored).then_some(Record { kind, payload, byte_count })
 }
 
 /// Appends a record without a number, with the payload and type given.
@@ -106,15 +101,16 @@ mod tests {
     fn a_record_reads_as_it_was_written_and_no_other_bytes_do() {
         let mut bytes = Vec::new();
         append(&mut bytes, FULL, b"payload");
-        let record = parse(&bytes, 3).expect("whole");
+        let record = parse(&bytes, 3, false).expect("whole");
         assert_eq!((record.payload, record.byte_count), (&b"payload"[..], bytes.len()));
         assert_eq!(record.part(), Part::Full);
         for at in 0..bytes.len() {
             let mut other = bytes.clone();
             other[at] ^= 1;
-            assert!(parse(&other, 3).is_none(), "byte {at}");
+            assert!(parse(&other, 3, false).is_none(), "byte {at}");
         }
-        assert!(parse(&bytes[..bytes.len() - 1], 3).is_none());
-        assert!(parse(&[], 3).is_none());
+        assert!(parse(&bytes[..bytes.len() - 1], 3, false).is_none());
+        assert!(parse(&[], 3, false).is_none());
+        assert!(parse(&bytes, 3, true).is_none(), "it does not name its log");
     }
 }

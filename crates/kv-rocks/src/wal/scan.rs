@@ -38,12 +38,10 @@ pub(super) fn scan(
         }
         let mut at = 0;
         while at + HEADER <= block.len() {
-            let found = record::parse(&block[at..], number);
+            let found = record::parse(&block[at..], number, broken);
             // The compressor stands at the beginning, without a number; elsewhere it is an older log's.
             let first = block_at == 0 && at == 0;
-            let taken = found.filter(|record| {
-                record.is_numbered || !broken && (record.kind != COMPRESSOR || first)
-            });
+            let taken = found.filter(|record| record.kind != COMPRESSOR || first);
             if let Some(record) = taken {
                 visit(&record, gap);
                 gap = false;
