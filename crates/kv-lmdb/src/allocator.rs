@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nagi_kv::{Result, room};
+use nagi_kv::{Result, descriptors, room};
 use parking_lot::{Condvar, Mutex};
 use rustix::{
     fs::{FallocateFlags, fallocate},
@@ -95,6 +95,7 @@ impl Allocator {
     fn run(&self) {
         let mut can_allocate = true;
         loop {
+            descriptors::keep();
             if let Err(error) = self.go(&mut can_allocate) {
                 log::warn!(target: "STORAGE", id = 7_703_003, error:% = error;
                     "FileAllocator: cannot allocate ahead");

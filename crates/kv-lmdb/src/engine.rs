@@ -13,7 +13,7 @@ use std::{
 
 use nagi_kv::{
     CommitStamp, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space, Txn,
-    TxnOptions, Watch, journal,
+    TxnOptions, Watch, descriptors, journal,
     marker::{self, Marker},
     overlay::Staged,
     room::{Kind, Room},
@@ -116,6 +116,7 @@ pub(crate) fn open_with(
         apply::start(&core.applier, Arc::downgrade(&core), options.sync_period)?,
         allocator::start(&core.allocator)?,
     ];
+    descriptors::keep();
     Ok((Lmdb { core, threads, folder, scratch_number: AtomicU64::new(0) }, given_up))
 }
 

@@ -30,7 +30,6 @@ mod closed;
 mod commit;
 mod damage;
 mod db;
-mod descriptors;
 mod engine;
 mod governor;
 mod layout;

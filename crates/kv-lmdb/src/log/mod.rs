@@ -25,7 +25,7 @@ use std::{
     sync::Arc,
 };
 
-use nagi_kv::{Error, Result};
+use nagi_kv::{Error, Result, descriptors};
 use parking_lot::Mutex;
 
 pub(crate) use record::{Change, Record};
@@ -271,7 +271,7 @@ impl SyncWork {
             file.sync_data()?;
         }
         if let Some(dir) = &self.dir {
-            fs::File::open(dir)?.sync_all()?;
+            descriptors::patiently(|| fs::File::open(dir))?.sync_all()?;
         }
         Ok(())
     }
@@ -282,7 +282,9 @@ fn open_segment(dir: &Path, spares: &Spares, number: u64, first_stamp: u64) -> R
     if let Some(spare) = spares.take() {
         fs::rename(&spare, &path)?;
     }
-    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+    // Without its next segment the engine takes no more commits.
+    let open = || fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = descriptors::patiently(open)?;
     let head = Head::new(number, first_stamp);
     file.write_all_at(&head.bytes(), 0).map_err(Error::from)?;
     Ok(Segment {

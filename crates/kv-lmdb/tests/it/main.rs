@@ -2,6 +2,7 @@
 
 mod contract;
 mod crash;
+mod descriptors;
 mod long_keys;
 
 use nagi_kv_lmdb::{Growth, Options};

@@ -13,13 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nagi_kv::descriptors;
 use parking_lot::{Condvar, Mutex};
 
 use super::{
     files::{self, LogFile},
     ring::{Kind, Record, Ring},
 };
-use crate::{descriptors, wal::Mark};
+use crate::wal::Mark;
 
 /// The thread lets records gather for so long: one write for many commits.
 const GATHER: Duration = Duration::from_millis(1);

@@ -1,8 +1,8 @@
-//! Descriptors kept for the journal and the table files.
+//! Descriptors kept for the journal and the data files.
 //!
 //! The table of open files may be full, the process's or the system's, when a commit needs the journal's next
 //! file; without it the database takes no more writes. So some descriptors are open from the start on for nothing.
-//! Who finds the table full closes one of them and tries again; the journal's thread opens them anew when there is
+//! Who finds the table full closes one of them and tries again; a thread of the engine opens them anew when there is
 //! room. Used by all databases of the process.
 
 use std::{
@@ -22,7 +22,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 static KEPT: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
 /// Opens those that are missing, if that can be done now.
-pub(crate) fn keep() {
+pub fn keep() {
     let mut kept = KEPT.lock();
     while kept.len() < COUNT {
         match File::open("/dev/null") {
@@ -33,13 +33,13 @@ pub(crate) fn keep() {
 }
 
 /// Whether an error says that the table of open files is full.
-pub(crate) fn ran_out(error: &io::Error) -> bool {
+pub fn ran_out(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Makes room for one more file: closes a kept one, or else waits a moment.
 #[cold]
-pub(crate) fn give() {
+pub fn give() {
     let kept = KEPT.lock().pop();
     match kept {
         Some(file) => drop(file),
@@ -48,7 +48,7 @@ pub(crate) fn give() {
 }
 
 /// Runs what opens a file again while the table is full, some seconds long.
-pub(crate) fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let begin = Instant::now();
     loop {
         match open() {
