@@ -11,9 +11,9 @@
 //!                                       |
 //!                          Read -- cursor() --> Cursor   owns whatever keeps it alive
 //!
-//! Beside the contract, what engines on disk share: `descriptors` (some for the journal), `fatal` (the end when the log fails), `group`
-//! (group commit), `journal` (the thread that syncs the log), `marker` (whose data folder this is),
-//! `room` (is there space left), `scratch` (files that nobody keeps).
+//! Beside the contract, what engines on disk share: `descriptors` (spare ones for the journal), `fatal`
+//! (the end when the log fails), `group` (group commit), `journal` (the thread that syncs the log),
+//! `marker` (whose data folder this is), `room` (is there space left), `scratch` (files that nobody keeps).
 //! `sync` has the locks and atomics that threads meet at.
 //!
 //! Does not know about: documents, BSON, collections, MongoDB's error codes.
