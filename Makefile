@@ -122,8 +122,9 @@ lint: deps
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@cargo test --locked -p nagi-testkit
 
-coverage: deps        # docs/coverage.md from the tables; `make test` fails when it is stale
-	@UPDATE_COVERAGE=1 cargo test --locked -p nagi-testkit coverage
+coverage: build       # docs/coverage.md from what the tests over the wire name; `make test` fails when it is stale
+	@scripts/deps test
+	@UPDATE_COVERAGE=1 tests/run $(NAGI) rows
 
 differential: deps    # two ways to say the same, 50,000 cases each (2,000 in `make test`)
 	@NAGI_CASES=50000 cargo test --locked --release -p nagi-lang --test it differential

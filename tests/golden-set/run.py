@@ -23,7 +23,9 @@ from backports import zstd
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "drivers", "coverage"))
 import differences  # noqa: E402
+import inventory  # noqa: E402
 
 EXPLAINED = os.path.join(HERE, "explained.txt")
 OPEN = os.path.join(HERE, "open.txt")
@@ -46,7 +48,7 @@ def main():
     ap.add_argument("--sample", type=int, default=1, help="every n-th case")
     ap.add_argument("--write-differences", action="store_true")
     o = ap.parse_args()
-    ran = set()
+    ran, shown, rows = set(), {}, {row.id: row for row in inventory.rows()}
     with tempfile.TemporaryDirectory() as folder:
         for area in o.areas.split(","):
             with open(os.path.join(folder, area + ".jsonl"), "w") as f:
@@ -54,6 +56,7 @@ def main():
                     case = re.search(r'"id": ?"([^"]+)"', line).group(1)
                     if number % o.sample == 0 and not (o.filter and not re.search(o.filter, line)):
                         ran.add(case)
+                        shown[case] = proves(json.loads(line), rows)
                         f.write(line)
         out = o.out or os.path.join(folder, "failed.out")
         command = [sys.executable, os.path.join(HERE, "replay.py"), "--uri", o.uri, "--golden", folder, "--version", "8.0",
@@ -63,7 +66,24 @@ def main():
         if "golden: " not in replay.stdout:
             sys.exit("the replay did not end")
         status = judge(out, o.write_differences, ran)
+        if os.environ.get("NAGI_COVERS"):
+            with open(out) as f:
+                failed = {json.loads(line)["id"] for line in f}
+            with open(os.environ["NAGI_COVERS"], "a") as f:
+                f.writelines(row + "\n" for row in sorted(set().union(*(shown[case] for case in ran - failed))))
     sys.exit(status)
+
+
+def proves(case, rows):
+    """Ids of the inventory that the case proves if its answer is the recorded one: no part of it is an error, and the
+    request holds one of the row's names, if the row has any."""
+    replies = case.get("reply")
+    replies = replies if isinstance(replies, list) else [replies]
+    if not all(isinstance(r, dict) and not {"code", "errmsg", "writeErrors"} & set(r) for r in replies):
+        return set()
+    words = set(re.findall(r'"(\$?\w+)"', json.dumps(case["request"])))
+    known = [rows[i] for i in case.get("feature", "").split() if i in rows]
+    return {row.id for row in known if not inventory.names(row) or words & set(inventory.names(row))}
 
 
 def read_explained():

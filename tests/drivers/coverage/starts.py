@@ -1,0 +1,139 @@
+"""Options of a start, each by what it changes; durable.py has what outlives a start."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+
+from pymongo import MongoClient
+
+from probes import code_of, equal, fields, need, probe
+
+
+@probe("start", "conf.syslog.destination", "conf.syslog.path", "conf.syslog.append", "conf.syslog.verbosity", "conf.syslog.component", "conf.syslog.ts",
+       "conf.storage.dbpath", "conf.net.port", "conf.net.bindip", "conf.net.compression", "conf.net.unix", "conf.net.maxconn", "conf.net.backlog", "conf.net.objcheck",
+       "conf.proc.pid", "conf.prof.mode", "conf.prof.slow", "conf.prof.sample", "conf.setparameter", "conf.wt.cachesize", "conf.wt.block", "conf.sec.js", "conf.storage.engine",
+       "diag.log_json", "ops.ready_log", "ops.startup_warnings")
+def from_a_file(start):
+    with start.server("file", keep=False) as seed:
+        folder = seed.folder
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with open(folder + "/conf", "w") as f:
+        f.write(f"""
+systemLog: {{destination: file, path: {folder}/own.log, logAppend: true, verbosity: 1, timeStampFormat: iso8601-utc, component: {{command: {{verbosity: 2}}}}}}
+storage: {{dbPath: {folder}/data, engine: wiredTiger, wiredTiger: {{engineConfig: {{cacheSizeGB: 0.3}}, collectionConfig: {{blockCompressor: zstd}}}}}}
+net: {{port: {port}, bindIp: 127.0.0.1, maxIncomingConnections: 123, wireObjectCheck: true, listenBacklog: 64, compression: {{compressors: "zstd,snappy"}},
+  unixDomainSocket: {{enabled: true, pathPrefix: {folder}, filePermissions: 0700}}}}
+processManagement: {{pidFilePath: {folder}/pid}}
+operationProfiling: {{mode: all, slowOpThresholdMs: 0, slowOpSampleRate: 1.0}}
+security: {{javascriptEnabled: false}}
+setParameter: {{ttlMonitorSleepSecs: 17}}
+""")
+    with open(folder + "/own.log", "w") as f:
+        f.write("kept\n")
+    process = subprocess.Popen([start.nagi, "serve", "-f", folder + "/conf"], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    try:
+        client = MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=20000)
+        parsed = client.admin.command("getCmdLineOpts")["parsed"]
+        equal((parsed["storage"]["dbPath"], parsed["net"]["port"]), (folder + "/data", port))
+        with open(folder + "/pid") as f:
+            equal(int(f.read()), process.pid)
+        with MongoClient("mongodb://%s" % urllib.parse.quote_plus(folder + "/mongodb-%d.sock" % port)) as local:
+            equal(local.admin.command("ping")["ok"], 1)
+        equal(os.stat(folder + "/mongodb-%d.sock" % port).st_mode & 0o777, 0o700)
+        equal(sorted(client.admin.command("hello", compression=["zlib", "zstd", "snappy"])["compression"]), ["snappy", "zstd"])
+        status = client.admin.command("serverStatus")
+        need(status["connections"]["current"] + status["connections"]["available"] <= 123, status["connections"])
+        equal(status["wiredTiger"]["cache"]["maximum bytes configured"] // 2**20, 307)
+        equal(status["storageEngine"]["name"], "wiredTiger")
+        equal(client.test.command("profile", -1), {"was": 2, "slowms": 0, "sampleRate": 1.0, "ok": 1.0})
+        client.test.c.insert_one({"_id": 1})
+        equal(client.test["system.profile"].count_documents({"op": "insert"}), 1)
+        need("zstd" in client.test.command("collStats", "c")["wiredTiger"]["creationString"])
+        need(code_of(lambda: client.test.c.find_one({"$where": "true"})) is not None)
+        got = client.admin.command("getParameter", 1, ttlMonitorSleepSecs=1, logLevel=1, logComponentVerbosity=1)
+        equal((got["ttlMonitorSleepSecs"], got["logLevel"], got["logComponentVerbosity"]["command"]["verbosity"]), (17, 1, 2))
+        client.close()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        equal(process.wait(60), 0)
+    with open(folder + "/own.log") as f:
+        first, *lines = f.read().splitlines()
+    equal(first, "kept")
+    lines = [json.loads(line) for line in lines]
+    need(all({"t", "s", "c", "id", "ctx", "msg"} <= set(line) for line in lines) and lines[0]["t"]["$date"].endswith("Z"), lines[0])
+    need(any(line["id"] == 23016 and line["msg"] == "Waiting for connections" for line in lines))
+    need(any(line["id"] == 22120 and line["s"] == "W" for line in lines))
+    versions = subprocess.run([start.nagi, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    need(versions.startswith("db version v8.0"), versions)
+
+
+@probe("start", "conf.net.bindall", "conf.net.ipv6", "conf.wt.cachepct", "conf.wt.zstd", "conf.storage.sync", "conf.storage.journal", "conf.storage.commitinterval",
+       "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio")
+def by_flags(start):
+    with start.server("flags", "--bind_ip_all", "--ipv6", "--zstdDefaultCompressionLevel", "9", "--syncdelay", "30", "--journal", "--journalCommitInterval", "50",
+                      "--enableMajorityReadConcern", "true", "--directIO", "true", "--wiredTigerCollectionConfigString", "block_compressor=zlib", "--wiredTigerCacheSizePct", "10") as server:
+        with MongoClient("[::1]:%d" % server.port, directConnection=True) as six:
+            equal(six.admin.command("ping")["ok"], 1)
+        parsed = server.client.admin.command("getCmdLineOpts")["parsed"]
+        server.client.test.c.insert_one({"_id": 1})
+        equal(server.client.test.c.find_one(), {"_id": 1})
+        need("block_compressor=zlib" in server.client.test.command("collStats", "c")["wiredTiger"]["creationString"])
+        fields(parsed, "net.ipv6 storage.syncPeriodSecs")
+        equal(code_of(lambda: server.client.test.command("find", "c", readConcern={"level": "majority"})), None)
+
+
+@probe("start", "conf.proc.fork", "ops.signals")
+def forked(start):
+    with start.server("fork_seed") as seed:
+        folder = seed.folder
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    done = subprocess.run([start.nagi, "serve", "--dbpath", folder + "/data", "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket", "--fork",
+                           "--logpath", folder + "/log", "--pidfilepath", folder + "/pid"], stdout=subprocess.PIPE, text=True, timeout=60)
+    equal(done.returncode, 0)
+    with open(folder + "/pid") as f:
+        pid = int(f.read())
+    with MongoClient("127.0.0.1", port, directConnection=True) as client:
+        equal(client.admin.command("serverStatus")["pid"], pid)
+    os.kill(pid, signal.SIGTERM)
+    for _ in range(3000):
+        if not os.path.exists("/proc/%d" % pid):
+            break
+        time.sleep(0.01)
+    need(not os.path.exists("/proc/%d" % pid))
+
+
+@probe("start", "conf.sec.keyfile")
+def key_file(start):
+    path = os.path.join(start.work, "key")
+    with open(path, "w") as f:
+        f.write("c2VjcmV0IGtleSBvZiB0aGUgc2V0\n")
+    os.chmod(path, 0o600)
+    with start.server("key_file", "--keyFile", path, "--replSet", "rs0") as server:
+        equal(code_of(lambda: server.client.test.c.find_one()), 13)
+        equal(server.client.admin.command("ping")["ok"], 1)
+
+
+@probe("start", "conf.inmemory", "x.inmemory")
+def in_memory(start):
+    with start.server("memory", "--storageEngine", "inMemory", "--inMemorySizeGB", "0.25") as server:
+        server.client.test.c.insert_one({"_id": 1})
+        equal(server.client.admin.command("serverStatus")["storageEngine"]["name"], "inMemory")
+        equal(server.client.admin.command("serverStatus")["storageEngine"]["persistent"], False)
+        equal(server.client.test.c.find_one(), {"_id": 1})
+
+
+@probe("start", "conf.mmapv1")
+def mapped(start):
+    with start.server("mapped", "--storageEngine", "mmapv1", "--smallfiles", "--noprealloc") as server:
+        server.client.test.c.insert_one({"_id": 1})
+        equal(server.client.admin.command("serverStatus")["storageEngine"]["name"], "mmapv1")
+    with start.server("mapped", "--storageEngine", "mmapv1", "--smallfiles", "--noprealloc", keep=True) as server:
+        equal(server.client.test.c.find_one(), {"_id": 1})
