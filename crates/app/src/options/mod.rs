@@ -12,6 +12,8 @@ mod compression;
 mod file;
 mod line;
 mod notes;
+#[cfg(test)]
+mod page;
 mod table;
 mod typed;
 
