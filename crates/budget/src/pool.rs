@@ -33,7 +33,7 @@ pub(crate) struct Row {
     /// At most this many hundredths of the budget.
     pub(crate) percent: u64,
     /// Whether it is memory of this program's own allocator, taken and given back by the thread that charges
-    /// it: then the thread's meter does not count it again. Not so: stacks, scripts and what the engine keeps.
+    /// it: then the thread's meter does not count it again. Not so: stacks and what the engine keeps.
     pub(crate) covers: bool,
 }
 
@@ -73,7 +73,7 @@ impl Pool {
             Pool::OpenCursors => ("openCursors", 20, true),
             Pool::Plans => ("plans", 5, true),
             Pool::Requests => ("requests", 30, true),
-            Pool::Scripts => ("scripts", 25, false),
+            Pool::Scripts => ("scripts", 25, true),
             Pool::Transactions => ("transactions", 20, false),
         };
         Row { name, percent, covers }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use nagi_bson::{Doc, Value, ValueBuf};
-use nagi_error::{Code, Error, Result, err};
+use nagi_error::{Code, Error, Result, bail, err};
 use nagi_lang::script::{Emit, Function};
 use rquickjs::allocator::RustAllocator;
 use rquickjs::context::intrinsic;
@@ -61,8 +61,14 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// # Errors
-    /// 139 if there is no memory for it.
+    /// 146 if the budget has no room for it, 139 for what the library says.
     pub(crate) fn new(heap: Arc<Heap>, interrupt: Interrupt) -> Result<Engine> {
+        if !heap.start() {
+            bail!(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                "cannot start a JavaScript engine: others have all memory for scripts"
+            );
+        }
         let make = || -> rquickjs::Result<Engine> {
             let allocator = Counted { heap: heap.clone(), inner: RustAllocator };
             let runtime = Runtime::new_with_alloc(allocator)?;
@@ -84,6 +90,7 @@ impl Engine {
             })?;
             let watched = shared.clone();
             runtime.set_interrupt_handler(Some(Box::new(move || !watched.go_on())));
+            heap.started();
             let heap = heap.clone();
             let functions = Vec::new();
             Ok(Engine {

@@ -3,6 +3,7 @@
 
 use nagi_bson::{Array, Decimal128, Doc, DocBuf, Regex, Value, ValueBuf, ValueSlot, oid};
 use nagi_bson::{ArrayWriter, DocWriter};
+use nagi_budget::meter;
 use nagi_error::{Code, Error, Result, bail, err};
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::convert::Coerced;
@@ -15,6 +16,9 @@ use crate::{kinds, text};
 const DEPTH_MAX: usize = 150;
 /// What one value may come to: a document's 16 MB and what MongoDB adds for its own use.
 const BYTES_MAX: usize = (16 << 20) + (16 << 10);
+
+/// What is smaller is not asked for.
+const UNASKED_BYTES: usize = 64 << 10;
 
 /// Values between two questions whether to go on.
 const ASK_EVERY: u32 = 1024;
@@ -290,6 +294,13 @@ pub(crate) fn utf8(string: &rquickjs::String<'_>) -> Converted<String> {
 }
 
 fn check_size(bytes: usize) -> Result<()> {
+    // A buffer that grows is copied to one of twice its length.
+    if bytes > UNASKED_BYTES && !meter::fits(2 * bytes) {
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "Exceeded memory limit: the server has no memory left for what a function returns"
+        );
+    }
     if bytes > BYTES_MAX {
         bail!(
             Code::Location(17260),

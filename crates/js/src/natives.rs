@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nagi_bson::{Decimal128, Value, json, oid};
+use nagi_bson::{Decimal128, Value, ValueBuf, json, oid};
+use nagi_budget::meter;
 use nagi_error::{Code, err};
 use rquickjs::{Ctx, Exception, Function, Object, Result, Value as Js};
 
@@ -113,8 +114,18 @@ fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) ->
         )));
         return Err(Exception::throw_message(ctx, "emitted too much"));
     }
+    // A list that is full is copied to one of twice its length.
+    let full = emitted.pairs.len() == emitted.pairs.capacity();
+    let grown = if full { 2 * emitted.pairs.len() * size_of::<(ValueBuf, ValueBuf)>() } else { 0 };
+    if !meter::fits(grown) {
+        shared.stop.set(Some(err!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "Exceeded memory limit: the server has no memory left for what a map function emits"
+        )));
+        return Err(Exception::throw_message(ctx, "emitted too much"));
+    }
     let is_missing = matches!(key.value(), Value::Undefined);
-    let key = if is_missing { nagi_bson::ValueBuf::new(Value::Null) } else { key };
+    let key = if is_missing { ValueBuf::new(Value::Null) } else { key };
     emitted.pairs.push((key, value));
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nagi_bson::{Value, ValueBuf};
+use nagi_budget::{Budget, Pool};
 use nagi_error::{Code, err};
 use nagi_lang::script::Function;
 
@@ -249,4 +250,22 @@ fn more_engines_than_there_may_be_wait() {
         }
     });
     assert_eq!(bench.engines.running(), 0);
+}
+
+#[test]
+fn without_memory_for_an_engine_the_call_fails_and_not_the_process() {
+    let budget = Budget::new(64 << 20);
+    let bench = Bench::within(&budget, 0);
+    let limit = budget.limit(Pool::Scripts);
+    // The rest grows through all sizes at which making one could be cut off.
+    for rest in (0..40).map(|n| n * (100 << 10)) {
+        let others = budget.try_charge(Pool::Scripts, limit - rest).expect("it is free");
+        match bench.call("function() { return 1 }", &[]) {
+            Ok(value) => assert_eq!(shown(Ok(value)), "1.0"),
+            Err(error) => assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{rest}: {error}"),
+        }
+        drop(others);
+    }
+    assert_eq!(shown(bench.call("function() { return 1 }", &[])), "1.0");
+    assert_eq!(budget.demand(), 0);
 }

@@ -20,7 +20,11 @@ struct Bench {
 
 impl Bench {
     fn new(heap_bytes: usize) -> Bench {
-        let engines = Engines::new(Budget::new(1 << 30), 2, heap_bytes);
+        Bench::within(&Budget::new(1 << 30), heap_bytes)
+    }
+
+    fn within(budget: &Arc<Budget>, heap_bytes: usize) -> Bench {
+        let engines = Engines::new(budget.clone(), 2, heap_bytes);
         Bench { engines, interrupt: Arc::new(|| Ok(())) }
     }
 
