@@ -34,12 +34,29 @@ thread_local! {
     /// What `UNCOVERED` may be before the request asks for more.
     static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
+    static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
+}
+
+/// Whether [`must_fit`] refused the request of this thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    None,
+    /// It has not yet been told to end.
+    Pending,
+    Told,
 }
 
 /// Memory was taken, or given back if negative.
 #[inline]
 pub(crate) fn note(bytes: i64) {
     UNCOVERED.set(UNCOVERED.get().wrapping_add(bytes));
+}
+
+/// As if the allocator had given so much to this thread, or taken it back if negative: for memory that others
+/// take from the system on its behalf.
+#[inline]
+pub fn count(bytes: i64) {
+    note(bytes);
 }
 
 /// A charge covers so much more, or less if negative.
@@ -58,8 +75,45 @@ pub fn fits(more: usize) -> bool {
     UNCOVERED.get().saturating_add(more as i64) <= LIMIT.get() || charge(more)
 }
 
+/// As [`fits`], for code that cannot fail: comparisons, hashes. If it does not fit, the request is to end: all
+/// that it asks for from now on is refused, [`check_refused`] is true, and what the caller makes up instead of
+/// a result goes nowhere.
+#[inline]
+#[must_use]
+pub fn must_fit(more: usize) -> bool {
+    fits(more) || refuse()
+}
+
+#[cold]
+fn refuse() -> bool {
+    if REFUSAL.get() == Refusal::None {
+        REFUSAL.set(Refusal::Pending);
+        LIMIT.set(i64::MIN);
+    }
+    false
+}
+
+/// Whether the request of this thread was refused where it could not fail. To be asked before anything that
+/// it made leaves it: a commit, a result. Who asks ends the request.
+#[inline]
+pub fn check_refused() -> bool {
+    let refused = REFUSAL.get() != Refusal::None;
+    if refused {
+        REFUSAL.set(Refusal::Told);
+    }
+    refused
+}
+
+/// Whether the request was refused and nobody has asked since.
+pub fn is_refusal_pending() -> bool {
+    REFUSAL.get() == Refusal::Pending
+}
+
 #[cold]
 fn charge(more: usize) -> bool {
+    if check_refused() {
+        return false;
+    }
     let Some(bytes) = missing(more) else { return true };
     with_charge(|charge| charge.try_grow_strictly(bytes)).unwrap_or(true)
 }
@@ -71,6 +125,9 @@ fn charge(more: usize) -> bool {
 pub fn fits_in_time(more: usize, go_on: &mut dyn FnMut() -> bool) -> bool {
     if fits(more) {
         return true;
+    }
+    if check_refused() {
+        return false;
     }
     let Some(bytes) = missing(more) else { return true };
     let waited = with_charge(|charge| match charge.bytes() {
@@ -151,6 +208,7 @@ impl Drop for Metering {
             return;
         }
         LIMIT.set(i64::MAX);
+        REFUSAL.set(Refusal::None);
         with_charge(|charge| {
             if charge.bytes() > 0 {
                 charge.purge_if_large();
@@ -205,6 +263,25 @@ mod tests {
         assert!(fits(0));
         assert!(budget.pool(Pool::Evaluation).used >= 49 * MIB as u64);
         drop(message);
+    }
+
+    #[test]
+    fn who_cannot_fail_has_the_request_end() {
+        let budget = Budget::new(100 * MIB as u64);
+        let request = Metering::begin(&budget);
+        assert!(must_fit(MIB) && !check_refused());
+        assert!(!must_fit(1000 * MIB));
+        assert!(is_refusal_pending());
+        let inner = Metering::begin(&budget);
+        assert!(!fits(0) && !is_refusal_pending(), "it has been told");
+        assert!(!fits_in_time(0, &mut || panic!("nothing to wait for")));
+        drop(inner);
+        assert!(check_refused(), "until the request ends");
+        drop(request);
+        assert!(!check_refused() && fits(1000 * MIB));
+        assert_eq!(budget.demand(), 0);
+        let _next = Metering::begin(&budget);
+        assert!(fits(MIB) && !check_refused());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
-use nagi_budget::Metering;
+use nagi_budget::{Metering, meter};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::access;
@@ -451,7 +451,9 @@ fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<
     let result = catch_unwind(AssertUnwindSafe(|| run(cx, request, out)));
     cx.ticket = None;
     match result {
-        Ok(result) => result,
+        Ok(result) => result.and_then(|()| not_refused()),
+        // It compared texts without memory for that: orders that were made up may contradict each other.
+        Err(_) if meter::is_refusal_pending() => not_refused(),
         Err(panic) => {
             let text = panic_text(&*panic);
             log::error!(target: "COMMAND", id = 9_000_001, command = name, reason = text;
@@ -459,6 +461,18 @@ fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<
             Err(Error::bug(format!("{name} failed: {text}")))
         }
     }
+}
+
+/// # Errors
+/// 146 if the request was refused memory where it could not fail, and has not heard of it: its result is void.
+fn not_refused() -> Result<()> {
+    if meter::is_refusal_pending() {
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "Exceeded memory limit: comparing long texts needs more memory than the server has left"
+        );
+    }
+    Ok(())
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

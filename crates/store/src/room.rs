@@ -21,6 +21,22 @@ pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
     );
 }
 
+/// Asks whether the request of this thread was refused where it could not fail, in a comparison: what it made
+/// since must not be committed.
+///
+/// # Errors
+/// 146 then.
+#[inline]
+pub(crate) fn check_refused() -> Result<()> {
+    if meter::check_refused() {
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "Exceeded memory limit: comparing long texts needs more memory than the server has left"
+        );
+    }
+    Ok(())
+}
+
 /// Empties a buffer, of which no more than a little stays.
 pub(crate) fn renew(buffer: &mut Vec<u8>) {
     match buffer.capacity() > ASKED_BYTES {

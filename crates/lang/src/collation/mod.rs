@@ -19,10 +19,13 @@
 //!   locales and 960 ways to set the options; requests get [`COLLATIONS_MAX`] of them, some 4 MB.
 //! - `compare(a, b)` is the order of `key(a)` and `key(b)`, byte by byte.
 //!
+//! - A text of any length takes bounded memory, or has its request end: see [`long`].
+//!
 //! Does not know about: which operation has which collation (default of a collection, of a view).
 
 mod engine;
 mod locales;
+mod long;
 mod order;
 mod spec;
 
@@ -154,13 +157,25 @@ impl Collation {
     }
 
     /// Order of two strings; what they begin with in common is passed over.
+    ///
+    /// If a request has no memory for long texts, their order is that of their bytes, and the request ends: see
+    /// [`meter::must_fit`](nagi_budget::meter::must_fit).
     pub fn compare(&self, a: &str, b: &str) -> Ordering {
-        self.collator.compare(a, b)
+        match a.len().max(b.len()) > long::LONG_BYTES {
+            true => long::compare(&self.collator, a, b),
+            false => self.collator.compare(a, b),
+        }
     }
 
     /// Appends the key of a string: text whose bytes order as this collation orders the strings.
     /// Bytes beyond ASCII take two, as in the first page of Unicode, which keeps their order.
+    ///
+    /// If a request has no memory for that of a long text, nothing is appended, and the request ends: see
+    /// [`meter::must_fit`](nagi_budget::meter::must_fit).
     pub fn key(&self, text: &str, out: &mut String) {
+        if text.len() > long::LONG_BYTES {
+            return long::key(&self.collator, text, out);
+        }
         let mut bytes = Vec::with_capacity(text.len() * 2);
         let Ok(()) = self.collator.write_sort_key_to(text, &mut bytes);
         out.reserve(bytes.len());

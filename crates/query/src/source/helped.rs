@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder};
 
 use nagi_bson::Value;
-use nagi_budget::Metering;
+use nagi_budget::{Metering, meter};
 use nagi_error::{Code, Error, Result, err};
 use nagi_lang::expr::{System, Vars};
 use nagi_lang::script::Scripts;
@@ -220,6 +220,7 @@ impl Job<'_> {
             env.set_budget(Some(SLICE));
             let outcome = all(later, beside, &mut cx);
             match outcome {
+                Ok(()) if meter::check_refused() => return Ended::Failed,
                 Ok(()) => return Ended::Done,
                 Err(_) if !env.is_exhausted() => return Ended::Failed,
                 Err(_) if !self.interrupt.inner.may_help() => return Ended::Retired,

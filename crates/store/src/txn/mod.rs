@@ -26,7 +26,7 @@ use crate::{
     engine_error::engine,
     gate::Pass,
     index::{self, keygen::KeySink},
-    insert, record,
+    insert, record, room,
     written::KeysWritten,
 };
 
@@ -453,6 +453,7 @@ impl<'s> WriteTxn<'s> {
         if self.conflict {
             return Err(engine(nagi_kv::Error::Conflict));
         }
+        room::check_refused()?;
         let mut txn = self.txn.take().expect("taken here only");
         for touched in &self.touched {
             if touched.count != 0 || touched.bytes != 0 {

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv", &["budget", "error"]),
     ("kv-lmdb", &["error", "kv"]),
     ("kv-rocks", &["error", "kv", "rocksdb-sys"]),
-    ("lang", &["bson", "error"]),
+    ("lang", &["bson", "budget", "error"]),
     ("net", &["budget", "server", "wire"]),
     ("query", &["bson", "budget", "error", "lang", "store"]),
     ("rocksdb-sys", &[]),
