@@ -6,6 +6,7 @@
 #![expect(unsafe_code)]
 
 use std::{
+    alloc::{self, Layout},
     cell::RefCell,
     ffi::{c_int, c_void},
     fmt,
@@ -13,20 +14,23 @@ use std::{
     sync::OnceLock,
 };
 
+use nagi_budget::meter;
 use pcre2_sys::*;
 
 /// Steps one match may take; a pattern can only lower it.
 const STEPS_MAX: u32 = 5_000_000;
 /// Memory for backtracking without machine code, in KiB; a pattern can only lower it.
 const HEAP_KIB_MAX: u32 = 64 << 10;
+/// What the compiler says then: `PCRE2_ERROR_HEAP_FAILED`.
+const COMPILE_LACKS_MEMORY: c_int = 121;
 /// What `pcre2_get_error_message` needs at most is 120.
 const MESSAGE_BYTES_MAX: usize = 240;
 
 /// A compiled pattern. It does not change, so threads share it.
 pub(super) struct Code {
     code: NonNull<pcre2_code_8>,
-    /// Whether there is machine code.
-    fast: bool,
+    /// Bytes of machine code, which the library has from the system; none if it has none.
+    machine_bytes: usize,
     groups: u32,
 }
 
@@ -38,6 +42,13 @@ unsafe impl Sync for Code {}
 /// Why a pattern does not compile or a match was given up: a code of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Failure(c_int);
+
+impl Failure {
+    /// Whether the request has no memory left for what backtracking needs.
+    pub(super) fn is_lack_of_room(self) -> bool {
+        matches!(self.0, PCRE2_ERROR_NOMEMORY | COMPILE_LACKS_MEMORY)
+    }
+}
 
 impl Code {
     /// Compiles with these options (`PCRE2_CASELESS`, ...); UTF is always on.
@@ -53,11 +64,11 @@ impl Code {
                 options,
                 &mut error,
                 &mut offset,
-                ptr::null_mut(),
+                compiling(),
             )
         };
         let code = NonNull::new(code).ok_or(Failure(error))?;
-        let mut code = Code { code, fast: false, groups: 0 };
+        let mut code = Code { code, machine_bytes: 0, groups: 0 };
         // SAFETY: nobody else has the code yet. If this fails, the interpreter matches.
         unsafe { pcre2_jit_compile_8(code.code.as_ptr(), PCRE2_JIT_COMPLETE) };
         let (mut machine_bytes, mut groups) = (0_usize, 0_u32);
@@ -66,9 +77,10 @@ impl Code {
             code.fact(PCRE2_INFO_JITSIZE, (&raw mut machine_bytes).cast());
             code.fact(PCRE2_INFO_CAPTURECOUNT, (&raw mut groups).cast());
         }
-        code.fast = machine_bytes > 0;
+        code.machine_bytes = machine_bytes;
         code.groups = groups;
-        Ok(code)
+        meter::count(machine_bytes as i64);
+        if meter::fits(0) { Ok(code) } else { Err(Failure(PCRE2_ERROR_NOMEMORY)) }
     }
 
     /// # Safety
@@ -87,7 +99,7 @@ impl Code {
     pub(super) fn is_match(&self, text: &str) -> Result<bool, Failure> {
         // Machine code keeps nothing in its room, so a thread needs one only.
         thread_local! { static ROOM: RefCell<Found> = RefCell::new(Found::new(1)); }
-        if self.fast {
+        if self.machine_bytes > 0 {
             let outcome = ROOM.with_borrow_mut(|room| self.run(text, 0, 0, room));
             if outcome != Err(Failure(PCRE2_ERROR_JIT_STACKLIMIT)) {
                 return outcome;
@@ -134,6 +146,7 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
+        meter::count(-(self.machine_bytes as i64));
         // SAFETY: made by `pcre2_compile_8`, freed once.
         unsafe { pcre2_code_free_8(self.code.as_ptr()) }
     }
@@ -147,8 +160,8 @@ unsafe impl Send for Found {}
 
 impl Found {
     fn new(pairs: u32) -> Found {
-        // SAFETY: no pointer is handed over but the null that stands for the standard allocator.
-        let data = unsafe { pcre2_match_data_create_8(pairs, ptr::null_mut()) };
+        // SAFETY: the context is never freed, and the library only reads it.
+        let data = unsafe { pcre2_match_data_create_8(pairs, metered()) };
         Found(NonNull::new(data).expect("memory for a few positions"))
     }
 
@@ -187,6 +200,86 @@ impl fmt::Display for Failure {
         let text = usize::try_from(length).ok().and_then(|length| text.get(..length));
         f.write_str(text.and_then(|text| str::from_utf8(text).ok()).unwrap_or("unknown error"))
     }
+}
+
+/// What precedes a piece of memory of the library: its length, at the alignment of all pieces.
+const PIECE_HEAD_BYTES: usize = 16;
+
+/// What is smaller is not asked for: positions of groups, of which a request has a few.
+const UNASKED_BYTES: usize = 128 << 10;
+
+/// The memory of a piece with its head.
+fn piece(bytes: usize) -> Option<Layout> {
+    let whole = bytes.checked_add(PIECE_HEAD_BYTES)?;
+    Layout::from_size_align(whole, PIECE_HEAD_BYTES).ok()
+}
+
+/// Memory for patterns and for backtracking: Rust's, which the request's meter counts, if there is room for it.
+unsafe extern "C" fn take(bytes: usize, _: *mut c_void) -> *mut c_void {
+    if bytes > UNASKED_BYTES && !meter::fits(bytes) {
+        return ptr::null_mut();
+    }
+    let Some(layout) = piece(bytes) else { return ptr::null_mut() };
+    // SAFETY: the layout has a head at least; the head is within the piece and aligned, and what follows is
+    // the library's.
+    unsafe {
+        let head = alloc::alloc(layout);
+        if head.is_null() {
+            return ptr::null_mut();
+        }
+        head.cast::<usize>().write(bytes);
+        head.add(PIECE_HEAD_BYTES).cast()
+    }
+}
+
+/// Gives back what [`take`] gave, or nothing.
+unsafe extern "C" fn give_back(place: *mut c_void, _: *mut c_void) {
+    if place.is_null() {
+        return;
+    }
+    // SAFETY: `place` came from `take`, which wrote the length before it and made the same layout of it.
+    unsafe {
+        let head = place.cast::<u8>().sub(PIECE_HEAD_BYTES);
+        let bytes = head.cast::<usize>().read();
+        if let Some(layout) = piece(bytes) {
+            alloc::dealloc(head, layout);
+        }
+    }
+}
+
+/// Where rooms of matches have their memory from, made once.
+fn metered() -> *mut pcre2_general_context_8 {
+    struct General(*mut pcre2_general_context_8);
+    // SAFETY: it is not changed after `get_or_init`; the library then only reads it.
+    unsafe impl Send for General {}
+    // SAFETY: as above.
+    unsafe impl Sync for General {}
+    static GENERAL: OnceLock<General> = OnceLock::new();
+    let made = GENERAL.get_or_init(|| {
+        // SAFETY: the two functions keep the contract of `malloc` and `free`, and need no data.
+        let context =
+            unsafe { pcre2_general_context_create_8(Some(take), Some(give_back), ptr::null_mut()) };
+        assert!(!context.is_null(), "memory for three pointers");
+        General(context)
+    });
+    made.0
+}
+
+/// Where compiled patterns have their memory from, made once.
+fn compiling() -> *mut pcre2_compile_context_8 {
+    struct Compiling(*mut pcre2_compile_context_8);
+    // SAFETY: it is not changed after `get_or_init`; the library then only reads it.
+    unsafe impl Send for Compiling {}
+    // SAFETY: as above.
+    unsafe impl Sync for Compiling {}
+    static COMPILING: OnceLock<Compiling> = OnceLock::new();
+    let made = COMPILING.get_or_init(|| {
+        // SAFETY: it copies what it needs of the context, which is never freed.
+        let context = unsafe { pcre2_compile_context_create_8(metered()) };
+        assert!(!context.is_null(), "memory for a few settings");
+        Compiling(context)
+    });
+    made.0
 }
 
 /// The limits of every match, made once.

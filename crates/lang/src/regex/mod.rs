@@ -31,7 +31,8 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// 2 for a NUL byte, 51108 for an unknown option, 51091 for a pattern that does not compile.
+    /// 2 for a NUL byte, 51108 for an unknown option, 51091 for a pattern that does not compile, 146
+    /// for lack of memory.
     pub fn new(pattern: &str, options: &str) -> Result<Pattern> {
         if pattern.contains('\0') {
             bail!(Code::BAD_VALUE, "Regular expression cannot contain an embedded null byte");
@@ -65,7 +66,7 @@ impl Pattern {
     /// Whether the pattern matches anywhere in `text`.
     ///
     /// # Errors
-    /// 51156 when the match needs more than the allowed steps or memory.
+    /// 51156 when the match needs more than the allowed steps or memory, 146 if the server has less left.
     pub fn is_match(&self, text: &str) -> Result<bool> {
         match &self.prefix {
             Prefix::Exact(prefix) => Ok(text.starts_with(&**prefix)),
@@ -81,6 +82,9 @@ impl Pattern {
 
     /// The error for a match that was given up.
     fn failed(&self, failure: ffi::Failure) -> Error {
+        if failure.is_lack_of_room() {
+            return no_room(&self.pattern);
+        }
         err!(
             Code::Location(51156),
             "Error occurred while executing the regular expression /{}/: {failure}",
@@ -119,7 +123,7 @@ impl<'t> Matches<'_, 't> {
     /// of the text is not looked at but for an empty text.
     ///
     /// # Errors
-    /// 51156 when the match needs more than the allowed steps or memory.
+    /// 51156 when the match needs more than the allowed steps or memory, 146 if the server has less left.
     pub fn advance(&mut self) -> Result<bool> {
         let Some(from) = self.next.take() else { return Ok(false) };
         let found = self.pattern.code.find(self.text, from, &mut self.found);
@@ -149,6 +153,13 @@ impl<'t> Matches<'_, 't> {
     }
 }
 
+fn no_room(pattern: &str) -> Error {
+    err!(
+        Code::EXCEEDED_MEMORY_LIMIT,
+        "Exceeded memory limit: the regular expression /{pattern}/ needs more memory than the server has left"
+    )
+}
+
 fn compile(pattern: &str, options: &str) -> Result<ffi::Code> {
     let mut flags = 0;
     for option in options.chars() {
@@ -161,8 +172,10 @@ fn compile(pattern: &str, options: &str) -> Result<ffi::Code> {
             other => bail!(Code::Location(51108), "invalid flag in regex options: {other}"),
         };
     }
-    ffi::Code::compile(pattern, flags)
-        .map_err(|failure| err!(Code::Location(51091), "Regular expression is invalid: {failure}"))
+    ffi::Code::compile(pattern, flags).map_err(|failure| match failure.is_lack_of_room() {
+        true => no_room(pattern),
+        false => err!(Code::Location(51091), "Regular expression is invalid: {failure}"),
+    })
 }
 
 fn sorted(options: &str) -> Box<str> {
@@ -185,6 +198,24 @@ mod tests {
             found.push((matches.start(), matches.group(0).unwrap_or("none").to_owned()));
         }
         found
+    }
+
+    #[test]
+    fn what_backtracking_holds_is_the_requests() {
+        let turns = Pattern::new("^(?:(a|b)(?=.))*[cd]", "").unwrap();
+        let text = "ab".repeat(50_000);
+        assert!(!turns.is_match(&text).expect("there is no limit but the library's"));
+        let budget = nagi_budget::Budget::new(4 << 20);
+        let request = nagi_budget::Metering::begin(&budget);
+        let error = turns.is_match(&text).unwrap_err();
+        assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
+        let error = turns.matches(&text).advance().unwrap_err();
+        assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
+        // What is small goes on.
+        assert!(Pattern::new("(a|b)+$", "").unwrap().is_match("ab").unwrap());
+        drop(request);
+        assert_eq!(budget.demand(), 0);
+        assert!(!turns.is_match(&text).unwrap());
     }
 
     #[test]
