@@ -417,4 +417,27 @@ mod tests {
         drop(spill);
         assert_eq!((stored(), totals.open_bytes.load(Ordering::Relaxed)), (0, 0));
     }
+
+    #[test]
+    fn what_goes_to_disk_and_comes_back_is_asked_for() {
+        let engine: Arc<dyn Engine> = Arc::new(Memory::new());
+        let mut spill = Spill::new(engine, Arc::default());
+        let large = vec![7; 8 << 20];
+        let write = |spill: &mut Spill, count: usize| {
+            let mut left = 0..count;
+            spill.write_run(&mut |_, value| {
+                value.extend_from_slice(&large);
+                Ok(left.next().is_some())
+            })
+        };
+        write(&mut spill, 1).unwrap();
+        let budget = nagi_budget::Budget::new(6 << 20);
+        let request = nagi_budget::Metering::begin(&budget);
+        assert_eq!(write(&mut spill, 1).unwrap_err().code(), Code::EXCEEDED_MEMORY_LIMIT);
+        let read = |spill: &mut Spill| spill.read_run(0)?.advance();
+        assert_eq!(read(&mut spill).unwrap_err().code(), Code::EXCEEDED_MEMORY_LIMIT);
+        drop(request);
+        assert_eq!(budget.demand(), 0);
+        assert!(read(&mut spill).unwrap(), "the run is still there");
+    }
 }

@@ -46,7 +46,21 @@ fn server_made(
     authorization: bool,
     javascript: bool,
 ) -> Arc<Server> {
-    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    server_over(
+        Store::open(engine, StoreOptions::default()).unwrap(),
+        set,
+        authorization,
+        javascript,
+    )
+}
+
+/// A server on a store.
+pub(crate) fn server_over(
+    store: Arc<Store>,
+    set: Option<&str>,
+    authorization: bool,
+    javascript: bool,
+) -> Arc<Server> {
     let log = Log::open(LogDestination::Nowhere).unwrap();
     let parameters = [
         ("enableTestCommands", "1"),

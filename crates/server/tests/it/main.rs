@@ -9,6 +9,7 @@ mod diagnostics;
 mod golden_access;
 mod golden_commands;
 mod golden_numbers;
+mod idle_cursors;
 mod interrupted;
 mod legacy;
 mod limits;

@@ -389,6 +389,23 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_one_document_are_asked_for() {
+        let spec = json::parse("{key: {a: 1}, name: 'x'}").unwrap();
+        let spec = IndexSpec::parse(spec.as_doc(), &Namespace::parse("d.c").unwrap()).unwrap();
+        let doc = DocBuf::build(|out| {
+            let text = |n: i32| format!("{n}{}", "x".repeat(1000));
+            out.array("a", |out| (0..9000).for_each(|n| out.push(text(n).as_str())));
+        });
+        let budget = nagi_budget::Budget::new(8 << 20);
+        let request = nagi_budget::Metering::begin(&budget);
+        let error = keys(&spec, doc.as_doc(), &mut KeySink::default()).unwrap_err();
+        assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
+        drop(request);
+        assert_eq!(budget.demand(), 0);
+        keys(&spec, doc.as_doc(), &mut KeySink::default()).unwrap();
+    }
+
+    #[test]
     fn plain_paths_give_one_key() {
         check("{a: 1}", "", "{_id: 1, a: 5}", "{ a: 5 } | 0");
         check("{'a.b': 1, c: -1}", "", "{a: {b: 'x'}, c: 2}", "{ a.b: \"x\", c: 2 } | 0 0");
