@@ -1,7 +1,7 @@
 """The bound of the whole process, against requests that take what they can: memory.py NAGI FOLDER [--gb 0.25]
 [--parallel 1,8,24] [--seconds N] [--kinds PATTERN] [--generated].
 
-Each kind of memory_kinds.py runs several times at once, on a server of its own. Resident memory, looked at every 20 ms, must stay
+Each kind of memory_kinds.py, and with `--generated` of memory_generated.py, runs several times at once, on a server of its own. Resident memory, looked at every 20 ms, must stay
 below cacheSizeGB x 1.10 + 64 MiB, the server must live, and what other clients ask meanwhile must be answered without an error; their
 p99 must stay below `--factor` times what it was before (10; 0 does not look: a busy machine says nothing). Idle cursors at last.
 `--seconds` ends the run behind the kind that is running then; each request may take as long too.
@@ -21,7 +21,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from checks import check, finish, require  # noqa: E402
-from memory_kinds import KINDS, fill, generated  # noqa: E402
+from memory_generated import generated  # noqa: E402
+from memory_kinds import KINDS, fill  # noqa: E402
 
 INVENTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "features.tsv")
 # A p99 below this is no sign of anything.
@@ -168,8 +169,10 @@ def main():
         time.sleep(3)
         p99_max = max(watch.p99(), P99_FLOOR) * given.factor
         until, kinds = time.monotonic() + given.seconds, list(KINDS)
+        made, uncovered = generated(INVENTORY)
+        check("every row of the inventory has a kind or a reason", not uncovered, uncovered)
         if given.generated:
-            kinds += generated(INVENTORY)
+            kinds += made
         kinds = [kind for kind in kinds if re.search(given.kinds, kind[0])]
         require(kinds, "no kind is called so: " + given.kinds)
         done = 0

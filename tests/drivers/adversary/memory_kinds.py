@@ -1,14 +1,13 @@
 """Requests that take as much memory as they can: a name and a function of the database each.
 
-`kinds` are written by hand, one for each way to grow. `generated` makes one for every expression and accumulator of the feature
-inventory: with arguments as long as a value may be, a thousand times over.
+Written by hand, one for each way to grow; memory_generated.py makes more from the feature inventory.
 """
 import random
 
 from bson import Code
+from pymongo import MongoClient
 
 TIME = 30_000
-INVENTORY = ("expression", "accumulator")
 
 
 def doubled(times, seed, join):
@@ -40,6 +39,9 @@ def fill(db):
     db.r.insert_many([{"_id": 1, "s": "a" * 5000 + "b"}, {"_id": 2, "s": "ab" * 1_000_000}])
     db.tx.create_index([("t", "text")])
     db.cl.insert_one({"s": "\u0301" * 3_000_000})
+    db.cl.insert_one({"s": "xY" * 2_000_000})
+    db.near.insert_many([{"_id": i, "l": [i % 180, i % 90], "s": "x" * 5000} for i in range(2000)])
+    db.near.create_index([("l", "2dsphere")])
     db.mk.create_index("a")
     db.wc.create_index("$**")
 
@@ -82,6 +84,13 @@ def emit(db):
 def sorted_by_text(db):
     find = db.big.find({}, {"_id": 1}).sort("s", 1).collation({"locale": "de", "strength": 3})
     return len(list(find.allow_disk_use(True).max_time_ms(TIME)))
+
+
+def packed(db):
+    """Replies that are compressed for their way, of 16 MB each."""
+    host, port = db.client.address
+    with MongoClient(host, port, compressors="zstd", directConnection=True, socketTimeoutMS=180_000) as client:
+        return sum(len(doc["s"]) for doc in client[db.name].big.find({}, batch_size=1000).max_time_ms(TIME))
 
 
 def documents(db):
@@ -156,6 +165,10 @@ KINDS = [
     ("pattern of groups", count({"s": {"$regex": "(" * 4000 + "a" + ")" * 4000}})),
     ("5000 patterns", count({"$or": [{"s": {"$regex": "^(a|b|c){50}%d$" % i}} for i in range(5000)]}, "c")),
     ("pattern in an expression", count({"$expr": {"$regexMatch": {"input": "$s", "regex": "(x+x+)+y"}}}, "c")),
+    # Machine code gives up where its stack ends; what goes on without has a frame for each turn.
+    ("pattern of many turns", count({"s": {"$regex": "^(?:(a|b)(?=.))*[cd]"}})),
+    ("patterns in expressions", value({"$size": mapped(2000, {"$regexFindAll": {"input": "$s", "regex": {"$concat": [
+        "(x|y|z){50}", {"$toString": "$$this"}]}}})})),
     ("push to the limit", push),
     ("push of a million", lambda db: db.push2.update_one({"_id": 1}, {"$push": {"a": {"$each": [1] * 1_200_000}}}, upsert=True)),
     ("far element", far),
@@ -164,87 +177,11 @@ KINDS = [
     ("search for many words", count({"$text": {"$search": " ".join("w%d" % i for i in range(100_000))}}, "tx")),
     ("collated sort", sorted_by_text),
     ("collated marks", count({"s": "e" + "\u0300" * 1_000_000}, "cl", collation={"locale": "fr", "strength": 3, "backwards": True})),
+    ("collated texts", count({"s": "Xy" * 2_000_000}, "cl", collation={"locale": "en", "strength": 3})),
+    ("collated keys", pipeline([{"$group": {"_id": {"s": "$s", "k": {"$mod": ["$_id", 7]}}, "n": {"$sum": 1}}}, {"$count": "n"}], "big",
+                               allowDiskUse=True, collation={"locale": "en", "strength": 2})),
+    ("packed replies", packed),
     ("keys of an array", lambda db: db.mk.insert_one({"a": list(range(1_200_000))})),
     ("keys of a wide document", lambda db: db.wc.insert_one({"f%d" % i: i for i in range(300_000)})),
     ("polygon", count({"l": {"$geoWithin": {"$polygon": [[i % 180, (i * 7) % 90] for i in range(200_000)]}}}, "geo")),
 ]
-
-# Operators with named arguments.
-NAMED = {
-    "$arrayToObject": mapped(500_000, {"k": {"$toString": "$$this"}, "v": "$$this"}),
-    "$filter": {"input": ARRAY, "cond": True},
-    "$reduce": {"input": ARRAY, "initialValue": [], "in": {"$concatArrays": ["$$value", ["$$this"]]}},
-    "$map": {"input": ARRAY, "in": TEXT},
-    "$zip": {"inputs": [ARRAY] * 5},
-    "$sortArray": {"input": ARRAY, "sortBy": -1},
-    "$regexFind": {"input": TEXT, "regex": "(ab)+"},
-    "$regexFindAll": {"input": TEXT, "regex": "(a)(b)"},
-    "$replaceOne": {"input": TEXT, "find": "a", "replacement": TEXT},
-    "$replaceAll": {"input": doubled(10, "ab", "$concat"), "find": "a", "replacement": doubled(12, "ab", "$concat")},
-    "$convert": {"input": ARRAY, "to": "string"},
-    "$switch": {"branches": [{"case": True, "then": ARRAY}]},
-    "$let": {"vars": {"v": ARRAY}, "in": {"$concatArrays": ["$$v", "$$v"]}},
-    "$setField": {"field": "x", "input": {"a": ARRAY}, "value": ARRAY},
-    "$getField": {"field": "x", "input": {"x": ARRAY}},
-    "$percentile": {"input": ARRAY, "p": [0.5], "method": "approximate"},
-    "$median": {"input": ARRAY, "method": "approximate"},
-    "$dateToString": {"date": "$$NOW", "format": "%B" * 100_000},
-    "$function": {"body": "function(a) { return a.concat(a) }", "args": [ARRAY], "lang": "js"},
-}
-NAMED.update({name: {"n": 1_000_000, "input": ARRAY} for name in ("$firstN", "$lastN", "$maxN", "$minN")})
-NAMED.update({name: {"input": TEXT} for name in ("$trim", "$ltrim", "$rtrim")})
-NAMED.update({name: {"input": TEXT, "algorithm": "sha256"} for name in ("$hash", "$hexHash")})
-NAMED.update({name: {"input": {"a": ARRAY}} for name in ("$serializeEJSON", "$deserializeEJSON")})
-# What takes no document of the collection, or is an expression of its own place only.
-ELSEWHERE = ("$meta", "$accumulator", "$count", "$literal", "$const")
-
-
-def forms(name):
-    """Ways to write an operator with long arguments; not all are taken."""
-    if name in NAMED:
-        return [NAMED[name]]
-    return [[ARRAY], [ARRAY] * 2, [TEXT], [TEXT] * 2, [{"a": ARRAY, "b": TEXT}], [ARRAY, 0, 1_000_000], [ARRAY] * 20, [TEXT] * 20]
-
-
-def collected(name):
-    if name in ("$firstN", "$lastN", "$maxN", "$minN"):
-        argument = {"n": 1_000_000, "input": "$$ROOT"}
-    elif name in ("$topN", "$bottomN"):
-        argument = {"n": 1_000_000, "sortBy": {"_id": 1}, "output": "$$ROOT"}
-    elif name in ("$top", "$bottom"):
-        argument = {"sortBy": {"_id": 1}, "output": "$$ROOT"}
-    elif name in ("$percentile", "$median"):
-        argument = dict({"input": "$x", "method": "approximate"}, **({"p": [0.5]} if name == "$percentile" else {}))
-    elif name in ("$concatArrays", "$setUnion"):
-        argument = "$many"
-    else:
-        argument = "$$ROOT"
-    return [{"$set": {"many": {"$range": [0, 20_000]}}}, {"$unwind": {"path": "$a", "includeArrayIndex": "x"}},
-            {"$group": {"_id": "$x", "r": {name: argument}}}, {"$count": "n"}]
-
-
-def several(runs):
-    def run(db):
-        worst = None
-        for one in runs:
-            try:
-                one(db)
-            except Exception as error:  # refused forms are as good as any; the last error is shown
-                worst = error
-        if worst:
-            raise worst
-    return run
-
-
-def generated(inventory):
-    """A kind for every row of the inventory that is an expression or an accumulator."""
-    with open(inventory) as file:
-        rows = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
-    for row in rows:
-        if len(row) < 5 or row[2] not in INVENTORY or not row[1].startswith("$") or row[1] in ELSEWHERE:
-            continue
-        name = row[1].split()[0]
-        if row[2] == "accumulator":
-            yield "group " + name, pipeline(collected(name), allowDiskUse=True)
-        else:
-            yield "many " + name, several([value(mapped(1000, {name: form})) for form in forms(name)])
