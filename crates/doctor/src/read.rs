@@ -87,9 +87,15 @@ fn take(facts: &mut Facts, path: &str, real: &str) {
     }
 }
 
+/// Opens a regular file; none if there is none. Opening a pipe would wait for its other end.
+pub(crate) fn open(path: &Path) -> Option<File> {
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    File::open(path).ok()
+}
+
 fn text(path: &str) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    open(Path::new(path))?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

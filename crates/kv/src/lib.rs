@@ -37,6 +37,7 @@ mod contract;
 mod error;
 mod fault;
 mod memory;
+mod special;
 mod types;
 
 pub use active::{Active, Ticket};
@@ -47,6 +48,7 @@ pub use error::{Error, Result};
 pub use fault::{Faults, Faulty, Point};
 pub use memory::Memory;
 pub use scratch::Scratch;
+pub use special::refuse_special;
 pub use types::{
     CommitStamp, Durability, KeyRange, Limits, Next, RangeSize, Savepoint, Space, TxnOptions,
     Watch, log_key,

@@ -10,7 +10,7 @@
 
 use std::{fs, io, path::Path};
 
-use crate::{Error, Result};
+use crate::{Error, Result, refuse_special};
 
 const FORMAT: u32 = 1;
 const FILE: &str = "nagi.storage";
@@ -85,6 +85,7 @@ pub fn update(dir: &Path, engine: &str, marker: Marker) -> Result<()> {
 }
 
 fn read(dir: &Path) -> Result<Option<String>> {
+    refuse_special(dir)?;
     match fs::read(dir.join(FILE)) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),

@@ -51,9 +51,17 @@ impl Pace {
     }
 }
 
+/// Opens a file of a backup. Opening a pipe would wait for its other end, and a device may have no end.
+fn open(path: &Path) -> Result<File, String> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(failed(path, &"it is not a regular file")),
+        _ => File::open(path).map_err(|error| failed(path, &error)),
+    }
+}
+
 /// Size and checksum of a file.
 pub(super) fn digest(path: &Path, pace: &mut Pace) -> Result<(u64, String), String> {
-    let mut file = File::open(path).map_err(|error| failed(path, &error))?;
+    let mut file = open(path)?;
     let mut hash = Sha256::new();
     let mut piece = vec![0; PIECE_BYTES];
     let mut count = 0;
@@ -70,7 +78,7 @@ pub(super) fn digest(path: &Path, pace: &mut Pace) -> Result<(u64, String), Stri
 
 /// Copies a file to a new one, synced; its size and checksum.
 pub(super) fn copy_file(from: &Path, to: &Path, pace: &mut Pace) -> Result<(u64, String), String> {
-    let mut source = File::open(from).map_err(|error| failed(from, &error))?;
+    let mut source = open(from)?;
     let mut target = create(to)?;
     let mut hash = Sha256::new();
     let mut piece = vec![0; PIECE_BYTES];
@@ -161,7 +169,7 @@ fn take(source: &mut Source, from: &Path, old: &ManifestFile, to: &Path) -> Resu
     let at = old.byte_count.saturating_sub(TAIL_BYTES);
     let mut tail = vec![0; (old.byte_count - at) as usize];
     let same_size = fs::metadata(from).is_ok_and(|file| file.len() == old.byte_count);
-    let read = same_size && File::open(from).is_ok_and(|f| f.read_exact_at(&mut tail, at).is_ok());
+    let read = same_size && open(from).is_ok_and(|f| f.read_exact_at(&mut tail, at).is_ok());
     if !read || source.read(&old.name, at, tail.len() as u64)? != tail {
         return Ok(false);
     }

@@ -65,13 +65,16 @@ impl Manifest {
     pub(super) fn read(folder: &Path) -> Result<Manifest, String> {
         let path = folder.join(FILE);
         let bad = |why: &str| failed(&path, &why);
-        let length = fs::metadata(&path).map_err(|error| match error.kind() {
+        let found = fs::metadata(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 format!("{} holds no finished backup: there is no file {FILE}", folder.display())
             }
             _ => failed(&path, &error),
         })?;
-        if length.len() > BYTES_MAX {
+        if !found.is_file() {
+            return Err(bad("it is not a regular file"));
+        }
+        if found.len() > BYTES_MAX {
             return Err(bad("it is too large for a backup's list of files"));
         }
         let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;

@@ -110,3 +110,90 @@ fn a_folder_of_another_engine() {
     std::fs::write(folder.data().join("nagi.storage"), b"engine: cuneiform\nformat: 1\n").unwrap();
     check(&start(&folder.data()), 100, &["was created by the 'cuneiform' storage engine"]);
 }
+
+/// Runs a program that must come to its end by itself.
+fn ends(args: &[&str]) -> Output {
+    use std::process::Stdio;
+    let mut child =
+        nagi().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() {
+        if std::time::Instant::now() > until {
+            child.kill().unwrap();
+            panic!("{args:?} waits for the other end of a pipe");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// In the place of each file that a start, a repair, the doctor, a backup or a restore reads.
+#[test]
+fn a_pipe_in_the_place_of_a_file_stops_nothing() {
+    for (engine, inner) in [("rocks", "rocksdb"), ("lmdb", "lmdb")] {
+        let folder = Folder::new(&format!("pipes-{engine}"));
+        let path = folder.data().display().to_string();
+        let server = Server::start_with(&folder.data(), &["--storageEngine", engine]);
+        server.client().run("{insert: 'c', documents: [{_id: 1}], $db: 'test'}");
+        server.signal("TERM");
+        assert_eq!(server.wait(), Some(0));
+        let inside = std::fs::read_dir(folder.data().join(inner)).unwrap();
+        let mut names: Vec<_> = inside.map(|entry| entry.unwrap().path()).collect();
+        names.push(folder.data().join("free_space.txt"));
+        names.push(folder.data().join("nagi.storage"));
+        names.push(folder.data().join("nagi.storage.tmp"));
+        for name in names.iter().filter(|name| !name.is_dir()) {
+            let kept = folder.path().join("kept");
+            let is_there = name.exists();
+            if is_there {
+                std::fs::rename(name, &kept).unwrap();
+            }
+            pipe(name);
+            let serve = ["--dbpath", &path, "--port", "0", "--nounixsocket"];
+            for more in [&[][..], &["--repair"]] {
+                let output = ends(&[&serve, more].concat());
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(text.contains("is not a regular file"), "{}: {text}", name.display());
+                assert_ne!(output.status.code(), Some(0), "{}", name.display());
+            }
+            ends(&["doctor", "--dbpath", &path]);
+            std::fs::remove_file(name).unwrap();
+            if is_there {
+                std::fs::rename(&kept, name).unwrap();
+            }
+        }
+        assert_eq!(Server::start(&folder.data()).client().count("c"), 1, "nothing was changed");
+        pipes_in_a_backup(&folder, &path, inner);
+    }
+}
+
+fn pipes_in_a_backup(folder: &Folder, data: &str, inner: &str) {
+    let at = |name: &str| folder.path().join(name);
+    let (backup, restored) =
+        (at("backup").display().to_string(), at("restored").display().to_string());
+    let made = ends(&["backup", "--dbpath", data, "--out", &backup]);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let inside = std::fs::read_dir(at("backup/data").join(inner)).unwrap();
+    let first = inside.map(|entry| entry.unwrap().path()).find(|path| path.is_file()).unwrap();
+    for name in [at("backup/nagi.backup"), first] {
+        std::fs::rename(&name, at("kept")).unwrap();
+        pipe(&name);
+        for args in [
+            &["backup", "--verify", &backup][..],
+            &["restore", "--from", &backup, "--dbpath", &restored],
+        ] {
+            let output = ends(args);
+            let text =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(text.contains("is not a regular file"), "{args:?}: {text}");
+            assert_ne!(output.status.code(), Some(0), "{args:?}");
+        }
+        std::fs::remove_file(&name).unwrap();
+        std::fs::rename(at("kept"), &name).unwrap();
+        let _ = std::fs::remove_dir_all(at("restored"));
+    }
+}
