@@ -110,7 +110,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxBSONDepth", Startup, Int(200, 5, 200), Kept),
     row("maxIndexBuildMemoryUsageMegabytes", Both, Int(200, 50, MAX), Live),
     row("maxLogSizeKB", Both, Int(10, 0, MAX), Live),
-    row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Kept),
+    row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Live),
     row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Kept),
     row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),

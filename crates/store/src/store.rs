@@ -83,8 +83,8 @@ pub struct Shared {
     pub(crate) ids: Generator,
     pub(crate) reclaimer: Reclaimer,
     pub(crate) zstd_level: i32,
-    /// For those who wait until an index build has ended.
-    pub(crate) builds: Mutex<()>,
+    /// Index builds under way that count, for those who wait until one has ended.
+    pub(crate) builds: Mutex<u64>,
     pub(crate) build_ended: Condvar,
     /// Transactions that DDL ends.
     pub(crate) open: OpenTransactions,

@@ -106,7 +106,13 @@ pub(crate) fn print(reply: &DocBuf) -> String {
         let code = reply.get("code");
         let mut line = format!("error {code} {}: {}", text("codeName"), text("errmsg"));
         if let Some(at) = line.find("UUID ") {
-            line.replace_range(at + 5..(at + 41).min(line.len()), "...");
+            line.replace_range(at + 5..(at + 5 + UUID_CHARACTERS).min(line.len()), "...");
+        }
+        if line.contains("Index build failed: ") {
+            for before in ["Index build failed: ", " ( "] {
+                let at = line.find(before).map_or(line.len(), |at| at + before.len());
+                line.replace_range(at..(at + UUID_CHARACTERS).min(line.len()), "...");
+            }
         }
         if !extra.as_doc().is_empty() {
             line.push_str(&format!("\n{}", json::to_relaxed(extra.as_doc())));
@@ -115,6 +121,9 @@ pub(crate) fn print(reply: &DocBuf) -> String {
     }
     json::to_relaxed(masked(reply.as_doc()).as_doc())
 }
+
+/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`
+const UUID_CHARACTERS: usize = 36;
 
 /// The document with changing values replaced.
 fn masked(doc: Doc<'_>) -> DocBuf {

@@ -13,6 +13,7 @@
 //! Several builds may run on one collection. A [`Build`] owns the indexes that it has published: it
 //! fills, publishes or takes out these and no others, whatever else is not ready in the collection.
 
+mod place;
 mod plan;
 
 use std::{sync::Arc, time::Duration};
@@ -26,7 +27,7 @@ use crate::{
     Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, Store, WriteOptions,
     WriteTxn,
     bulk::{Meter, dropped},
-    catalog::{self, CollectionOptions, Ddl},
+    catalog::{self, CollectionOptions, Ddl, Uuid},
     index::keygen::KeySink,
     transaction::Bound,
     txn::PutBy,
@@ -42,6 +43,15 @@ const ASK_EACH: usize = 32;
 const BATCH_BYTES: usize = 4 << 20;
 /// What a build has at a time: staged keys, the same as the engine's batch, the largest document.
 const BUILD_BYTES: u64 = 3 * BATCH_BYTES as u64;
+/// What ends an operation from outside, whatever it does.
+const INTERRUPTIONS: [Code; 6] = [
+    Code::MAX_TIME_MS_EXPIRED,
+    Code::EXCEEDED_TIME_LIMIT,
+    Code::CLIENT_DISCONNECT,
+    Code::INTERRUPTED_AT_SHUTDOWN,
+    Code::INTERRUPTED,
+    Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
+];
 /// How long a build waits for others to give their room back.
 const BUILD_WAIT: Duration = Duration::from_secs(60);
 
@@ -77,6 +87,9 @@ pub struct BuildOptions<'a> {
     pub memory_bytes: Option<u64>,
     /// `ignoreUnknownIndexOptions`.
     pub ignore_unknown: bool,
+    /// `maxNumActiveUserIndexBuilds`: with as many builds under way, this one waits. Without it the build neither
+    /// waits nor counts.
+    pub most: Option<&'a dyn Fn() -> u64>,
 }
 
 impl Store {
@@ -104,13 +117,18 @@ impl Store {
         if let Some(bound) = self.private() {
             return self.create_private_indexes(bound, namespace, &specs);
         }
-        let (result, started) = loop {
+        let (result, started, _place) = loop {
+            let place = self.place_for(namespace, &specs, options)?;
             match self.start(namespace, &specs) {
                 // The same index is being built for somebody else: wait, then look again.
                 Err(error) if error.code() == Code::INDEX_BUILD_ALREADY_IN_PROGRESS => {
+                    drop(place);
                     self.wait_for_build(options)?;
                 }
-                other => break other?,
+                other => {
+                    let (result, started) = other?;
+                    break (result, started, place);
+                }
             }
         };
         let Some(build) = started else { return Ok(result) };
@@ -121,7 +139,8 @@ impl Store {
                 error:% = error; "Index build: failed");
             let undone = self.give_up(&build);
             self.build_ended.notify_all();
-            return undone.and(Err(of_build(error, &build.collection)));
+            let error = of_build(error, &build.collection);
+            return undone.and(Err(failed(error, &build.collection)));
         }
         self.build_ended.notify_all();
         for index in &build.indexes {
@@ -177,16 +196,6 @@ impl Store {
             bound.put_created(collection.renewed(with_new(&collection, &new)));
         }
         Ok(CreatedIndexes { before, after, created_collection })
-    }
-
-    /// Waits until some build has ended, or a moment.
-    fn wait_for_build(&self, options: BuildOptions<'_>) -> Result<()> {
-        if let Some(interrupt) = options.interrupt {
-            interrupt()?;
-        }
-        let mut builds = self.builds.lock();
-        self.build_ended.wait_for(&mut builds, Duration::from_millis(50));
-        Ok(())
     }
 
     /// Publishes the new indexes as not ready; none if all exist.
@@ -355,6 +364,18 @@ pub(crate) fn of_build(error: Error, built: &Collection) -> Error {
         }
         _ => error,
     }
+}
+
+/// The error of a build as its client sees it: which build of which collection has failed. That of who was
+/// interrupted says that alone.
+fn failed(error: Error, built: &Collection) -> Error {
+    if INTERRUPTIONS.contains(&error.code()) {
+        return error;
+    }
+    let (build, namespace, uuid) = (Uuid::random(), &built.namespace, built.uuid);
+    error.context(&format!(
+        "Index build failed: {build}: Collection {namespace} ( {uuid} ) :: caused by :: "
+    ))
 }
 
 impl Store {

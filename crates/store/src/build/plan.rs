@@ -91,6 +91,12 @@ pub(super) fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     Ok(spec)
 }
 
+/// Whether a build of these indexes has something to do.
+pub(super) fn is_missing(collection: &Collection, specs: &[IndexSpec]) -> bool {
+    let there: Vec<_> = collection.named_indexes().cloned().collect();
+    specs.iter().any(|spec| matches!(exists(&there, spec), Ok(false)))
+}
+
 /// Whether the index is there already; 85 or 86 if it clashes with another one.
 fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
     if spec.is_id() {

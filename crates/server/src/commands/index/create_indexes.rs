@@ -56,11 +56,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let progress = |phase: &'static str, done: i64, total: i64| {
         cx.op.set_progress(phase, done, total);
     };
+    let most = || super::most_builds(cx.server);
     let options = BuildOptions {
         interrupt: Some(&check),
         progress: Some(&progress),
         memory_bytes: Some(super::build_memory(cx.server)),
         ignore_unknown: args.ignore_unknown == Some(true),
+        most: Some(&most),
     };
     let created = cx.store().create_indexes(&ns, &specs, options)?;
     out.put("numIndexesBefore", created.before as i32);

@@ -24,3 +24,9 @@ pub(in crate::commands) fn build_memory(server: &Server) -> u64 {
     const ROW: usize = params::position("maxIndexBuildMemoryUsageMegabytes");
     u64::try_from(server.params.number(ROW)).unwrap_or(u64::MAX).saturating_mul(1 << 20)
 }
+
+/// How many builds may run at a time: `maxNumActiveUserIndexBuilds`.
+fn most_builds(server: &Server) -> u64 {
+    const ROW: usize = params::position("maxNumActiveUserIndexBuilds");
+    server.params.number(ROW).unsigned_abs()
+}
