@@ -41,8 +41,8 @@ SPECS = {
     "never": ({"a": -1}, {"unique": True}), "all": ({"$**": 1}, {}), "hash": ({"k": "hashed"}, {}), "when": ({"when": 1}, {"expireAfterSeconds": 1}),
 }
 # What an operation may be refused with because of another one: aborted and interrupted builds, namespaces that come and go,
-# builds in progress, options that clash, duplicates, conflicts, transactions that DDL has ended, nothing to compact or repair.
-REFUSALS = {11000, 276, 26, 27, 48, 67, 72, 85, 86, 112, 117, 175, 246, 251, 359, 12587, 12586, 51003, 51075, 20, 96, 11601, 11602, 237, 43}
+# builds and compactions in progress, options that clash, duplicates, conflicts, transactions that DDL has ended, nothing to compact or repair.
+REFUSALS = {11000, 276, 26, 27, 48, 67, 72, 85, 86, 112, 117, 175, 246, 251, 359, 12587, 12586, 51003, 51075, 20, 96, 11601, 11602, 237, 43, 314}
 problems, rounds, refused, kills = [], 0, 0, 0
 rnd = random.Random(options.seed)
 
@@ -165,6 +165,8 @@ def drop(world, db, r):
 
 
 def rename(world, db, r):
+    # Writers may begin another collection of the name, which this replaces, or the next start if the server is killed.
+    world.loses = True
     client = db.client
     client.admin.command("renameCollection", "ddl.c", to="ddl.away")
     time.sleep(r.random() / 20)
@@ -176,8 +178,6 @@ def rename(world, db, r):
             if error.code != 12587:
                 raise
             time.sleep(0.005)
-    # Writers may have begun another collection of the name, which this has replaced.
-    world.loses = True
 
 
 def coll_mod(world, db, r):
