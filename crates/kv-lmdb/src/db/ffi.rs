@@ -17,7 +17,7 @@ use std::{
 use lmdb_master_sys as ffi;
 use nagi_kv::{Error, Result};
 
-use super::{Db, NAMES};
+use super::{Db, NAMES, fault::Watched};
 
 /// Generations of readers that may be alive at once; there is one more with each write transaction that
 /// somebody still reads from before.
@@ -62,6 +62,8 @@ pub(crate) struct Env {
     env: *mut ffi::MDB_env,
     dbs: [ffi::MDB_dbi; NAMES.len()],
     name: String,
+    /// Forgotten before the map goes.
+    watched: Option<Watched>,
 }
 
 // SAFETY: LMDB locks what threads share of an environment.
@@ -111,8 +113,12 @@ impl Env {
         if !synced {
             flags |= ffi::MDB_NOSYNC;
         }
-        let mut env =
-            Env { env: ptr::null_mut(), dbs: [0; NAMES.len()], name: path.display().to_string() };
+        let mut env = Env {
+            env: ptr::null_mut(),
+            dbs: [0; NAMES.len()],
+            name: path.display().to_string(),
+            watched: None,
+        };
         // SAFETY: `mdb_env_create` fills the handle, which `Drop` closes whatever comes after; the
         // calls before `mdb_env_open` are those that must come before it.
         unsafe {
@@ -132,6 +138,7 @@ impl Env {
             }
             checked(ffi::mdb_txn_commit(txn))?;
         }
+        env.watched = Some(Watched::new(path));
         Ok(Arc::new(env))
     }
 
@@ -193,6 +200,7 @@ impl Env {
 
 impl Drop for Env {
     fn drop(&mut self) {
+        self.watched = None;
         if !self.env.is_null() {
             // SAFETY: transactions hold the environment, so there are none any more.
             unsafe { ffi::mdb_env_close(self.env) };

@@ -8,6 +8,7 @@
 //! Two environments: `data.mdb` is synced with every write transaction, so it is a whole state of the
 //! past at any moment, also after a power cut. `spill.mdb` holds scratch and is made anew at each open.
 
+mod fault;
 mod ffi;
 mod pages;
 mod raw;

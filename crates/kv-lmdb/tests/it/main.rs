@@ -3,6 +3,7 @@
 mod contract;
 mod crash;
 mod descriptors;
+mod fault;
 mod long_keys;
 
 use nagi_kv_lmdb::{Growth, Options};

@@ -29,3 +29,14 @@ pub fn end(doing: &'static str, error: &Error) -> ! {
     log::logger().flush();
     ffi::exit(EXIT_CODE)
 }
+
+/// Logs that a mapped file is damaged there and ends the process at once, without another write.
+#[cold]
+pub fn end_damaged(file: &str, offset: u64) -> ! {
+    log::error!(target: "STORAGE", id = 7_703_011, file, offset;
+        "Fatal error: Data corruption detected: this place of the data file cannot be read, or was read where \
+        nothing is; start with --repair");
+    log::error!(target: "CONTROL", id = 23_138, exitCode = EXIT_CODE; "Shutting down");
+    log::logger().flush();
+    ffi::exit(EXIT_CODE)
+}

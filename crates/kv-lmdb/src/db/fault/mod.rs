@@ -1,0 +1,91 @@
+//! The end of the process when a mapped file cannot be read any more.
+//!
+//! LMDB reads its file through a map and trusts what it reads. If the file has become shorter, if the disk cannot
+//! read a page, or if a page was overwritten and points far beyond the file's end, the system answers with a signal
+//! (SIGBUS, SIGSEGV) where a read would give an error. There is no way back from inside LMDB, and the data file is
+//! damaged: so the thread that met it stops for good, and another one says which place of which file it was, and ends
+//! the process with exit code 14, as for other damage. The journal is as durable as at any moment.
+//!
+//! ```text
+//!   thread in LMDB  --signal-->  handler: is the address in one of our maps?
+//!                                  no:  as if this handler was not there
+//!                                  yes: note (map, offset) --socket-->  thread "DamagedMap": log, exit code 14
+//! ```
+
+mod raw;
+
+use std::{
+    fs,
+    io::Read,
+    os::{
+        fd::IntoRawFd,
+        unix::{fs::MetadataExt, net::UnixStream},
+    },
+    path::Path,
+    sync::OnceLock,
+};
+
+use nagi_kv::fatal;
+use parking_lot::Mutex;
+
+/// A map of a file, as long as it lives.
+pub(super) struct Watched(Option<usize>);
+
+/// Of each place in the table of maps: the file.
+static NAMES: Mutex<[String; raw::MAPS_MAX]> = Mutex::new([const { String::new() }; raw::MAPS_MAX]);
+
+impl Watched {
+    /// The file's newest map. Without the system's list of maps, or with too many of them, nothing is watched.
+    pub(super) fn new(path: &Path) -> Watched {
+        static READY: OnceLock<bool> = OnceLock::new();
+        let map = READY.get_or_init(start).then(|| map_of(path)).flatten();
+        let Some((start, end)) = map else { return Watched(None) };
+        let mut names = NAMES.lock();
+        let place = raw::watch(start, end);
+        if let Some(place) = place {
+            names[place] = path.display().to_string();
+        }
+        Watched(place)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(place) = self.0 {
+            raw::forget(place);
+        }
+    }
+}
+
+/// Starts the thread that ends the process, then takes the signals; false if that cannot be done.
+fn start() -> bool {
+    let Ok((notes, sender)) = UnixStream::pair() else { return false };
+    let thread = std::thread::Builder::new().name("DamagedMap".to_owned());
+    thread.spawn(move || wait(notes)).is_ok() && raw::take_signals(sender.into_raw_fd())
+}
+
+fn wait(mut notes: UnixStream) {
+    let mut note = [0; raw::NOTE_BYTES];
+    if notes.read_exact(&mut note).is_err() {
+        return;
+    }
+    let (place, offset) = raw::parse(&note);
+    let name = NAMES.lock().get(place).cloned().unwrap_or_default();
+    fatal::end_damaged(&name, offset);
+}
+
+/// Where a file is mapped, that is not watched yet.
+fn map_of(path: &Path) -> Option<(usize, usize)> {
+    let inode = fs::metadata(path).ok()?.ino();
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    // start-end permissions offset device inode path
+    let parse = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let (offset, of) = (fields.nth(1)?, fields.nth(1)?);
+        let is_it = of.parse() == Ok(inode) && offset.bytes().all(|digit| digit == b'0');
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        is_it.then_some((address(start)?, address(end)?))
+    };
+    maps.lines().filter_map(parse).find(|(start, _)| !raw::is_watched(*start))
+}
