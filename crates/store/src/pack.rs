@@ -17,7 +17,7 @@ use nagi_error::Result;
 use nagi_kv::Compressor;
 use parking_lot::Mutex;
 
-use crate::engine_error::engine;
+use crate::{engine_error::engine, room};
 
 /// Documents from this size on are packed. Below it the engine's blocks do as well, in the background.
 pub(crate) const PACK_BYTES_MIN: usize = 16 << 10;
@@ -116,8 +116,12 @@ fn looks_compressible(doc: &[u8]) -> bool {
 
 /// Unpacks into `out`, whose old content is lost. What is damaged is an error, and never takes more
 /// memory than the largest document.
+///
+/// # Errors
+/// 146 if the request has no memory for it, which it waits a moment for if it holds nothing else.
 pub(crate) fn unpack(stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
     out.clear();
+    room::wait(announced(stored).saturating_sub(out.capacity()), "a large document")?;
     match fill(stored, out) {
         Some(length) if out.len() == length && is_framed(out) => Ok(()),
         _ => {
@@ -125,6 +129,13 @@ pub(crate) fn unpack(stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
             Err(engine(nagi_kv::Error::Corrupt("a compressed record cannot be unpacked".into())))
         }
     }
+}
+
+/// The length that the head announces; nothing if no document is so long.
+fn announced(stored: &[u8]) -> usize {
+    let length = stored.get(1..).and_then(<[u8]>::first_chunk);
+    let length = length.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
+    if length <= DOC_BYTES_MAX { length } else { 0 }
 }
 
 /// A document begins with its own length and ends with a zero.
@@ -188,6 +199,23 @@ mod tests {
                 assert!(back == doc);
             }
         }
+    }
+
+    #[test]
+    fn what_is_unpacked_is_asked_for() {
+        let doc = doc(8_000_000, |at| b'0' + (at % 10) as u8);
+        let (mut out, mut back) = (Vec::new(), Vec::new());
+        assert!(pack(&doc, Compressor::Lz4, 3, &mut out));
+        let budget = nagi_budget::Budget::new(6 << 20);
+        let request = nagi_budget::Metering::begin(&budget);
+        let error = unpack(&out, &mut back).unwrap_err();
+        assert_eq!(error.code(), nagi_error::Code::EXCEEDED_MEMORY_LIMIT, "{error}");
+        drop(request);
+        unpack(&out, &mut back).unwrap();
+        assert!(back == doc && budget.demand() == 0);
+        // It has the room already.
+        let _request = nagi_budget::Metering::begin(&budget);
+        unpack(&out, &mut back).unwrap();
     }
 
     #[test]

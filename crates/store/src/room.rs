@@ -21,6 +21,18 @@ pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
     );
 }
 
+/// As [`check`], and waits a moment if the request holds nothing else that others might wait for.
+///
+/// # Errors
+/// 146 if there is no room then either.
+#[inline]
+pub(crate) fn wait(bytes: usize, what: &str) -> Result<()> {
+    match bytes <= ASKED_BYTES || meter::fits_in_time(bytes, &mut || true) {
+        true => Ok(()),
+        false => check(bytes, what),
+    }
+}
+
 /// Asks whether the request of this thread was refused where it could not fail, in a comparison: what it made
 /// since must not be committed.
 ///

@@ -121,6 +121,8 @@ impl<'a> Selection<'a> {
         env: &Env<'_>,
         found: &mut Vec<u8>,
     ) -> Result<Option<RecordId>> {
+        // Before it is read: who waits for room then holds none.
+        env.changing(collection.mean_bytes())?;
         let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
         let mut plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
         let mut source = plan.start_top(env);
@@ -250,6 +252,7 @@ fn in_chunks(
                 env.interrupt().check()?;
                 done += 1;
                 doc.clear();
+                env.changing(collection.mean_bytes())?;
                 match txn.reader().record(collection, *id, &mut buf)? {
                     Some(found) => {
                         env.changing(found.len())?;

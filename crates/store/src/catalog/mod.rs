@@ -187,6 +187,11 @@ impl Collection {
     pub fn data_bytes(&self) -> i64 {
         self.state.data_bytes.load(Ordering::Relaxed)
     }
+
+    /// Length of a document, on the average.
+    pub fn mean_bytes(&self) -> usize {
+        usize::try_from(self.data_bytes() / self.count().max(1)).unwrap_or(0)
+    }
 }
 
 /// Figures of a collection. Count and data size are exact, the rest are estimates; cheap.
