@@ -125,6 +125,9 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
+    /// The name under which the index key travels, where a sort stands between the index and who shows it.
+    pub const INDEX_KEY: &'static str = "indexKey";
+
     /// What [`Metadata::write`] wrote.
     pub fn read(doc: Doc<'a>) -> Metadata<'a> {
         let mut meta = Metadata::default();
@@ -134,6 +137,7 @@ impl<'a> Metadata<'a> {
                 ("randVal", Value::Double(random)) => meta.rand_val = Some(random),
                 ("geoNearDistance", Value::Double(distance)) => meta.geo_distance = Some(distance),
                 ("geoNearPoint", point) => meta.geo_point = Some(point),
+                (Metadata::INDEX_KEY, Value::Doc(key)) => meta.index_key = Some(key),
                 _ => {}
             }
         }

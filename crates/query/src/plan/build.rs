@@ -517,8 +517,13 @@ fn read(
 ) -> Node {
     let (access, filter) = key_filter::apply(access, filter);
     let scan = Box::new(Node::IndexScan(access.clone()));
-    if spec.return_key && filter.is_none() {
+    // Above a blocking sort the keys are shown that it keeps: it sorts by fields that need not be in them.
+    let keys_now = spec.return_key && !blocks(spec, &access);
+    if keys_now && filter.is_none() {
         return Node::FromKey { access, flat: true, input: scan };
+    }
+    if spec.return_key && !keys_now {
+        return Node::Fetch { collection: collection.clone(), filter, input: scan };
     }
     if filter.is_none() && spec.needed.as_ref().is_some_and(Vec::is_empty) && spec.sort.is_none() {
         return *scan;
@@ -527,10 +532,16 @@ fn read(
         return Node::FromKey { access, flat: false, input: scan };
     }
     let fetch = Box::new(Node::Fetch { collection: collection.clone(), filter, input: scan });
-    if spec.return_key {
+    if keys_now {
         return Node::FromKey { access, flat: true, input: fetch };
     }
     *fetch
+}
+
+/// Whether a sort is needed above the scan.
+fn blocks(spec: &FindSpec<'_>, access: &IndexAccess) -> bool {
+    let Some(sort) = &spec.sort else { return false };
+    order::direction_for(&access.index, &access.bounds, sort).is_none()
 }
 
 /// Whether the index's keys hold every path that projection and sort need.
@@ -641,7 +652,10 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
         && !is_one
     {
         node = prune(spec, sort, node);
+        let shows_key = spec.return_key
+            || spec.projection.as_ref().is_some_and(|projection| projection.needs_meta());
         node = Node::Sort(SortNode {
+            keyed_by: index_below(&node).filter(|_| shows_key),
             sort: sort.clone(),
             limit: spec.limit.map(|limit| limit.saturating_add(spec.skip)),
             memory_bytes_max: spec.memory_bytes_max.sort,
@@ -665,7 +679,7 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
         node = project(spec, projection, node);
     }
     if spec.return_key && !from_key(&node) {
-        node = Node::NoKey { input: Box::new(node) };
+        node = Node::KeptKey { input: Box::new(node) };
     }
     if spec.show_record_id {
         node = Node::RecordId { input: Box::new(node) };

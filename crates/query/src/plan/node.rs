@@ -222,8 +222,8 @@ pub(crate) enum Node {
         flat: bool,
         input: Box<Node>,
     },
-    /// Empty documents: `returnKey` where no index is read.
-    NoKey {
+    /// The index keys that a sort below kept: `returnKey`. Empty documents where no index is read.
+    KeptKey {
         input: Box<Node>,
     },
     /// Adds `$recordId`.
@@ -272,6 +272,8 @@ pub(crate) struct SortNode {
     pub(crate) limit: Option<u64>,
     pub(crate) memory_bytes_max: usize,
     pub(crate) allow_disk_use: bool,
+    /// The index whose keys are kept with the documents, for who shows them above.
+    pub(crate) keyed_by: Option<Arc<Index>>,
     pub(crate) input: Box<Node>,
 }
 
@@ -322,7 +324,7 @@ impl Node {
             | Node::Limit { input, .. }
             | Node::Projection { input, .. }
             | Node::FromKey { input, .. }
-            | Node::NoKey { input }
+            | Node::KeptKey { input }
             | Node::RecordId { input }
             | Node::Subplan { input } => vec![input],
         }
@@ -350,7 +352,7 @@ impl Node {
             Node::Skip { .. } => "SKIP",
             Node::Limit { .. } => "LIMIT",
             Node::Projection { kind, .. } => kind.stage_name(),
-            Node::FromKey { flat: true, .. } | Node::NoKey { .. } => "RETURN_KEY",
+            Node::FromKey { flat: true, .. } | Node::KeptKey { .. } => "RETURN_KEY",
             Node::FromKey { .. } => ProjectionKind::Covered.stage_name(),
             Node::RecordId { .. } => "RECORD_ID",
             Node::Subplan { .. } => "SUBPLAN",

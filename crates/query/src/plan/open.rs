@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::node::Node;
 use crate::source::{
-    self, AndSorted, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, Limit, Nearest,
-    NoKey, Project, RecordIds, Skip, Sort, SortMerge, Source, TextMatch, TextOr, Union,
+    self, AndSorted, CollScan, Counted, Eof, Fetch, FromKey, IdLookup, IndexScan, KeptKey, Limit,
+    Nearest, Project, RecordIds, Skip, Sort, SortMerge, Source, TextMatch, TextOr, Union,
 };
 
 /// How to open.
@@ -73,22 +73,22 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::SortMerge { sort, inputs } => {
             Box::new(SortMerge::new(inputs.iter().map(input).collect(), sort.clone()))
         }
-        Node::Sort(sort) => Box::new(Sort::new(
-            input(&sort.input),
-            sort.sort.clone(),
-            source::SortLimits {
+        Node::Sort(sort) => {
+            let limits = source::SortLimits {
                 count: sort.limit,
                 memory_bytes: sort.memory_bytes_max,
                 allow_disk_use: sort.allow_disk_use,
-            },
-        )),
+            };
+            let opened = Sort::new(input(&sort.input), sort.sort.clone(), limits);
+            Box::new(opened.keyed_by(sort.keyed_by.clone()))
+        }
         Node::Skip { count, input: below } => Box::new(Skip::new(input(below), *count)),
         Node::Limit { count, input: below } => Box::new(Limit::new(input(below), *count)),
         Node::Projection { projection, filter, meta, input: below, .. } => {
             let (projection, filter) = (projection.clone(), filter.clone());
             Box::new(Project::new(input(below), projection, filter, meta.clone()))
         }
-        Node::NoKey { input: below } => Box::new(NoKey::new(input(below))),
+        Node::KeptKey { input: below } => Box::new(KeptKey::new(input(below))),
         Node::FromKey { access, flat, input: below } => {
             Box::new(FromKey::new(input(below), Arc::clone(&access.index), *flat))
         }
@@ -104,7 +104,7 @@ fn wanted(node: &Node, wanted: Option<u64>) -> Option<u64> {
         Node::Limit { count, .. } => Some(wanted.map_or(*count, |wanted| wanted.min(*count))),
         Node::Skip { count, .. } => wanted.map(|wanted| wanted.saturating_add(*count)),
         Node::Projection { .. }
-        | Node::NoKey { .. }
+        | Node::KeptKey { .. }
         | Node::FromKey { .. }
         | Node::RecordId { .. }
         | Node::Subplan { .. } => wanted,

@@ -90,7 +90,7 @@ pub(crate) use random::Random;
 pub(crate) use runs::Runs;
 pub(crate) use scan::{CollScan, Eof, IdLookup, ScanOptions};
 pub(crate) use shallow::Shallow;
-pub(crate) use shape::{FromKey, NoKey, Project, RecordIds};
+pub(crate) use shape::{FromKey, KeptKey, Project, RecordIds, put_key};
 pub(crate) use sort::{Sort, SortLimits};
 pub(crate) use started::{Returned, Started};
 pub(crate) use text::{TextMatch, TextOr};

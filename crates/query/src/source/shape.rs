@@ -90,24 +90,24 @@ impl Source for Project {
     over_input!();
 }
 
-/// Empty documents, one for each of the input.
-pub(crate) struct NoKey {
+/// The index keys that a sort below kept; empty documents where no index was read.
+pub(crate) struct KeptKey {
     input: Box<dyn Source>,
 }
 
-impl NoKey {
-    pub(crate) fn new(input: Box<dyn Source>) -> NoKey {
-        NoKey { input }
+impl KeptKey {
+    pub(crate) fn new(input: Box<dyn Source>) -> KeptKey {
+        KeptKey { input }
     }
 }
 
-impl Source for NoKey {
+impl Source for KeptKey {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         self.input.advance(cx)
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::EMPTY
+        Metadata::read(self.input.meta()).index_key.unwrap_or(Doc::EMPTY)
     }
 
     over_input!();
@@ -134,7 +134,12 @@ fn parts(index: &Index) -> impl Iterator<Item = (&str, bool)> {
 }
 
 /// Writes an index key as clients see it: each of its fields, null where the document has none.
-fn put_key(index: &Index, key: &[u8], type_bits: &[u8], out: &mut DocWriter<'_>) -> Result<()> {
+pub(crate) fn put_key(
+    index: &Index,
+    key: &[u8],
+    type_bits: &[u8],
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
     let mut bytes = Vec::new();
     let mut fields = DocWriter::new(&mut bytes);
     keystring::decode(key, type_bits, parts(index), &mut fields)?;

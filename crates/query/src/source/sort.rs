@@ -8,17 +8,18 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocWriter, ValueBuf};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     expr::{MetaKind, Metadata},
     ordered,
     sort::SortSpec,
 };
-use nagi_store::{RecordId, Spill, keystring};
+use nagi_store::{Index, RecordId, Spill, keystring};
 
 use super::{
-    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, metadata, runs::Runs,
+    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, metadata, put_key,
+    runs::Runs,
 };
 
 /// Bytes an entry costs beside its document and key.
@@ -57,6 +58,8 @@ struct Entries {
     /// Runs, in the order of their documents: those of one, then those of the next.
     spills: Vec<Spill>,
     random: Option<Random>,
+    /// The index whose keys are kept as metadata of the documents.
+    keyed_by: Option<Arc<Index>>,
     /// Memory for the next entry and its values.
     scratch: Vec<u8>,
     values: Vec<u8>,
@@ -98,6 +101,26 @@ fn sort_key(
         let value = keyed.as_ref().map_or(element.value(), ValueBuf::value);
         keystring::append(value, part.descending, out);
     }
+    Ok(())
+}
+
+/// Appends the current document of `source`, with its metadata and its key in `index`.
+fn carry_keyed(
+    source: &dyn Source,
+    index: &Index,
+    (key, type_bits): (&[u8], &[u8]),
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut bytes = Vec::new();
+    let mut fields = DocWriter::new(&mut bytes);
+    put_key(index, key, type_bits, &mut fields)?;
+    fields.finish();
+    out.extend_from_slice(source.doc().as_bytes());
+    let meta = DocBuf::build(|meta| {
+        meta.extend(source.meta());
+        meta.put(Metadata::INDEX_KEY, Value::Doc(Doc::trusted(&bytes)));
+    });
+    out.extend_from_slice(meta.as_doc().as_bytes());
     Ok(())
 }
 
@@ -145,7 +168,10 @@ impl Gather for Entries {
             return Ok(());
         }
         let doc_start = self.scratch.len() as u32;
-        carry(input, &mut self.scratch);
+        match (&self.keyed_by, input.key()) {
+            (Some(index), Some(key)) => carry_keyed(input, index, key, &mut self.scratch)?,
+            _ => carry(input, &mut self.scratch),
+        }
         let (bytes, id) = (self.scratch.as_slice().into(), input.record_id());
         let prefix = prefix(&self.scratch[..doc_start as usize]);
         self.push(Entry { prefix, bytes, doc_start, order, id }, cx)
@@ -158,7 +184,8 @@ impl Gather for Entries {
         }
         self.memory_bytes_max = self.limits.memory_bytes / 2;
         let beside = Entries::new(self.sort.clone(), self.limits);
-        Some(Entries { memory_bytes_max: self.memory_bytes_max, ..beside })
+        let keyed_by = self.keyed_by.clone();
+        Some(Entries { memory_bytes_max: self.memory_bytes_max, keyed_by, ..beside })
     }
 
     fn alone(&mut self) {
@@ -187,6 +214,7 @@ impl Entries {
     fn new(sort: Arc<SortSpec>, limits: SortLimits) -> Entries {
         Entries {
             random: sort.metas().contains(MetaKind::RandVal).then(Random::new),
+            keyed_by: None,
             sort,
             limits,
             memory_bytes_max: limits.memory_bytes,
@@ -306,6 +334,12 @@ impl Sort {
     pub(crate) fn new(input: Box<dyn Source>, sort: Arc<SortSpec>, limits: SortLimits) -> Sort {
         let gathered = Entries::new(sort, limits);
         Sort { inputs: vec![input], gathered, output: Output::Unread }
+    }
+
+    /// The same, with the key of each document in an index as its metadata.
+    pub(crate) fn keyed_by(mut self, index: Option<Arc<Index>>) -> Sort {
+        self.gathered.keyed_by = index;
+        self
     }
 
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
