@@ -17,23 +17,58 @@ pub(in crate::commands) static FILEMD5: Command = Command {
 
 args! { "filemd5" => Args {
     id:         Value<'a>        = "filemd5",
-    root:       Option<&'a str>  = "root",
-    partial_ok: Option<bool>     = "partialOk",
+    root:       Value<'a>        = "root",
+    partial_ok: Value<'a>        = "partialOk",
     state:      Value<'a>        = "md5state",
+    start_at:   Value<'a>        = "startAt",
 }}
 
+/// Bytes of a state, which holds two counts, four words of the sum and the block that is not full yet.
+const STATE_BYTES: usize = 88;
+
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
-    let root = Args::parse(req)?.root.unwrap_or("fs");
-    Ok(asking.on_collection(req.db, &format!("{root}.chunks"), Action::Find))
+    let chunks = Args::parse(req)?.chunks()?;
+    Ok(asking.on_collection(req.db, &chunks, Action::Find))
+}
+
+impl Args<'_> {
+    /// The name of the collection of chunks.
+    fn chunks(&self) -> Result<String> {
+        match self.root {
+            Value::Missing | Value::String("") => Ok("fs.chunks".to_owned()),
+            Value::String(root) => Ok(format!("{root}.chunks")),
+            _ => bail!(Code::INVALID_NAMESPACE, "'root' must be of type String"),
+        }
+    }
+
+    /// Refuses to go on from the state of another request.
+    fn check_state(&self) -> Result<()> {
+        match self.state {
+            Value::Missing => Ok(()),
+            Value::Binary(state) if state.bytes.len() != STATE_BYTES => {
+                bail!(Code::Location(16247), "md5 state not correct size")
+            }
+            Value::Binary(_) => {
+                bail!(Code::COMMAND_NOT_SUPPORTED, "filemd5 cannot go on from an earlier state")
+            }
+            other => Err(not_binary(50847, other)),
+        }
+    }
+}
+
+fn not_binary(code: i32, value: Value<'_>) -> nagi_error::Error {
+    nagi_error::err!(
+        Code::Location(code),
+        "The element that calls binDataClean() must be type of BinData, but type of {} found.",
+        value.kind().name()
+    )
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     cx.end_with_client();
-    if !args.state.is_nullish() {
-        bail!(Code::COMMAND_NOT_SUPPORTED, "filemd5 cannot go on from an earlier state");
-    }
-    let ns = Namespace::new(req.db, &format!("{}.chunks", args.root.unwrap_or("fs")))?;
+    args.check_state()?;
+    let ns = Namespace::new(req.db, &args.chunks()?)?;
     let filter = DocBuf::build(|w| w.put("files_id", args.id));
     let sort = nagi_bson::doc! { "files_id": 1, "n": 1 };
     let request = FindRequest {
@@ -42,9 +77,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         memory_bytes_max: cx.server.stage_memory(),
         ..FindRequest::new(&ns)
     };
-    let partial = args.partial_ok == Some(true);
+    let partial = args.partial_ok.is_truthy();
     let watch = cx.watch();
-    let mut found = nagi_query::find(cx.store(), &request, &cx.env(&watch))?;
+    let mut found =
+        nagi_query::find(cx.store(), &request, &cx.env(&watch).with_scans_refused(true))?;
     let (mut hash, mut count) = (Md5::new(), 0_i64);
     found.batch(&watch, &mut |chunk| {
         let n = crate::args::truncate(chunk.get("n"));
@@ -54,13 +90,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             }
             bail!(Code::Location(10040), "chunks out of order");
         }
-        let Value::Binary(data) = chunk.get("data") else {
-            bail!(
-                Code::Location(50849),
-                "The element that calls binDataClean() must be type of \
-                  BinData, but type of {} found.",
-                chunk.get("data").kind().name()
-            );
+        let data = match chunk.get("data") {
+            Value::Binary(data) => data,
+            // The words, and how they are spelled, are MongoDB's.
+            Value::Missing => bail!(
+                Code::Location(50848),
+                "The element that calls binDataClean() must be type of BinData, but type of misisng \
+                 found. Field name is required"
+            ),
+            other => return Err(not_binary(50849, other)),
         };
         hash.update(data.bytes);
         count += 1;
