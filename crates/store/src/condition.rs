@@ -49,7 +49,7 @@ impl Condition {
         collation: Option<&'static Collation>,
     ) -> Result<Condition> {
         let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
-        if !fits_partial(&filter) {
+        if !fits_partial(&filter) || says_always(doc) {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
                 "unsupported expression in partial index: {}",
@@ -78,6 +78,17 @@ fn fits_partial(filter: &Filter) -> bool {
         },
         _ => false,
     }
+}
+
+/// Whether `$alwaysTrue` stands in it, which the parsed filter does not tell from an empty document.
+fn says_always(doc: Doc<'_>) -> bool {
+    doc.iter().any(|element| match (element.name(), element.value()) {
+        ("$alwaysTrue", _) => true,
+        ("$and" | "$or", Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.as_doc()).any(says_always)
+        }
+        _ => false,
+    })
 }
 
 /// Whether a field of this name occurs anywhere.
