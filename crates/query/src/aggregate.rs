@@ -346,6 +346,7 @@ const REFUSED_IN_TRANSACTIONS: &[&str] = &[
     "$collStats",
     "$currentOp",
     "$indexStats",
+    "$listLocalCursors",
     "$listLocalSessions",
     "$listSessions",
     "$merge",

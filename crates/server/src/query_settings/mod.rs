@@ -322,6 +322,7 @@ const UNREJECTABLE: &[&str] = &[
     "$currentOp",
     "$indexStats",
     "$listCatalog",
+    "$listLocalCursors",
     "$listLocalSessions",
     "$listSampledQueries",
     "$listSearchIndexes",

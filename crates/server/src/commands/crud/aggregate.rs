@@ -128,7 +128,7 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
     let first = pipeline.iter().next().and_then(|v| v.as_doc()).and_then(|d| d.first());
     if let Some(stage) = first
         && !MAKERS.contains(&stage.name())
-        && stage.name().starts_with('$')
+        && nagi_query::stage_names().any(|name| name == stage.name())
     {
         bail!(
             Code::INVALID_NAMESPACE,

@@ -1,5 +1,5 @@
-//! First stages that only the server can answer: `$currentOp`, `$listLocalSessions`, `$querySettings`,
-//! `$collStats`.
+//! First stages that only the server can answer: `$currentOp`, `$listLocalCursors`, `$listLocalSessions`,
+//! `$querySettings`, `$collStats`.
 //!
 //! Their documents are put into the pipeline as `$documents`, so the stages behind them work as always.
 
@@ -8,7 +8,7 @@ use nagi_query::CollStatsSpec;
 
 use super::aggregate::Args;
 use crate::command::prelude::*;
-use crate::commands::diagnose::{Shown, describe_ops};
+use crate::commands::diagnose::{Shown, describe_ops, list_cursors};
 
 /// The pipeline with such a first stage replaced; `None` if it has none.
 pub(super) fn replace(
@@ -20,6 +20,10 @@ pub(super) fn replace(
     let Some(stage) = first else { return Ok(None) };
     let docs = match stage.name() {
         "$currentOp" => current_op(cx, req, args, stage.value())?,
+        // Elsewhere it is a stage of no name, as for MongoDB without test commands.
+        LIST_LOCAL_CURSORS if cx.server.params.bool("enableTestCommands") => {
+            local_cursors(cx, args, stage.value())?
+        }
         "$listLocalSessions" => local_sessions(cx, args, stage.value())?,
         "$querySettings" => query_settings(cx, args, stage.value())?,
         "$collStats" if matches!(args.collection, Value::String(_)) => {
@@ -144,6 +148,23 @@ fn query_settings(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<
     };
     let spec = QuerySettingsSpec::parse_doc(spec)?;
     Ok(cx.server.query_settings.list(spec.show_debug_query_shape == Some(true)))
+}
+
+/// The stage that lists the cursors that wait for their next request.
+pub(super) const LIST_LOCAL_CURSORS: &str = "$listLocalCursors";
+
+fn local_cursors(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {
+    if matches!(args.collection, Value::String(_)) {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "$listLocalCursors must be run against the database with {{aggregate: 1}}, not a \
+             collection"
+        );
+    }
+    if !spec.as_doc().is_some_and(|spec| spec.is_empty()) {
+        bail!(Code::BAD_VALUE, "$listLocalCursors must be run as {{ $listLocalCursors: {{}}}}");
+    }
+    Ok(list_cursors(cx.server))
 }
 
 fn local_sessions(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {

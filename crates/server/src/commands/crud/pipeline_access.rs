@@ -3,7 +3,7 @@
 use nagi_bson::ArrayBuf;
 use nagi_query::{AggregateRequest, Touch, Use};
 
-use super::aggregate::Args;
+use super::{aggregate::Args, own_stages::LIST_LOCAL_CURSORS};
 use crate::command::prelude::*;
 
 /// The `access` of `aggregate`.
@@ -17,6 +17,9 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
                 stage.value().as_doc().is_some_and(|spec| spec.get("allUsers").is_truthy())
             });
             Some(if all { asking.on_cluster(Action::Inprog) } else { asking.user.is_some() })
+        }
+        LIST_LOCAL_CURSORS if asking.server.params.bool("enableTestCommands") => {
+            Some(asking.on_cluster(Action::ListCursors))
         }
         "$listLocalSessions" => {
             let others = first

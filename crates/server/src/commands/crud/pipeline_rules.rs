@@ -19,7 +19,7 @@ pub(super) fn check_concern(req: &Request<'_>, pipeline: Array<'_>) -> Result<()
 }
 
 /// Stages that are in no version of the stable API.
-const OUTSIDE_API: [&str; 17] = [
+const OUTSIDE_API: [&str; 18] = [
     "$_internalInhibitOptimization",
     "$backupCursor",
     "$backupCursorExtend",
@@ -27,6 +27,7 @@ const OUTSIDE_API: [&str; 17] = [
     "$indexStats",
     "$listCatalog",
     "$listClusterCatalog",
+    "$listLocalCursors",
     "$listLocalSessions",
     "$listSampledQueries",
     "$listSearchIndexes",

@@ -14,6 +14,7 @@ use crate::numbered::OpenView;
 use crate::op::{Op, OpView};
 use crate::query_settings::ShapeHash;
 use crate::request::is_generic;
+use crate::server::Server;
 use crate::session::SessionId;
 
 /// Of a longer command only the beginning is shown, unless the client asks for all of it.
@@ -135,17 +136,37 @@ fn describe_cursor(host: &str, cursor: &OpenCursor, last_used_ms: i64) -> DocBuf
         w.put("ns", cursor.namespace.as_str());
         w.doc("cursor", |c| {
             c.put("cursorId", cursor.id);
-            c.put("createdDate", Value::DateTime(cursor.created_ms));
-            c.put("lastAccessDate", Value::DateTime(last_used_ms));
-            c.put("nDocsReturned", cursor.returned_count as i64);
-            c.put("nBatchesReturned", cursor.batch_count as i64);
-            c.put("noCursorTimeout", cursor.no_timeout);
-            c.put("tailable", cursor.tailable);
-            c.put("awaitData", cursor.await_data);
-            c.put("originatingCommand", &cursor.originating);
-            c.put("planSummary", cursor.plan_summary.as_str());
+            write_cursor(cursor, last_used_ms, c);
         });
     })
+}
+
+fn write_cursor(cursor: &OpenCursor, last_used_ms: i64, out: &mut DocWriter<'_>) {
+    out.put("createdDate", Value::DateTime(cursor.created_ms));
+    out.put("lastAccessDate", Value::DateTime(last_used_ms));
+    out.put("nDocsReturned", cursor.returned_count as i64);
+    out.put("nBatchesReturned", cursor.batch_count as i64);
+    out.put("noCursorTimeout", cursor.no_timeout);
+    out.put("tailable", cursor.tailable);
+    out.put("awaitData", cursor.await_data);
+    out.put("originatingCommand", &cursor.originating);
+    out.put("planSummary", cursor.plan_summary.as_str());
+}
+
+/// One document for each idle cursor, whoever opened it.
+pub(crate) fn list_cursors(server: &Server) -> Vec<DocBuf> {
+    let mut docs = Vec::new();
+    server.cursors.visit_idle(&mut |cursor, last_used_ms| {
+        docs.push(DocBuf::build(|w| {
+            w.put("cursorId", cursor.id);
+            w.put("ns", cursor.namespace.as_str());
+            if let Some(session) = &cursor.session {
+                write_lsid(session, w);
+            }
+            write_cursor(cursor, last_used_ms, w);
+        }));
+    });
+    docs
 }
 
 /// A transaction whose client does nothing at the moment.

@@ -31,7 +31,7 @@ pub use build_info::COMPATIBLE_VERSION;
 pub(super) use coll_stats::COLL_STATS;
 pub(super) use conn_pool_stats::CONN_POOL_STATS;
 pub(super) use connection_status::CONNECTION_STATUS;
-pub(super) use current_op::{CURRENT_OP, Shown, describe_ops};
+pub(super) use current_op::{CURRENT_OP, Shown, describe_ops, list_cursors};
 pub(super) use data_size::DATA_SIZE;
 pub(super) use db_hash::DB_HASH;
 pub(super) use db_stats::DB_STATS;
