@@ -109,7 +109,7 @@ COLLECT = {"$accumulator": {"init": "function() { return [] }", "accumulateArgs"
 LOOKUP = {"from": "c", "pipeline": [], "as": "z"}
 CROSS = {"from": "c", "pipeline": [{"$lookup": {"from": "c", "pipeline": [{"$limit": 3000}], "as": "y"}}, {"$limit": 100}], "as": "z"}
 WINDOW = {"sortBy": {"_id": 1}, "output": {"p": {"$push": "$a", "window": {"documents": ["unbounded", "current"]}}}}
-DENSE = {"field": "_id", "range": {"step": 0.0001, "bounds": [0, 10_000_000]}}
+DENSE = {"field": "_id", "range": {"step": 0.0001, "bounds": [0.0, 10_000_000.0]}}
 
 KINDS = [
     ("arrays doubled", value(doubled(40, "$a", "$concatArrays"))),
