@@ -2,7 +2,10 @@
 
 use nagi_query::{Explained, Verbosity};
 
-use super::{aggregate, count, delete, distinct, find, find_and_modify, map_reduce, update};
+use super::outcome::check_batch;
+use super::{
+    aggregate, count, delete, distinct, find, find_and_modify, insert, map_reduce, update,
+};
 use crate::clock;
 use crate::command::prelude::*;
 use crate::commands::common::namespace;
@@ -140,6 +143,11 @@ fn explain_inner(
             let target = map_reduce::Out::parse(req.db, args.out)?;
             let (request, _) = map_reduce::to_request(cx, &args, &ns, &target)?;
             write(cx, req, &Explained::MapReduce(request), verbosity, out)
+        }
+        "insert" => {
+            // It has no plan, but its arguments are read first.
+            check_batch(insert::Args::parse(req)?.documents.iter().count())?;
+            bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: insert")
         }
         other => bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: {other}"),
     }
