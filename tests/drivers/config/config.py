@@ -2,17 +2,24 @@
 
 Each packaged configuration starts a server; only paths, port and what needs files of the machine are replaced.
 """
+import base64
+import bisect
 import os
+import pty
+import random
 import re
 import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
+import termios
 import time
 import urllib.request
 
+import bson
 import pymongo
 from pymongo import MongoClient
 
@@ -128,6 +135,26 @@ def other_protocols():
         check("tls in the log", server.logs("SSL handshake received but server is started without SSL support"))
 
 
+def at_a_terminal(command, password):
+    """Runs it on a terminal of its own and types the password; whether it ended well and nothing was shown, and what was."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.pop("NAGI_PASSWORD", None)
+        os.execv(command[0], command)
+    seen = b""
+    while not seen.endswith(b"Password for root: "):
+        seen += os.read(terminal, 1)
+    echoes = termios.tcgetattr(terminal)[3] & termios.ECHO
+    os.write(terminal, password.encode() + b"\n")
+    try:
+        while True:
+            seen += os.read(terminal, 1024)
+    except OSError:  # the child has closed it
+        pass
+    status = os.waitpid(child, 0)[1]
+    return status == 0 and not echoes and password.encode() + b"\r" not in seen, (status, echoes, seen)
+
+
 def passwords():
     with Server("passwords", "--auth") as server:
         server.client.admin.command("createUser", "root", pwd="s3cret", roles=["root"])
@@ -145,6 +172,8 @@ def passwords():
         equal("password from the environment", backup("two", NAGI_PASSWORD="s3cret").returncode, 0)
         check("a wrong one", "Authentication failed" in backup("three", NAGI_PASSWORD="x").stderr)
         check("none and no terminal", "--passwordFile" in backup("four").stderr)
+        check("a prompt", *at_a_terminal([NAGI, "backup", "--uri", uri, "--out", os.path.join(server.folder, "six")], "s3cret"))
+        check("a wrong word at the prompt", not at_a_terminal([NAGI, "backup", "--uri", uri, "--out", os.path.join(server.folder, "seven")], "x")[0])
         os.chmod(secret, 0o644)
         check("a file for all", "too open" in backup("five", "--passwordFile", secret).stderr)
 
@@ -170,6 +199,64 @@ def strangers():
         known = shown("ann")
         for n in range(5):
             equal("nobody%d" % n, shown("nobody%d" % n), known)
+
+
+class Logins:
+    """Logins on one connection, as bytes, each step timed."""
+
+    def __init__(self):
+        self.socket = socket.create_connection(("127.0.0.1", PORT), 20)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def timed(self, command):
+        body = bytes(5) + bson.encode(dict(command, **{"$db": "admin"}))
+        message = struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body
+        began = time.perf_counter_ns()
+        self.socket.sendall(message)
+        reply = self.socket.recv(4096)
+        return time.perf_counter_ns() - began, bson.decode(reply[21:])
+
+    def login(self, user):
+        """Nanoseconds of both steps of a login with a wrong password."""
+        first, reply = self.timed({"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": ("n,,n=%s,r=nonce" % user).encode()})
+        nonce = reply["payload"].split(b",")[0]
+        last, reply = self.timed({"saslContinue": 1, "conversationId": reply["conversationId"],
+                                  "payload": b"c=biws," + nonce + b",p=" + base64.b64encode(bytes(32))})
+        equal_code.append(reply["code"])
+        return first, last
+
+
+equal_code = []
+
+
+def same_times():
+    """How long a refusal takes does not tell whether the user exists: which of two draws is larger is a coin's toss."""
+    with Server("times", "--auth", "--setParameter", "authFailedDelayMaxMs=0") as server:
+        admin = server.client.admin
+        admin.command("createUser", "root", pwd="x", roles=["root"])
+        admin.client.close()
+        root = MongoClient(URI, username="root", password="x")
+        count, rounds = 40, 60
+        for n in range(count):
+            root.admin.command("createUser", "some%03d" % n, pwd="x", roles=[], mechanisms=["SCRAM-SHA-256"])
+        root.close()
+        logins, rng = Logins(), random.Random(7)
+        steps = {"some": ([], []), "none": ([], [])}
+        names = [(kind, "%s%03d" % (kind, n)) for kind in steps for n in range(count)]
+        for turn in range(rounds + 3):
+            rng.shuffle(names)
+            for kind, name in names:
+                times = logins.login(name)
+                if turn >= 3:
+                    for step in range(2):
+                        steps[kind][step].append(times[step])
+        equal("all are refused", set(equal_code), {18})
+        for step, what in enumerate(("the first answer", "the refusal")):
+            known, unknown = sorted(steps["some"][step]), sorted(steps["none"][step])
+            larger = sum(bisect.bisect_left(unknown, t) + (bisect.bisect_right(unknown, t) - bisect.bisect_left(unknown, t)) / 2 for t in known)
+            share = larger / len(known) / len(unknown)
+            print("%s: medians %d and %d ns, a known name takes longer in %.3f of pairs" % (what, known[len(known) // 2], unknown[len(unknown) // 2], share))
+            check("times of " + what, abs(share - 0.5) < 0.06, share)
 
 
 def version():

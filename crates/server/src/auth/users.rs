@@ -1,12 +1,14 @@
 //! Users: their documents, their credentials, and what they resolve to.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nagi_bson::{Array, ArrayBuf, Binary, Doc, DocBuf, DocWriter, Value, json};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::Store;
 
-use super::decoys::Counts;
+use super::decoys::{Counts, Decoys};
 use super::documents::{self, Kind};
 use super::names::{self, RoleName, UserName};
 use super::privilege::PrivilegeSet;
@@ -14,6 +16,10 @@ use super::restrictions::Restrictions;
 use super::roles::{self, Closure};
 use super::scram::{Credential, MECHANISMS, Mechanism};
 use crate::server::{Server, random_bytes};
+
+/// What looking a name up takes at least: longer than the work, so that what is in a cache and what is not
+/// does not show. A login takes two of these.
+const LOOKUP_TIME: Duration = Duration::from_millis(1);
 
 /// A user as connections hold it.
 pub(crate) struct User {
@@ -71,8 +77,8 @@ pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
 /// is made up.
 ///
 /// A user without that mechanism is refused at once, and so are the decoys of such users: a driver that
-/// guessed the mechanism then takes the other. The same is done for known and unknown names: two
-/// documents are looked for, a decoy is computed, a credential is parsed.
+/// guessed the mechanism then takes the other. The same is done for known and unknown names: documents
+/// are looked for, a decoy is computed, a credential is parsed.
 ///
 /// # Errors
 /// 334 if the user, or the decoy, lacks the mechanism.
@@ -81,12 +87,13 @@ pub(crate) fn credential(
     name: &UserName,
     mechanism: Mechanism,
 ) -> Result<(bool, Credential)> {
+    let began = Instant::now();
     let decoys = server.auth.decoys(server)?;
     let made_up = decoys.credential(name, mechanism);
-    let own = documents::read(&server.store, Kind::Users, &name.id())?;
-    let model = documents::read(&server.store, Kind::Users, decoys.model(name))?;
+    let (own, model) = own_and_model(server, &decoys, name)?;
     let known = own.is_some();
     let parsed = own.or(model).and_then(|document| parse_credential(document.as_doc(), mechanism));
+    wait_since(began);
     match if known { parsed } else { made_up } {
         Some(credential) => Ok((known, credential)),
         None => bail!(
@@ -100,13 +107,38 @@ pub(crate) fn credential(
 
 /// Mechanisms for which a user has credentials; for an unknown name those of its decoy.
 pub(crate) fn mechanisms(server: &Server, name: &UserName) -> Result<Vec<Mechanism>> {
+    let began = Instant::now();
     let decoys = server.auth.decoys(server)?;
     let made_up = decoys.mechanisms(name);
-    let own = documents::read(&server.store, Kind::Users, &name.id())?;
-    let model = documents::read(&server.store, Kind::Users, decoys.model(name))?;
+    let (own, model) = own_and_model(server, &decoys, name)?;
     let known = own.is_some();
     let parsed = own.or(model).map(|document| mechanisms_of(document.as_doc()));
+    wait_since(began);
     Ok(if known { parsed.unwrap_or_default() } else { made_up })
+}
+
+/// Waits until [`LOOKUP_TIME`] is over.
+fn wait_since(began: Instant) {
+    if let Some(rest) = LOOKUP_TIME.checked_sub(began.elapsed()) {
+        thread::sleep(rest);
+    }
+}
+
+/// The document of a user, and that of the model of its decoy. Whether the user is there or not, the same is looked
+/// for: two documents that are there and one that is not, which takes longer.
+fn own_and_model(
+    server: &Server,
+    decoys: &Decoys,
+    name: &UserName,
+) -> Result<(Option<DocBuf>, Option<DocBuf>)> {
+    let id = name.id();
+    let own = documents::read(&server.store, Kind::Users, &id)?;
+    let model = decoys.model(name);
+    // No user's `_id` ends so: a name has no NUL.
+    let nobody = format!("{id}\0");
+    let other = if own.is_some() { nobody.as_str() } else { model };
+    std::hint::black_box(documents::read(&server.store, Kind::Users, other)?);
+    Ok((own, documents::read(&server.store, Kind::Users, model)?))
 }
 
 /// Iteration counts by mechanism; none where the document has no credential.
