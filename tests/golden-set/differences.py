@@ -266,7 +266,7 @@ RULES = [
     ("formats of dates", r"^date/(fromString.format|toString)", r"^(18536 Invalid format character|OK)", r"^OK", "4.4 to 8.0: %b, %B, %j and other formats"),
     ("collectionless names", r"^pipeline/collectionless", r"^OK", r"^73 Invalid collection name", "4.4: names are checked before the collection is looked for"),
     ("let", r"^pipeline/cmd & \"let\"", r"^9 unrecognized field 'let'", r"^OK", "5.0: let"),
-    ("stages between members", r"^pipeline/form.missing & (_internalInhibitOptimization|mergeCursors)", r"^(OK|40414 )", r"^40324 Unrecognized pipeline stage name",
+    ("stages between members", r"^pipeline/form.missing & mergeCursors", r"^(OK|40414 )", r"^40324 Unrecognized pipeline stage name",
      "stages that only members of a cluster send"),
     ("$mergeCursors", r"^pipeline/form & mergeCursors", r"^40414 ", r"^40324 Unrecognized pipeline stage name", "stages that only members of a cluster send"),
     ("missing fields of $graphLookup", r"^pipeline/graphLookup", r"^9 missing 'from'", r"^40105 ", "5.0: the fields of $graphLookup are checked together"),

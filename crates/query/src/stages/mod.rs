@@ -20,6 +20,7 @@ mod graph_lookup;
 mod group;
 mod hash_join;
 mod index_stats;
+mod inhibit_optimization;
 mod inner;
 mod join;
 mod limit;
@@ -221,6 +222,7 @@ pub(crate) struct StageSpec {
 
 /// Every stage that is known, sorted by name.
 pub(crate) static STAGES: &[&StageSpec] = &[
+    &inhibit_optimization::INHIBIT_OPTIMIZATION,
     &add_fields::ADD_FIELDS,
     &bucket::BUCKET,
     &bucket_auto::BUCKET_AUTO,

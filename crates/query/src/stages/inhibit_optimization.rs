@@ -1,0 +1,28 @@
+//! `$_internalInhibitOptimization`: hands on every document as it is. No stage moves across it, and what
+//! follows it becomes no part of the plan; tools put it into a pipeline to see a stage run by itself.
+
+use super::prelude::*;
+
+pub(super) static INHIBIT_OPTIMIZATION: StageSpec =
+    StageSpec { name: NAME, place: Place::Anywhere, parse };
+
+const NAME: &str = "$_internalInhibitOptimization";
+
+struct InhibitOptimization;
+
+fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    if spec.as_doc().is_none() {
+        bail!(Code::TYPE_MISMATCH, "{NAME} must take a nested object but found: {NAME}: {spec}");
+    }
+    Ok(Box::new(InhibitOptimization))
+}
+
+impl Stage for InhibitOptimization {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        input
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put(NAME, Doc::EMPTY);
+    }
+}
