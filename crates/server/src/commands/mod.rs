@@ -149,6 +149,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &users::UPDATE_USER,
     &users::USERS_INFO,
     &diagnose::VALIDATE,
+    &diagnose::VALIDATE_DB_METADATA,
     &diagnose::WHATSMYURI,
 ];
 

@@ -40,11 +40,16 @@ const OUTSIDE_API: [&str; 18] = [
     "$vectorSearch",
 ];
 
-/// Refuses such stages of a client that asked for the API alone (323), in sub-pipelines too.
+/// Refuses such stages of a client that asked for the API alone (323).
 pub(super) fn check_api(req: &Request<'_>, pipeline: Array<'_>) -> Result<()> {
     if !req.generic.api_strict {
         return Ok(());
     }
+    check_stages_of_api(pipeline)
+}
+
+/// Refuses stages that are not in the stable API (323), in sub-pipelines too.
+pub(in crate::commands) fn check_stages_of_api(pipeline: Array<'_>) -> Result<()> {
     for stage in pipeline.iter().filter_map(|stage| stage.as_doc()?.first()) {
         let (name, spec) = (stage.name(), stage.value().as_doc().unwrap_or(Doc::EMPTY));
         if OUTSIDE_API.contains(&name) {
@@ -64,10 +69,10 @@ pub(super) fn check_api(req: &Request<'_>, pipeline: Array<'_>) -> Result<()> {
             "$facet" => {
                 spec.iter()
                     .filter_map(|facet| facet.value().as_array())
-                    .try_for_each(|facet| check_api(req, facet))?;
+                    .try_for_each(check_stages_of_api)?;
             }
             "$lookup" | "$unionWith" => {
-                spec.get("pipeline").as_array().map_or(Ok(()), |inner| check_api(req, inner))?;
+                spec.get("pipeline").as_array().map_or(Ok(()), check_stages_of_api)?;
             }
             _ => {}
         }

@@ -24,6 +24,7 @@ mod server_status;
 mod status;
 mod top;
 mod validate;
+mod validate_db_metadata;
 mod whatsmyuri;
 
 pub(super) use build_info::BUILD_INFO;
@@ -49,4 +50,5 @@ pub(super) use profile::PROFILE;
 pub(super) use server_status::SERVER_STATUS;
 pub(super) use top::TOP;
 pub(super) use validate::VALIDATE;
+pub(super) use validate_db_metadata::VALIDATE_DB_METADATA;
 pub(super) use whatsmyuri::WHATSMYURI;

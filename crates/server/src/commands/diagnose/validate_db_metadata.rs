@@ -1,0 +1,152 @@
+//! `validateDBMetadata`: which indexes and views a client could not make with the stable API alone.
+//!
+//! Of the versions only "1" has rules: with `strict`, no text or sparse index and no stage of a view that is
+//! outside the API. `deprecationErrors` finds nothing, because version 1 has deprecated nothing.
+
+use nagi_store::{Collection, IndexKind};
+
+use crate::auth::Target;
+use crate::command::prelude::*;
+use crate::commands::crud::check_stages_of_api;
+
+pub(in crate::commands) static VALIDATE_DB_METADATA: Command = Command {
+    name: "validateDBMetadata",
+    help: "Lists indexes and views that are outside a version of the stable API.",
+    access: Access::By(access),
+    run,
+    ..Command::ROW
+};
+
+args! { "validateDBMetadata" => Args {
+    one:            Value<'a>       = "validateDBMetadata",
+    api_parameters: Doc<'a>         = "apiParameters",
+    db:             Option<&'a str> = "db",
+    collection:     Option<&'a str> = "collection",
+}}
+
+/// Bytes of findings that one reply holds: `hasMoreErrors` says that there were others.
+const FINDINGS_BYTES_MAX: usize = 12 << 20;
+
+/// The right to `validate` what the client named; without a database, the normal collections of all of them.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let args = Args::parse(req)?;
+    Ok(match (args.db, args.collection) {
+        (Some(db), Some(collection)) => asking.on_collection(db, collection, Action::Validate),
+        (Some(db), None) => asking.on_database(db, Action::Validate),
+        (None, _) => asking.allows(Target::Everywhere, Action::Validate),
+    })
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let rules = Rules::parse(args.api_parameters)?;
+    let catalog = cx.store().catalog();
+    let asking = cx.asking();
+    // Of all databases, those of the server itself only for a user with rights to them.
+    let wanted = |db: &str| match args.db {
+        Some(named) => named == db,
+        None => asking.on_database(db, Action::Validate),
+    };
+    let mut bytes = 0;
+    let mut has_more = false;
+    out.array("apiVersionErrors", |list| -> Result<()> {
+        for db in catalog.databases().filter(|db| wanted(db)) {
+            cx.check()?;
+            for one in catalog.database(db) {
+                let name = one.namespace.collection();
+                if args.collection.is_some_and(|named| named != name) {
+                    continue;
+                }
+                rules.check(one, &mut |error| {
+                    let finding = describe(one, &error);
+                    bytes += finding.as_doc().as_bytes().len();
+                    has_more |= bytes > FINDINGS_BYTES_MAX;
+                    if !has_more {
+                        list.push_doc(finding.as_doc());
+                    }
+                });
+                if has_more {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    })?;
+    if has_more {
+        out.put("hasMoreErrors", true);
+    }
+    Ok(())
+}
+
+fn describe(collection: &Collection, error: &Error) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("ns", collection.namespace.as_str());
+        w.put("code", error.code().0);
+        w.put("codeName", error.code().name().as_ref());
+        w.put("errmsg", error.message());
+    })
+}
+
+/// What the metadata is checked against.
+struct Rules {
+    /// Only what is in version 1 of the API.
+    strict: bool,
+}
+
+impl Rules {
+    fn parse(parameters: Doc<'_>) -> Result<Rules> {
+        let (mut version, mut strict) = (None, false);
+        for parameter in parameters {
+            let (name, value) = (parameter.name(), parameter.value());
+            match (name, value) {
+                ("version", Value::String(text)) => version = Some(text),
+                ("version", other) => return Err(wrong_type(name, other, "string")),
+                ("strict", Value::Bool(on)) => strict = on,
+                ("deprecationErrors", Value::Bool(_)) => {}
+                ("strict" | "deprecationErrors", value) if value.is_nullish() => {}
+                ("strict" | "deprecationErrors", other) => {
+                    return Err(wrong_type(name, other, "bool"));
+                }
+                _ => bail!(
+                    Code::IDL_UNKNOWN_FIELD,
+                    "BSON field 'validateDBMetadata.apiParameters.{name}' is an unknown field."
+                ),
+            }
+        }
+        let Some(version) = version else {
+            bail!(
+                Code::IDL_FAILED_TO_PARSE,
+                "BSON field 'validateDBMetadata.apiParameters.version' is missing but a required field"
+            );
+        };
+        Ok(Rules { strict: strict && version == "1" })
+    }
+
+    fn check(&self, collection: &Collection, found: &mut dyn FnMut(Error)) {
+        if !self.strict {
+            return;
+        }
+        if let Some(view) = &collection.options.view
+            && let Err(error) = check_stages_of_api(view.pipeline.as_array())
+        {
+            found(error);
+        }
+        let outside = |spec: &nagi_store::IndexSpec| spec.sparse || spec.kind == IndexKind::Text;
+        for index in collection.named_indexes().filter(|index| outside(&index.spec)) {
+            found(err!(
+                Code::API_STRICT_ERROR,
+                "The index with name {} is not allowed in API version 1.",
+                index.name()
+            ));
+        }
+    }
+}
+
+fn wrong_type(name: &str, found: Value<'_>, expected: &str) -> Error {
+    err!(
+        Code::TYPE_MISMATCH,
+        "BSON field 'validateDBMetadata.apiParameters.{name}' is the wrong type '{}', expected type \
+         '{expected}'",
+        found.kind().name()
+    )
+}
