@@ -526,7 +526,9 @@ fn tells_topology(server: &Server, code: Code) -> bool {
             | Code::NOT_PRIMARY_OR_SECONDARY
             | Code::PRIMARY_STEPPED_DOWN
             | Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE => true,
-            Code::INTERRUPTED_AT_SHUTDOWN | Code::SHUTDOWN_IN_PROGRESS => server.is_stopping(),
+            Code::INTERRUPTED_AT_SHUTDOWN | Code::SHUTDOWN_IN_PROGRESS => {
+                server.is_stopping() || server.quiesce_remaining().is_some()
+            }
             _ => false,
         }
 }

@@ -176,6 +176,8 @@ impl Topology {
 struct Shutdown {
     wanted: Mutex<bool>,
     changed: Condvar,
+    /// When quiesce mode ends at the latest; none outside of it.
+    quiesce_until: Mutex<Option<Instant>>,
 }
 
 impl Server {
@@ -347,6 +349,30 @@ impl Server {
     /// The account of the process's memory.
     pub fn budget(&self) -> &Arc<Budget> {
         self.store.budget()
+    }
+
+    /// Begins quiesce mode: operations go on until then, and a member of a replica set answers `hello` with
+    /// 91, so that drivers send what is new elsewhere. The first call decides about the time.
+    pub(crate) fn quiesce(&self, until: Instant) {
+        self.shutdown.quiesce_until.lock().get_or_insert(until);
+        if self.replica.is_some() {
+            self.topology.advance();
+        }
+    }
+
+    /// Leaves quiesce mode, because the server does not end after all.
+    pub(crate) fn end_quiesce(&self) {
+        *self.shutdown.quiesce_until.lock() = None;
+        if self.replica.is_some() {
+            self.topology.advance();
+        }
+    }
+
+    /// What is left of quiesce mode; none outside of it and on a standalone, which has no such mode.
+    pub(crate) fn quiesce_remaining(&self) -> Option<Duration> {
+        let until = (*self.shutdown.quiesce_until.lock())?;
+        self.replica.as_ref()?;
+        Some(until.saturating_duration_since(clock::now()))
     }
 
     /// Asks the process to end: [`Server::wait_for_shutdown`] returns.

@@ -18,6 +18,7 @@ mod numbered;
 mod persisted;
 mod protocol;
 mod query_settings;
+mod quiesce;
 mod tailable;
 mod tickets;
 mod times;

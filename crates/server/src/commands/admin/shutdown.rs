@@ -1,6 +1,7 @@
 //! `shutdown`: ends the server. The connection closes without a reply.
 //!
-//! Reads and writes under way get `timeoutSecs` to finish; with `force` they are interrupted at once.
+//! Reads and writes under way get `timeoutSecs` to finish; with `force` they are interrupted at once. While they
+//! run, a member of a replica set is in quiesce mode and tells drivers so.
 
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ args! { "shutdown" => Args {
 
 /// How long running operations may take to finish where the client does not say.
 const TIMEOUT_SECS: i64 = 15;
+/// The longest wait that is told from one without an end.
+const TIMEOUT_SECS_MAX: u64 = 366 * 24 * 3600;
 /// Between two looks at what still runs.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -49,13 +52,20 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
 
 /// Lets reads and writes under way finish for so long; what still runs then is interrupted.
 fn wait_for_others(cx: &Context<'_>, seconds: i64) -> Result<()> {
-    let until = clock::now().checked_add(Duration::from_secs(seconds.unsigned_abs()));
+    // More than a year is as good as no end, and every clock can tell it.
+    let most = Duration::from_secs(seconds.unsigned_abs().min(TIMEOUT_SECS_MAX));
+    let until = clock::now() + most;
     let metrics = &cx.server.metrics;
-    while metrics.active_readers.get() + metrics.active_writers.get() > 0 {
-        if until.is_some_and(|until| clock::now() >= until) {
-            return Ok(());
+    let running = || metrics.active_readers.get() + metrics.active_writers.get() > 0;
+    if !running() {
+        return Ok(());
+    }
+    cx.server.quiesce(until);
+    while running() && clock::now() < until {
+        if let Err(error) = cx.check() {
+            cx.server.end_quiesce();
+            return Err(error);
         }
-        cx.check()?;
         std::thread::sleep(LOOK);
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! A standalone's has no `setName`, so drivers neither retry writes nor begin transactions; a member of
 //! a replica set names itself. With `topologyVersion` and `maxAwaitTimeMS` the reply waits until the server's role
-//! changes (it only does at shutdown) or the time is over; with an exhaust request the replies stream.
+//! changes, quiesce mode begins or the time is over; with an exhaust request the replies stream.
 
 use std::time::Duration;
 
@@ -67,10 +67,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         client::receive(cx, args.client)?;
     }
     cx.connection.hello_seen = true;
+    refuse_in_quiesce_mode(cx.server)?;
     await_change(cx, req, &args)?;
-    if cx.server.is_stopping() {
-        bail!(Code::SHUTDOWN_IN_PROGRESS, "The server is in quiesce mode and will shut down");
-    }
+    refuse_in_quiesce_mode(cx.server)?;
     if args.hello_ok == Some(true) {
         out.put("helloOk", true);
     }
@@ -99,6 +98,24 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("speculativeAuthenticate", &reply);
     }
     Ok(())
+}
+
+/// A server that is about to end says so (91), and how long it still works on what it has begun.
+fn refuse_in_quiesce_mode(server: &Server) -> Result<()> {
+    let remaining = match server.quiesce_remaining() {
+        Some(remaining) => Some(remaining),
+        None if server.is_stopping() => server.replica.as_ref().map(|_| Duration::ZERO),
+        None => return Ok(()),
+    };
+    let error =
+        err!(Code::SHUTDOWN_IN_PROGRESS, "The server is in quiesce mode and will shut down");
+    Err(match remaining {
+        Some(remaining) => error.with_info(DocBuf::build(|w| {
+            let ms = i64::try_from(remaining.as_millis()).unwrap_or(i64::MAX);
+            w.put("remainingQuiesceTimeMillis", ms);
+        })),
+        None => error,
+    })
 }
 
 /// The mechanisms for which the user `db.name` has credentials; an unknown user has those of its decoy.
