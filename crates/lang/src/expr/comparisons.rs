@@ -11,6 +11,22 @@ use nagi_bson::{Doc, Value};
 use super::{Eval, Expr, ExprPath, Variable, Vars};
 use crate::{collation::Collation, filter::CompareOp};
 
+/// How an expression combines its operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Logic {
+    And,
+    Or,
+}
+
+impl Logic {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Logic::And => "$and",
+            Logic::Or => "$or",
+        }
+    }
+}
+
 /// How a path's value relates to another value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
@@ -43,6 +59,14 @@ impl Comparison<'_> {
 }
 
 impl Expr {
+    /// The operands of an `$and` or an `$or`.
+    pub(crate) fn operands(&self) -> Option<(Logic, &[Expr])> {
+        match self {
+            Expr::Form(form) => form.operands(),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with comparisons that hold of every document of which the expression is true.
     pub(crate) fn comparisons<'e>(
         &'e self,
@@ -56,8 +80,17 @@ impl Expr {
                 }
             }
             Expr::Call(operator, args) => {
+                // The order is total, so what is not below is equal or above.
+                let (operator, args, negated) = match (operator.name, &**args) {
+                    ("$not", [Expr::Call(inner, args)]) => (inner, args, true),
+                    _ => (operator, args, false),
+                };
                 let [left, right] = &**args else { return };
                 let Some(relation) = relation(operator.name) else { return };
+                let Some(relation) = (if negated { contrary(relation) } else { Some(relation) })
+                else {
+                    return;
+                };
                 let found = match (left, right) {
                     (Expr::Path(path), operand) => Some((path, relation, operand)),
                     (operand, Expr::Path(path)) => {
@@ -118,5 +151,16 @@ fn turned(relation: Relation) -> Option<Relation> {
         Relation::Is(CompareOp::Gt) => CompareOp::Lt,
         Relation::Is(CompareOp::Gte) => CompareOp::Lte,
         Relation::In => return None,
+    }))
+}
+
+/// The relation of the values of which this one does not hold, if one range holds them.
+fn contrary(relation: Relation) -> Option<Relation> {
+    Some(Relation::Is(match relation {
+        Relation::Is(CompareOp::Lt) => CompareOp::Gte,
+        Relation::Is(CompareOp::Lte) => CompareOp::Gt,
+        Relation::Is(CompareOp::Gt) => CompareOp::Lte,
+        Relation::Is(CompareOp::Gte) => CompareOp::Lt,
+        Relation::Is(CompareOp::Eq) | Relation::In => return None,
     }))
 }

@@ -36,6 +36,7 @@ mod scratch;
 
 pub(crate) use catalogue::is_operator;
 pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
+pub(crate) use comparisons::Logic;
 pub use comparisons::Relation;
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;

@@ -238,10 +238,22 @@ fn comparison(random: &mut Random) -> String {
 }
 
 fn expression(random: &mut Random) -> String {
-    match random.below(4) {
-        0 => format!("{{$expr: {{$and: [{}, {}]}}}}", comparison(random), comparison(random)),
-        _ => format!("{{$expr: {}}}", comparison(random)),
+    format!("{{$expr: {}}}", logic(random, 2))
+}
+
+/// Comparisons that `$and`, `$or` and `$not` combine.
+fn logic(random: &mut Random, depth: u32) -> String {
+    let operator = match random.below(8) {
+        0 => "$and",
+        1 | 2 => "$or",
+        3 => return format!("{{$not: [{}]}}", comparison(random)),
+        _ => return comparison(random),
+    };
+    if depth == 0 {
+        return comparison(random);
     }
+    let parts: Vec<String> = (0..random.below(4)).map(|_| logic(random, depth - 1)).collect();
+    format!("{{{operator}: [{}]}}", parts.join(", "))
 }
 
 pub(crate) fn filter(random: &mut Random) -> String {

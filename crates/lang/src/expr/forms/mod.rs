@@ -121,6 +121,15 @@ impl Form {
         }
     }
 
+    /// The operands of an `$and` or an `$or`.
+    pub(super) fn operands(&self) -> Option<(super::Logic, &[Expr])> {
+        match self {
+            Form::And(args) => Some((super::Logic::And, args)),
+            Form::Or(args) => Some((super::Logic::Or, args)),
+            _ => None,
+        }
+    }
+
     /// Whether equal operands give equal results.
     pub(super) fn is_pure(&self) -> bool {
         !matches!(self, Form::Function(_) | Form::JsEmit(_) | Form::Meta(_) | Form::Fresh(_))
