@@ -327,3 +327,10 @@ def stable_api(client):
     equal(client.admin.command("listDatabases", 1, **v1)["ok"], 1)
     equal(code_of(lambda: client.test.command("distinct", "probe", key="a", **v1)), 323)
     equal(code_of(lambda: client.test.command("ping", 1, apiVersion="2")), 322)
+
+
+@probe("standalone", "expr.currentdate")
+def the_time_now(client):
+    c = fresh(client, {"_id": 1})
+    seen = next(c.aggregate([{"$project": {"r": {"$type": {"$currentDate": {}}}}}]))
+    equal(seen["r"], "date")
