@@ -1,27 +1,41 @@
 //! Compares the declarations of `src/ffi.rs` with RocksDB's own header, by its compiler.
 //!
-//! Each becomes a C type, and a static assertion says that the header's function has it:
+//! Each becomes a C type, and a static assertion says that the header's function has it. `tests/it/main.rs`
+//! has this module too.
 //!
 //!   pub fn rocksdb_free(ptr: *mut libc::c_void);
 //!   SAME(rocksdb_free, void (*)(void *));
 
-use std::{env, fmt::Write, fs, path::Path};
+use std::{
+    fmt::Write,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
-/// Stops the build when a declaration differs from the header.
-pub(crate) fn compare(sources: &Path) {
-    let rust = fs::read_to_string(super::manifest_dir().join("src/ffi.rs"))
-        .expect("the declarations are there");
-    let file = Path::new(&env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("declared.c");
-    fs::write(&file, assertions(&rust)).expect("the build's own folder can be written");
-    let mut build = cc::Build::new();
-    build
-        .include(sources.join("rocksdb/include"))
-        .file(&file)
-        .cargo_metadata(false)
-        .warnings(false);
-    build
-        .try_compile("declared")
-        .unwrap_or_else(|e| panic!("src/ffi.rs is not what rocksdb/c.h declares: {e}"));
+/// The names that differ from the header in `include`, or what the compiler says if that is something else.
+/// `folder` takes the file that is compiled.
+pub(crate) fn differences(
+    rust: &str,
+    include: &Path,
+    folder: &Path,
+) -> Result<Vec<String>, String> {
+    let file = folder.join("declared.c");
+    fs::write(&file, assertions(rust)).map_err(|e| format!("{}: {e}", file.display()))?;
+    let output = Command::new("cc")
+        .args(["-fsyntax-only", "-fno-diagnostics-color", "-fno-diagnostics-show-caret", "-I"])
+        .args([include, &file])
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("cc: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let names: Vec<String> = text
+        .lines()
+        .filter(|line| line.contains("error:") && line.contains("assert"))
+        .filter_map(|line| line.split('"').nth(1).map(str::to_owned))
+        .collect();
+    if output.status.success() || !names.is_empty() { Ok(names) } else { Err(text.into_owned()) }
 }
 
 fn assertions(rust: &str) -> String {

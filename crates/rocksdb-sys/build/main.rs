@@ -27,13 +27,26 @@ fn main() {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let sources = sources();
-    declared::compare(&sources);
+    compare(&sources);
     let flags = units::Flags::of_target();
     let archive = kept(&sources, &flags);
     println!("cargo:rustc-link-search=native={}", archive.display());
     println!("cargo:rustc-link-lib=static=rocksdb");
     println!("cargo:rustc-link-lib=dylib=stdc++");
-    println!("cargo:include={}", sources.join("rocksdb/include").display());
+    let include = sources.join("rocksdb/include");
+    println!("cargo:include={}", include.display());
+    println!("cargo:rustc-env=ROCKSDB_INCLUDE={}", include.display());
+}
+
+/// Stops the build when a declaration differs from the header.
+fn compare(sources: &Path) {
+    let rust =
+        fs::read_to_string(manifest_dir().join("src/ffi.rs")).expect("the declarations are there");
+    let folder = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+    let include = sources.join("rocksdb/include");
+    let names = declared::differences(&rust, &include, Path::new(&folder));
+    let names = names.unwrap_or_else(|text| panic!("src/ffi.rs: {text}"));
+    assert!(names.is_empty(), "src/ffi.rs is not what rocksdb/c.h declares: {names:?}");
 }
 
 /// The folder of `librocksdb-sys`'s sources: `ROCKSDB_SOURCES`, or where cargo unpacks the pinned version.
