@@ -102,7 +102,7 @@ pub(super) struct Reader {
     head: Head,
     position: u64,
     record: Vec<u8>,
-    search: Search,
+    search: Box<Search>,
 }
 
 /// What stands at a position.
@@ -140,7 +140,7 @@ impl Reader {
             },
         };
         let (path, position) = (path.to_owned(), HEAD_BYTES);
-        let search = Search::new(head.salt, head.first_stamp, file_bytes);
+        let search = Box::new(Search::new(head.salt, head.first_stamp, file_bytes));
         let record = Vec::new();
         Ok(Opened::Segment(Reader { path, file, file_bytes, head, position, record, search }))
     }
