@@ -106,7 +106,7 @@ old-cpu: build        # a start on an x86-64 of 2008 (qemu): no instruction that
 
 adversary: build      # requests that take all memory, damaged folders, full tables of open files, at length
 	@scripts/deps test
-	@FULL=1 tests/run $(NAGI) memory ddl damage descriptors
+	@FULL=1 tests/run $(NAGI) memory ddl damage descriptors config
 
 # ---- measuring ------------------------------------------------------------------------------------
 bench: build

@@ -6,6 +6,7 @@
 //! `{javascript: false}`, one without scripts.
 
 use nagi_bson::{Doc, DocBuf, Value, json};
+use nagi_testkit::golden;
 
 use crate::client::{Client, member, server, server_on, server_without_scripts};
 
@@ -56,40 +57,37 @@ const VOLATILE: &[&str] = &[
 fn commands() {
     let mut client = Client::new(&server());
     let mut cursor = 0;
-    nagi_testkit::golden::run_files(
-        &nagi_testkit::golden::dir("commands"),
-        &mut |_, verb, input| {
-            if verb == "begin" {
-                client = Client::new(&server());
-                return String::new();
-            }
-            if verb == "set" {
-                let engine = std::sync::Arc::new(nagi_kv::Memory::new());
-                client = Client::new(&match input.trim() {
-                    "{javascript: false}" => server_without_scripts(),
-                    "{initiated: true}" => member(),
-                    _ => server_on(engine, Some("rs")),
-                });
-                return "ok".to_owned();
-            }
-            let text = input.replace("$CURSOR", &format!("NumberLong(\"{cursor}\")"));
-            let body = match json::parse(&text) {
-                Ok(body) => body,
-                Err(error) => return format!("bad input: {error}"),
-            };
-            let db = if verb == "admin" { "admin" } else { "test" };
-            let reply = client.run(db, body.as_doc());
-            if let Some(Value::Int64(id)) = reply.get("cursor").as_doc().map(|c| c.get("id"))
-                && id != 0
-            {
-                cursor = id;
-            }
-            match verb {
-                "shape" => shape(reply.as_doc()),
-                _ => print(&reply),
-            }
-        },
-    );
+    golden::run_files(&golden::dir("commands"), &mut |_, verb, input| {
+        if verb == "begin" {
+            client = Client::new(&server());
+            return String::new();
+        }
+        if verb == "set" {
+            let engine = std::sync::Arc::new(nagi_kv::Memory::new());
+            client = Client::new(&match input.trim() {
+                "{javascript: false}" => server_without_scripts(),
+                "{initiated: true}" => member(),
+                _ => server_on(engine, Some("rs")),
+            });
+            return "ok".to_owned();
+        }
+        let text = input.replace("$CURSOR", &format!("NumberLong(\"{cursor}\")"));
+        let body = match json::parse(&text) {
+            Ok(body) => body,
+            Err(error) => return format!("bad input: {error}"),
+        };
+        let db = if verb == "admin" { "admin" } else { "test" };
+        let reply = client.run(db, body.as_doc());
+        if let Some(Value::Int64(id)) = reply.get("cursor").as_doc().map(|c| c.get("id"))
+            && id != 0
+        {
+            cursor = id;
+        }
+        match verb {
+            "shape" => shape(reply.as_doc()),
+            _ => print(&reply),
+        }
+    });
 }
 
 pub(crate) fn print(reply: &DocBuf) -> String {
@@ -104,16 +102,8 @@ pub(crate) fn print(reply: &DocBuf) -> String {
         });
         let text = |name: &str| reply.get(name).as_str().unwrap_or("").to_owned();
         let code = reply.get("code");
-        let mut line = format!("error {code} {}: {}", text("codeName"), text("errmsg"));
-        if let Some(at) = line.find("UUID ") {
-            line.replace_range(at + 5..(at + 5 + UUID_CHARACTERS).min(line.len()), "...");
-        }
-        if line.contains("Index build failed: ") {
-            for before in ["Index build failed: ", " ( "] {
-                let at = line.find(before).map_or(line.len(), |at| at + before.len());
-                line.replace_range(at..(at + UUID_CHARACTERS).min(line.len()), "...");
-            }
-        }
+        let errmsg = golden::without_uuids(&text("errmsg"));
+        let mut line = format!("error {code} {}: {errmsg}", text("codeName"));
         if !extra.as_doc().is_empty() {
             line.push_str(&format!("\n{}", json::to_relaxed(extra.as_doc())));
         }
@@ -121,9 +111,6 @@ pub(crate) fn print(reply: &DocBuf) -> String {
     }
     json::to_relaxed(masked(reply.as_doc()).as_doc())
 }
-
-/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`
-const UUID_CHARACTERS: usize = 36;
 
 /// The document with changing values replaced.
 fn masked(doc: Doc<'_>) -> DocBuf {
