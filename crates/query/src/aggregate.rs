@@ -12,7 +12,7 @@ use nagi_lang::{
     expr::{Deps, LetVars, Vars},
     filter::Filter,
 };
-use nagi_store::{Catalog, Collection, Namespace, Store};
+use nagi_store::{Catalog, Collection, Namespace, Store, multikey_changes};
 
 use crate::{
     collating,
@@ -285,6 +285,7 @@ pub fn aggregate(
     let pipeline = parse(request, stages.as_array(), &lets, collation)?;
     pipeline.check_target(store)?;
     let snapshot = store.snapshot()?;
+    let noted = multikey_changes();
     let values = lets.values();
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
@@ -314,6 +315,7 @@ pub fn aggregate(
         planned: assembled.plan.planned(),
         tailable: false,
         wants_token: false,
+        noted,
         shown: (is_plan && env.interrupt().wants_stages())
             .then(|| Arc::clone(&assembled.plan.root)),
     }))

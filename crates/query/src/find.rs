@@ -10,7 +10,7 @@ use nagi_lang::{
     filter::{Allowed, Filter},
     sort::SortSpec,
 };
-use nagi_store::{Collection, Namespace, RecordId, Store};
+use nagi_store::{Collection, Namespace, RecordId, Store, multikey_changes};
 
 use crate::{
     aggregate::{self, AggregateRequest},
@@ -235,6 +235,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
     let collation = collating::of(collection.as_deref(), request.collation)?;
     let parsed = parse(request, collation, env)?;
     let snapshot = store.snapshot()?;
+    let noted = multikey_changes();
     let spec = spec(request, &parsed, collection.clone());
     let mut plan = {
         let values = parsed.lets.values();
@@ -259,6 +260,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         planned: plan.planned(),
         tailable: request.tailable,
         wants_token: request.request_token,
+        noted,
         shown: env.interrupt().wants_stages().then(|| Arc::clone(&plan.root)),
     }))
 }

@@ -299,7 +299,7 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
             range: None,
         };
         let input = Box::new(Node::IndexScan(Arc::new(access)));
-        return Node::Fetch { collection: collection.clone(), filter, input };
+        return Node::Fetch { collection: collection.clone(), filter, whole: None, input };
     }
     Node::CollScan { collection: collection.clone(), forward, filter, options: spec.scan }
 }
@@ -517,13 +517,14 @@ fn read(
 ) -> Node {
     let (access, filter) = key_filter::apply(access, filter);
     let scan = Box::new(Node::IndexScan(access.clone()));
+    let whole = Some(spec.filter.clone());
     // Above a blocking sort the keys are shown that it keeps: it sorts by fields that need not be in them.
     let keys_now = spec.return_key && !blocks(spec, &access);
     if keys_now && filter.is_none() {
         return Node::FromKey { access, flat: true, input: scan };
     }
     if spec.return_key && !keys_now {
-        return Node::Fetch { collection: collection.clone(), filter, input: scan };
+        return Node::Fetch { collection: collection.clone(), filter, whole, input: scan };
     }
     if filter.is_none() && spec.needed.as_ref().is_some_and(Vec::is_empty) && spec.sort.is_none() {
         return *scan;
@@ -531,7 +532,8 @@ fn read(
     if filter.is_none() && covers(spec, &access.index) {
         return Node::FromKey { access, flat: false, input: scan };
     }
-    let fetch = Box::new(Node::Fetch { collection: collection.clone(), filter, input: scan });
+    let fetch =
+        Box::new(Node::Fetch { collection: collection.clone(), filter, whole, input: scan });
     if keys_now {
         return Node::FromKey { access, flat: true, input: fetch };
     }
@@ -585,9 +587,7 @@ fn or_candidate(
         let input = Node::IndexScan(access);
         match (filter, exact && !sorted) {
             (None, true) => input,
-            (filter, _) => {
-                Node::Fetch { collection: collection.clone(), filter, input: Box::new(input) }
-            }
+            (filter, _) => fetched(spec, collection, filter, input),
         }
     });
     let inputs = inputs.collect();
@@ -599,7 +599,7 @@ fn or_candidate(
     let node = match (&others, exact && !sorted) {
         (None, false) => union,
         (None, true) if counted => union,
-        _ => Node::Fetch { collection: collection.clone(), filter: others, input: Box::new(union) },
+        _ => fetched(spec, collection, others, union),
     };
     let node = above(spec, node, sorted);
     let node = match conjuncts.len() {
@@ -607,6 +607,16 @@ fn or_candidate(
         _ => node,
     };
     Some(Candidate::union(names.iter(), node))
+}
+
+fn fetched(
+    spec: &FindSpec<'_>,
+    collection: &Arc<Collection>,
+    filter: Option<Arc<Filter>>,
+    input: Node,
+) -> Node {
+    let (whole, input) = (Some(spec.filter.clone()), Box::new(input));
+    Node::Fetch { collection: collection.clone(), filter, whole, input }
 }
 
 pub(super) type BranchAccess = (Arc<IndexAccess>, Option<Arc<Filter>>, bool);
@@ -690,9 +700,9 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
 /// Skips what `node` yields; of entries whose documents are only fetched, before that.
 fn skip(count: u64, node: Node) -> Node {
     match node {
-        Node::Fetch { collection, filter: None, input } if !is_clustered(&input) => {
+        Node::Fetch { collection, filter: None, whole, input } if !is_clustered(&input) => {
             let input = Box::new(Node::Skip { count, input });
-            Node::Fetch { collection, filter: None, input }
+            Node::Fetch { collection, filter: None, whole, input }
         }
         node => Node::Skip { count, input: Box::new(node) },
     }

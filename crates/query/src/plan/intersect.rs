@@ -82,6 +82,7 @@ pub(super) fn candidate(
     let fetch = Node::Fetch {
         collection: Arc::clone(collection),
         filter: Some(Arc::clone(&spec.filter)),
+        whole: Some(Arc::clone(&spec.filter)),
         input: Box::new(Node::AndSorted { inputs }),
     };
     let indexes = chosen.iter().map(|(index, _)| *index);

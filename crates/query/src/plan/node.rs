@@ -183,6 +183,8 @@ pub(crate) enum Node {
     Fetch {
         collection: Arc<Collection>,
         filter: Option<Arc<Filter>>,
+        /// All that documents have to meet, also what bounds and keys decide; none if this is not known.
+        whole: Option<Arc<Filter>>,
         input: Box<Node>,
     },
     /// The records that all its inputs have; these come in the order of their records.

@@ -48,7 +48,7 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             let fetch = Fetch::new(
                 Box::new(IndexScan::new(access)),
                 collection.clone(),
-                None,
+                [None, None],
                 (Some(1), 0),
             );
             Box::new(Limit::new(Box::new(fetch), 1))
@@ -62,10 +62,10 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             let limits = (*memory_bytes_max, *spills);
             Box::new(TextOr::new(inputs, access.clone(), filter.clone(), limits))
         }
-        Node::Fetch { collection, filter, input: below } => Box::new(Fetch::new(
+        Node::Fetch { collection, filter, whole, input: below } => Box::new(Fetch::new(
             input(below),
             collection.clone(),
-            filter.clone(),
+            [filter.clone(), whole.clone()],
             (opener.wanted, opener.beside),
         )),
         Node::AndSorted { inputs } => Box::new(AndSorted::new(inputs.iter().map(input).collect())),

@@ -106,7 +106,7 @@ pub(super) fn plan(
     let mut node = Node::Or { inputs };
     if let Some(filter) = rest(conjuncts, &[at]) {
         let (collection, filter) = (collection.clone(), Some(filter));
-        node = Node::Fetch { collection, filter, input: Box::new(node) };
+        node = Node::Fetch { collection, filter, whole: None, input: Box::new(node) };
     }
     Ok(above(spec, node, false))
 }
@@ -123,7 +123,7 @@ fn indexed(collection: &Arc<Collection>, branch: &Filter) -> Result<Node> {
         );
     };
     let input = Box::new(Node::IndexScan(access));
-    Ok(Node::Fetch { collection: collection.clone(), filter, input })
+    Ok(Node::Fetch { collection: collection.clone(), filter, whole: None, input })
 }
 
 fn unserved<T>(collection: &Collection) -> Result<T> {
@@ -182,7 +182,8 @@ fn search(
     if counted && filter.is_none() && !bound.needs_verifying() {
         return Ok(union);
     }
-    let input = Node::Fetch { collection: collection.clone(), filter, input: Box::new(union) };
+    let input =
+        Node::Fetch { collection: collection.clone(), filter, whole: None, input: Box::new(union) };
     Ok(Node::TextMatch { access, input: Box::new(input) })
 }
 

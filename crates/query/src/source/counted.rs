@@ -79,6 +79,10 @@ impl Source for Counted {
         self.source.restore(cx)
     }
 
+    fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
+        self.source.doubt_keys(noted, checked)
+    }
+
     fn stats(&self) -> SourceStats {
         let stats = self.source.stats();
         let examined = stats.keys_examined.max(stats.docs_examined);
@@ -131,6 +135,10 @@ impl Source for Staged {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         self.counted.inputs()
+    }
+
+    fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
+        self.counted.doubt_keys(noted, checked)
     }
 
     fn stats(&self) -> SourceStats {

@@ -18,6 +18,8 @@ pub(crate) struct Fetch {
     input: Box<dyn Source>,
     collection: Arc<Collection>,
     filter: Option<Arc<Filter>>,
+    /// All that documents have to meet, when the keys below decide nothing any more.
+    whole: Option<Arc<Filter>>,
     id: Option<RecordId>,
     ahead: Ahead,
     /// Where in `ahead` the document is; none: it is the input's own, in `lent`.
@@ -29,12 +31,13 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
+    /// `filter` is tested; `whole` in its place once [`Source::doubt_keys`] finds that keys changed.
     /// `wanted` is how many documents are going to be asked for at most, if that is known; `beside` how
     /// many other fetches are read in turns with this one.
     pub(crate) fn new(
         input: Box<dyn Source>,
         collection: Arc<Collection>,
-        filter: Option<Arc<Filter>>,
+        [filter, whole]: [Option<Arc<Filter>>; 2],
         (wanted, beside): (Option<u64>, usize),
     ) -> Fetch {
         Fetch {
@@ -43,6 +46,7 @@ impl Fetch {
             // With a filter it takes more records than documents.
             ahead: Ahead::new(wanted.filter(|_| filter.is_none()), beside),
             filter,
+            whole,
             id: None,
             at: None,
             lent: Vec::new(),
@@ -133,6 +137,14 @@ impl Source for Fetch {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
+    }
+
+    fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
+        let changed = self.input.doubt_keys(noted, checked || self.whole.is_some())?;
+        if changed && self.whole.is_some() {
+            self.filter = self.whole.clone();
+        }
+        Ok(changed)
     }
 
     fn save(&mut self) {

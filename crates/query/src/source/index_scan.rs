@@ -13,8 +13,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use nagi_bson::{Doc, Value};
-use nagi_error::Result;
-use nagi_store::{IndexCursor, KeyPart, RecordId, keystring};
+use nagi_error::{Code, Error, Result, err};
+use nagi_store::{Index, IndexCursor, KeyPart, RecordId, keystring};
 
 use super::{
     Cx, Source, SourceStats,
@@ -43,6 +43,8 @@ pub(crate) struct IndexScan {
     cursor: Option<IndexCursor>,
     /// Where to go on, after `save`.
     last: Option<(Vec<u8>, RecordId)>,
+    /// Whether a record is passed on once only.
+    dedup: bool,
     seen: HashSet<RecordId, foldhash::fast::RandomState>,
     seek: Vec<u8>,
     /// What keys are tested by, beside the bounds.
@@ -134,6 +136,7 @@ impl IndexScan {
             access.bounds.iter().zip(key.iter()).map(|(set, part)| field(set, part)).collect();
         let mut scan = IndexScan {
             access: access.clone(),
+            dedup: access.dedup,
             start: Vec::new(),
             end: Vec::new(),
             whole: false,
@@ -279,7 +282,7 @@ impl IndexScan {
             {
                 continue;
             }
-            if self.access.dedup && !self.seen.insert(cursor.record_id()) {
+            if self.dedup && !self.seen.insert(cursor.record_id()) {
                 self.queue.passed.dups += 1;
                 continue;
             }
@@ -314,6 +317,12 @@ impl IndexScan {
         }
         Ok(Position::Inside)
     }
+}
+
+/// Of a plan that cannot go on: its keys do not hold the whole values any more.
+pub(crate) fn became_multikey(index: &Index) -> Error {
+    let name = index.name();
+    err!(Code::QUERY_PLAN_KILLED, "query plan killed :: index '{name}' became multikey")
 }
 
 /// Counts what was looked at.
@@ -461,6 +470,19 @@ impl Source for IndexScan {
             cursor.resume_after(&key, RecordId(id.0 - 1));
             self.stats.seeks += 1;
         }
+    }
+
+    fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
+        let index = &self.access.index;
+        if self.done || !index.multikey_changed_since(noted) {
+            return Ok(false);
+        }
+        let decides = self.test.is_some() || !self.access.bounds.iter().all(Intervals::is_all);
+        if decides && !checked {
+            return Err(became_multikey(index));
+        }
+        self.dedup = true;
+        Ok(true)
     }
 
     fn save(&mut self) {

@@ -144,6 +144,20 @@ pub(crate) trait Source: Send {
         Ok(())
     }
 
+    /// Asks before a later state is read whether an index that it walks has met arrays since
+    /// [`nagi_store::multikey_changes`] was `noted`: its keys are then not all there is to a value. True if
+    /// so. `checked` says that who reads it tests the documents by the whole filter.
+    ///
+    /// # Errors
+    /// 175 where answers are taken from the keys.
+    fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
+        let mut changed = false;
+        for input in self.inputs() {
+            changed |= input.doubt_keys(noted, checked)?;
+        }
+        Ok(changed)
+    }
+
     /// Whether it is known, without looking, that the next `advance` returns false.
     fn is_at_end(&self) -> bool {
         false

@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::{expr::Metadata, filter::Filter};
 use nagi_store::{Index, RecordId, keystring};
 
-use super::{Cx, Source, renew};
+use super::{Cx, Source, index_scan::became_multikey, renew};
 use crate::{plan::MetaSource, projection::Projection};
 
 /// Applies the projection of a `find`.
@@ -208,6 +208,15 @@ impl Source for FromKey {
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(if self.flat { &self.key } else { &self.out })
+    }
+
+    fn doubt_keys(&mut self, noted: u64, _: bool) -> Result<bool> {
+        // What is shown flat is a key, whatever else there is; the others are documents.
+        let changed = self.input.doubt_keys(noted, !self.flat)?;
+        if changed && !self.flat {
+            return Err(became_multikey(&self.index));
+        }
+        Ok(changed)
     }
 
     over_input!();

@@ -81,6 +81,10 @@ impl Source for Started {
         self.source.restore(cx)
     }
 
+    fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
+        self.source.doubt_keys(noted, checked)
+    }
+
     fn position(&mut self) -> Option<RecordId> {
         self.source.position()
     }

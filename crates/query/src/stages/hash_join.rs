@@ -96,6 +96,11 @@ impl Table {
         places.dedup();
         let ids = places.into_iter().map(|place| self.records[place as usize]).collect();
         let filter = Some(Arc::new(filter));
-        Box::new(Fetch::new(Box::new(Ids::new(ids)), self.collection.clone(), filter, (None, 0)))
+        Box::new(Fetch::new(
+            Box::new(Ids::new(ids)),
+            self.collection.clone(),
+            [filter, None],
+            (None, 0),
+        ))
     }
 }

@@ -16,6 +16,7 @@ mod helped;
 mod interrupted;
 mod intersect;
 mod lookups;
+mod multikey;
 mod plan_cache;
 mod recorded;
 mod rewrites;

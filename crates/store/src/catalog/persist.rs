@@ -9,10 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, number};
 use nagi_error::{Code, Error, Result, bail};
-use nagi_kv::{
-    Engine, Read, Space,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use nagi_kv::{Engine, Read, Space, sync::atomic::Ordering};
 use nagi_lang::collation::Collation;
 
 use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
@@ -234,11 +231,6 @@ impl Collection {
 }
 
 impl Multikey {
-    pub(crate) fn new(field_count: usize) -> Multikey {
-        let zeros = || (0..field_count).map(|_| AtomicU64::new(0)).collect();
-        Multikey { seen: zeros(), durable: zeros() }
-    }
-
     /// What is stored: all that was seen.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.seen.iter().flat_map(|bits| bits.load(Ordering::Acquire).to_le_bytes()).collect()

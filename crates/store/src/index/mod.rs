@@ -85,6 +85,35 @@ pub(crate) struct Multikey {
     pub(crate) seen: Box<[AtomicU64]>,
     /// Known to be stored; a write stores what it needs beyond them.
     pub(crate) durable: Box<[AtomicU64]>,
+    /// What [`multikey_changes`] became when a bit was set last; the same one for all views of an index.
+    pub(crate) changed: Arc<AtomicU64>,
+}
+
+/// Changes of any index's bits since the process began.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// How often any index has met an array where there was none. A plan notes the number before it asks
+/// [`Index::is_multikey`]; before its source reads a later state, [`Index::multikey_changed_since`] tells
+/// whether what it was told still holds.
+pub fn multikey_changes() -> u64 {
+    CHANGES.load(Ordering::Acquire)
+}
+
+impl Multikey {
+    pub(crate) fn new(field_count: usize) -> Multikey {
+        let zeros = || (0..field_count).map(|_| AtomicU64::new(0)).collect();
+        Multikey { seen: zeros(), durable: zeros(), changed: Arc::default() }
+    }
+
+    /// Sets bits, before the write that needs them commits.
+    pub(crate) fn see(&self, bits: &[u64]) {
+        for (seen, bits) in self.seen.iter().zip(bits) {
+            seen.fetch_or(*bits, Ordering::AcqRel);
+        }
+        // Behind the bits: who notes the new number sees them.
+        let changes = CHANGES.fetch_add(1, Ordering::AcqRel) + 1;
+        self.changed.fetch_max(changes, Ordering::AcqRel);
+    }
 }
 
 /// Appends the key of a document's `_id`.
@@ -187,6 +216,11 @@ impl Index {
     /// Ask after the reader was taken: a bit is set before the commit that needs it becomes visible.
     pub fn is_multikey(&self) -> bool {
         (0..self.multikey.seen.len()).any(|field| self.multikey_components(field) != 0)
+    }
+
+    /// Whether it may have become multikey, or multikey at another path, after [`multikey_changes`] was `noted`.
+    pub fn multikey_changed_since(&self, noted: u64) -> bool {
+        self.multikey.changed.load(Ordering::Acquire) > noted
     }
 
     /// The components of field `field`'s path that are arrays in some document; bit 0 is the first.

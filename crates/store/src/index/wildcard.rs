@@ -403,7 +403,8 @@ impl Index {
             }
         });
         spec.wildcard = Some(Arc::new(Wildcard { path: Some(path.into()), ..(**wild).clone() }));
-        let multikey = Multikey::new(spec.key.len());
+        let changed = Arc::clone(&self.multikey.changed);
+        let multikey = Multikey { changed, ..Multikey::new(spec.key.len()) };
         let mut end = 0;
         let mut bits = 0;
         for (at, component) in path.split('.').enumerate() {

@@ -1,9 +1,6 @@
 //! The index keys of a write transaction: what a document adds to each index, and takes from it.
 
-use std::sync::{
-    Arc,
-    atomic::Ordering::{AcqRel, Acquire},
-};
+use std::sync::{Arc, atomic::Ordering::Acquire};
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result};
@@ -122,9 +119,7 @@ impl WriteTxn<'_> {
         if multikey.durable.iter().zip(bits).all(known) {
             return Ok(());
         }
-        for (seen, bits) in multikey.seen.iter().zip(bits) {
-            seen.fetch_or(*bits, AcqRel);
-        }
+        multikey.see(bits);
         let key = index.ident.catalog_key(CatalogKey::Multikey);
         // Locked before the bits are taken, so that no newer ones are overwritten.
         self.txn().lock(Space::Catalog, &key).map_err(engine)?;
