@@ -12,7 +12,7 @@ use nagi_lang::{
     expr::{Deps, LetVars, Vars},
     filter::Filter,
 };
-use nagi_store::{Catalog, Collection, Namespace, Store, multikey_changes};
+use nagi_store::{Catalog, Collection, Index, Namespace, Store};
 
 use crate::{
     collating,
@@ -285,7 +285,7 @@ pub fn aggregate(
     let pipeline = parse(request, stages.as_array(), &lets, collation)?;
     pipeline.check_target(store)?;
     let snapshot = store.snapshot()?;
-    let noted = multikey_changes();
+    let noted = Index::multikey_changes();
     let values = lets.values();
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };

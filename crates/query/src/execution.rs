@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Result, err};
 use nagi_lang::expr::{LetVars, System, Vars};
-use nagi_store::{Arrivals, Collection, RecordId, Snapshot, Store, multikey_changes};
+use nagi_store::{Arrivals, Collection, Index, RecordId, Snapshot, Store};
 
 use crate::{
     explain,
@@ -110,7 +110,7 @@ pub struct Execution {
     wants_token: bool,
     /// The record looked at last, for a resume token.
     position: Option<RecordId>,
-    /// [`nagi_store::multikey_changes`] when it was planned, or went on last.
+    /// [`Index::multikey_changes`] when it was planned, or went on last.
     noted: u64,
     /// The plan, if it is all of the execution and its stages shall be described.
     shown: Option<Arc<plan::Node>>,
@@ -132,7 +132,7 @@ pub(crate) struct Parts {
     pub(crate) planned: Planned,
     pub(crate) tailable: bool,
     pub(crate) wants_token: bool,
-    /// [`nagi_store::multikey_changes`] before it was planned.
+    /// [`Index::multikey_changes`] before it was planned.
     pub(crate) noted: u64,
     /// The plan, if its stages shall be described.
     pub(crate) shown: Option<Arc<plan::Node>>,
@@ -223,7 +223,7 @@ impl Execution {
         self.system.seed = self.system.seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         let mut cx = Cx { store: &self.store, reader: snapshot.reader(), vars: &vars, env: &env };
         if std::mem::take(&mut self.saved) {
-            let now = multikey_changes();
+            let now = Index::multikey_changes();
             if now != self.noted {
                 self.root.doubt_keys(self.noted, false)?;
                 self.noted = now;

@@ -10,7 +10,7 @@ use nagi_lang::{
     filter::{Allowed, Filter},
     sort::SortSpec,
 };
-use nagi_store::{Collection, Namespace, RecordId, Store, multikey_changes};
+use nagi_store::{Collection, Index, Namespace, RecordId, Store};
 
 use crate::{
     aggregate::{self, AggregateRequest},
@@ -235,7 +235,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
     let collation = collating::of(collection.as_deref(), request.collation)?;
     let parsed = parse(request, collation, env)?;
     let snapshot = store.snapshot()?;
-    let noted = multikey_changes();
+    let noted = Index::multikey_changes();
     let spec = spec(request, &parsed, collection.clone());
     let mut plan = {
         let values = parsed.lets.values();

@@ -63,7 +63,6 @@ pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use division::first_division;
 pub use index::{
     Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, Wildcard, hash_value, key_term,
-    multikey_changes,
 };
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;

@@ -222,9 +222,10 @@ mod tests {
 
     #[test]
     fn uuids_of_errors_are_left_out() {
-        let text = "of c6cd4c5f-1234-4b3b-b044-5ba0dae981d3: (c6cd4c5f-1234-4b3b-b044) -1 c6cd4c5f-1234-4b3b-b044-5ba0dae981d3";
-        assert_eq!(without_uuids(text), "of ...: (c6cd4c5f-1234-4b3b-b044) -1 ...");
-        assert_eq!(without_uuids("Ünïcode: a-b"), "Ünïcode: a-b");
+        let uuid = "c6cd4c5f-1234-4b3b-b044-5ba0dae981d3";
+        let text = format!("of {uuid}: (c6cd4c5f-1234-4b3b-b044) -1 {uuid}");
+        assert_eq!(without_uuids(&text), "of ...: (c6cd4c5f-1234-4b3b-b044) -1 ...");
+        assert_eq!(without_uuids("\u{dc}n\u{ef}code: a-b"), "\u{dc}n\u{ef}code: a-b");
     }
 
     #[test]

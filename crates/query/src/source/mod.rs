@@ -145,7 +145,7 @@ pub(crate) trait Source: Send {
     }
 
     /// Asks before a later state is read whether an index that it walks has met arrays since
-    /// [`nagi_store::multikey_changes`] was `noted`: its keys are then not all there is to a value. True if
+    /// [`nagi_store::Index::multikey_changes`] was `noted`: its keys are then not all there is to a value. True if
     /// so. `checked` says that who reads it tests the documents by the whole filter.
     ///
     /// # Errors

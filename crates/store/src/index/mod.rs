@@ -85,19 +85,12 @@ pub(crate) struct Multikey {
     pub(crate) seen: Box<[AtomicU64]>,
     /// Known to be stored; a write stores what it needs beyond them.
     pub(crate) durable: Box<[AtomicU64]>,
-    /// What [`multikey_changes`] became when a bit was set last; the same one for all views of an index.
+    /// What [`Index::multikey_changes`] became when a bit was set last; the same one for all views of an index.
     pub(crate) changed: Arc<AtomicU64>,
 }
 
 /// Changes of any index's bits since the process began.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
-
-/// How often any index has met an array where there was none. A plan notes the number before it asks
-/// [`Index::is_multikey`]; before its source reads a later state, [`Index::multikey_changed_since`] tells
-/// whether what it was told still holds.
-pub fn multikey_changes() -> u64 {
-    CHANGES.load(Ordering::Acquire)
-}
 
 impl Multikey {
     pub(crate) fn new(field_count: usize) -> Multikey {
@@ -218,7 +211,14 @@ impl Index {
         (0..self.multikey.seen.len()).any(|field| self.multikey_components(field) != 0)
     }
 
-    /// Whether it may have become multikey, or multikey at another path, after [`multikey_changes`] was `noted`.
+    /// How often any index has met an array where there was none. A plan notes the number before it asks
+    /// [`Index::is_multikey`]; before its source reads a later state, [`Index::multikey_changed_since`]
+    /// tells whether what it was told still holds.
+    pub fn multikey_changes() -> u64 {
+        CHANGES.load(Ordering::Acquire)
+    }
+
+    /// Whether it may have become multikey, or multikey at another path, after [`Index::multikey_changes`] was `noted`.
     pub fn multikey_changed_since(&self, noted: u64) -> bool {
         self.multikey.changed.load(Ordering::Acquire) > noted
     }
