@@ -229,7 +229,8 @@ def space():
         load()
         most = max(most, disk())
         db.drop_collection("docs")
-    check("loads after drops reuse the space", most < 2.5 * 33e6, most)
+    # Four loads without reuse are 132 MB; two may be there at once while files of a drop are being removed.
+    check("loads after drops reuse the space", most < 3 * 33e6, most)
     check("a drop gives its space back", wait_until(lambda: disk() <= 12e6), disk())
     server.stop()
 
