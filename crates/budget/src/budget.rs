@@ -11,10 +11,13 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{Charge, Gauges, Pool};
+use crate::{
+    Charge, Gauges, Pool,
+    line::{Holders, Line},
+};
 
 /// Between two looks of a waiting charge at its caller's wish to go on.
-const LOOK_AROUND: Duration = Duration::from_millis(50);
+pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(50);
 
 /// How the budget is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +69,12 @@ pub struct Budget {
     /// The size the caches were set to last.
     caches: Mutex<u64>,
     gauges: Mutex<Gauges>,
-    waiting: AtomicUsize,
-    queue: Mutex<()>,
-    freed: Condvar,
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) queue: Mutex<Line>,
+    pub(crate) holders: Holders,
+    pub(crate) freed: Condvar,
+    /// How often much was given back at once.
+    pub(crate) freed_large: AtomicU64,
 }
 
 impl Budget {
@@ -93,8 +99,10 @@ impl Budget {
             caches: Mutex::new(bytes.map_or(0, |bytes| Division::of(bytes).caches)),
             gauges: Mutex::default(),
             waiting: AtomicUsize::new(0),
-            queue: Mutex::new(()),
+            queue: Mutex::default(),
+            holders: Holders::default(),
             freed: Condvar::new(),
+            freed_large: AtomicU64::new(0),
         }
     }
 
@@ -166,6 +174,14 @@ impl Budget {
     /// What the watcher has taken from them.
     pub fn squeezed(&self) -> u64 {
         self.squeezed.load(SeqCst)
+    }
+
+    /// Most that is worth taking: with all of it the caches have their floor.
+    pub fn squeeze_max(&self) -> u64 {
+        match self.bytes {
+            Some(_) => self.demand_max(),
+            None => 0,
+        }
     }
 
     /// Takes so much from the caches beyond the charges; the caches keep their floor.
@@ -252,7 +268,12 @@ impl Budget {
         self.waiting.load(SeqCst) > 0
     }
 
-    /// Notes that a charge was refused without waiting.
+    /// Notes that a charge waits.
+    pub(crate) fn note_waited(&self, pool: Pool) {
+        self.state(pool).waited.fetch_add(1, SeqCst);
+    }
+
+    /// Notes that a charge was refused.
     pub(crate) fn note_refused(&self, pool: Pool) {
         self.state(pool).refused.fetch_add(1, SeqCst);
     }
@@ -295,6 +316,7 @@ impl Budget {
     pub(crate) fn give(&self, pool: Pool, bytes: u64) {
         self.state(pool).used.fetch_sub(bytes, SeqCst);
         self.demand.fetch_sub(bytes, SeqCst);
+        self.note_freed(bytes);
         if self.waiting.load(SeqCst) > 0 {
             let _queue = self.queue.lock();
             self.freed.notify_all();
@@ -373,6 +395,14 @@ mod tests {
         assert_eq!(caches.load(SeqCst), whole);
         budget.squeeze(10_000 * MIB);
         assert_eq!(caches.load(SeqCst), 256 * MIB);
+        // However long memory was tight, no more is taken than the caches have: they grow back soon.
+        let mut watch = crate::Watch::new(1024 * MIB);
+        for _ in 0..1000 {
+            if let Some(taken) = watch.squeeze(watch.bound() + 10 * MIB, budget.squeeze_max()) {
+                budget.squeeze(taken);
+            }
+        }
+        assert_eq!((caches.load(SeqCst), budget.squeezed()), (256 * MIB, whole - 256 * MIB));
     }
 
     #[test]

@@ -2,19 +2,21 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{Budget, Pool, meter};
+use crate::{Budget, Pool, line::Asking, meter};
 
 /// What one holder has of a pool.
 pub struct Charge {
     budget: Arc<Budget>,
     pool: Pool,
     bytes: u64,
+    /// Its number among those who hold something of their request.
+    held_since: Option<u64>,
 }
 
 impl Charge {
     /// Nothing yet.
     pub fn empty(budget: &Arc<Budget>, pool: Pool) -> Charge {
-        Charge { budget: Arc::clone(budget), pool, bytes: 0 }
+        Charge { budget: Arc::clone(budget), pool, bytes: 0, held_since: None }
     }
 
     /// Bytes charged.
@@ -35,27 +37,24 @@ impl Charge {
     /// its pool and goes alone ends there too.
     pub(crate) fn try_grow_strictly(&mut self, bytes: u64) -> bool {
         let fits = self.budget.demand().checked_add(bytes);
-        fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes)
+        let taken = fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes);
+        if taken && self.held_since.is_none() {
+            self.held_since = Some(self.budget.holders.join());
+        }
+        taken
     }
 
-    /// The same, but waits for room, at most `wait`; false if there was none or `go_on` said no.
-    pub(crate) fn grow_strictly_within(
+    /// The same, but stands in line for it; false if there was none in time, if `go_on` said no, or if it
+    /// holds something and others have held longer. See [`crate::line`].
+    pub(crate) fn grow_in_line(
         &mut self,
         bytes: u64,
-        wait: Duration,
-        go_on: &mut dyn FnMut() -> bool,
+        go_on: Option<&mut dyn FnMut() -> bool>,
     ) -> bool {
         let budget = Arc::clone(&self.budget);
-        budget
-            .wait_within(self.pool, wait, go_on, &mut || {
-                self.try_grow_strictly(bytes).then_some(())
-            })
-            .is_some()
-    }
-
-    /// Counts that there was no room.
-    pub(crate) fn note_refused(&self) {
-        self.budget.note_refused(self.pool);
+        let (own, held_since) = (self.bytes, self.held_since.filter(|_| self.bytes > 0));
+        let who = Asking { pool: self.pool, bytes, own, held_since, go_on };
+        budget.wait_in_line(who, &mut || self.try_grow_strictly(bytes))
     }
 
     pub(crate) fn is_of(&self, budget: &Arc<Budget>) -> bool {
@@ -114,6 +113,15 @@ impl Charge {
             meter::cover(self.pool, bytes as i64 - self.bytes as i64);
             self.bytes = bytes;
         }
+        if bytes == 0 {
+            self.hold_no_more();
+        }
+    }
+
+    fn hold_no_more(&mut self) {
+        if let Some(number) = self.held_since.take() {
+            self.budget.holders.leave(number);
+        }
     }
 
     /// Charges the same to another pool, whatever its limit: the memory is there.
@@ -130,6 +138,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        self.hold_no_more();
         if self.bytes > 0 {
             self.budget.give(self.pool, self.bytes);
             meter::cover(self.pool, -(self.bytes as i64));

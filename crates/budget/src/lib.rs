@@ -25,6 +25,7 @@
 mod budget;
 mod charge;
 mod gauges;
+mod line;
 pub mod meter;
 mod pool;
 mod raw;

@@ -15,7 +15,6 @@ use std::{
     cell::{Cell, RefCell},
     marker::PhantomData,
     sync::Arc,
-    time::Duration,
 };
 
 use crate::{Budget, Charge, Pool};
@@ -25,9 +24,6 @@ pub const FREE_BYTES: i64 = 1 << 20;
 const STEP: u64 = 1 << 20;
 /// A charge that is too large by this is made smaller.
 const EASE_BYTES: i64 = 4 << 20;
-/// How long the first charge of a request waits for room. Later ones do not: it would wait for others
-/// while it holds what they wait for.
-const WAIT: Duration = Duration::from_secs(2);
 
 thread_local! {
     static UNCOVERED: Cell<i64> = const { Cell::new(0) };
@@ -72,7 +68,7 @@ pub(crate) fn cover(pool: Pool, bytes: i64) {
 #[inline]
 #[must_use]
 pub fn fits(more: usize) -> bool {
-    UNCOVERED.get().saturating_add(more as i64) <= LIMIT.get() || charge(more)
+    has(more) || charge(more)
 }
 
 /// As [`fits`], for code that cannot fail: comparisons, hashes. If it does not fit, the request is to end: all
@@ -118,26 +114,27 @@ fn charge(more: usize) -> bool {
     with_charge(|charge| charge.try_grow_strictly(bytes)).unwrap_or(true)
 }
 
-/// As [`fits`]; if there is no room and the request has charged nothing yet, waits for some. False if there
-/// was none in time or `go_on` said no.
+/// Whether `more` bytes are covered by what the request of this thread has charged already.
+#[inline]
+#[must_use]
+pub fn has(more: usize) -> bool {
+    UNCOVERED.get().saturating_add(more as i64) <= LIMIT.get()
+}
+
+/// As [`fits`]; if there is no room, stands in line for some. False if there was none in time, if `go_on` said
+/// no, or if the request holds something and is not the one that has held longest. Without `go_on` the wait
+/// is short.
 #[cold]
 #[must_use]
-pub fn fits_in_time(more: usize, go_on: &mut dyn FnMut() -> bool) -> bool {
-    if fits(more) {
+pub fn fits_in_time(more: usize, go_on: Option<&mut dyn FnMut() -> bool>) -> bool {
+    if has(more) {
         return true;
     }
     if check_refused() {
         return false;
     }
     let Some(bytes) = missing(more) else { return true };
-    let waited = with_charge(|charge| match charge.bytes() {
-        0 => charge.grow_strictly_within(bytes, WAIT, go_on),
-        _ => {
-            charge.note_refused();
-            false
-        }
-    });
-    waited.unwrap_or(true)
+    with_charge(|charge| charge.grow_in_line(bytes, go_on)).unwrap_or(true)
 }
 
 /// What has to be charged for `more` bytes, in whole steps; none if nothing.
@@ -274,7 +271,7 @@ mod tests {
         assert!(is_refusal_pending());
         let inner = Metering::begin(&budget);
         assert!(!fits(0) && !is_refusal_pending(), "it has been told");
-        assert!(!fits_in_time(0, &mut || panic!("nothing to wait for")));
+        assert!(!fits_in_time(0, Some(&mut || panic!("nothing to wait for"))));
         drop(inner);
         assert!(check_refused(), "until the request ends");
         drop(request);
@@ -285,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_charge_waits_and_a_later_one_does_not() {
+    fn the_first_charge_waits_and_a_later_one_only_behind_nobody() {
         let budget = Budget::new(100 * MIB as u64);
         let full = budget.limit(Pool::Evaluation);
         let other = budget.try_charge(Pool::Evaluation, full).unwrap();
@@ -295,17 +292,25 @@ mod tests {
             seen.recv().unwrap();
             drop(other);
         });
-        assert!(fits_in_time(5 * MIB, &mut || {
-            // The other thread has gone once it was told.
-            let _ = gone.send(());
-            true
-        }));
+        assert!(fits_in_time(
+            5 * MIB,
+            Some(&mut || {
+                // The other thread has gone once it was told.
+                let _ = gone.send(());
+                true
+            })
+        ));
         holder.join().unwrap();
-        let rest = full - 8 * MIB as u64;
         let others = Arc::clone(&budget);
-        let other = std::thread::spawn(move || others.try_charge(Pool::Evaluation, rest));
-        let _other = other.join().unwrap().unwrap();
-        assert!(!fits_in_time(20 * MIB, &mut || panic!("it holds something, it must not wait")));
+        // Another request that came later: it holds something and does not wait for what this one has.
+        let later = std::thread::spawn(move || {
+            let _request = Metering::begin(&others);
+            assert!(fits_in_time(5 * MIB, None));
+            let go_on: &mut dyn FnMut() -> bool =
+                &mut || panic!("it holds something, it must not wait");
+            fits_in_time(30 * MIB, Some(go_on))
+        });
+        assert!(!later.join().unwrap());
         assert!(budget.pool(Pool::Evaluation).refused > 0);
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod accum;
 pub mod collation;
+mod copies;
 pub mod encrypted;
 pub mod expr;
 pub mod filter;

@@ -27,7 +27,7 @@ pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
 /// 146 if there is no room then either.
 #[inline]
 pub(crate) fn wait(bytes: usize, what: &str) -> Result<()> {
-    match bytes <= ASKED_BYTES || meter::fits_in_time(bytes, &mut || true) {
+    match bytes <= ASKED_BYTES || meter::fits_in_time(bytes, None) {
         true => Ok(()),
         false => check(bytes, what),
     }

@@ -156,7 +156,7 @@ KINDS = [
     ("script: expression", script("function(a) { return /^(a+)+$/.test('a'.repeat(60) + 'b') }")),
     ("script: accumulator", pipeline([{"$group": {"_id": None, "x": COLLECT}}])),
     ("script: emit", emit),
-    ("script: where", lambda db: db.c.count_documents({"$where": "while (1) {}"}, maxTimeMS=3000)),
+    ("script: where", lambda db: list(db.c.find({"$where": "function() { while (1) {} }"}).max_time_ms(3000))),
 ] + [
     ("pattern " + pattern, count({"s": {"$regex": pattern}}))
     for pattern in ("^(a+)+$", "(a|a)*$", "(.*)*x", "(?:(?:a*)*)*c", "((a{0,100}){0,100}){0,100}x", "(a(?1)?b)x", "(?R)", r"^(?=(a+))a*b\1$")
@@ -169,6 +169,7 @@ KINDS = [
     ("pattern of many turns", count({"s": {"$regex": "^(?:(a|b)(?=.))*[cd]"}})),
     ("patterns in expressions", value({"$size": mapped(2000, {"$regexFindAll": {"input": "$s", "regex": {"$concat": [
         "(x|y|z){50}", {"$toString": "$$this"}]}}})})),
+    ("list of a million", lambda db: list(db.c.find({"k": {"$in": list(range(1_200_000))}}).limit(1).max_time_ms(TIME))),
     ("push to the limit", push),
     ("push of a million", lambda db: db.push2.update_one({"_id": 1}, {"$push": {"a": {"$each": [1] * 1_200_000}}}, upsert=True)),
     ("far element", far),

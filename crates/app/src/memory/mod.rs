@@ -129,7 +129,7 @@ impl Watched {
             raw::purge();
             bytes = self.resident.bytes().unwrap_or(bytes);
         }
-        match self.watch.squeeze(bytes, self.budget.cache_bytes() + self.budget.squeezed()) {
+        match self.watch.squeeze(bytes, self.budget.squeeze_max()) {
             Some(taken) => {
                 let grew = taken > self.budget.squeezed();
                 self.budget.squeeze(taken);

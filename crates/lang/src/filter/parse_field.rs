@@ -142,6 +142,7 @@ fn exists(o: &Operand<'_, '_>) -> Filter {
 
 fn one_of(o: &Operand<'_, '_>, name: &str) -> Result<Filter> {
     let Value::Array(list) = o.value else { bail!(Code::BAD_VALUE, "{name} needs an array") };
+    crate::copies::room_for(list)?;
     let (mut values, mut patterns) = (Vec::new(), Vec::new());
     for value in list.iter() {
         match value {

@@ -5,7 +5,9 @@ use bumpalo::Bump;
 use nagi_bson::{DocBuf, DocWriter, Value, json};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::expr::{Eval, Expr, Pace, ParseCx, Vars};
+use nagi_lang::filter::Filter;
 use nagi_lang::project::AggProjection;
+use nagi_lang::update::Update;
 use nagi_testkit::{held_bytes, peak_bytes};
 
 const MIB: usize = 1 << 20;
@@ -32,6 +34,33 @@ impl Pace for Limited {
         }
         Ok(())
     }
+}
+
+#[test]
+fn lists_of_values_are_asked_for_before_they_are_copied() {
+    let budget = nagi_budget::Budget::new(8 * MIB as u64);
+    let list = || DocBuf::build(|out| out.array("l", |out| (0..300_000).for_each(|n| out.push(n))));
+    let filter = DocBuf::build(|out| out.doc("x", |out| out.put("$in", list().get("l"))));
+    let update = |name: &str, each: bool| {
+        DocBuf::build(|out| {
+            out.doc(name, |out| match each {
+                true => out.doc("x", |out| out.put("$each", list().get("l"))),
+                false => out.put("x", list().get("l")),
+            });
+        })
+    };
+    let parse = |spec: &DocBuf| Update::parse(Value::Doc(spec.as_doc()), &[], &mut ParseCx::new());
+    for spec in [update("$addToSet", true), update("$push", true), update("$pullAll", false)] {
+        parse(&spec).expect("no request, no limit");
+        let _request = nagi_budget::Metering::begin(&budget);
+        let begin = held_bytes();
+        let error = parse(&spec).expect_err("refused");
+        assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
+        assert!(held_bytes() - begin < MIB as i64);
+    }
+    let _request = nagi_budget::Metering::begin(&budget);
+    let error = Filter::parse(filter.as_doc(), &mut ParseCx::new()).expect_err("refused");
+    assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
 }
 
 /// A document with an array of ints and a text, `bytes` each, and one with as many fields.

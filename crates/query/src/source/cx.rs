@@ -226,7 +226,7 @@ impl<'c> Env<'c> {
     /// 146 if there is none.
     #[inline]
     pub(crate) fn room(&self, more: usize) -> Result<()> {
-        match meter::fits(more) {
+        match meter::has(more) {
             true => Ok(()),
             false => self.wait_for_room(more),
         }
@@ -239,7 +239,7 @@ impl<'c> Env<'c> {
             stopped = self.interrupt.check();
             stopped.is_ok()
         };
-        if meter::fits_in_time(more, &mut go_on) {
+        if meter::fits_in_time(more, Some(&mut go_on)) {
             return Ok(());
         }
         stopped?;

@@ -6,6 +6,7 @@ use nagi_error::{Code, Result, bail};
 use super::value_set::ValueSet;
 use super::{At, Change, UpdateOp};
 use crate::collation::Collation;
+use crate::copies::room_for;
 use crate::expr::ParseCx;
 use crate::path::FieldPath;
 use crate::update::Operators;
@@ -33,6 +34,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
             if doc.count() > 1 {
                 bail!(Code::BAD_VALUE, "Found unexpected fields after $each in $addToSet: {doc}");
             }
+            room_for(each)?;
             let mut seen = ValueSet::new(cx.collation());
             values.extend(each.iter().filter(|v| seen.insert(*v)).map(ValueBuf::new));
         }

@@ -6,6 +6,7 @@ use nagi_error::{Code, Result, bail};
 use super::value_set::ValueSet;
 use super::{Change, UpdateOp};
 use crate::collation::Collation;
+use crate::copies::room_for;
 use crate::expr::ParseCx;
 use crate::path::FieldPath;
 use crate::update::Operators;
@@ -20,6 +21,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
             field.value().kind().name()
         );
     };
+    room_for(values)?;
     let values = values.iter().map(ValueBuf::new).collect();
     update.add(
         &FieldPath::new(field.name()),

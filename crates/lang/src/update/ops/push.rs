@@ -8,6 +8,7 @@ use nagi_error::{Code, Result, bail};
 use super::push_sort::ElementOrder;
 use super::{At, Change, UpdateOp};
 use crate::collation::Collation;
+use crate::copies::room_for;
 use crate::expr::ParseCx;
 use crate::path::FieldPath;
 use crate::update::Operators;
@@ -65,6 +66,7 @@ fn parse_clauses(clauses: Doc<'_>, cx: &ParseCx<'_>) -> Result<Push> {
             "The value for $position must be an integer value, not of type: {kind}"
         )
     })?;
+    room_for(each)?;
     let values = each.iter().map(ValueBuf::new).collect();
     Ok(Push { values, position, sort, slice, collation: cx.collation() })
 }

@@ -7,16 +7,39 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use nagi_bson::Value;
+use nagi_budget::meter;
 
 use crate::collation::{self, Collation};
 
 /// Values compared one by one up to this many.
 const FEW: usize = 8;
 
+/// Values of one hash: nearly always one, which needs no memory of its own.
+enum Bucket<'v> {
+    One(Value<'v>),
+    Several(Vec<Value<'v>>),
+}
+
+impl<'v> Bucket<'v> {
+    fn values(&self) -> &[Value<'v>] {
+        match self {
+            Bucket::One(value) => std::slice::from_ref(value),
+            Bucket::Several(values) => values,
+        }
+    }
+
+    fn push(&mut self, value: Value<'v>) {
+        match self {
+            Bucket::One(first) => *self = Bucket::Several(vec![*first, value]),
+            Bucket::Several(values) => values.push(value),
+        }
+    }
+}
+
 /// Borrowed values; equal ones (`1` and `1.0`) count once.
 pub(super) struct ValueSet<'v> {
     few: Vec<Value<'v>>,
-    many: HashMap<u64, Vec<Value<'v>>, RandomState>,
+    many: HashMap<u64, Bucket<'v>, RandomState>,
     collation: Option<&'static Collation>,
 }
 
@@ -47,7 +70,14 @@ impl<'v> ValueSet<'v> {
             return self.few.iter().any(|other| self.equal(*other, value));
         }
         let bucket = self.many.get(&collation::hash_of(value, self.collation));
-        bucket.is_some_and(|held| held.iter().any(|other| self.equal(*other, value)))
+        bucket.is_some_and(|held| held.values().iter().any(|other| self.equal(*other, value)))
+    }
+
+    /// Whether there is room for a table of twice the size, beside the one that is there; else the request ends
+    /// (see [`meter::must_fit`]), and what the set says goes nowhere.
+    fn may_double(&self) -> bool {
+        let place = size_of::<(u64, Bucket<'_>)>() + 1;
+        meter::must_fit(self.many.capacity().max(FEW) * 2 * 2 * place)
     }
 
     /// Adds a value; false if an equal one is there.
@@ -59,9 +89,33 @@ impl<'v> ValueSet<'v> {
             self.few.push(value);
             return true;
         }
+        if self.many.len() == self.many.capacity() && !self.may_double() {
+            return false;
+        }
         for value in self.few.drain(..).chain([value]) {
-            self.many.entry(collation::hash_of(value, self.collation)).or_default().push(value);
+            let bucket = self.many.entry(collation::hash_of(value, self.collation));
+            bucket.and_modify(|held| held.push(value)).or_insert(Bucket::One(value));
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_budget::{Budget, Metering};
+
+    use super::*;
+
+    #[test]
+    fn a_set_that_has_no_room_to_grow_ends_the_request() {
+        let values = || (0..200_000).map(Value::Int32);
+        let mut set = ValueSet::of(values(), None);
+        assert!(!set.insert(Value::Double(7.0)) && set.insert(Value::Int32(-1)));
+        assert!(!meter::check_refused());
+        let budget = Budget::new(4 << 20);
+        let _request = Metering::begin(&budget);
+        let set = ValueSet::of(values(), None);
+        assert!(meter::check_refused());
+        assert!(set.many.len() < 100_000, "{}", set.many.len());
     }
 }
