@@ -538,6 +538,10 @@ unsafe extern "C" {
     pub fn rocksdb_ratelimiter_destroy(arg1: *mut rocksdb_ratelimiter_t);
     pub fn rocksdb_readoptions_create() -> *mut rocksdb_readoptions_t;
     pub fn rocksdb_readoptions_destroy(arg1: *mut rocksdb_readoptions_t);
+    pub fn rocksdb_readoptions_set_auto_refresh_iterator_with_snapshot(
+        opt: *mut rocksdb_readoptions_t,
+        v: libc::c_uchar,
+    );
     pub fn rocksdb_readoptions_set_background_purge_on_iterator_cleanup(
         opt: *mut rocksdb_readoptions_t,
         v: libc::c_uchar,

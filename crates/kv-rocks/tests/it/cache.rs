@@ -105,3 +105,55 @@ fn pushed_out_blocks_come_back_from_the_compressed_tier() {
         assert!(hits > 2000 && read > 2000, "{hits} hits, {read} blocks read");
     }
 }
+
+/// A scan that goes on while others write holds what it reads, not all that was written since it began.
+#[test]
+fn a_scan_does_not_keep_the_memtables_of_what_is_written_meanwhile() {
+    const ROUNDS: u64 = 60;
+    let scratch = Scratch::new();
+    let options = Options {
+        cache_bytes: 16 << 20,
+        write_buffer_bytes: Some(1 << 20),
+        commit_interval_ms: 5,
+        ..Options::default()
+    };
+    let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+    let put = |from: u64, count: u64, bytes: usize| {
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        for number in from..from + count {
+            txn.put(Space::Records, &number.to_be_bytes(), &vec![number as u8; bytes])
+                .expect("free");
+        }
+        txn.commit(Durability::Buffered).expect("commits");
+    };
+    for forward in [true, false] {
+        put(0, ROUNDS, 10);
+        let (mut scans, mut most) = (Vec::new(), 0);
+        for round in 0..ROUNDS {
+            // Each of them begins with a memtable of its own.
+            let snapshot = engine.snapshot().expect("a snapshot");
+            let mut cursor =
+                snapshot.cursor(Space::Records, &[], &ROUNDS.to_be_bytes()).expect("a cursor");
+            assert!(if forward { cursor.seek(&[]) } else { cursor.seek_back(&[]) }.expect("reads"));
+            let bytes = cursor.value().len();
+            scans.push((cursor, 0, bytes));
+            put(1000 + round * 100, 100, 10_000);
+            // What the scans have before them, of which they must not see the new values.
+            put(0, ROUNDS, 20 + round as usize);
+            for (cursor, moved, bytes) in &mut scans {
+                assert!(
+                    if forward { cursor.next() } else { cursor.prev() }.expect("reads")
+                        || *moved == ROUNDS - 1
+                );
+                *moved += 1;
+                if *moved < ROUNDS {
+                    let number = if forward { *moved } else { ROUNDS - 1 - *moved };
+                    assert_eq!(cursor.key(), number.to_be_bytes());
+                    assert_eq!(cursor.value(), vec![number as u8; *bytes]);
+                }
+            }
+            most = most.max(gauge(&*engine, "cache_pinned_bytes"));
+        }
+        assert!(most < 24 << 20, "{most} bytes in use, of {ROUNDS} MB written");
+    }
+}

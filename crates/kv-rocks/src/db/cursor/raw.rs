@@ -66,6 +66,8 @@ impl RocksCursor {
             }
             if let Some(snapshot) = snapshot {
                 ffi::rocksdb_readoptions_set_snapshot(reads, snapshot.raw());
+                // Else the iterator keeps all memtables of when it was made, and all that became of them.
+                ffi::rocksdb_readoptions_set_auto_refresh_iterator_with_snapshot(reads, 1);
             }
             ffi::rocksdb_readoptions_set_background_purge_on_iterator_cleanup(reads, 1);
             RocksCursor {
