@@ -5,11 +5,14 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.parse
+from types import SimpleNamespace
 
 from pymongo import MongoClient
 
+import replica
 from probes import code_of, equal, fields, need, probe
 
 
@@ -108,6 +111,68 @@ def forked(start):
             break
         time.sleep(0.01)
     need(not os.path.exists("/proc/%d" % pid))
+
+
+def until(what):
+    """The first answer that counts as true, within a minute."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        seen = what()
+        if seen:
+            return seen
+        time.sleep(0.01)
+    raise AssertionError("nothing in a minute")
+
+
+@probe("start", "hello.shutdown")
+def quiesce_mode(start):
+    with start.server("quiesce", "--replSet", "rs0") as server:
+        client = replica.initiate(server.client)
+        client.test.c.insert_one({"_id": 1})
+        known = client.admin.command("hello")["topologyVersion"]
+        client.close()
+        answers = {}
+
+        def ask(raw, command, db="admin"):
+            raw.message(dict(command, **{"$db": db}))
+            return raw.answer()[2]
+
+        def begin(name, command, db="admin"):
+            def run():
+                with replica.Raw(address) as own:
+                    own.socket.settimeout(60)
+                    answers[name] = ask(own, command, db)
+            thread = threading.Thread(target=run)
+            thread.start()
+            return thread
+        # A driver would take the refusals for a lost server, and wait for another.
+        address = SimpleNamespace(address=("127.0.0.1", server.port))
+        with replica.Raw(address) as raw:
+            def opid(name):
+                return next((op["opid"] for op in ask(raw, {"currentOp": 1})["inprog"] if name in op.get("command", {})), None)
+
+            def refused():
+                reply = ask(raw, {"hello": 1})
+                return reply if reply["ok"] == 0 else None
+            read = begin("find", {"find": "c", "filter": {"$where": "while (true) {}"}}, "test")
+            until(lambda: opid("find"))
+            waiting = begin("waiting", {"hello": 1, "topologyVersion": known, "maxAwaitTimeMS": 50000})
+            until(lambda: opid("hello"))
+            stop = begin("shutdown", {"shutdown": 1, "timeoutSecs": 40})
+            first = until(refused)
+            waiting.join(30)
+            with replica.Raw(address) as late:
+                for reply in (first, answers["waiting"], ask(raw, {"isMaster": 1}), ask(late, {"hello": 1})):
+                    equal((reply["code"], reply["codeName"], reply["errmsg"]),
+                          (91, "ShutdownInProgress", "The server is in quiesce mode and will shut down"))
+                    need(0 < reply["remainingQuiesceTimeMillis"] <= 40000, reply)
+                    equal(reply["topologyVersion"], dict(known, counter=known["counter"] + 1))
+            equal(ask(raw, {"insert": "c", "documents": [{"_id": 2}]}, "test")["n"], 1)
+            ask(raw, {"killOp": 1, "op": opid("find")})
+        for thread in (read, stop):
+            thread.join(30)
+        equal((answers["find"]["code"], answers["shutdown"]["ok"]), (11601, 1))
+        equal(server.process.wait(60), 0)
 
 
 @probe("start", "conf.sec.keyfile")
