@@ -70,7 +70,7 @@ impl Arrivals {
 impl WriteTxn<'_> {
     /// Before an insert: makes this writer the only one, and refuses what can never fit (2).
     pub(crate) fn enter_capped(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<()> {
-        if doc.len() as i64 > collection.options.size_bytes_max.unwrap_or(i64::MAX) {
+        if doc.len() as i64 > collection.options.capped_bytes_max() {
             bail!(Code::BAD_VALUE, "object to insert exceeds cappedMaxSize");
         }
         self.lock_capped(collection)
@@ -85,7 +85,7 @@ impl WriteTxn<'_> {
     pub(crate) fn trim_capped(&mut self, collection: &Arc<Collection>, at: usize) -> Result<()> {
         let options = &collection.options;
         let count_max = options.count_max.unwrap_or(i64::MAX);
-        let bytes_max = options.size_bytes_max.unwrap_or(i64::MAX);
+        let bytes_max = options.capped_bytes_max();
         let committed = self.committed_counters(collection)?;
         for _ in 0..BATCH_COUNT {
             let touched = &self.touched[at];

@@ -41,6 +41,7 @@ fn folded(
         Ok(())
     })?;
     if !is_foldable(expr) {
+        super::ops::prepare_subset(expr)?;
         return Ok(computed);
     }
     // As long as what was written.

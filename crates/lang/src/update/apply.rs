@@ -89,19 +89,22 @@ pub(super) struct Walk<'a> {
     /// Whether the document has an `_id`, which must stay.
     fixed_id: bool,
     path: String,
+    /// Whether an operator ran that counts as a change even if it wrote what was there.
+    counts: bool,
     scratch: Vec<u8>,
     /// Lists of children that were used below the root, for the next ones.
     spare: Vec<Vec<Child<'a>>>,
 }
 
 impl Operators {
+    /// Writes the updated document; whether an operator counts as a change whatever it wrote.
     pub(super) fn apply<'a>(
         &'a self,
         doc: Doc<'a>,
         info: MatchInfo,
         cx: &UpdateCx<'a>,
         out: &mut Vec<u8>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.run(doc, info, false, cx, out)
     }
 
@@ -112,7 +115,7 @@ impl Operators {
         inserting: bool,
         cx: &UpdateCx<'a>,
         out: &mut Vec<u8>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut walk = Walk {
             update: self,
             cx: *cx,
@@ -121,6 +124,7 @@ impl Operators {
             inserting,
             fixed_id: !doc.get("_id").is_missing(),
             path: String::new(),
+            counts: false,
             scratch: Vec::new(),
             spare: Vec::new(),
         };
@@ -131,7 +135,7 @@ impl Operators {
         if self.deep {
             check::depth(Doc::trusted(&out[start..]))?;
         }
-        Ok(())
+        Ok(walk.counts)
     }
 }
 
@@ -260,7 +264,10 @@ impl<'a> Walk<'a> {
         slot: ValueSlot<'_>,
     ) -> Result<()> {
         match nodes {
-            [Node::Leaf(leaf)] => leaf.change.apply(old, &self.at(), slot),
+            [Node::Leaf(leaf)] => {
+                self.counts |= leaf.change.always_counts(old);
+                leaf.change.apply(old, &self.at(), slot)
+            }
             [Node::Fields { .. }, ..] => match old {
                 Value::Doc(doc) => slot.doc(|out| self.fields(nodes, doc, out)),
                 Value::Array(array) => slot.array(|out| self.positions(nodes, name, array, out)),

@@ -143,13 +143,9 @@ impl Update {
         matches!(&self.kind, Kind::Operators(operators) if operators.positional)
     }
 
-    /// A replacement without `_id` counts as a change even if it changes nothing, as in MongoDB.
-    fn always_counts(&self) -> bool {
-        matches!(&self.kind, Kind::Replacement(replacement) if replacement.id().is_missing())
-    }
-
     /// Writes the updated form of `doc` behind what is in `out`. Nothing is written when nothing
-    /// changes.
+    /// changes. As in MongoDB, a replacement without `_id` and some operators count as a change
+    /// although they give the same bytes.
     ///
     /// # Errors
     /// 66 for a change of `_id`, 28 for a path through a scalar, 17419 for a result that is too
@@ -164,13 +160,15 @@ impl Update {
         let start = out.len();
         let outcome = match &self.kind {
             Kind::Operators(operators) => operators.apply(doc, info, cx, out),
-            Kind::Replacement(replacement) => replacement.apply(doc, cx, out),
-            Kind::Pipeline(pipeline) => pipeline.apply(doc, cx, out),
+            Kind::Replacement(replacement) => {
+                replacement.apply(doc, cx, out).map(|()| replacement.id().is_missing())
+            }
+            Kind::Pipeline(pipeline) => pipeline.apply(doc, cx, out).map(|()| false),
         };
-        let outcome = outcome.and_then(|()| check::size(out.len() - start));
-        if outcome.is_err() || (out[start..] == *doc.as_bytes() && !self.always_counts()) {
+        let counts = outcome.and_then(|counts| check::size(out.len() - start).map(|()| counts));
+        if !matches!(counts, Ok(true)) && (counts.is_err() || out[start..] == *doc.as_bytes()) {
             out.truncate(start);
-            return outcome.map(|()| Applied::NoOp);
+            return counts.map(|_| Applied::NoOp);
         }
         Ok(Applied::Modified)
     }

@@ -1,6 +1,6 @@
 //! Options of `create`, checked in MongoDB's words.
 
-use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, Value, compare, number, text::doc_text};
+use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, DocWriter, Value, compare, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{Compressor, Space};
 use nagi_lang::{
@@ -14,6 +14,9 @@ use crate::{
     condition::Condition,
     config_string::{TableConfig, table_config},
 };
+
+/// The smallest: what is listed may be less.
+const CAPPED_BYTES_MIN: i64 = 4096;
 
 /// Largest capped collection: one petabyte.
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
@@ -51,7 +54,8 @@ pub struct CollectionOptions {
     /// As given, for `listCollections`.
     pub doc: DocBuf,
     pub capped: bool,
-    /// Of a capped collection.
+    /// Of a capped collection, as listed: what it holds at least is
+    /// [`CollectionOptions::capped_bytes_max`].
     pub size_bytes_max: Option<i64>,
     /// Of a capped collection.
     pub count_max: Option<i64>,
@@ -98,12 +102,11 @@ impl CollectionOptions {
                     "capped" if !element.value().is_truthy() => {}
                     // No limit is listed as the largest one.
                     "max" if parsed.capped && parsed.count_max.is_none() => w.put("max", i32::MAX),
+                    "max" if parsed.capped => {
+                        put_whole("max", parsed.count_max.unwrap_or_default(), w)
+                    }
                     "size" if parsed.capped => {
-                        let size = parsed.size_bytes_max.unwrap_or(0);
-                        match i32::try_from(size) {
-                            Ok(small) => w.put("size", small),
-                            Err(_) => w.put("size", size),
-                        }
+                        put_whole("size", parsed.size_bytes_max.unwrap_or_default(), w);
                     }
                     // In full; the simple one is none.
                     "collation" => collation::put(parsed.collation, "collation", w),
@@ -119,6 +122,11 @@ impl CollectionOptions {
         let engine = self.doc.get("storageEngine").as_doc().unwrap_or(Doc::EMPTY);
         let config = table_options(engine)?;
         Ok(config.compressor.map_or(Space::Records, Compressor::space))
+    }
+
+    /// The bytes that a capped collection holds at most.
+    pub fn capped_bytes_max(&self) -> i64 {
+        self.size_bytes_max.map_or(i64::MAX, |size| size.max(CAPPED_BYTES_MIN))
     }
 
     /// Whether the next start drops it (`temp`).
@@ -259,7 +267,7 @@ impl CollectionOptions {
             }
             Some(size) => {
                 // Rounded up to a multiple of 256, as clients see in collStats.
-                let size = size.clamp(4096, CAPPED_BYTES_MAX);
+                let size = size.clamp(0, CAPPED_BYTES_MAX);
                 self.size_bytes_max = Some((size + 255) & !255);
             }
         }
@@ -268,11 +276,19 @@ impl CollectionOptions {
     }
 }
 
+/// A number of bytes or documents, which lists as int32 where it fits.
+fn put_whole(name: &str, n: i64, out: &mut DocWriter<'_>) {
+    match i32::try_from(n) {
+        Ok(small) => out.put(name, small),
+        Err(_) => out.put(name, n),
+    }
+}
+
 fn check_number(name: &str, value: Value<'_>) -> Result<()> {
     let Some(n) = number::as_f64(value) else {
         bail!(Code::TYPE_MISMATCH, "'{name}' has to be a number.");
     };
-    if name == "size" && n < 0.0 {
+    if name == "size" && n <= -1.0 {
         bail!(Code::BAD_VALUE, "size has to be >= 0");
     }
     if name == "size" && n > CAPPED_BYTES_MAX as f64 {

@@ -16,6 +16,8 @@ mod trig;
 
 use super::Operator;
 
+pub(super) use sets::prepare_subset;
+
 /// All families.
 pub(super) static FAMILIES: &[&[Operator]] = &[
     arith::OPS,

@@ -1,5 +1,6 @@
 //! Sets: arrays whose order and repetitions do not matter. Results are sorted by BSON order.
 use super::prelude::*;
+use crate::expr::Expr;
 use crate::ordered::order_slowly;
 
 pub(super) static OPS: &[Operator] = &[
@@ -14,7 +15,7 @@ pub(super) static OPS: &[Operator] = &[
     row("$setDifference", Args::Exactly(2), difference),
     row("$setEquals", Args::Any, equals),
     row("$setIntersection", Args::Any, intersection),
-    row("$setIsSubset", Args::Exactly(2), is_subset),
+    row("$setIsSubset", Args::Exactly(2), |cx, args| is_subset(cx, args, 17046)),
     row("$setUnion", Args::Any, union),
 ];
 
@@ -144,9 +145,30 @@ fn intersection<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     cx.array_of(common.as_deref().unwrap_or(&[]))
 }
 
-fn is_subset<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+/// `$setIsSubset` of a set that no document changes, whose errors have codes of their own.
+static IS_SUBSET_OF_CONSTANT: Operator =
+    row("$setIsSubset", Args::Exactly(2), |cx, args| is_subset(cx, args, 17310));
+
+/// Takes the row of constant sets for `$setIsSubset` where its second operand is one.
+///
+/// # Errors
+/// 17311 for a constant that is no array, which is found when parsing.
+pub(in crate::expr) fn prepare_subset(expr: &mut Expr) -> Result<()> {
+    let Expr::Call(operator, args) = expr else { return Ok(()) };
+    if operator.name != "$setIsSubset" {
+        return Ok(());
+    }
+    let Expr::Const(set) = &args[1] else { return Ok(()) };
+    if !matches!(set.value(), Value::Array(_)) {
+        return Err(operand_not_array("$setIsSubset", "Second", 17311, set.value()));
+    }
+    *operator = &IS_SUBSET_OF_CONSTANT;
+    Ok(())
+}
+
+fn is_subset<'a>(cx: &Eval<'a>, args: &[Value<'a>], first_code: i32) -> Result<Value<'a>> {
     let Value::Array(left) = args[0] else {
-        return Err(operand_not_array("$setIsSubset", "First", 17310, args[0]));
+        return Err(operand_not_array("$setIsSubset", "First", first_code, args[0]));
     };
     let Value::Array(right) = args[1] else {
         return Err(operand_not_array("$setIsSubset", "Second", 17042, args[1]));

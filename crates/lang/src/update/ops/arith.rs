@@ -41,6 +41,20 @@ impl Arith {
         if self.multiply { "$mul" } else { "$inc" }
     }
 
+    /// Whether the result is NaN, which differs from every value, itself included.
+    pub(super) fn gives_nan(&self, old: Value<'_>) -> bool {
+        old.is_number() && self.of(old).is_some_and(number::is_nan)
+    }
+
+    fn of(&self, base: Value<'_>) -> Option<Value<'_>> {
+        let operand = self.operand.value();
+        if self.multiply {
+            number::checked_mul(base, operand)
+        } else {
+            number::checked_add(base, operand)
+        }
+    }
+
     pub(super) fn apply(&self, old: Value<'_>, at: &At<'_, '_>, slot: ValueSlot<'_>) -> Result<()> {
         let operand = self.operand.value();
         let base = match old {
@@ -62,12 +76,7 @@ impl Arith {
                 base.kind().name()
             );
         }
-        let result = if self.multiply {
-            number::checked_mul(base, operand)
-        } else {
-            number::checked_add(base, operand)
-        };
-        let Some(result) = result else {
+        let Some(result) = self.of(base) else {
             bail!(
                 Code::BAD_VALUE,
                 "Failed to apply {} operations to current value ({}) for document {{{}}}",

@@ -144,6 +144,18 @@ impl Change {
         matches!(self, Change::Pop { .. } | Change::Pull(_) | Change::PullAll(_))
     }
 
+    /// Whether MongoDB counts this as a change of a value that exists even if the result is the same:
+    /// it compares what `$inc` and `$mul` give as numbers, so that NaN is never the same, and does not
+    /// compare at all what `$push` and `$currentDate` give.
+    pub(super) fn always_counts(&self, old: Value<'_>) -> bool {
+        match self {
+            Change::Arith(arith) => arith.gives_nan(old),
+            Change::CurrentDate(_) => true,
+            Change::Push(push) => push.always_counts(),
+            _ => false,
+        }
+    }
+
     /// Whether a document could become too deep by this change at the end of `components`.
     pub(super) fn is_deep(&self, components: usize) -> bool {
         let operand = match self {

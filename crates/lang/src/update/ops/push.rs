@@ -85,6 +85,11 @@ impl Push {
         1 + self.values.iter().map(|v| v.value().depth()).max().unwrap_or(0)
     }
 
+    /// Whether something is added or sorted, which counts as a change whatever comes of it.
+    pub(super) fn always_counts(&self) -> bool {
+        !self.values.is_empty() || self.sort.is_some()
+    }
+
     pub(super) fn apply(&self, old: Value<'_>, at: &At<'_, '_>, slot: ValueSlot<'_>) -> Result<()> {
         let array = match old {
             Value::Missing => nagi_bson::Array::EMPTY,

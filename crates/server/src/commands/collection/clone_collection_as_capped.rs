@@ -68,7 +68,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
 fn copy(cx: &Context<'_>, source: &Arc<Collection>, target: &Arc<Collection>) -> Result<()> {
     let check = || cx.check();
     let write = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
-    let room = target.options.size_bytes_max.unwrap_or(i64::MAX);
+    let room = target.options.capped_bytes_max();
     let mut excess = source.data_bytes() - room;
     let snapshot = cx.store().snapshot()?;
     let mut scan = snapshot.reader().scan(source, true)?;
