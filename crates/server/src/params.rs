@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value, number};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, json, number};
 use nagi_error::{Code, Result, bail};
 use parking_lot::RwLock;
 
 use crate::args::truncate;
+use crate::auth::MECHANISM_NAMES;
 use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
-use crate::logging::COMPONENTS;
+use crate::logging::{COMPONENTS, Log};
 use crate::server::Server;
 
 /// When a parameter may be set.
@@ -32,6 +33,8 @@ pub(crate) enum Kind {
     Int(i64, i64, i64),
     Double(f64),
     Text(&'static str),
+    /// A list in one text, separated by commas: default, and what it may name. It is never empty.
+    List(&'static str, &'static [&'static str]),
     /// Answered from elsewhere: see [`special`].
     Special,
 }
@@ -61,7 +64,7 @@ const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> P
 }
 
 use Effect::{Applied, Kept, Live, Told};
-use Kind::{Bool, Double, Int, Special, Text};
+use Kind::{Bool, Double, Int, List, Special, Text};
 use SetAt::{Both, Never, Startup};
 
 const MAX: i64 = i64::MAX;
@@ -73,7 +76,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("authFailedDelayMaxMs", Both, Int(2000, 0, 10_000), Live),
     row("authFailedDelayMs", Startup, Int(0, 0, 5000), Live),
     row("authSchemaVersion", Never, Int(5, 5, 5), Live),
-    row("authenticationMechanisms", Startup, Text("SCRAM-SHA-1,SCRAM-SHA-256"), Live),
+    row("authenticationMechanisms", Startup, List("SCRAM-SHA-1,SCRAM-SHA-256", MECHANISM_NAMES), Live),
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Kept),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
@@ -181,10 +184,10 @@ impl Parameters {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
             Double(d) => d.to_bits() as i64,
-            Text(_) | Special => 0,
+            Text(_) | List(..) | Special => 0,
         };
         let text = |param: &Param| match param.kind {
-            Text(text) => text.to_owned(),
+            Text(text) | List(text, _) => text.to_owned(),
             _ => String::new(),
         };
         let params = Parameters {
@@ -205,17 +208,27 @@ impl Parameters {
         if param.set_at == Never {
             bail!(Code::BAD_VALUE, "Cannot use --setParameter to set '{name}' at startup");
         }
-        if matches!(param.kind, Special) {
-            bail!(Code::BAD_VALUE, "--setParameter '{name}' is not supported at startup");
-        }
         let parsed = match (param.kind, text) {
             (Bool(_), "true" | "1") => Value::Bool(true),
             (Bool(_), "false" | "0") => Value::Bool(false),
-            (Text(_), text) => Value::String(text),
+            (Bool(_), _) => Value::Missing,
+            (Text(_) | List(..), text) => Value::String(text),
             (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
-            (_, text) => text.parse().map_or(Value::Missing, Value::Double),
+            (Double(_), text) => text.parse().map_or(Value::Missing, Value::Double),
+            (Special, text) => return self.set_verbosity_at_start(index, text),
         };
         self.store_value(index, parsed)
+    }
+
+    /// `logComponentVerbosity` is a document in extended JSON, kept until there is a log to apply it to.
+    fn set_verbosity_at_start(&self, index: usize, text: &str) -> Result<()> {
+        let name = PARAMETERS[index].name;
+        let Ok(spec) = json::parse(text) else {
+            bail!(Code::BAD_VALUE, "Invalid value for parameter {name}: it is no document: {text}");
+        };
+        set_verbosity(None, "", spec.as_doc())?;
+        text.clone_into(&mut self.texts.write()[index]);
+        Ok(())
     }
 
     /// Checks and stores; the row's effect is the caller's.
@@ -258,6 +271,10 @@ impl Parameters {
             },
             Text(_) => match value.as_str() {
                 Some(text) => text.clone_into(&mut self.texts.write()[index]),
+                None => return Err(bad_type(name)),
+            },
+            List(_, known) => match value.as_str() {
+                Some(text) => self.texts.write()[index] = listed(name, text, known)?,
                 None => return Err(bad_type(name)),
             },
             Bool(_) | Special => return Err(bad_type(name)),
@@ -303,7 +320,7 @@ impl Parameters {
                 Err(_) => out.put(param.name, number),
             },
             Double(_) => out.put(param.name, f64::from_bits(number as u64)),
-            Text(_) if param.name == "authenticationMechanisms" => {
+            List(..) => {
                 let texts = self.texts.read();
                 out.array(param.name, |list| texts[index].split(',').for_each(|t| list.push(t)));
             }
@@ -322,7 +339,7 @@ impl Parameters {
             }
         }
         if let ("logComponentVerbosity", Value::Doc(spec)) = (param.name, value) {
-            return set_verbosity(server, "", spec);
+            return set_verbosity(Some(&server.log), "", spec);
         }
         self.store_value(index, value)?;
         self.apply(server, index);
@@ -335,6 +352,12 @@ impl Parameters {
             "jsHeapLimitMB" => {
                 if let Some(engines) = &server.engines {
                     engines.set_heap_limit((self.int(name) as usize) << 20);
+                }
+            }
+            "logComponentVerbosity" => {
+                // Checked when it was given.
+                if let Ok(spec) = json::parse(&self.texts.read()[index]) {
+                    let _ = set_verbosity(Some(&server.log), "", spec.as_doc());
                 }
             }
             "logLevel" => server.log.set_verbosity(self.int(name) as i32),
@@ -382,7 +405,7 @@ fn is_default(kind: Kind, value: Value<'_>) -> bool {
         }
         Int(default, _, _) => truncate(value).is_none_or(|n| n == default),
         Double(default) => number::as_f64(value).is_none_or(|n| n == default),
-        Text(default) => value.as_str().is_none_or(|text| text == default),
+        Text(default) | List(default, _) => value.as_str().is_none_or(|text| text == default),
         _ => true,
     }
 }
@@ -390,6 +413,20 @@ fn is_default(kind: Kind, value: Value<'_>) -> bool {
 /// Whether a number has no integer part.
 fn is_endless(value: Value<'_>) -> bool {
     number::as_f64(value).is_some_and(|n| !n.is_finite())
+}
+
+/// A list of names, each of which has to be known, in one text without spaces.
+fn listed(name: &str, text: &str, known: &[&str]) -> Result<String> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    match names.iter().find(|one| !known.contains(one)) {
+        None => Ok(names.join(",")),
+        Some(other) => bail!(
+            Code::BAD_VALUE,
+            "Invalid value for parameter {name}: '{other}' is not supported; it takes one or more of {}, \
+             separated by commas",
+            known.join(", ")
+        ),
+    }
 }
 
 fn bad_type(name: &str) -> nagi_error::Error {
@@ -413,23 +450,25 @@ fn special(server: &Server, name: &str, out: &mut DocWriter<'_>) {
     }
 }
 
-/// `{verbosity: 1, storage: {verbosity: 2}, query: 1}`.
-fn set_verbosity(server: &Server, path: &str, spec: Doc<'_>) -> Result<()> {
+/// `{verbosity: 1, storage: {verbosity: 2}, query: 1}`; without a log it is only checked.
+fn set_verbosity(log: Option<&Log>, path: &str, spec: Doc<'_>) -> Result<()> {
     for element in spec {
         let (name, value) = (element.name(), element.value());
         let level = truncate(value).map(|n| n as i32);
         let component =
             COMPONENTS.iter().position(|c| c.1 == if path.is_empty() { name } else { path });
         match (name, level, component) {
-            ("verbosity", Some(level), _) if path.is_empty() => server.log.set_verbosity(level),
+            ("verbosity", Some(level), _) if path.is_empty() => {
+                log.inspect(|log| log.set_verbosity(level));
+            }
             ("verbosity", Some(level), Some(index)) => {
-                server.log.set_component_verbosity(index, level);
+                log.inspect(|log| log.set_component_verbosity(index, level));
             }
             (_, Some(level), Some(index)) if path.is_empty() => {
-                server.log.set_component_verbosity(index, level);
+                log.inspect(|log| log.set_component_verbosity(index, level));
             }
             (_, None, Some(_)) if path.is_empty() && value.as_doc().is_some() => {
-                set_verbosity(server, name, value.as_doc().unwrap_or(Doc::EMPTY))?;
+                set_verbosity(log, name, value.as_doc().unwrap_or(Doc::EMPTY))?;
             }
             // Sub-components (storage.journal, ...) have no verbosity of their own here.
             (_, None, None) if value.as_doc().is_some() && !path.is_empty() => {}
@@ -473,5 +512,29 @@ mod tests {
         assert!(set("noSuchThing", "1").is_err());
         assert!(set("maxBSONDepth", "100").is_err());
         assert!(set("maxBSONDepth", "200").is_ok());
+        for bad in ["", "PLAIN", "scram-sha-256", "SCRAM-SHA-256,", "SCRAM-SHA-1,MONGODB-X509"] {
+            let error = set("authenticationMechanisms", bad).err().unwrap();
+            assert!(
+                error.message().ends_with("SCRAM-SHA-1, SCRAM-SHA-256, separated by commas"),
+                "{bad}"
+            );
+        }
+        let one = set("authenticationMechanisms", " SCRAM-SHA-256").unwrap();
+        assert!(one.lists("authenticationMechanisms", "SCRAM-SHA-256"));
+        assert!(!one.lists("authenticationMechanisms", "SCRAM-SHA-1"));
+        for bad in ["5", "nan", "yes", ""] {
+            assert!(set("notablescan", bad).is_err(), "{bad}");
+        }
+        assert!(set("logComponentVerbosity", "{command: {verbosity: 2}, storage: 1}").is_ok());
+        for bad in ["2", "{nothing: 1}", "{command: 'x'}", "{command: "] {
+            assert!(set("logComponentVerbosity", bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn texts_are_free_only_where_they_are_checked_elsewhere() {
+        let free = |row: &&Param| matches!(row.kind, Text(_)) && row.effect != Kept;
+        let names: Vec<_> = PARAMETERS.iter().filter(free).map(|row| row.name).collect();
+        assert_eq!(names, ["processUmask"]);
     }
 }

@@ -1,13 +1,14 @@
 //! One connection to a server: commands, and a login if the address names a user.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 use nagi_server::LoginClient;
 
+use super::address::Address;
 use super::password;
 
 const HEADER_BYTES: usize = 16;
@@ -16,69 +17,6 @@ const OP_MSG: i32 = 2013;
 const REPLY_BYTES_MAX: usize = 48_000_000;
 /// A checkpoint may take a while on a slow disk.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
-
-/// What a `mongodb://` address says.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    host: String,
-    /// User, and the password if the address has one.
-    login: Option<(String, Option<String>)>,
-    login_db: String,
-}
-
-/// Reads an address. One host; of the options only `authSource` counts.
-pub(super) fn parse(uri: &str) -> Result<Address, String> {
-    let refused = |why: &str| format!("--uri {}: {why}", uri.split('@').next_back().unwrap_or(""));
-    let rest = uri.strip_prefix("mongodb://");
-    let rest = rest.ok_or_else(|| refused("it must begin with mongodb://"))?;
-    let (login, rest) = match rest.rsplit_once('@') {
-        Some((login, rest)) => (Some(login), rest),
-        None => (None, rest),
-    };
-    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
-    let (host, db) = place.split_once('/').unwrap_or((place, ""));
-    if host.is_empty() || host.contains(',') {
-        return Err(refused("one host is needed"));
-    }
-    let login = login.map(|login| match login.split_once(':') {
-        Some((user, password)) => (decode(user), Some(decode(password))),
-        None => (decode(login), None),
-    });
-    if login.as_ref().is_some_and(|(user, _)| user.is_empty()) {
-        return Err(refused("a user is needed before the @"));
-    }
-    let source = options.split('&').find_map(|option| option.strip_prefix("authSource="));
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Ok(Address {
-        host: if has_port { host.to_owned() } else { format!("{host}:27017") },
-        login,
-        login_db: match (source, db) {
-            (Some(source), _) => decode(source),
-            (None, "") => "admin".to_owned(),
-            (None, db) => decode(db),
-        },
-    })
-}
-
-/// `%41` stands for `A`.
-fn decode(text: &str) -> String {
-    let mut out = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = || u8::from_str_radix(std::str::from_utf8(after.get(..2)?).ok()?, 16).ok();
-        match (*first == b'%').then(hex).flatten() {
-            Some(byte) => {
-                out.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                out.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
 
 pub(super) struct Client {
     stream: TcpStream,
@@ -103,23 +41,67 @@ impl Client {
             None => None,
         };
         let host = address.host.clone();
-        let stream = TcpStream::connect(&host).map_err(|error| format!("{host}: {error}"))?;
-        let set =
-            stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(SILENCE_MAX)));
-        set.map_err(|error| format!("{host}: {error}"))?;
+        let stream = open(address).map_err(|error| format!("{host}: {error}"))?;
         let mut client = Client { stream, host };
+        let offered = client.greet(address)?;
         if let Some((user, password)) = &login {
-            client.log_in(user, password, &address.login_db)?;
+            let mechanism = address.mechanism.unwrap_or(offered);
+            client.log_in(mechanism, user, password, &address.login_db)?;
         }
         Ok(client)
     }
 
-    fn log_in(&mut self, user: &str, password: &str, db: &str) -> Result<(), String> {
-        let mut login = LoginClient::new(user, password)?;
+    /// Says who connects. Gives back the mechanism for the user: the stronger one unless it has only the other.
+    fn greet(&mut self, address: &Address) -> Result<&'static str, String> {
+        let hello = DocBuf::build(|w| {
+            w.put("hello", 1);
+            if let Some((user, _)) = &address.login {
+                w.put("saslSupportedMechs", format!("{}.{user}", address.login_db).as_str());
+            }
+            w.doc("client", |w| {
+                if let Some(name) = &address.app_name {
+                    w.doc("application", |w| w.put("name", name.as_str()));
+                }
+                w.doc("driver", |w| {
+                    w.put("name", "nagi backup");
+                    w.put("version", crate::build::VERSION);
+                });
+                w.doc("os", |w| w.put("type", "Linux"));
+            });
+            w.put("$db", "admin");
+        });
+        let reply = self.run(hello.as_doc())?;
+        if let Some(wanted) = &address.replica_set
+            && reply.get("setName").as_str() != Some(wanted)
+        {
+            let found = reply.get("setName").as_str().unwrap_or("none");
+            return Err(format!(
+                "{}: it is a member of the replica set '{found}', not of '{wanted}'",
+                self.host
+            ));
+        }
+        let list = reply.get("saslSupportedMechs").as_array();
+        let has =
+            |name: &str| list.is_some_and(|list| list.iter().any(|m| m.as_str() == Some(name)));
+        Ok(if has("SCRAM-SHA-1") && !has("SCRAM-SHA-256") {
+            "SCRAM-SHA-1"
+        } else {
+            "SCRAM-SHA-256"
+        })
+    }
+
+    fn log_in(
+        &mut self,
+        mechanism: &str,
+        user: &str,
+        password: &str,
+        db: &str,
+    ) -> Result<(), String> {
+        let mut login = LoginClient::new(mechanism, user, password)?;
         let first = login.first();
         let start = DocBuf::build(|w| {
             w.put("saslStart", 1);
-            w.put("mechanism", "SCRAM-SHA-256");
+            w.put("mechanism", mechanism);
             w.put("payload", Value::Binary(Binary { subtype: 0, bytes: &first }));
             w.doc("options", |options| options.put("skipEmptyExchange", true));
             w.put("$db", db);
@@ -172,30 +154,29 @@ impl Client {
     }
 }
 
+/// Connects to the first of the host's addresses that answers.
+fn open(address: &Address) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
+    for place in address.host.to_socket_addrs()? {
+        let connected = match address.connect_timeout {
+            Some(timeout) => TcpStream::connect_timeout(&place, timeout),
+            None => TcpStream::connect(place),
+        };
+        match connected {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(address.silence_max.unwrap_or(Some(SILENCE_MAX)))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 fn payload<'d>(reply: Doc<'d>) -> &'d [u8] {
     match reply.get("payload") {
         Value::Binary(binary) => binary.bytes,
         _ => &[],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses() {
-        let plain = parse("mongodb://localhost").unwrap();
-        assert_eq!(plain.host, "localhost:27017");
-        assert_eq!(plain.login, None);
-        let full = parse("mongodb://a%40b:p%3Aw@h:1/db?x=1&authSource=other").unwrap();
-        assert_eq!(full.login, Some(("a@b".to_owned(), Some("p:w".to_owned()))));
-        assert_eq!((full.host.as_str(), full.login_db.as_str()), ("h:1", "other"));
-        assert_eq!(parse("mongodb://u:p@h/db").unwrap().login_db, "db");
-        assert_eq!(parse("mongodb://user@h").unwrap().login, Some(("user".to_owned(), None)));
-        for bad in ["localhost", "mongodb://", "mongodb://a,b", "mongodb://@h", "mongodb://:p@h"] {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
-        assert!(!parse("mongodb://u:secret@a,b").unwrap_err().contains("secret"));
     }
 }

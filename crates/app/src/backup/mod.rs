@@ -5,6 +5,7 @@
 //!   nagi restore --from DIR --dbpath DIR [--rateMBps N]
 //!
 //!   source.rs     where bytes come from: a running server, or a folder
+//!   address.rs    what `--uri` says
 //!   client.rs     one connection to a server, with login
 //!   password.rs   from a file, the environment or a prompt
 //!   manifest.rs   `nagi.backup`: what a backup holds, with checksums; written last
@@ -13,6 +14,7 @@
 //!
 //! Formats: docs/format.md, "Backup". For users: docs/backup.md.
 
+mod address;
 mod client;
 mod copy;
 mod manifest;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use nagi_bson::{Doc, DocBuf, Value, number};
 
-use super::client::{self, Client};
+use super::address;
+use super::client::Client;
 use super::failed;
 use super::manifest::check_name;
 use crate::engine;
@@ -17,6 +18,10 @@ use crate::options::{self, Request};
 /// What is asked for at once.
 pub(super) const PIECE_BYTES: usize = 4 << 20;
 const CHECKPOINT: &str = "nagi.backup";
+const PASSWORD_SHOWN: &str = "\
+     warning: --uri has a password: other users of this machine see it in the list of processes, and the \
+     shell keeps it in its history; leave it out, and use --passwordFile FILE, NAGI_PASSWORD in the \
+     environment or the prompt";
 /// A backup needs no cache.
 const CACHE_BYTES: u64 = 64 << 20;
 
@@ -37,7 +42,11 @@ enum Bytes {
 impl Source {
     /// Asks a running server for a consistent copy.
     pub(super) fn server(uri: &str, password_file: Option<&Path>) -> Result<Source, String> {
-        let mut client = Client::connect(&client::parse(uri)?, password_file)?;
+        let address = address::parse(uri)?;
+        if matches!(address.login, Some((_, Some(_)))) {
+            crate::say(PASSWORD_SHOWN);
+        }
+        let mut client = Client::connect(&address, password_file)?;
         let begin = DocBuf::build(|w| {
             w.put("nagiBackup", "begin");
             w.put("$db", "admin");

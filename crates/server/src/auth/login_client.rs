@@ -1,14 +1,15 @@
-//! The other end of a login: SCRAM-SHA-256 as a client speaks it, for `nagi`'s own tools.
+//! The other end of a login: SCRAM as a client speaks it, for `nagi`'s own tools.
 
 use nagi_bson::json::{base64_decode, base64_encode};
 
-use super::scram::Mechanism;
+use super::scram::{MECHANISM_NAMES, Mechanism};
 
 /// More would be an attack on the client's time.
 const ITERATION_COUNT_MAX: u32 = 1_000_000;
 
 /// A login under way: `first`, then `answer` to the server's reply, then `accepts` its last one.
 pub struct LoginClient {
+    mechanism: Mechanism,
     password: String,
     nonce: String,
     first_bare: String,
@@ -16,16 +17,22 @@ pub struct LoginClient {
 }
 
 impl LoginClient {
+    /// The names of the mechanisms that [`LoginClient::new`] takes.
+    pub const MECHANISMS: &'static [&'static str] = MECHANISM_NAMES;
+
     /// Begins; errors are texts for the user.
-    pub fn new(user: &str, password: &str) -> Result<LoginClient, String> {
-        let prepared = Mechanism::Sha256.prepare(user, password, false);
+    pub fn new(mechanism: &str, user: &str, password: &str) -> Result<LoginClient, String> {
+        let Some(mechanism) = Mechanism::parse(mechanism) else {
+            return Err(format!("authentication with {mechanism} is not supported"));
+        };
+        let prepared = mechanism.prepare(user, password, false);
         let password = prepared.map_err(|error| error.message().to_owned())?.into_owned();
         let mut nonce = String::new();
         let random = crate::server::random_bytes();
         base64_encode(&mut nonce, &random.map_err(|error| error.message().to_owned())?);
         let user = user.replace('=', "=3D").replace(',', "=2C");
         let first_bare = format!("n={user},r={nonce}");
-        Ok(LoginClient { password, nonce, first_bare, server_signature: Vec::new() })
+        Ok(LoginClient { mechanism, password, nonce, first_bare, server_signature: Vec::new() })
     }
 
     /// The payload of `saslStart`.
@@ -45,7 +52,7 @@ impl LoginClient {
         }
         let last_bare = format!("c=biws,r={nonce}");
         let message = format!("{},{text},{last_bare}", self.first_bare);
-        let hash = Mechanism::Sha256;
+        let hash = self.mechanism;
         let (client_key, credential) = hash.derive_for_client(&self.password, salt, count);
         let signature = hash.hmac(&credential.stored_key, message.as_bytes());
         let proof: Vec<u8> = client_key.iter().zip(signature).map(|(a, b)| a ^ b).collect();

@@ -45,6 +45,7 @@ pub(crate) use privilege::{
     PrivilegeSet, Privileges, Resource, Target, parse_all as parse_privileges,
     write_all as write_privileges,
 };
+pub(crate) use scram::MECHANISM_NAMES;
 pub(crate) use users::User;
 
 use crate::server::Server;

@@ -172,8 +172,10 @@ pub(crate) struct Password<'a> {
 }
 
 impl<'a> Password<'a> {
-    /// Checks `pwd`, `mechanisms` and `digestPassword` (2).
+    /// Checks `pwd`, `mechanisms` and `digestPassword` (2). Mechanisms that are not enabled get no credentials;
+    /// a user would have none without any (2).
     pub(crate) fn parse(
+        server: &Server,
         text: &'a str,
         mechanisms: Option<Array<'_>>,
         digest: Option<bool>,
@@ -183,11 +185,28 @@ impl<'a> Password<'a> {
         }
         let digested = digest == Some(false);
         let mechanisms = match mechanisms {
-            Some(list) => parse_mechanisms(list)?,
+            Some(list) => {
+                let named = parse_mechanisms(list)?;
+                if let Some(mechanism) =
+                    named.iter().find(|mechanism| !mechanism.is_enabled(&server.params))
+                {
+                    bail!(Code::BAD_VALUE, "{} not supported in authMechanisms", mechanism.name());
+                }
+                named
+            }
             // A digest cannot be hashed for SCRAM-SHA-256.
-            None if digested => vec![Mechanism::Sha1],
-            None => MECHANISMS.to_vec(),
+            None => MECHANISMS
+                .into_iter()
+                .filter(|mechanism| mechanism.is_enabled(&server.params))
+                .filter(|mechanism| !digested || *mechanism == Mechanism::Sha1)
+                .collect(),
         };
+        if mechanisms.is_empty() {
+            bail!(
+                Code::BAD_VALUE,
+                "User document must provide credentials for all non-external users"
+            );
+        }
         if digested && mechanisms.contains(&Mechanism::Sha256) {
             bail!(Code::BAD_VALUE, "Use of SCRAM-SHA-256 requires undigested passwords");
         }

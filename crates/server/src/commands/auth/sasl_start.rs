@@ -41,8 +41,8 @@ fn start(
 ) -> Result<Answer> {
     connection.conversation = None;
     let payload = payload("saslStart", args.payload)?;
-    let enabled = connection.server.params.lists("authenticationMechanisms", args.mechanism);
-    let Some(mechanism) = Mechanism::parse(args.mechanism).filter(|_| enabled) else {
+    let params = &connection.server.params;
+    let Some(mechanism) = Mechanism::parse(args.mechanism).filter(|m| m.is_enabled(params)) else {
         bail!(
             Code::MECHANISM_UNAVAILABLE,
             "Received authentication for mechanism {} which is not enabled",

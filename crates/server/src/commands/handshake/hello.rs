@@ -138,7 +138,7 @@ fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) 
     };
     cx.server.auth.logins.mechanisms_asked.increment();
     let mut mechanisms = crate::auth::users::mechanisms(cx.server, &name)?;
-    mechanisms.retain(|m| cx.server.params.lists("authenticationMechanisms", m.name()));
+    mechanisms.retain(|mechanism| mechanism.is_enabled(&cx.server.params));
     if !mechanisms.is_empty() {
         out.array("saslSupportedMechs", |list| {
             mechanisms.iter().for_each(|mechanism| list.push(mechanism.name()));

@@ -92,8 +92,7 @@ fn credentials(cx: &Context<'_>, args: &Args<'_>, db: &str) -> Result<DocBuf> {
             "Must provide a 'pwd' field for all user documents, except those with '$external' as the \
              user's source db"
         ),
-        (Some(text), false) => {
-            Password::parse(text, args.mechanisms, args.digest)?.credentials(cx.server, args.name)
-        }
+        (Some(text), false) => Password::parse(cx.server, text, args.mechanisms, args.digest)?
+            .credentials(cx.server, args.name),
     }
 }

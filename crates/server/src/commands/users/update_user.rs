@@ -69,7 +69,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let granted = args.roles.map(|list| parse_roles(list, req.db)).transpose()?;
     let credentials = match args.pwd {
         Some(text) => Some(
-            Password::parse(text, args.mechanisms, args.digest)?
+            Password::parse(cx.server, text, args.mechanisms, args.digest)?
                 .credentials(cx.server, args.name)?,
         ),
         None => None,
