@@ -270,8 +270,10 @@ impl Server {
         };
         self.metrics.connections_created.increment();
         let op = self.new_op(format!("conn{id}"), id, peer.address.clone());
-        log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
-            connectionId = id, connectionCount = open_count; "Connection accepted");
+        if !self.is_quiet() {
+            log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
+                connectionId = id, connectionCount = open_count; "Connection accepted");
+        }
         Some(Connection::new(self.clone(), id, peer, op, room))
     }
 
@@ -306,9 +308,16 @@ impl Server {
     pub(crate) fn disconnected(&self, connection: &Connection) {
         self.metrics.connections.down();
         self.ops.forget(&connection.op);
-        log::info!(target: "NETWORK", id = 22944, remote = connection.peer.address.as_str(),
-            connectionId = connection.id, connectionCount = self.metrics.connections.get();
-            "Connection ended");
+        if !self.is_quiet() {
+            log::info!(target: "NETWORK", id = 22944, remote = connection.peer.address.as_str(),
+                connectionId = connection.id, connectionCount = self.metrics.connections.get();
+                "Connection ended");
+        }
+    }
+
+    /// Whether the log leaves out what each connection, login and collection command would add to it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.params.number(const { params::position("quiet") }) != 0
     }
 
     /// Tells where the data's files are, so that backups can be made.

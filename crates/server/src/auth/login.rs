@@ -124,9 +124,11 @@ fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()
     server.auth.logins.succeed(conversation.mechanism, conversation.speculative);
     connection.op.set_user(Some(name.clone()));
     connection.login = Some(Login { user, generation });
-    log::info!(target: "ACCESS", id = 5_286_306, client = connection.peer.address.as_str(),
-        isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
-        user = &*name.name, db = &*name.db, result = 0; "Successfully authenticated");
+    if !server.is_quiet() {
+        log::info!(target: "ACCESS", id = 5_286_306, client = connection.peer.address.as_str(),
+            isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
+            user = &*name.name, db = &*name.db, result = 0; "Successfully authenticated");
+    }
     Ok(())
 }
 

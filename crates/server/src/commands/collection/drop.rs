@@ -44,7 +44,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             out.put("nIndexesWas", dropped.indexes.len() as i32);
         }
         out.put("ns", ns.as_str());
-        log::info!(target: "COMMAND", id = 518_070, namespace = ns.as_str(); "CMD: drop");
+        if !cx.server.is_quiet() {
+            log::info!(target: "COMMAND", id = 518_070, namespace = ns.as_str(); "CMD: drop");
+        }
     }
     Ok(())
 }
