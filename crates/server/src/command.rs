@@ -142,6 +142,8 @@ pub(crate) struct Done {
     pub(crate) locks: LockUse,
     /// The stages that ran, as explain shows them, if the request is profiled.
     pub(crate) stages: Option<nagi_bson::DocBuf>,
+    /// Code and text of the last statement that failed, of a write that is answered with `ok: 1`.
+    pub(crate) write_error: Option<(nagi_error::Code, String)>,
     pub(crate) cursor_id: i64,
     pub(crate) cursor_exhausted: bool,
     pub(crate) has_sort_stage: bool,

@@ -140,11 +140,13 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         doc.put("queryShapeHash", hash.hex().as_str());
     }
     doc.doc("locks", |locks| done.locks.write(locks));
-    if let Err(error) = finished.result {
+    let write_error = done.write_error.as_ref().map(|(code, text)| (*code, text.as_str()));
+    let error = finished.result.as_ref().err().map(|error| (error.code(), error.message()));
+    if let Some((code, text)) = error.or(write_error) {
         doc.put("ok", 0);
-        doc.put("errMsg", error.message());
-        doc.put("errName", error.code().name().as_ref());
-        doc.put("errCode", error.code().0);
+        doc.put("errMsg", text);
+        doc.put("errName", code.name().as_ref());
+        doc.put("errCode", code.0);
     }
     doc.put(reply_bytes, finished.reply_bytes as i64);
     doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });

@@ -209,3 +209,34 @@ fn profiles_honour_rate_and_filter() {
     assert_eq!(finds("{profile: 1, filter: {nreturned: 0}}", "matches"), 200);
     assert_eq!(finds("{profile: 2, filter: {nreturned: 1}}", "level two anyway"), 200);
 }
+
+#[test]
+fn profiles_tell_of_failed_statements() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}]}");
+    assert!(is_ok(&client.shell("{profile: 2}")));
+    let duplicate = (11000, "DuplicateKey", "E11000 duplicate key error");
+    let immutable = (66, "ImmutableField", "_id");
+    let failing = [
+        ("{insert: 'c', documents: [{_id: 1}], comment: 'W'}", duplicate),
+        ("{insert: 'c', documents: [{_id: 1}, {_id: 2}], ordered: false, comment: 'W'}", duplicate),
+        ("{update: 'c', updates: [{q: {_id: 1}, u: {$set: {_id: 9}}}], comment: 'W'}", immutable),
+        (
+            "{findAndModify: 'c', query: {_id: 1}, update: {$set: {_id: 9}}, comment: 'W'}",
+            immutable,
+        ),
+    ];
+    for (at, (command, (code, name, text))) in failing.iter().enumerate() {
+        let reply = client.shell(&command.replace("'W'", &format!("'w{at}'")));
+        let asked = format!(
+            "{{find: 'system.profile', filter: {{'command.comment': 'w{at}'}}, singleBatch: true}}"
+        );
+        let found = client.shell(&asked);
+        let batch = found.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+        let Some(Value::Doc(entry)) = batch.iter().next() else { panic!("{command}: {reply:?}") };
+        assert_eq!(entry.get("ok"), Value::Int32(0), "{command}: {entry:?}");
+        assert_eq!(entry.get("errCode"), Value::Int32(*code), "{command}");
+        assert_eq!(entry.get("errName").as_str(), Some(*name), "{command}");
+        assert!(entry.get("errMsg").as_str().unwrap().contains(text), "{command}: {entry:?}");
+    }
+}

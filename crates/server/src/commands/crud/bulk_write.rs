@@ -103,6 +103,8 @@ struct Report {
     rows: Vec<DocBuf>,
     totals: Totals,
     errors_only: bool,
+    /// Code and text of the last statement that failed.
+    last_error: Option<(Code, String)>,
 }
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
@@ -163,6 +165,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         rows: Vec::new(),
         totals: Totals::default(),
         errors_only: args.errors_only == Some(StrictBool(true)),
+        last_error: None,
     };
     let done = run_all(cx, req, &args, &namespaces, &statements, &mut report);
     if namespaces.iter().any(|ns| ns.database() == "admin" && ns.is_system()) {
@@ -174,6 +177,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.done.modified = Some(totals.modified);
     cx.done.upserted = Some(totals.upserted);
     cx.done.deleted = Some(totals.deleted);
+    cx.done.write_error = report.last_error.take();
     done?;
     cx.failed = report.totals.errors > 0;
     if concern.is_synced() && report.totals.errors > 0 {
@@ -372,6 +376,7 @@ impl Report {
 
     fn fail(&mut self, at: usize, error: &Error, is_update: bool) {
         self.totals.errors += 1;
+        self.last_error = Some((error.code(), error.message().to_owned()));
         self.rows.push(DocBuf::build(|row| {
             row.put("ok", 0.0);
             row.put("idx", at as i32);

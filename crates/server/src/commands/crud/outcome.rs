@@ -67,7 +67,10 @@ impl Outcome {
         request: &Request<'_>,
         out: &mut DocWriter<'_>,
     ) {
-        cx.failed = !self.errors.is_empty();
+        if let Some((_, error)) = self.errors.last() {
+            cx.failed = true;
+            cx.done.write_error = Some((error.code(), error.message().to_owned()));
+        }
         if request.generic.write_concern.is_some_and(|concern| concern.is_unacknowledged()) {
             return;
         }
