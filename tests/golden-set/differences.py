@@ -247,6 +247,7 @@ RULES = [
     ("distinct key", r"^project/distinct", r"^OK", r"^2 distinct key cannot contain", "5.0: a key with a NUL is refused"),
     ("hashed indexes", r"^index/(spec|explain)", r"^(16763 |OK.*COLLSCAN)", r"^OK", "4.4: hashed fields in compound indexes; {$exists: false} has one hash"),
     # ---- the language
+    ("division by zero", r"", r"^(WE )?16608 can't \$divide by zero", r"^(WE )?2 (.*: )?can't \$divide by zero", "5.0: division by zero is BadValue"),
     ("decimal functions", r"^expr/(log|sqrt)", r"^OK.*\$numberDecimal", r"^OK.*\$numberDecimal", "none: a fault of the recorded build, which took the wrong function of its decimal library: its sqrt of 1 is 2.718"),
     ("infinite decimals", r"^expr/(add|ceil|floor|trunc)", r"^OK.*\$numberDecimal\": \"NaN", r"^OK.*\$numberDecimal", "none: a fault of the recorded build, which lost large and infinite decimals"),
     ("overflow of $subtract", r"^expr/subtract", r"^OK.*\$numberLong", r"^OK.*\$numberDouble", "4.4: a difference beyond int64 is a double, as a sum is"),

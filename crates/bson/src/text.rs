@@ -34,6 +34,9 @@ pub fn write_doc(out: &mut dyn Write, doc: Doc<'_>) -> fmt::Result {
     out.write_str(" }")
 }
 
+/// Binary data of this kind are a UUID.
+const UUID_SUBTYPE: u8 = 4;
+
 /// Writes a value in message style.
 pub fn write_value(out: &mut dyn Write, value: Value<'_>) -> fmt::Result {
     match value {
@@ -49,6 +52,14 @@ pub fn write_value(out: &mut dyn Write, value: Value<'_>) -> fmt::Result {
         Value::Symbol(v) => write!(out, "\"{v}\""),
         Value::Doc(v) => write_doc(out, v),
         Value::Array(v) => write_array(out, v),
+        Value::Binary(v) if v.subtype == UUID_SUBTYPE && v.bytes.len() == 16 => {
+            out.write_str("UUID(\"")?;
+            for (at, byte) in v.bytes.iter().enumerate() {
+                let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+                write!(out, "{dash}{byte:02x}")?;
+            }
+            out.write_str("\")")
+        }
         Value::Binary(v) => {
             write!(out, "BinData({}, ", v.subtype)?;
             for byte in v.bytes {
@@ -103,5 +114,21 @@ impl Display for Doc<'_> {
 impl Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_value(f, *self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::json;
+
+    #[test]
+    fn uuids_have_their_own_form() {
+        let doc = json::parse(
+            "{a: BinData(4, 'AAECAwQFBgcICQoLDA0ODw=='), b: BinData(4, 'AQ=='), c: BinData(3, 'AQ==')}",
+        );
+        assert_eq!(
+            doc.unwrap().as_doc().to_string(),
+            "{ a: UUID(\"00010203-0405-0607-0809-0a0b0c0d0e0f\"), b: BinData(4, 01), c: BinData(3, 01) }"
+        );
     }
 }

@@ -13,4 +13,6 @@ mod print;
 pub use base64::{decode as base64_decode, encode as base64_encode};
 pub use date::{format_utc, parse_iso};
 pub use parse::{code_with_scope, parse, parse_value, pointer, regex};
-pub use print::{double_text, shortest_double, to_canonical, to_relaxed, write_relaxed};
+pub use print::{
+    double_text, double_text_of, shortest_double, to_canonical, to_relaxed, write_relaxed,
+};

@@ -24,6 +24,13 @@ pub fn double_text(n: f64) -> String {
     text
 }
 
+/// A finite double as C's `%g` writes it with so many significant digits: `1e+300`, `2.14748e+09`, `5`.
+pub fn double_text_of(n: f64, digits: usize) -> String {
+    let scientific = format!("{n:.*e}", digits.saturating_sub(1));
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    place_point(mantissa, exponent.parse().unwrap_or(0), digits as i32)
+}
+
 /// A double with the fewest digits that read back as the same number: `1.0`, `0.1`, `1e+16`.
 pub fn shortest_double(n: f64) -> String {
     if n.is_nan() {

@@ -183,7 +183,7 @@ fn divide<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     if !numeric_pair("$divide", 16609, args)? {
         return Ok(Value::Null);
     }
-    let zero = || err!(Code::Location(16608), "can't $divide by zero");
+    let zero = || err!(Code::BAD_VALUE, "can't $divide by zero");
     if let Some((a, b)) = decimals(args[0], args[1]) {
         return if b.is_zero() { Err(zero()) } else { Ok(Value::Decimal128(a.div(b))) };
     }

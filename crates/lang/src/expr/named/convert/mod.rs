@@ -1,7 +1,7 @@
 //! `$convert`: from type to type; a value that does not go gives `onError` or code 241.
 use super::prelude::*;
 use crate::time;
-use nagi_bson::{Decimal128, Type};
+use nagi_bson::{Decimal128, Type, json};
 
 mod numbers;
 mod plain_json;
@@ -173,8 +173,20 @@ fn failure(message: impl std::fmt::Display) -> Error {
     Error::new(Code::CONVERSION_FAILURE, format!("{message} in $convert with no onError value"))
 }
 
+/// A failure that names the value behind the clause, without quotes.
+fn failed_with(message: &str, value: impl std::fmt::Display) -> Error {
+    Error::new(
+        Code::CONVERSION_FAILURE,
+        format!("{message} in $convert with no onError value: {value}"),
+    )
+}
+
 fn overflow(value: Value<'_>) -> Error {
-    failure(format_args!("Conversion would overflow target type: {value}"))
+    let message = "Conversion would overflow target type";
+    match value {
+        Value::Double(n) => failed_with(message, json::double_text_of(n, 6)),
+        other => failed_with(message, other),
+    }
 }
 
 fn unsupported(value: Value<'_>, kind: Type) -> Error {

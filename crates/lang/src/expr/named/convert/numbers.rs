@@ -11,7 +11,7 @@ fn not_a_number(text: &str, why: &str) -> Error {
 
 fn check_hexadecimal(text: &str) -> Result<()> {
     if text.starts_with("0x") {
-        return Err(failure(format_args!("Illegal hexadecimal input in $convert: {text}")));
+        return Err(failed_with("Illegal hexadecimal input", text));
     }
     Ok(())
 }
@@ -30,13 +30,7 @@ pub(super) fn to_double(value: Value<'_>, how: How<'_>) -> Result<f64> {
         Value::String(text) if how.base.is_some() => Ok(integer_text(text, how)? as f64),
         Value::String(text) => {
             check_hexadecimal(text)?;
-            let n: f64 =
-                text.parse().map_err(|_| not_a_number(text, "Did not consume any digits"))?;
-            let digits = text.bytes().any(|b| b.is_ascii_digit());
-            if n.is_infinite() && digits {
-                return Err(not_a_number(text, "Out of range"));
-            }
-            Ok(n)
+            parse_double(text).map_err(|why| not_a_number(text, why))
         }
         _ => number::as_f64(value).ok_or_else(|| unsupported(value, Type::Double)),
     }
@@ -93,13 +87,90 @@ fn check_finite(n: f64) -> Result<()> {
 
 /// A whole number in the base that was asked for.
 fn integer_text(text: &str, how: How<'_>) -> Result<i64> {
-    let Some(base) = how.base else {
+    if how.base.is_none() {
         check_hexadecimal(text)?;
-        return text
-            .parse()
-            .map_err(|e: std::num::ParseIntError| not_a_number(text, &e.to_string()));
+    }
+    parse_integer(text, how.base.unwrap_or(10)).map_err(|why| not_a_number(text, why))
+}
+
+/// A sign and digits of the base, or what is wrong in MongoDB's words.
+fn parse_integer(text: &str, base: u32) -> std::result::Result<i64, &'static str> {
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        all => (false, all),
     };
-    i64::from_str_radix(text, base).map_err(|e| not_a_number(text, &e.to_string()))
+    let digits = match digits {
+        [b'0', b'x' | b'X', rest @ ..] if base == 16 => rest,
+        all => all,
+    };
+    if digits.is_empty() {
+        return Err("No digits");
+    }
+    let mut magnitude = 0_u64;
+    for byte in digits {
+        let digit = char::from(*byte).to_digit(base).ok_or("Did not consume whole string.")?;
+        let shifted = magnitude.checked_mul(u64::from(base));
+        magnitude = shifted.and_then(|n| n.checked_add(u64::from(digit))).ok_or("Overflow")?;
+    }
+    let signed = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
+    i64::try_from(signed).map_err(|_| "Overflow")
+}
+
+/// A number as C's `strtod` reads it, or what is wrong in MongoDB's words.
+fn parse_double(text: &str) -> std::result::Result<f64, &'static str> {
+    if text.is_empty() {
+        return Err("Empty string");
+    }
+    if text.starts_with(|c: char| c.is_ascii_whitespace() || c == '\x0B') {
+        return Err("Leading whitespace");
+    }
+    let length = double_length(text.as_bytes());
+    // What was read is ASCII.
+    let (read, rest) = text.split_at(length);
+    let n: f64 = read.parse().map_err(|_| "Did not consume any digits")?;
+    let mantissa = read.split(['e', 'E']).next().unwrap_or("");
+    let lost = n.is_infinite()
+        || (n.abs() < f64::MIN_POSITIVE && mantissa.contains(|c| matches!(c, '1'..='9')));
+    match lost && mantissa.bytes().any(|byte| byte.is_ascii_digit()) {
+        true => Err("Out of range"),
+        false if rest.is_empty() => Ok(n),
+        false => Err("Did not consume whole string."),
+    }
+}
+
+/// How many bytes at the front are a number; 0 if none are.
+fn double_length(text: &[u8]) -> usize {
+    let digits =
+        |from: usize| text.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+    let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
+    for name in ["infinity", "inf", "nan"] {
+        if text
+            .get(sign..sign + name.len())
+            .is_some_and(|s| s.eq_ignore_ascii_case(name.as_bytes()))
+        {
+            return sign + name.len();
+        }
+    }
+    let whole = digits(sign);
+    let mut end = sign + whole;
+    if text.get(end) == Some(&b'.') {
+        let fraction = digits(end + 1);
+        if whole + fraction == 0 {
+            return 0;
+        }
+        end += 1 + fraction;
+    } else if whole == 0 {
+        return 0;
+    }
+    if matches!(text.get(end), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(text.get(end + 1), Some(b'-' | b'+')));
+        match digits(end + 1 + sign) {
+            0 => {}
+            exponent => end += 1 + sign + exponent,
+        }
+    }
+    end
 }
 
 fn bad_length(data: Binary<'_>, kind: Type) -> Error {
@@ -150,6 +221,9 @@ pub(super) fn to_decimal(value: Value<'_>, how: How<'_>) -> Result<Decimal128> {
         }
         Value::String(text) => {
             check_hexadecimal(text)?;
+            if text.is_empty() {
+                return Err(not_a_number(text, "Empty string"));
+            }
             Decimal128::parse(text)
                 .ok_or_else(|| not_a_number(text, "Failed to parse string to decimal"))
         }

@@ -9,9 +9,18 @@ pub(super) fn to_object_id<'a>(cx: &Eval<'a>, value: Value<'a>) -> Result<Value<
         Value::String(text) => {
             let bytes = hex(text).and_then(|bytes| <[u8; 12]>::try_from(bytes).ok());
             let Some(id) = bytes else {
-                return Err(failure(format_args!(
-                    "Failed to parse objectId '{text}': Invalid string length for parsing to OID"
-                )));
+                let why = match text.len() {
+                    24 => "Invalid character found in hex string".to_owned(),
+                    found => format!(
+                        "Invalid string length for parsing to OID, expected 24 but found {found}"
+                    ),
+                };
+                return Err(Error::new(
+                    Code::CONVERSION_FAILURE,
+                    format!(
+                        "Failed to parse objectId '{text}' in $convert with no onError value: {why}"
+                    ),
+                ));
             };
             Ok(Value::ObjectId(cx.arena.alloc(id)))
         }
