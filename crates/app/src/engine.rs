@@ -98,21 +98,50 @@ fn explain_mapped(options: &MappedOptions) {
     }
 }
 
-/// Says which options do nothing because another engine has the data.
-fn explain_unused(options: &Options) {
-    if options.engine != EngineKind::Mapped && !options.mapped.chosen.is_empty() {
-        let names = options.mapped.chosen.join(", ");
-        warn_of_unused(&names, "mmapv1", options);
+/// Options that only some engines have a use for, by the beginning of their keys: the longest one counts.
+const ENGINE_OPTIONS: &[(&str, &[EngineKind])] = {
+    use EngineKind::{Embedded, Mapped, Memory};
+    &[
+        ("storage.cacheCompressor", &[Embedded]),
+        ("storage.directIO", &[Embedded]),
+        ("storage.inMemory.", &[Memory]),
+        ("storage.journal.commitIntervalMs", &[Embedded, Mapped]),
+        ("storage.mmapv1.", &[Mapped]),
+        ("storage.mmapv1.journal.commitIntervalMs", &[Embedded, Mapped]),
+        ("storage.syncPeriodSecs", &[Mapped]),
+        ("storage.wiredTiger.collectionConfig.", &[Embedded]),
+        ("storage.wiredTiger.engineConfig.journalCompressor", &[Embedded]),
+        ("storage.wiredTiger.indexConfig.configString", &[Embedded]),
+    ]
+};
+
+/// Those of the chosen options that the engine has no use for, by the engines that have one.
+fn unused(options: &Options) -> Vec<(String, String)> {
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for (key, _) in &options.parsed {
+        let fitting = ENGINE_OPTIONS.iter().filter(|(beginning, _)| key.starts_with(beginning));
+        let Some((_, engines)) = fitting.max_by_key(|(beginning, _)| beginning.len()) else {
+            continue;
+        };
+        if engines.contains(&options.engine) {
+            continue;
+        }
+        let names = engines.iter().map(|engine| engine.name()).collect::<Vec<_>>().join(", ");
+        match found.iter_mut().find(|(engines, _)| *engines == names) {
+            Some((_, keys)) => keys.push(key),
+            None => found.push((names, vec![key])),
+        }
     }
-    if options.engine != EngineKind::Memory && options.in_memory_bytes.is_some() {
-        warn_of_unused("inMemorySizeGB", "inMemory", options);
-    }
+    found.into_iter().map(|(engines, keys)| (keys.join(", "), engines)).collect()
 }
 
-fn warn_of_unused(names: &str, effective_with: &str, options: &Options) {
-    log::warn!(target: "STORAGE", id = 8_200_031, options = names, effectiveWith = effective_with,
-        storageEngine = options.engine.name();
-        "These options have no effect with this storage engine");
+/// Says which options do nothing because another engine has the data.
+fn explain_unused(options: &Options) {
+    for (names, effective_with) in unused(options) {
+        log::warn!(target: "STORAGE", id = 8_200_031, options = names, effectiveWith = effective_with,
+            storageEngine = options.engine.name();
+            "These options have no effect with this storage engine");
+    }
 }
 
 /// The options with the engine that is to open the data folder: the one whose data it has, unless the
@@ -160,4 +189,44 @@ pub(crate) fn in_memory_bytes(options: &Options) -> u64 {
     options.in_memory_bytes.unwrap_or_else(|| {
         (nagi_doctor::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{self, Request};
+
+    fn unused_of(args: &str) -> Vec<(String, String)> {
+        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+        let Ok(Request::Serve(options)) = options::read(&args) else { panic!("{args:?}") };
+        unused(&options)
+    }
+
+    #[test]
+    fn options_of_other_engines_are_named() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(
+            unused_of(
+                "--storageEngine mmapv1 --cacheCompressor zstd --directIO true --smallfiles \
+                 --wiredTigerCollectionBlockCompressor zlib --journalCommitInterval 50"
+            ),
+            [pair(
+                "storage.cacheCompressor, storage.directIO, \
+                 storage.wiredTiger.collectionConfig.blockCompressor",
+                "wiredTiger"
+            )]
+        );
+        assert_eq!(
+            unused_of("--storageEngine wiredTiger --smallfiles --syncdelay 5 --inMemorySizeGB 1"),
+            [
+                pair("storage.inMemory.engineConfig.inMemorySizeGB", "inMemory"),
+                pair("storage.mmapv1.smallFiles, storage.syncPeriodSecs", "mmapv1"),
+            ]
+        );
+        assert_eq!(
+            unused_of("--storageEngine inMemory --journalCommitInterval 50"),
+            [pair("storage.journal.commitIntervalMs", "wiredTiger, mmapv1")]
+        );
+        assert_eq!(unused_of("--cacheCompressor lz4 --wiredTigerCacheSizeGB 1"), []);
+    }
 }

@@ -49,6 +49,11 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
         crate::say(&line);
     }
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
+    if code == 0 {
+        // Such as --repair: it does not go on to serve.
+        crate::print("child process finished successfully, parent exiting");
+        return ExitCode::SUCCESS;
+    }
     crate::say(&format!("ERROR: child process failed, exited with {code}"));
     crate::say(
         "To see additional information in this output, start without the \"--fork\" option.",

@@ -32,6 +32,8 @@ pub(super) fn read(path: &str, settings: &mut Settings) -> Result<(), String> {
 
 /// Reads the text of a file.
 pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
+    // Editors of other systems put a byte order mark at the front.
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     if is_old_format(text) {
         return parse_old(text, settings);
     }

@@ -261,7 +261,6 @@ mod tests {
         let mapped = options(&args).unwrap().mapped;
         assert!(!mapped.prealloc && mapped.small_files);
         assert_eq!((mapped.ns_size_mb, mapped.sync_period_secs), (Some(32), 5));
-        assert_eq!(mapped.chosen.len(), 4);
         let memory = options(&["--storageEngine", "inMemory", "--inMemorySizeGB", "0.5"]).unwrap();
         assert_eq!(memory.in_memory_bytes, Some(1 << 29));
     }

@@ -60,16 +60,11 @@ pub(crate) struct MappedOptions {
     pub(crate) ns_size_mb: Option<i64>,
     /// How long a commit may be in the journal only.
     pub(crate) sync_period_secs: u64,
-    /// Names of those that were set.
-    pub(crate) chosen: Vec<String>,
 }
 
 impl MappedOptions {
     fn from_settings(settings: &Settings) -> MappedOptions {
         let number = |key: &str| settings.get(key).and_then(|v| v.parse::<i64>().ok());
-        let only = |key: &&&'static str| {
-            key.starts_with("storage.mmapv1.") || **key == "storage.syncPeriodSecs"
-        };
         MappedOptions {
             prealloc: settings.get("storage.mmapv1.preallocDataFiles") != Some("false"),
             small_files: settings.is_on("storage.mmapv1.smallFiles"),
@@ -77,7 +72,6 @@ impl MappedOptions {
             sync_period_secs: number("storage.syncPeriodSecs")
                 .and_then(|n| u64::try_from(n).ok())
                 .unwrap_or(SYNC_PERIOD_SECS),
-            chosen: settings.values.keys().filter(only).map(|key| (*key).to_owned()).collect(),
         }
     }
 }
