@@ -180,6 +180,14 @@ struct Shutdown {
     quiesce_until: Mutex<Option<Instant>>,
 }
 
+const STARTED_WITHOUT_SET: &str = "Document(s) exist in 'system.replset', but started without --replSet. \
+     Database contents may appear inconsistent with the writes that were visible when this node was \
+     running as part of a replica set. Restart with --replSet unless you are doing maintenance and no \
+     other clients are connected";
+const STARTED_ELSEWHERE: &str = "Locally stored replica set configuration does not have a valid entry \
+     for the current node: clients that discover the set look for it at another address. Start it with the \
+     host and port of the configuration, or change them with replSetReconfig and force: true";
+
 impl Server {
     /// A number that no other request of this process begins with.
     pub(crate) fn draw_seed(&self) -> u64 {
@@ -253,8 +261,32 @@ impl Server {
             shutdown: Shutdown::default(),
         });
         server.params.apply_all(&server);
+        server.warn_of_replica_data()?;
         crate::jobs::spawn(&server);
         Ok(server)
+    }
+
+    /// Warns if the data belong to a member of a replica set that this server is not.
+    fn warn_of_replica_data(&self) -> Result<()> {
+        let Some(set) = &self.replica else {
+            if crate::replica::is_stored(&self.store)? {
+                self.log.startup_warning(
+                    "CONTROL",
+                    20_547,
+                    STARTED_WITHOUT_SET,
+                    DocBuf::new().as_doc(),
+                );
+            }
+            return Ok(());
+        };
+        if let Some(host) = set.is_elsewhere(self.config.port) {
+            let attr = DocBuf::build(|doc| {
+                doc.put("configuredHost", host.as_str());
+                doc.put("port", i32::from(self.config.port));
+            });
+            self.log.startup_warning("REPL", 21_405, STARTED_ELSEWHERE, attr.as_doc());
+        }
+        Ok(())
     }
 
     /// Admits a connection, or `None` if there are too many.

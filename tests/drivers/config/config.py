@@ -35,6 +35,7 @@ HTTP_TEXT = "It looks like you are trying to access MongoDB over HTTP on the nat
 
 class Server:
     """A server in the foreground, or the one that a first process left in the background."""
+    port = PORT
 
     def __init__(self, name, *args):
         self.folder = os.path.join(WORK, name)
@@ -43,11 +44,11 @@ class Server:
         self.args = [a.replace("FOLDER", self.folder) for a in args]
 
     def __enter__(self):
-        usual = ["--dbpath", os.path.join(self.folder, "data"), "--port", str(PORT)]
+        usual = ["--dbpath", os.path.join(self.folder, "data"), "--port", str(self.port)]
         if "-f" not in self.args:
             usual += ["--bind_ip", "127.0.0.1", "--nounixsocket", "--logpath", os.path.join(self.folder, "nagi.log")]
         self.process = subprocess.Popen([NAGI, "serve", *usual, *self.args], stdout=subprocess.DEVNULL)
-        self.client = MongoClient(URI, directConnection=True, serverSelectionTimeoutMS=60_000)
+        self.client = MongoClient("mongodb://127.0.0.1:%d" % self.port, directConnection=True, serverSelectionTimeoutMS=60_000)
         self.client.admin.command("hello")
         return self
 
@@ -259,6 +260,150 @@ def same_times():
             check("times of " + what, abs(share - 0.5) < 0.06, share)
 
 
+def refused_at_start(name, says, *args):
+    """The server does not start, and says why."""
+    folder = os.path.join(WORK, "refused")
+    os.makedirs(folder, exist_ok=True)
+    ended = subprocess.run([NAGI, "serve", "--dbpath", folder, "--port", str(PORT), *args], capture_output=True, text=True, timeout=120)
+    check(name, ended.returncode != 0 and says in ended.stdout + ended.stderr, (ended.returncode, ended.stdout[-2000:], ended.stderr))
+
+
+def code_of(run):
+    try:
+        run()
+    except pymongo.errors.OperationFailure as e:
+        return e.code, e.details["errmsg"]
+    return None
+
+
+def mechanisms():
+    """Only mechanisms that there are can be enabled, and a user gets no credentials of others."""
+    for text in ["", "PLAIN", "scram-sha-256", "SCRAM-SHA-256,GSSAPI", "SCRAM-SHA-256 SCRAM-SHA-1"]:
+        refused_at_start("mechanism '%s'" % text, "SCRAM-SHA-1, SCRAM-SHA-256", "--setParameter", "authenticationMechanisms=" + text)
+    refused_at_start("a flag's value", "bad type", "--setParameter", "notablescan=5")
+    with Server("mechanisms", "--auth", "--setParameter", "authenticationMechanisms=SCRAM-SHA-256") as server:
+        admin = server.client.admin
+        equal("not enabled", code_of(lambda: admin.command("createUser", "root", pwd="x", roles=["root"], mechanisms=["SCRAM-SHA-1"])),
+              (2, "SCRAM-SHA-1 not supported in authMechanisms"))
+        equal("no credentials left", code_of(lambda: admin.command("createUser", "root", pwd="x", roles=["root"], digestPassword=False)),
+              (2, "User document must provide credentials for all non-external users"))
+        admin.command("createUser", "root", pwd="x", roles=["root"])
+        with MongoClient(URI, username="root", password="x") as root:
+            equal("credentials", root.admin.command("usersInfo", "root")["users"][0]["mechanisms"], ["SCRAM-SHA-256"])
+
+
+def addresses():
+    """Options of a backup's address are honoured or refused by name; a password there is warned of."""
+    with Server("addresses", "--auth") as server:
+        server.client.admin.command("createUser", "root", pwd="s3cret", roles=["root"], mechanisms=["SCRAM-SHA-1"])
+        made = [0]
+
+        def backup(options, login="root:s3cret@"):
+            made[0] += 1
+            out = os.path.join(server.folder, "out%d" % made[0])
+            command = [NAGI, "backup", "--uri", "mongodb://%s127.0.0.1:%d/?%s" % (login, PORT, options), "--out", out]
+            return subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+
+        good = backup("authMechanism=SCRAM-SHA-1&appName=nightly&directConnection=true&connectTimeoutMS=5000&tls=false")
+        equal("options", good.returncode, 0)
+        check("a warning of the password", "--passwordFile" in good.stderr, good.stderr)
+        check("the application's name", '"nightly"' in server.log())
+        equal("a user with one mechanism", backup("authSource=admin").returncode, 0)
+        for option, says in [("tls=true", "there is no TLS"), ("ssl=true", "there is no TLS"), ("tlsCAFile=/x", "there is no TLS"),
+                             ("authMechanism=PLAIN", "SCRAM-SHA-1 or SCRAM-SHA-256"), ("readPreference=nearest", "'readPreference'"),
+                             ("replicaSet=rs", "not of 'rs'"), ("connectTimeoutMS=x", "milliseconds")]:
+            before = server.log().count("Connection accepted")
+            ended = backup(option)
+            check(option, ended.returncode == 1 and says in ended.stderr and "s3cret" not in ended.stderr, ended.stderr)
+            if option != "replicaSet=rs":
+                equal(option + " connects nowhere", server.log().count("Connection accepted"), before)
+
+
+def quiet():
+    for args, expected in [((), True), (("--quiet",), False)]:
+        with Server("quiet", *args) as server:
+            client = server.client
+            client.admin.command("createUser", "ann", pwd="x", roles=["root"])
+            with MongoClient(URI, username="ann", password="x") as ann:
+                ann.test.c.insert_one({})
+                ann.test.c.drop()
+            check("client metadata", server.logs("client metadata"))
+            for text in ["Connection accepted", "Successfully authenticated", "CMD: drop"]:
+                equal("%s %s" % (text, args), text in server.log(), expected)
+            if expected:
+                check("connection ended", server.logs("Connection ended"))
+            else:
+                check("connection ended", "Connection ended" not in server.log())
+            # The parameter holds at once: the last connections end under it.
+            client.admin.command("setParameter", 1, quiet=False)
+        check("connection ended %s" % (args,), "Connection ended" in server.log())
+
+
+def verbosity_and_marks():
+    """A component's verbosity as a parameter, and a file that begins with a byte order mark."""
+    with Server("verbosity", "--setParameter", "logComponentVerbosity={command: {verbosity: 2}, storage: 1}") as server:
+        shown = server.client.admin.command("getParameter", 1, logComponentVerbosity=1)["logComponentVerbosity"]
+        equal("verbosity", (shown["command"]["verbosity"], shown["storage"]["verbosity"]), (2, 1))
+    refused_at_start("an unknown component", "invalid component", "--setParameter", "logComponentVerbosity={nothing: 1}")
+    server = Server("mark", "-f", "FOLDER/mongod.conf")
+    with open(os.path.join(server.folder, "mongod.conf"), "w", encoding="utf-8-sig") as f:
+        f.write("systemLog:\n  destination: file\n  path: %s/nagi.log\nnet:\n  bindIp: 127.0.0.1\n  unixDomainSocket:\n    enabled: false\n" % server.folder)
+    with server:
+        equal("mark", server.client.admin.command("getCmdLineOpts")["parsed"]["net"]["bindIp"], "127.0.0.1")
+
+
+def repair_in_the_background():
+    with Server("repaired") as server:
+        server.client.test.c.insert_one({})
+    command = [NAGI, "serve", "--dbpath", os.path.join(server.folder, "data"), "--repair", "--fork", "--logpath", os.path.join(server.folder, "repair.log")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    check("repair", ended.returncode == 0 and "failed" not in ended.stdout + ended.stderr, (ended.returncode, ended.stdout, ended.stderr))
+
+
+class Again(Server):
+    """A start on the data of another one."""
+
+    def __init__(self, server, *args):
+        self.folder, self.args = server.folder, list(args)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def replica_data():
+    """Configurations of replica sets, and starts on their data in another role."""
+    def warnings(server):
+        return " ".join(server.client.admin.command("getLog", "startupWarnings")["log"])
+
+    with Server("replica", "--replSet", "rs") as server:
+        client = server.client
+        member = {"_id": 0, "host": "127.0.0.1:%d" % PORT}
+
+        def initiate(**fields):
+            client.admin.command("replSetInitiate", {"_id": "rs", "members": [member], **fields})
+
+        equal("configsvr", code_of(lambda: initiate(configsvr=True)),
+              (2, "Nodes being used for config servers must be started with the --configsvr flag"))
+        equal("protocolVersion", code_of(lambda: initiate(protocolVersion=2)), (2, "protocolVersion field value of 2 is not 1 or 0"))
+        equal("settings", code_of(lambda: initiate(settings={"nothing": 1}))[0], 40415)
+        initiate(settings={"chainingAllowed": False}, writeConcernMajorityJournalDefault=False)
+        config = client.admin.command("replSetGetConfig")["config"]
+        equal("shown", (config["settings"]["chainingAllowed"], config["writeConcernMajorityJournalDefault"]), (False, False))
+        code, text = code_of(lambda: client.test.c.watch())
+        check("change streams", code == 115 and "not available on this server yet" in text, (code, text))
+        check("snapshot reads", client.admin.command("serverStatus")["storageEngine"]["supportsSnapshotReadConcern"])
+        check("no warning", "system.replset" not in warnings(server) and "valid entry" not in warnings(server))
+    with Again(server) as alone:
+        check("without --replSet", "started without --replSet" in warnings(alone), warnings(alone))
+        equal("change streams without a set", code_of(lambda: alone.client.test.c.watch())[0], 40573)
+    moved = Again(server, "--replSet", "rs")
+    moved.port = free_port()
+    with moved:
+        check("at another address", "does not have a valid entry" in warnings(moved), warnings(moved))
+
+
 def version():
     said = subprocess.run([NAGI, "--version"], capture_output=True, text=True).stdout
     # As mongodb-memory-server reads it.
@@ -266,7 +411,8 @@ def version():
     check("version", found and found.group(1).startswith("8.0."), said)
 
 
-parts = [version, packaged, compressors, other_protocols, passwords, strangers]
+parts = [version, packaged, compressors, other_protocols, passwords, strangers, mechanisms, addresses, quiet,
+         verbosity_and_marks, repair_in_the_background, replica_data]
 if os.environ.get("FULL"):  # a statistic of times, which a busy machine can upset
     parts.append(same_times)
 for part in parts:

@@ -1,7 +1,7 @@
 //! The configuration document of a replica set of one member: defaults and checks.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail};
 
 use crate::args::truncate;
 
@@ -65,6 +65,7 @@ pub(super) fn complete(doc: Doc<'_>, name: &str, term: i64) -> Result<Config> {
             other.kind().name()
         ),
     }
+    check_set(doc)?;
     let version = match doc.get("version") {
         Value::Missing => 1,
         value => truncate(value).filter(|n| (1..=i64::from(i32::MAX)).contains(n)).unwrap_or(0),
@@ -112,6 +113,128 @@ fn refuse_unknown(doc: Doc<'_>, known: &[&str], what: &str) -> Result<()> {
     }
 }
 
+/// Fields of the set that have a meaning only on other kinds of servers, or few values.
+fn check_set(doc: Doc<'_>) -> Result<()> {
+    if flag(doc, "ReplSetConfig", "configsvr", false)? {
+        bail!(
+            Code::BAD_VALUE,
+            "Nodes being used for config servers must be started with the --configsvr flag"
+        );
+    }
+    flag(doc, "ReplSetConfig", "writeConcernMajorityJournalDefault", true)?;
+    match whole(doc, "ReplSetConfig", "protocolVersion")? {
+        None | Some(1) => {}
+        Some(0) => bail!(
+            Code::BAD_VALUE,
+            "Support for replication protocol version 0 was removed in MongoDB 4.0. Downgrade to \
+             MongoDB version 3.6 and upgrade your protocol version to 1 before upgrading your MongoDB \
+             version"
+        ),
+        Some(other) => {
+            bail!(Code::BAD_VALUE, "protocolVersion field value of {other} is not 1 or 0")
+        }
+    }
+    check_settings(document(doc, "ReplSetConfig", "settings")?)
+}
+
+/// Settings by number: the name and the least value.
+const SETTING_NUMBERS: [(&str, i64); 5] = [
+    ("heartbeatIntervalMillis", 1),
+    ("heartbeatTimeoutSecs", 1),
+    ("electionTimeoutMillis", 1),
+    ("catchUpTimeoutMillis", -1),
+    ("catchUpTakeoverDelayMillis", -1),
+];
+
+/// Settings are kept and shown. They time what happens between members, so with one there is nothing to time.
+fn check_settings(settings: Doc<'_>) -> Result<()> {
+    let what = "ReplSetConfigSettings";
+    for element in settings {
+        let name = element.name();
+        match name {
+            "chainingAllowed" => drop(flag(settings, what, name, true)?),
+            "getLastErrorModes" => drop(document(settings, what, name)?),
+            "replicaSetId" if matches!(element.value(), Value::ObjectId(_)) => {}
+            "replicaSetId" => return Err(wrong_type(what, name, element.value(), "objectId")),
+            "getLastErrorDefaults" => {
+                let given = document(settings, what, name)?;
+                let usual = truncate(given.get("w")) == Some(1)
+                    && !given.get("wtimeout").is_truthy()
+                    && given.iter().all(|e| ["w", "wtimeout"].contains(&e.name()));
+                if !usual {
+                    bail!(
+                        Code::BAD_VALUE,
+                        "getLastErrorDefaults can no longer be set to anything but {{w: 1, wtimeout: 0}}; \
+                         use setDefaultRWConcern instead"
+                    );
+                }
+            }
+            _ => {
+                let Some((_, least)) = SETTING_NUMBERS.iter().find(|(known, _)| *known == name)
+                else {
+                    bail!(
+                        Code::IDL_UNKNOWN_FIELD,
+                        "BSON field '{what}.{name}' is an unknown field."
+                    );
+                };
+                if let Some(n) = whole(settings, what, name)?
+                    && !(*least..=i64::from(i32::MAX)).contains(&n)
+                {
+                    bail!(
+                        Code::BAD_VALUE,
+                        "BSON field '{name}' value must be >= {least}, actual value '{n}'"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wrong_type(what: &str, name: &str, found: Value<'_>, expected: &str) -> Error {
+    Error::new(
+        Code::TYPE_MISMATCH,
+        format!(
+            "BSON field '{what}.{name}' is the wrong type '{}', expected type '{expected}'",
+            found.kind().name()
+        ),
+    )
+}
+
+/// A boolean, or a number in its place.
+fn flag(doc: Doc<'_>, what: &str, name: &str, absent: bool) -> Result<bool> {
+    match doc.get(name) {
+        Value::Missing => Ok(absent),
+        value if matches!(value, Value::Bool(_)) || value.is_number() => Ok(value.is_truthy()),
+        other => Err(Error::new(
+            Code::TYPE_MISMATCH,
+            format!(
+                "BSON field '{what}.{name}' is the wrong type '{}', expected types '[bool, long, int, \
+                 decimal, double]'",
+                other.kind().name()
+            ),
+        )),
+    }
+}
+
+fn whole(doc: Doc<'_>, what: &str, name: &str) -> Result<Option<i64>> {
+    match doc.get(name) {
+        Value::Missing => Ok(None),
+        value => match truncate(value) {
+            Some(n) => Ok(Some(n)),
+            None => Err(wrong_type(what, name, value, "long")),
+        },
+    }
+}
+
+fn document<'d>(doc: Doc<'d>, what: &str, name: &str) -> Result<Doc<'d>> {
+    match doc.get(name) {
+        Value::Missing => Ok(Doc::EMPTY),
+        Value::Doc(inner) => Ok(inner),
+        other => Err(wrong_type(what, name, other, "object")),
+    }
+}
+
 fn host(member: Doc<'_>) -> Result<&str> {
     let host = member.get("host").as_str().unwrap_or("");
     let port = host.rsplit_once(':').map(|(_, port)| port.parse::<u16>().is_ok());
@@ -127,11 +250,30 @@ fn host(member: Doc<'_>) -> Result<&str> {
 
 /// The only member has to be what can be primary.
 fn check_member(member: Doc<'_>) -> Result<()> {
+    let what = "MemberConfig";
+    for name in ["arbiterOnly", "hidden"] {
+        flag(member, what, name, false)?;
+    }
+    match whole(member, what, "_id")? {
+        None => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'MemberConfig._id' is missing but a required field"
+        ),
+        Some(0..=255) => {}
+        Some(id) => bail!(Code::BAD_VALUE, "_id field value of {id} is out of range."),
+    }
+    if document(member, what, "tags")?.iter().any(|tag| tag.value().as_str().is_none()) {
+        bail!(Code::TYPE_MISMATCH, "The tags of a member must have strings as their values");
+    }
+    if !flag(member, what, "buildIndexes", true)? {
+        bail!(Code::BAD_VALUE, "priority must be 0 when buildIndexes=false");
+    }
     let number = |name: &str, absent: f64| match member.get(name) {
         Value::Missing => absent,
         value => nagi_bson::number::as_f64(value).unwrap_or(f64::NAN),
     };
     let electable = number("priority", 1.0) > 0.0
+        && number("priority", 1.0) <= 1000.0
         && number("votes", 1.0) == 1.0
         && number("secondaryDelaySecs", 0.0) == 0.0
         && number("slaveDelay", 0.0) == 0.0
@@ -170,7 +312,9 @@ fn write(
         });
     });
     w.put("protocolVersion", 1_i64);
-    w.put("writeConcernMajorityJournalDefault", true);
+    // Shown as given. A majority here is this server, and its acknowledgement is durable either way.
+    let journaled = given.get("writeConcernMajorityJournalDefault");
+    w.put("writeConcernMajorityJournalDefault", journaled.is_missing() || journaled.is_truthy());
     w.doc("settings", |w| {
         let settings = given.get("settings").as_doc().unwrap_or(Doc::EMPTY);
         for (name, value) in [

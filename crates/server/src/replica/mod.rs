@@ -122,6 +122,12 @@ impl ReplicaSet {
         Ok(set)
     }
 
+    /// Whether the configuration that was found at the start names another address than this server's.
+    pub(crate) fn is_elsewhere(&self, own_port: u16) -> Option<String> {
+        let host = self.member()?.host.clone();
+        (!reach::is_here(&host, own_port)).then_some(host)
+    }
+
     pub(crate) fn member(&self) -> Option<Arc<Member>> {
         self.member.read().clone()
     }
@@ -175,7 +181,13 @@ impl ReplicaSet {
         let default = config::default(&self.name, &self.own_host);
         let given = if given.is_empty() { default.as_doc() } else { given };
         let mut with_id = given.to_buf();
-        if given.get("settings").as_doc().unwrap_or(Doc::EMPTY).get("replicaSetId").is_missing() {
+        let without_id = match given.get("settings") {
+            Value::Missing => true,
+            Value::Doc(settings) => settings.get("replicaSetId").is_missing(),
+            // Refused below.
+            _ => false,
+        };
+        if without_id {
             with_id = add_set_id(given, &self.store.new_object_id());
         }
         let config = config::complete(with_id.as_doc(), &self.name, 1)?;
@@ -291,6 +303,11 @@ impl ReplicaSet {
     }
 }
 
+/// Whether the data belong to a member of a replica set.
+pub(crate) fn is_stored(store: &Store) -> Result<bool> {
+    Ok(read_one(store, CONFIG_NAMESPACE)?.is_some())
+}
+
 /// The configuration with an id of the set among its settings.
 fn add_set_id(given: Doc<'_>, id: &[u8; 12]) -> DocBuf {
     DocBuf::build(|w| {
@@ -378,6 +395,26 @@ mod tests {
             ("{_id: 'rs', members: [{_id: 0, host: 'a:1', priority: 0}]}", 93),
             ("{_id: 'rs', members: [{_id: 0, host: 'a:1'}, {_id: 1, host: 'b:1'}]}", 103),
             ("{_id: 'rs', members: [{_id: 0, host: 'a:1', nonsense: 1}]}", 40415),
+            ("{_id: 'rs', configsvr: true, members: [{_id: 0, host: 'a:1'}]}", 2),
+            ("{_id: 'rs', configsvr: 'x', members: [{_id: 0, host: 'a:1'}]}", 14),
+            ("{_id: 'rs', protocolVersion: 0, members: [{_id: 0, host: 'a:1'}]}", 2),
+            ("{_id: 'rs', protocolVersion: 2, members: [{_id: 0, host: 'a:1'}]}", 2),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1'}], settings: 5}", 14),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1'}], settings: {other: 1}}", 40415),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1'}], settings: {chainingAllowed: 'x'}}", 14),
+            (
+                "{_id: 'rs', members: [{_id: 0, host: 'a:1'}], settings: {electionTimeoutMillis: 0}}",
+                2,
+            ),
+            (
+                "{_id: 'rs', members: [{_id: 0, host: 'a:1'}], settings: {getLastErrorDefaults: {w: 2}}}",
+                2,
+            ),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1', buildIndexes: false}]}", 2),
+            ("{_id: 'rs', members: [{_id: 256, host: 'a:1'}]}", 2),
+            ("{_id: 'rs', members: [{_id: 'x', host: 'a:1'}]}", 14),
+            ("{_id: 'rs', members: [{host: 'a:1'}]}", 40414),
+            ("{_id: 'rs', members: [{_id: 0, host: 'a:1', tags: {a: 1}}]}", 14),
             ("{_id: 'rs', version: 0, members: [{_id: 0, host: 'a:1'}]}", 93),
         ] {
             let given = nagi_bson::json::parse(text).unwrap();
@@ -388,5 +425,22 @@ mod tests {
         set.initiate(given.as_doc()).unwrap();
         assert_eq!(set.reconfigure(given.as_doc(), false).unwrap_err().code().0, 103);
         set.reconfigure(given.as_doc(), true).unwrap();
+    }
+
+    #[test]
+    fn settings_are_shown_as_given() {
+        let set = open(&Arc::new(Memory::new()), "rs").unwrap();
+        let given = nagi_bson::json::parse(
+            "{_id: 'rs', members: [{_id: 3, host: 'a:1'}], protocolVersion: 1, \
+              writeConcernMajorityJournalDefault: false, \
+              settings: {chainingAllowed: false, electionTimeoutMillis: 5000}}",
+        );
+        set.initiate(given.unwrap().as_doc()).unwrap();
+        let member = set.member().unwrap();
+        let shown = member.config.as_doc();
+        assert_eq!(shown.get("writeConcernMajorityJournalDefault"), Value::Bool(false));
+        let settings = shown.get("settings").as_doc().unwrap();
+        assert_eq!(settings.get("chainingAllowed"), Value::Bool(false));
+        assert_eq!(settings.get("electionTimeoutMillis"), Value::Int32(5000));
     }
 }

@@ -105,10 +105,7 @@ fn find(host: &str, own_port: u16, process_id: [u8; 12]) -> Found {
         Ok(addresses) => addresses,
         Err(error) => return silent(&error),
     };
-    let bindable = |address: &SocketAddr| {
-        address.port() == own_port && TcpListener::bind((address.ip(), 0)).is_ok()
-    };
-    if addresses.iter().any(bindable) {
+    if addresses.iter().any(|address| is_own(address, own_port)) {
         return Found::Own;
     }
     let mut last = std::io::Error::other("Could not find address");
@@ -122,6 +119,15 @@ fn find(host: &str, own_port: u16, process_id: [u8; 12]) -> Found {
         }
     }
     silent(&last)
+}
+
+fn is_own(address: &SocketAddr, own_port: u16) -> bool {
+    address.port() == own_port && TcpListener::bind((address.ip(), 0)).is_ok()
+}
+
+/// Whether one of a host's addresses is this machine's, with our port. Nothing is sent there.
+pub(super) fn is_here(host: &str, own_port: u16) -> bool {
+    addresses(host).is_ok_and(|all| all.iter().any(|address| is_own(address, own_port)))
 }
 
 /// The process id that the server at the other end gives in its hello.

@@ -1,6 +1,7 @@
 //! What a pipeline may not be combined with: read concerns and the stable API.
 
 use crate::command::prelude::*;
+use crate::replica::ReplicaSet;
 
 /// Refuses to write what a linearizable read returns (72): the read is confirmed after it.
 pub(super) fn check_concern(req: &Request<'_>, pipeline: Array<'_>) -> Result<()> {
@@ -14,6 +15,21 @@ pub(super) fn check_concern(req: &Request<'_>, pipeline: Array<'_>) -> Result<()
                  a 'linearizable' read concern level"
             )
         }
+        _ => Ok(()),
+    }
+}
+
+/// Says of a change stream on a member of a replica set that there are none yet (115). Elsewhere its own parser
+/// answers that it needs a replica set.
+pub(super) fn check_change_stream(cx: &Context<'_>, pipeline: Array<'_>) -> Result<()> {
+    let is_member = cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member);
+    let first = pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
+    match first.map(|stage| stage.name()) {
+        Some("$changeStream") if is_member => bail!(
+            Code::COMMAND_NOT_SUPPORTED,
+            "Change streams ($changeStream) are not available on this server yet: it keeps no oplog \
+             that they could read"
+        ),
         _ => Ok(()),
     }
 }

@@ -295,7 +295,7 @@ fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
     out.put("name", server.config.storage_engine.as_str());
     out.put("supportsCommittedReads", true);
     out.put("supportsPendingDrops", true);
-    out.put("supportsSnapshotReadConcern", false);
+    out.put("supportsSnapshotReadConcern", true);
     out.put("readOnly", false);
     out.put("persistent", server.config.persistent);
     out.put("backupCursorOpen", server.backups.is_open());
