@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagi_bson::{DocBuf, DocWriter, Value};
-use nagi_error::Result;
+use nagi_error::{Code, Result};
 use nagi_store::{Namespace, WriteOptions};
 
 use crate::clock;
@@ -45,6 +45,12 @@ enum Place {
 }
 
 impl Finished<'_> {
+    /// Code and text of what failed: the whole request, or the last statement of a write.
+    fn error(&self) -> Option<(Code, &str)> {
+        let statement = self.done.write_error.as_ref().map(|(code, text)| (*code, text.as_str()));
+        self.result.as_ref().err().map(|error| (error.code(), error.message())).or(statement)
+    }
+
     /// Time that it worked: without the time in queues and behind locks.
     fn working_micros(&self) -> u64 {
         let waited = self.op.queued_micros() + self.done.locks.wait_micros;
@@ -140,9 +146,7 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         doc.put("queryShapeHash", hash.hex().as_str());
     }
     doc.doc("locks", |locks| done.locks.write(locks));
-    let write_error = done.write_error.as_ref().map(|(code, text)| (*code, text.as_str()));
-    let error = finished.result.as_ref().err().map(|error| (error.code(), error.message()));
-    if let Some((code, text)) = error.or(write_error) {
+    if let Some((code, text)) = finished.error() {
         doc.put("ok", 0);
         doc.put("errMsg", text);
         doc.put("errName", code.name().as_ref());

@@ -65,7 +65,6 @@ pub(super) fn complete(doc: Doc<'_>, name: &str, term: i64) -> Result<Config> {
             other.kind().name()
         ),
     }
-    check_set(doc)?;
     let version = match doc.get("version") {
         Value::Missing => 1,
         value => truncate(value).filter(|n| (1..=i64::from(i32::MAX)).contains(n)).unwrap_or(0),
@@ -113,7 +112,40 @@ fn refuse_unknown(doc: Doc<'_>, known: &[&str], what: &str) -> Result<()> {
     }
 }
 
-/// Fields of the set that have a meaning only on other kinds of servers, or few values.
+/// Checks what a given configuration says beyond [`complete`]: fields that have a meaning only on other kinds of
+/// servers, types and ranges. A stored one that an earlier version took is not refused for them.
+pub(super) fn check_values(doc: Doc<'_>) -> Result<()> {
+    check_set(doc)?;
+    let members = doc.get("members").as_array();
+    members
+        .iter()
+        .flat_map(|list| list.iter())
+        .filter_map(|member| member.as_doc())
+        .try_for_each(check_member_values)
+}
+
+fn check_member_values(member: Doc<'_>) -> Result<()> {
+    let what = "MemberConfig";
+    for name in ["arbiterOnly", "hidden"] {
+        flag(member, what, name, false)?;
+    }
+    match whole(member, what, "_id")? {
+        None => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field 'MemberConfig._id' is missing but a required field"
+        ),
+        Some(0..=255) => {}
+        Some(id) => bail!(Code::BAD_VALUE, "_id field value of {id} is out of range."),
+    }
+    if document(member, what, "tags")?.iter().any(|tag| tag.value().as_str().is_none()) {
+        bail!(Code::TYPE_MISMATCH, "The tags of a member must have strings as their values");
+    }
+    if !flag(member, what, "buildIndexes", true)? {
+        bail!(Code::BAD_VALUE, "priority must be 0 when buildIndexes=false");
+    }
+    Ok(())
+}
+
 fn check_set(doc: Doc<'_>) -> Result<()> {
     if flag(doc, "ReplSetConfig", "configsvr", false)? {
         bail!(
@@ -250,24 +282,6 @@ fn host(member: Doc<'_>) -> Result<&str> {
 
 /// The only member has to be what can be primary.
 fn check_member(member: Doc<'_>) -> Result<()> {
-    let what = "MemberConfig";
-    for name in ["arbiterOnly", "hidden"] {
-        flag(member, what, name, false)?;
-    }
-    match whole(member, what, "_id")? {
-        None => bail!(
-            Code::IDL_FAILED_TO_PARSE,
-            "BSON field 'MemberConfig._id' is missing but a required field"
-        ),
-        Some(0..=255) => {}
-        Some(id) => bail!(Code::BAD_VALUE, "_id field value of {id} is out of range."),
-    }
-    if document(member, what, "tags")?.iter().any(|tag| tag.value().as_str().is_none()) {
-        bail!(Code::TYPE_MISMATCH, "The tags of a member must have strings as their values");
-    }
-    if !flag(member, what, "buildIndexes", true)? {
-        bail!(Code::BAD_VALUE, "priority must be 0 when buildIndexes=false");
-    }
     let number = |name: &str, absent: f64| match member.get(name) {
         Value::Missing => absent,
         value => nagi_bson::number::as_f64(value).unwrap_or(f64::NAN),

@@ -191,6 +191,7 @@ impl ReplicaSet {
             with_id = add_set_id(given, &self.store.new_object_id());
         }
         let config = config::complete(with_id.as_doc(), &self.name, 1)?;
+        config::check_values(given)?;
         write_one(&self.store, CONFIG_NAMESPACE, config.doc.as_doc())?;
         self.elect(config)?;
         log::info!(target: "REPL", id = 21331, setName = self.name.as_str();
@@ -222,6 +223,7 @@ impl ReplicaSet {
         let _one = self.changing.lock();
         let member = self.initialized()?;
         let config = config::complete(given, &self.name, member.term)?;
+        config::check_values(given)?;
         if config.version <= member.version && !force {
             bail!(
                 Code::NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE,
