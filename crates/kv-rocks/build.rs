@@ -3,7 +3,10 @@
 //! RocksDB's C interface has no compressed tier of the cache and no file system of one's own. The
 //! headers lie in the sources that `nagi-rocksdb-sys` compiles, which tells its dependents where.
 
-use std::{env, path::Path};
+use std::{env, fs, path::Path};
+
+const FILES: &[&str] =
+    &["cache.cc", "damage.cc", "governor.cc", "read_back.cc", "spool.cc", "table.cc", "trim.cc"];
 
 fn main() {
     let include = env::var("DEP_ROCKSDB_INCLUDE")
@@ -30,12 +33,16 @@ fn main() {
     } else if target.contains("darwin") {
         build.define("OS_MACOSX", None);
     }
-    for file in
-        ["cache.cc", "damage.cc", "governor.cc", "read_back.cc", "spool.cc", "table.cc", "trim.cc"]
-    {
-        let path = Path::new("native").join(file);
+    // One unit: nearly all of the time goes to RocksDB's headers.
+    let folder = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let mut unit = String::new();
+    println!("cargo:rerun-if-changed=native/handles.h");
+    for file in FILES {
+        let path = Path::new(&folder).join("native").join(file);
         println!("cargo:rerun-if-changed={}", path.display());
-        build.file(path);
+        unit.push_str(&format!("#include \"{}\"\n", path.display()));
     }
-    build.compile("nagi_rocks_native");
+    let out = Path::new(&env::var("OUT_DIR").expect("cargo sets OUT_DIR")).join("native.cc");
+    fs::write(&out, unit).expect("cargo's folder can be written");
+    build.file(out).compile("nagi_rocks_native");
 }

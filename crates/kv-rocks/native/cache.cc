@@ -10,10 +10,7 @@
 
 #include <memory>
 
-// As RocksDB's own c.cc has it.
-struct rocksdb_cache_t {
-  std::shared_ptr<rocksdb::Cache> rep;
-};
+#include "handles.h"
 
 extern "C" {
 

@@ -11,10 +11,7 @@
 #include <memory>
 #include <string>
 
-// As RocksDB's own c.cc has it.
-struct rocksdb_options_t {
-  rocksdb::Options rep;
-};
+#include "handles.h"
 
 // src/db/listen/ffi.rs
 extern "C" void nagi_compaction_failed(const void* damaged, const char* space, size_t space_length, const char* text,

@@ -12,13 +12,7 @@
 #include <cstdint>
 #include <memory>
 
-// As RocksDB's own c.cc has them.
-struct rocksdb_ratelimiter_t {
-  std::shared_ptr<rocksdb::RateLimiter> rep;
-};
-struct rocksdb_options_t {
-  rocksdb::Options rep;
-};
+#include "handles.h"
 
 struct nagi_remover_t {
   std::shared_ptr<rocksdb::SstFileManager> rep;

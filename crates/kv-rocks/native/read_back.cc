@@ -39,10 +39,7 @@
 extern "C" void nagi_unreadable(const char* file, size_t file_length, uint64_t offset, const char* text,
                                 size_t text_length);
 
-// As RocksDB's own c.cc has it.
-struct rocksdb_options_t {
-  rocksdb::Options rep;
-};
+#include "handles.h"
 
 namespace {
 

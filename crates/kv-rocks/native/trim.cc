@@ -10,10 +10,7 @@
 
 #include "rocksdb/advanced_cache.h"
 
-// As RocksDB's C interface has it.
-struct rocksdb_cache_t {
-  std::shared_ptr<rocksdb::Cache> rep;
-};
+#include "handles.h"
 
 namespace {
 // Large enough to be quick, far smaller than a shard.

@@ -70,8 +70,8 @@ impl Flags {
         let mut build = cc::Build::new();
         build.cpp(true).std("c++20").opt_level(2).debug(false).warnings(false).pic(true);
         build.flag("-include").flag("cstdint").flag("-ffunction-sections").flag("-fdata-sections");
-        // As in RocksDB's own releases; and what no other library calls is quicker to compile and to call.
-        build.flag("-fno-rtti").flag("-fvisibility=hidden");
+        // What no other library calls is quicker to compile and to call.
+        build.flag("-fvisibility=hidden");
         for folder in ["rocksdb/include", "rocksdb", ".", "snappy"] {
             build.include(sources.join(folder));
         }
