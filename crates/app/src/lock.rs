@@ -47,9 +47,23 @@ impl Lock {
     }
 }
 
-/// The process that a data folder's lock names, for `--shutdown`.
+/// The process that holds a data folder's lock, for `--shutdown`. A number that a killed server left in the file is
+/// that of nobody, or of a stranger by now.
 pub(crate) fn holder(folder: &Path) -> Option<i32> {
+    if !is_held(folder) {
+        return None;
+    }
+    std::fs::read_to_string(folder.join("mongod.lock")).ok()?.trim().parse().ok()
+}
+
+/// Whether a process has the lock at this moment.
+pub(crate) fn is_held(folder: &Path) -> bool {
     let path = folder.join("mongod.lock");
-    let is_file = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-    is_file.then(|| std::fs::read_to_string(path).ok())??.trim().parse().ok()
+    if !std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
+        return false;
+    }
+    // Shared: two who ask do not disturb each other.
+    File::open(&path).is_ok_and(|file| {
+        flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    })
 }

@@ -23,12 +23,11 @@ pub(crate) enum Door {
 pub(crate) fn open(config: &NetConfig) -> io::Result<(Vec<Door>, u16)> {
     let mut doors = Vec::new();
     let mut port = config.port;
-    for name in config.bind_ip.iter().filter(|name| !name.starts_with('/')) {
-        for address in resolve(name, port, config.ipv6)? {
-            let listener = tcp(address, config.backlog).map_err(|e| said(&e, &address))?;
-            port = listener.local_addr()?.port();
-            doors.push(Door::Tcp(listener));
-        }
+    for mut address in addresses(config)? {
+        address.set_port(port);
+        let listener = tcp(address, config.backlog).map_err(|e| said(&e, &address))?;
+        port = listener.local_addr()?.port();
+        doors.push(Door::Tcp(listener));
     }
     let own = config.unix_socket_dir.as_ref().map(|d| d.join(format!("mongodb-{port}.sock")));
     let named = config.bind_ip.iter().filter(|name| name.starts_with('/')).map(PathBuf::from);
@@ -41,6 +40,19 @@ pub(crate) fn open(config: &NetConfig) -> io::Result<(Vec<Door>, u16)> {
 
 fn said(error: &io::Error, place: &dyn std::fmt::Display) -> io::Error {
     io::Error::new(error.kind(), format!("{place}: {error}"))
+}
+
+/// The addresses of all names, each once: several names may mean the same one.
+fn addresses(config: &NetConfig) -> io::Result<Vec<SocketAddr>> {
+    let mut all = Vec::new();
+    for name in config.bind_ip.iter().filter(|name| !name.starts_with('/')) {
+        for address in resolve(name, config.port, config.ipv6)? {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn resolve(name: &str, port: u16, ipv6: bool) -> io::Result<Vec<SocketAddr>> {

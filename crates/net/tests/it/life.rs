@@ -22,6 +22,22 @@ fn frames_in_pieces_and_frames_in_one_go() {
     running.stop();
 }
 
+/// Also where the caller chose the port: the second socket of an address could not be bound.
+#[test]
+fn names_of_one_address_are_one_door() {
+    let names = ["localhost", "127.0.0.1", "127.0.0.1"].map(String::from);
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let running = start("names", 10, |config| {
+        config.bind_ip = names.to_vec();
+        config.port = port;
+    });
+    assert_eq!(running.listeners.port(), port);
+    let mut stream = running.connect();
+    stream.write_all(&ping(1)).unwrap();
+    assert_eq!(reply(&mut stream), (1, 1.0));
+    running.stop();
+}
+
 #[test]
 fn the_unix_socket_has_its_mode_and_goes_with_the_server() {
     let running = start("unix", 10, |_| ());
