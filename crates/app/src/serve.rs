@@ -132,10 +132,14 @@ fn serve(
         return serve_data(&engine::settle(options).map_err(refused)?, args, log);
     }
     let folder_lock = take_folder(Path::new(&options.db_path))?;
-    close_to_others(umask, Path::new(&options.db_path));
     // Behind the lock: the running server's is not written over.
     let served = PidFile::write(options.pid_file.as_deref()).and_then(|_pid_file| {
+        let folder = Path::new(&options.db_path);
+        let is_own = nagi_kv::marker::engine_of(folder).is_ok_and(|engine| engine.is_some());
         let options = engine::settle(options).map_err(refused)?;
+        if is_own {
+            close_to_others(umask, folder);
+        }
         match options.repair {
             true => repair::run(&options).map_err(|error| not_opened(error, exit::UNRECOVERABLE)),
             false => serve_data(&options, args, log),
@@ -453,7 +457,7 @@ fn announce(options: &Options, log: &Log) {
     debug_assert!(!json::to_relaxed(parsed.as_doc()).is_empty());
 }
 
-/// What an earlier version left readable for others in the data folder is so no more.
+/// What an earlier version left readable for others in a data folder is so no more.
 fn close_to_others(umask: umask::Wanted, folder: &Path) {
     match umask.tighten(folder) {
         Ok(0) => {}
@@ -470,7 +474,7 @@ fn close_to_others(umask: umask::Wanted, folder: &Path) {
     }
 }
 
-/// `--shutdown`: asks the server of a data folder to end.
+/// `--shutdown`: asks the server of a data folder to end, and returns when it has.
 fn shutdown_other(options: &Options) -> ExitCode {
     let folder = Path::new(&options.db_path);
     let pid = lock::holder(folder).and_then(rustix::process::Pid::from_raw);
@@ -482,11 +486,21 @@ fn shutdown_other(options: &Options) -> ExitCode {
         return ExitCode::from(1);
     };
     print(&format!("killing process with pid: {}", pid.as_raw_nonzero()));
-    match rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&format!("failed to end the process: {error}"));
-            ExitCode::from(1)
-        }
+    if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
+        say(&format!("failed to end the process: {error}"));
+        return ExitCode::from(1);
     }
+    // However long it takes: as with mongod, whoever calls this starts the next server at once.
+    while is_running(pid) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Whether a process does anything still: one that ended and whose parent has not asked yet does not.
+fn is_running(pid: rustix::process::Pid) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let ended =
+        state.is_ok_and(|text| text.rsplit(')').next().is_some_and(|s| s.starts_with(" Z")));
+    !ended && rustix::process::test_kill_process(pid).is_ok()
 }

@@ -5,6 +5,7 @@
 //! What an earlier version left readable in the data folder is closed at the start.
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -54,33 +55,44 @@ impl Wanted {
         }
     }
 
-    /// Takes the bits away from everything below a folder that has them; how many that were. Symbolic links
-    /// are not followed: what they lead to may be meant for others.
+    /// Takes the bits away from what this program made in a data folder; how many entries had them. What else
+    /// stands there is left alone, as are symbolic links and files with a second name elsewhere: they may be
+    /// meant for others.
     ///
     /// # Errors
     /// The first thing that cannot be read or changed.
-    pub(crate) fn tighten(self, folder: &Path) -> std::io::Result<u64> {
+    pub(crate) fn tighten(self, folder: &Path) -> io::Result<u64> {
         let Wanted::Closed(mask) = self else { return Ok(0) };
         let mut count = 0;
         for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            let about = match fs::symlink_metadata(&path) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                about => about?,
-            };
-            if !about.is_file() && !about.is_dir() {
-                continue;
-            }
-            if about.mode() & mask != 0 {
-                fs::set_permissions(&path, Permissions::from_mode(about.mode() & 0o7777 & !mask))?;
-                count += 1;
-            }
-            if about.is_dir() {
-                count += self.tighten(&path)?;
+            let entry = entry?;
+            if nagi_kv::is_own_entry(&entry.file_name().to_string_lossy()) {
+                count += tighten_entry(&entry.path(), mask)?;
             }
         }
         Ok(count)
     }
+}
+
+fn tighten_entry(path: &Path, mask: u32) -> io::Result<u64> {
+    let about = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        about => about?,
+    };
+    if !about.is_dir() && !(about.is_file() && about.nlink() == 1) {
+        return Ok(0);
+    }
+    let is_open = about.mode() & mask != 0;
+    if is_open {
+        fs::set_permissions(path, Permissions::from_mode(about.mode() & 0o7777 & !mask))?;
+    }
+    let mut count = u64::from(is_open);
+    if about.is_dir() {
+        for entry in fs::read_dir(path)? {
+            count += tighten_entry(&entry?.path(), mask)?;
+        }
+    }
+    Ok(count)
 }
 
 /// For the programs that have no parameters.
@@ -113,24 +125,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_readable_is_closed_and_links_are_left_alone() {
+    fn what_this_program_made_is_closed_and_nothing_else() {
         let folder = std::env::temp_dir().join(format!("nagi-umask-{}", std::process::id()));
-        let outside = folder.with_extension("outside");
-        fs::create_dir_all(folder.join("data/inner")).unwrap();
-        for path in [folder.join("data/a"), folder.join("data/inner/b"), outside.clone()] {
-            fs::write(&path, b"x").unwrap();
-            fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let (data, outside) = (folder.join("data"), folder.join("outside"));
+        fs::create_dir_all(data.join("rocksdb/inner")).unwrap();
+        fs::create_dir_all(data.join("www")).unwrap();
+        let own = ["mongod.lock", "rocksdb/a", "rocksdb/inner/b"].map(|name| data.join(name));
+        let others = [data.join("www/index.html"), data.join("run.sh"), outside.clone()];
+        for path in own.iter().chain(&others) {
+            fs::write(path, b"x").unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
         }
-        std::os::unix::fs::symlink(&outside, folder.join("data/link")).unwrap();
-        fs::set_permissions(folder.join("data/inner"), Permissions::from_mode(0o755)).unwrap();
-        let data = folder.join("data");
-        assert_eq!(Wanted::Closed(0o027).tighten(&data).unwrap(), 3);
-        assert_eq!(Wanted::Closed(0o077).tighten(&data).unwrap(), 3);
+        std::os::unix::fs::symlink(&outside, data.join("rocksdb/link")).unwrap();
+        fs::hard_link(&outside, data.join("rocksdb/second_name")).unwrap();
+        for path in ["rocksdb", "rocksdb/inner", "www"] {
+            fs::set_permissions(data.join(path), Permissions::from_mode(0o755)).unwrap();
+        }
+        assert_eq!(Wanted::Closed(0o027).tighten(&data).unwrap(), 5);
+        assert_eq!(Wanted::Closed(0o077).tighten(&data).unwrap(), 5);
         assert_eq!(Wanted::Closed(0o077).tighten(&data).unwrap(), 0);
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!((mode(&data.join("a")), mode(&data.join("inner"))), (0o600, 0o700));
-        assert_eq!((mode(&data.join("inner/b")), mode(&outside)), (0o600, 0o644));
+        assert!(own.iter().all(|path| mode(path) == 0o600));
+        assert!(others.iter().all(|path| mode(path) == 0o644));
+        assert_eq!((mode(&data.join("rocksdb/inner")), mode(&data.join("www"))), (0o700, 0o755));
         fs::remove_dir_all(&folder).unwrap();
-        fs::remove_file(&outside).unwrap();
     }
 }

@@ -48,7 +48,7 @@ pub use error::{Error, Result};
 pub use fault::{Faults, Faulty, Point};
 pub use memory::Memory;
 pub use scratch::Scratch;
-pub use special::refuse_special;
+pub use special::{is_own_entry, refuse_special};
 pub use types::{
     CommitStamp, Durability, KeyRange, Limits, Next, RangeSize, Savepoint, Space, TxnOptions,
     Watch, log_key,

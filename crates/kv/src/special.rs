@@ -14,6 +14,11 @@ const NAMES: [&str; 3] = ["nagi.", "mongod.lock", "free_space"];
 const FOLDERS: [&str; 5] = ["rocksdb", "lmdb", "journal", "repair.", "nagi."];
 const DEPTH_MAX: u32 = 8;
 
+/// Whether the program makes an entry of this name in a data folder. What else stands there is somebody else's.
+pub fn is_own_entry(name: &str) -> bool {
+    NAMES.iter().chain(&FOLDERS).any(|begin| name.starts_with(begin))
+}
+
 /// Refuses a data folder with something that is neither a file nor a folder in the place of either.
 ///
 /// # Errors
@@ -26,9 +31,9 @@ pub fn refuse_special(dir: &Path) -> Result<()> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let begins = |names: &[&str]| names.iter().any(|begin| name.starts_with(begin));
-        if begins(&NAMES) || begins(&FOLDERS) {
-            check(&entry.path(), begins(&FOLDERS).then_some(DEPTH_MAX))?;
+        if is_own_entry(&name) {
+            let is_folder = FOLDERS.iter().any(|begin| name.starts_with(begin));
+            check(&entry.path(), is_folder.then_some(DEPTH_MAX))?;
         }
     }
     Ok(())

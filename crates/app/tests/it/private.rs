@@ -160,3 +160,27 @@ fn nothing_is_left_in_shared_memory_by_an_end_in_order() {
         assert!(!name.exists() && ring.is_none_or(|ring| !ring.exists()));
     }
 }
+
+#[test]
+fn a_folder_that_is_not_nagis_is_left_as_it_is() {
+    let folder = Folder::new("strange");
+    let (page, tool) = (folder.data().join("www/index.html"), folder.data().join("tool"));
+    fs::create_dir_all(page.parent().unwrap()).unwrap();
+    for (path, mode) in [(&page, 0o644), (&tool, 0o755)] {
+        fs::write(path, b"x").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    fs::write(folder.data().join("WiredTiger"), b"x").unwrap();
+    let refused = ended(&["--dbpath", &folder.data().display().to_string(), "--port", "0"]);
+    assert_eq!(refused.status.code(), Some(100), "{refused:?}");
+    assert_eq!((mode(&page), mode(&tool)), (0o644, 0o755));
+    fs::remove_file(folder.data().join("WiredTiger")).unwrap();
+    for _ in 0..2 {
+        let server = Server::start(&folder.data());
+        server.signal("-TERM");
+        assert_eq!(server.wait(), Some(0));
+    }
+    assert_eq!((mode(&page), mode(&tool)), (0o644, 0o755));
+    assert_eq!(mode(page.parent().unwrap()), 0o755);
+}
