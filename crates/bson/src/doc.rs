@@ -29,7 +29,16 @@ impl<'a> Doc<'a> {
 
     /// Validates `bytes` as exactly one document. Linear; no allocation.
     pub fn parse(bytes: &'a [u8]) -> Result<Doc<'a>> {
-        validate::document(bytes)?;
+        validate::document(bytes, validate::DEPTH_MAX)?;
+        Ok(Doc(bytes))
+    }
+
+    /// The same for what the storage wrote around a document that somebody gave: some levels deeper.
+    ///
+    /// # Errors
+    /// As [`Doc::parse`].
+    pub fn parse_wrapped(bytes: &'a [u8]) -> Result<Doc<'a>> {
+        validate::document(bytes, validate::WRAPPED_DEPTH_MAX)?;
         Ok(Doc(bytes))
     }
 

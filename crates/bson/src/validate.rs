@@ -9,6 +9,9 @@ use crate::{ParseError, Result, raw};
 /// Deepest nesting accepted from anybody (MongoDB's `maxBSONDepth`, 200).
 pub const DEPTH_MAX: usize = 200;
 
+/// Deepest nesting of documents that the storage wraps around what somebody gave: catalog entries.
+pub(crate) const WRAPPED_DEPTH_MAX: usize = DEPTH_MAX + 20;
+
 /// Largest document that a user may store (MongoDB's 16 MiB).
 pub const DOC_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -23,12 +26,12 @@ pub(crate) fn document_len(bytes: &[u8]) -> Result<usize> {
     }
 }
 
-/// Checks that `bytes` is exactly one document.
-pub(crate) fn document(bytes: &[u8]) -> Result<()> {
+/// Checks that `bytes` is exactly one document, nested no deeper than `depth_max`.
+pub(crate) fn document(bytes: &[u8], depth_max: usize) -> Result<()> {
     if document_len(bytes)? != bytes.len() {
         return Err(ParseError::new("bytes follow the document", bytes.len()));
     }
-    let mut check = Check { bytes, at: 4, ends: [0; DEPTH_MAX + 1], depth: 0 };
+    let mut check = Check { bytes, at: 4, ends: [0; WRAPPED_DEPTH_MAX + 1], depth: 0, depth_max };
     check.ends[0] = bytes.len() as u32;
     check.run()
 }
@@ -37,8 +40,10 @@ struct Check<'a> {
     bytes: &'a [u8],
     at: usize,
     /// End (exclusive, after the terminator) of each open document.
-    ends: [u32; DEPTH_MAX + 1],
+    ends: [u32; WRAPPED_DEPTH_MAX + 1],
     depth: usize,
+    /// At most [`WRAPPED_DEPTH_MAX`].
+    depth_max: usize,
 }
 
 impl Check<'_> {
@@ -152,7 +157,7 @@ impl Check<'_> {
         if close >= end {
             return self.fail("nested document runs over the end of its document");
         }
-        if self.depth == DEPTH_MAX {
+        if self.depth >= self.depth_max.min(WRAPPED_DEPTH_MAX) {
             return self.fail(ParseError::TOO_DEEP);
         }
         self.depth += 1;

@@ -1,6 +1,7 @@
 //! `--repair`: a catalog, indexes and counters that fit the records that are there.
 //!
-//!   catalog   entries that cannot be read go; records nobody owns become `local.orphan.<ident>`;
+//!   catalog   entries that cannot be read go; records nobody owns keep the collection's name if the entry says it,
+//!             without its options and indexes, else they become `local.orphan.<ident>`;
 //!             index keys nobody owns are dropped; the next ident is beyond all that are used
 //!   then      the store opens, and every collection is validated; records that are no documents go to
 //!             the lost and found (`aside`), what does not fit is built again
@@ -121,6 +122,14 @@ struct Known {
     indexes: BTreeSet<u32>,
     dropped: BTreeSet<u32>,
     next: u32,
+    /// Names in entries of which the rest cannot be read.
+    lost_names: BTreeMap<u32, String>,
+}
+
+impl Known {
+    fn has(&self, name: &str) -> bool {
+        self.collections.contains_key(name)
+    }
 }
 
 fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
@@ -149,10 +158,12 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
     }
     for (space, ident) in record_idents {
         let owned = known.records.contains(&ident) || known.dropped.contains(&ident);
-        if owned || ident >= Ident::SESSIONS.0 {
+        // An entry has one space, and an engine may show the same records in all.
+        if owned || ident >= Ident::SESSIONS.0 || !known.records.insert(ident) {
             continue;
         }
-        let name = free_name(&known, ident);
+        let name = known.lost_names.remove(&ident).filter(|name| !known.has(name));
+        let name = name.unwrap_or_else(|| free_name(&known, ident));
         let doc = orphan(&name, space, next);
         let key = Ident(ident).catalog_key(CatalogKey::Collection);
         txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
@@ -177,8 +188,11 @@ fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
             let ident = Ident(u32::from_be_bytes([a, b, c, d]));
             match kind {
                 k if k == CatalogKey::Collection as u8 => {
-                    let noted = note_collection(&mut known, ident, cursor.value());
-                    bad.extend((!noted).then(|| cursor.key().to_vec()));
+                    if !note_collection(&mut known, ident, cursor.value()) {
+                        bad.push(cursor.key().to_vec());
+                        let name = catalog::namespace_of(cursor.value()).map(str::to_owned);
+                        known.lost_names.extend(name.map(|name| (ident.0, name)));
+                    }
                 }
                 k if k == CatalogKey::Dropped as u8 => {
                     let space = cursor.value().first().and_then(|n| Space::by_number(*n));
@@ -201,8 +215,8 @@ fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
 
 /// Takes over what a collection's entry says; false if it is none, or if a later one has its name.
 fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
-    let Ok(doc) = Doc::parse(value) else { return false };
-    if !catalog::is_readable(doc) {
+    let Ok(doc) = Doc::parse_wrapped(value) else { return false };
+    if catalog::check_entry(value).is_err() {
         return false;
     }
     let Some(name) = doc.get("ns").as_str() else { return false };
@@ -244,8 +258,7 @@ fn idents(on: &dyn Engine, space: Space) -> Result<BTreeSet<u32>> {
 fn free_name(known: &Known, ident: u32) -> String {
     let plain = format!("{ORPHANS_DATABASE}.orphan.{ident}");
     let numbered = (1..).map(|n| format!("{plain}-{n}"));
-    let taken = |name: &String| known.collections.contains_key(name);
-    std::iter::once(plain.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(plain)
+    std::iter::once(plain.clone()).chain(numbered).find(|name| !known.has(name)).unwrap_or(plain)
 }
 
 /// The entry of a collection of which only records are left; its `_id` index is empty.

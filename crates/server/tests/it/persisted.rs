@@ -39,6 +39,60 @@ fn settings_survive_a_restart() {
     assert_eq!(late.get("code"), Value::Int32(50));
 }
 
+/// Metadata as deep as the server takes them are read by the next start, which wraps them into its entries.
+#[test]
+fn what_a_command_stored_is_read_by_the_next_start() {
+    let engine = Arc::new(Memory::new());
+    let mut client = Client::new(&server_on(engine.clone(), None));
+    assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 1}]}")));
+    let nested = |depth: usize| format!("{}1{}", "{a: ".repeat(depth), "}".repeat(depth));
+    let (mut names, mut kinds) = (vec!["c".to_owned(), "m".to_owned(), "w".to_owned()], [0; 6]);
+    assert!(is_ok(&client.shell("{create: 'm'}")));
+    assert!(is_ok(&client.shell("{create: 'w', viewOn: 'c', pipeline: []}")));
+    for depth in 170..=198 {
+        let deep = nested(depth);
+        let commands = [
+            format!("{{create: 'v{depth}', validator: {{x: {deep}}}}}"),
+            format!("{{create: 'w{depth}', viewOn: 'c', pipeline: [{{$match: {{x: {deep}}}}}]}}"),
+            format!("{{collMod: 'm', validator: {{x: {deep}}}}}"),
+            format!("{{collMod: 'w', viewOn: 'c', pipeline: [{{$match: {{x: {deep}}}}}]}}"),
+            format!(
+                "{{createIndexes: 'c', indexes: [{{key: {{'f{depth}': 1}}, name: 'f{depth}', \
+                 partialFilterExpression: {{x: {deep}}}}}]}}"
+            ),
+            format!("{{create: 'e{depth}', storageEngine: {{x: {deep}}}}}"),
+        ];
+        for (kind, command) in commands.iter().enumerate() {
+            // The client's own documents end at the limit of all.
+            let Ok(command) = json::parse(command) else { continue };
+            let first = command
+                .as_doc()
+                .into_iter()
+                .next()
+                .and_then(|e| e.value().as_str().map(str::to_owned));
+            if is_ok(&client.run("test", command.as_doc())) {
+                kinds[kind] += 1;
+                names.extend(first.filter(|name| name.len() > 1));
+            }
+        }
+    }
+    assert!(kinds[..5].iter().all(|count| *count > 10), "{kinds:?}");
+    let index_count = |client: &mut Client| {
+        let stats = client
+            .shell("{aggregate: 'c', pipeline: [{$indexStats: {}}, {$count: 'n'}], cursor: {}}");
+        json::to_relaxed(stats.as_doc())
+    };
+    let before = index_count(&mut client);
+    drop(client);
+    let mut client = Client::new(&server_on(engine, None));
+    for name in &names {
+        let found = client
+            .shell(&format!("{{listCollections: 1, nameOnly: true, filter: {{name: '{name}'}}}}"));
+        assert!(json::to_relaxed(found.as_doc()).contains(name.as_str()), "{name}");
+    }
+    assert_eq!(index_count(&mut client), before);
+}
+
 #[test]
 fn nobody_without_the_right_writes_while_writes_are_blocked() {
     let server = server_with(Arc::new(Memory::new()), Some("rs"), true);

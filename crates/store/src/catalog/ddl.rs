@@ -73,7 +73,7 @@ impl<'s> Ddl<'s> {
     /// Stores a new collection, or a new version of one.
     pub(crate) fn put(&mut self, collection: Collection) -> Result<Arc<Collection>> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
-        let doc = collection.to_doc();
+        let doc = collection.to_entry()?;
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         let ident = collection.ident;
         let old = self.catalog.collections.values().find(|c| c.ident == ident).cloned();
@@ -374,7 +374,7 @@ pub(crate) fn commit_private(
         }
         check_case(&ddl.catalog, collection.namespace.database())?;
         let key = collection.ident.catalog_key(CatalogKey::Collection);
-        let doc = collection.to_doc();
+        let doc = collection.to_entry()?;
         txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         ddl.catalog.collections.insert(collection.namespace.clone(), collection);
     }

@@ -25,7 +25,7 @@ pub(crate) use ddl::{
 };
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use options::{check_engine, table_options};
-pub(crate) use persist::{is_readable, load};
+pub(crate) use persist::{check_entry, load, namespace_of};
 
 use crate::{
     Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident,

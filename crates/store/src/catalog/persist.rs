@@ -53,7 +53,9 @@ pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
         match *cursor.key() {
             [kind, a, b, c, d] if kind == CatalogKey::Collection as u8 => {
                 let ident = Ident(u32::from_be_bytes([a, b, c, d]));
-                load_collection(read, ident, Doc::parse(cursor.value())?, &mut loaded)?;
+                let doc = Doc::parse_wrapped(cursor.value()).map_err(Error::from);
+                doc.and_then(|doc| load_collection(read, ident, doc, &mut loaded))
+                    .map_err(|error| named(&error, ident, cursor.value()))?;
             }
             [kind, a, b, c, d] if kind == CatalogKey::Dropped as u8 => {
                 let space = match cursor.value() {
@@ -97,8 +99,32 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     Ok(())
 }
 
-/// Whether a collection's entry can be loaded: for a repair.
-pub(crate) fn is_readable(doc: Doc<'_>) -> bool {
+/// Says which entry it is that cannot be read.
+#[cold]
+fn named(error: &Error, ident: Ident, entry: &[u8]) -> Error {
+    let name = namespace_of(entry).map_or_else(|| format!("number {}", ident.0), String::from);
+    let text = format!(
+        "the catalog entry of collection {name} cannot be read: {}; start once with --repair to \
+         save its documents",
+        error.message()
+    );
+    Error::new(error.code(), text)
+}
+
+/// The name in an entry of which the rest may be no document: it is the first field.
+pub(crate) fn namespace_of(entry: &[u8]) -> Option<&str> {
+    let value = entry.get(4..)?.strip_prefix(b"\x02ns\0")?;
+    let (length, text) = value.split_first_chunk()?;
+    let length = usize::try_from(i32::from_le_bytes(*length)).ok()?;
+    let text = text.get(..length)?.strip_suffix(b"\0")?;
+    std::str::from_utf8(text).ok().filter(|name| Namespace::parse(name).is_ok())
+}
+
+/// Loads a collection's entry as the next start will.
+///
+/// # Errors
+/// What the start would end with.
+pub(crate) fn check_entry(entry: &[u8]) -> Result<()> {
     let nothing = nagi_kv::Memory::new();
     let mut into = Loaded {
         catalog: Catalog::default(),
@@ -106,7 +132,10 @@ pub(crate) fn is_readable(doc: Doc<'_>) -> bool {
         dropped: Vec::new(),
         unfinished: Vec::new(),
     };
-    load_collection(nothing.latest(), Ident(0), doc, &mut into).is_ok()
+    let loaded = load_collection(nothing.latest(), Ident(0), Doc::parse_wrapped(entry)?, &mut into);
+    // A collection and its state hold each other.
+    into.catalog.iter().for_each(|collection| collection.state.current.store(None));
+    loaded
 }
 
 /// An index as it is stored: one that has a collation says so, `_id` has the collection's.
@@ -204,8 +233,18 @@ fn load_counters(read: &dyn Read, ident: Ident) -> Result<CollectionState> {
 }
 
 impl Collection {
-    /// The document under which it is stored.
-    pub(crate) fn to_doc(&self) -> DocBuf {
+    /// The document under which it is stored, which the next start can read: that is tried first, as one entry that
+    /// cannot be read keeps the whole server from starting.
+    ///
+    /// # Errors
+    /// What the start would end with.
+    pub(crate) fn to_entry(&self) -> Result<DocBuf> {
+        let doc = self.to_doc();
+        check_entry(doc.as_bytes())?;
+        Ok(doc)
+    }
+
+    fn to_doc(&self) -> DocBuf {
         DocBuf::build(|w| {
             w.put("ns", self.namespace.as_str());
             w.put("uuid", Value::Binary(Binary { subtype: 4, bytes: &self.uuid.0 }));

@@ -182,11 +182,11 @@ fn key_pattern(pattern: Doc<'_>) -> Result<(DocBuf, Vec<&str>)> {
 /// The fields with their weights, sorted.
 fn weights<'s>(spec: Doc<'s>, listed: &[&'s str]) -> Result<Vec<(&'s str, f64)>> {
     let mut out: Vec<(&str, f64)> = listed.iter().map(|path| (*path, 1.0)).collect();
-    // One field more, or all of them.
-    if let Value::String(path) = spec.get("weights")
-        && !out.iter().any(|(other, _)| *other == path)
-    {
-        out.push((path, 1.0));
+    match spec.get("weights") {
+        Value::String("$**") if out.iter().any(|(path, _)| *path == "$**") => {}
+        Value::String("$**") => out.push(("$**", 1.0)),
+        Value::Missing | Value::Doc(_) => {}
+        _ => bail!(Code::CANNOT_CREATE_INDEX, "text index option 'weights' must be an object"),
     }
     if let Value::Doc(given) = spec.get("weights") {
         for element in given {

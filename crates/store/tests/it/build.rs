@@ -367,3 +367,40 @@ fn a_salvage_sets_aside_what_is_no_document() {
     f.check_valid();
     assert_eq!(f.collection().count(), 20);
 }
+
+/// The start says which collection's entry it is; after a salvage the documents have their name still.
+#[test]
+fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
+    use nagi_kv::{Durability, Engine, Space, TxnOptions};
+    let f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a'}").unwrap();
+    (0..20).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap()));
+    let Fixture { engine, store, namespace } = f;
+    drop(store);
+    let mut cursor = engine.latest().cursor(Space::Catalog, &[], &[]).unwrap();
+    let mut found = cursor.seek(&[]).unwrap();
+    while found && !cursor.value().get(4..).is_some_and(|rest| rest.starts_with(b"\x02ns\0")) {
+        found = cursor.next().unwrap();
+    }
+    let (key, mut value) = (cursor.key().to_vec(), cursor.value().to_vec());
+    drop(cursor);
+    // The type of the second field.
+    let second = value.windows(6).position(|bytes| bytes == b"\x05uuid\0").unwrap();
+    value[second] = 0x7a;
+    let mut txn = engine.begin(TxnOptions::default()).unwrap();
+    txn.put(Space::Catalog, &key, &value).unwrap();
+    txn.commit(Durability::Synced).unwrap();
+    let options = nagi_store::StoreOptions::default;
+    let refused = nagi_store::Store::open(std::sync::Arc::clone(&engine), options());
+    let refused = refused.err().expect("the entry is damaged").message().to_owned();
+    assert!(
+        refused.contains("entry of collection d.c") && refused.contains("--repair"),
+        "{refused}"
+    );
+    let engine_again = std::sync::Arc::clone(&engine);
+    let (store, salvaged) = nagi_store::Store::salvage(engine_again, options(), false).unwrap();
+    assert_eq!((salvaged.catalog_entries_lost, &salvaged.orphans), (1, &vec!["d.c".to_owned()]));
+    let f = Fixture { engine, store, namespace };
+    f.check_valid();
+    assert_eq!((f.collection().count(), f.collection().indexes.len()), (20, 1));
+}
