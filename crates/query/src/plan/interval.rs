@@ -110,7 +110,7 @@ impl Interval {
             Value::String(key) if collated && !key.is_empty() => {
                 format!("\"CollationKey(0x{})\"", collation::key_hex(key))
             }
-            value => text::value_text(bound_value(value)),
+            value => text::value_text(value),
         };
         let (first, first_in, last, last_in) = if reversed {
             (&self.high, self.high_included, &self.low, self.low_included)
@@ -124,15 +124,6 @@ impl Interval {
             shown(last),
             if last_in { ']' } else { ')' },
         )
-    }
-}
-
-/// Explain prints int32 bounds as doubles, the way MongoDB's keys carry them.
-fn bound_value(value: Value<'_>) -> Value<'_> {
-    match value {
-        Value::Int32(n) => Value::Double(f64::from(n)),
-        Value::Int64(n) if n.unsigned_abs() < 1 << 53 => Value::Double(n as f64),
-        other => other,
     }
 }
 
@@ -267,15 +258,15 @@ mod tests {
     #[test]
     fn union_merges_what_touches() {
         let set = range(1, true, 3, false).union(range(3, true, 5, true));
-        assert_eq!(texts(&set), ["[1.0, 5.0]"]);
+        assert_eq!(texts(&set), ["[1, 5]"]);
         let set = range(1, true, 3, false).union(range(3, false, 5, true));
-        assert_eq!(texts(&set), ["[1.0, 3.0)", "(3.0, 5.0]"]);
+        assert_eq!(texts(&set), ["[1, 3)", "(3, 5]"]);
     }
 
     #[test]
     fn complement_is_its_own_inverse() {
         let set = range(1, true, 3, false).union(Intervals::point(Value::String("x")));
-        assert_eq!(texts(&set.complement()), ["[MinKey, 1.0)", "[3.0, \"x\")", "(\"x\", MaxKey]"]);
+        assert_eq!(texts(&set.complement()), ["[MinKey, 1)", "[3, \"x\")", "(\"x\", MaxKey]"]);
         assert_eq!(texts(&set.complement().complement()), texts(&set));
         assert!(Intervals::all().complement().is_empty());
         assert!(Intervals::default().complement().is_all());
@@ -284,7 +275,7 @@ mod tests {
     #[test]
     fn intersection_keeps_the_stricter_ends() {
         let set = range(1, true, 5, true).intersect(&range(3, false, 9, true));
-        assert_eq!(texts(&set), ["(3.0, 5.0]"]);
+        assert_eq!(texts(&set), ["(3, 5]"]);
         assert!(range(1, true, 2, false).intersect(&range(2, true, 3, true)).is_empty());
     }
 }
