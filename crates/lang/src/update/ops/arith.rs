@@ -3,7 +3,7 @@
 //! The result has the wider of the two types; an int32 that does not fit becomes an int64, an int64
 //! that does not fit is an error.
 
-use nagi_bson::{Element, Value, ValueBuf, ValueSlot, number, text};
+use nagi_bson::{Element, Value, ValueBuf, ValueSlot, compare, number, text};
 use nagi_error::{Code, Result, bail};
 
 use super::{At, Change, UpdateOp};
@@ -85,9 +85,15 @@ impl Arith {
                 at.id()
             );
         };
-        slot.put(result);
+        slot.put(if is_same_number(old, result) { old } else { result });
         Ok(())
     }
+}
+
+/// Whether the value stays as it is, since the result has its type and equals it: MongoDB compares
+/// them as numbers, so that neither the sign of a zero nor the digits behind a decimal change.
+fn is_same_number(old: Value<'_>, result: Value<'_>) -> bool {
+    old.kind() == result.kind() && !number::is_nan(result) && compare::values(old, result).is_eq()
 }
 
 /// A number with its type, as this one message shows it.
