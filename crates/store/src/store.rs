@@ -301,11 +301,6 @@ impl Store {
         Packing { compressor: self.compressor(collection), zstd_level: self.zstd_level }
     }
 
-    /// Whether the engine compresses blocks at all: else a collection's choice only is kept.
-    pub(crate) fn compresses(&self) -> bool {
-        Space::BY_COMPRESSOR.iter().any(|space| self.engine.compressor(*space) != Compressor::None)
-    }
-
     /// What a collection's blocks are compressed with.
     pub fn compressor(&self, collection: &Collection) -> Compressor {
         self.engine.compressor(collection.space)

@@ -42,5 +42,12 @@ for name in ["none", "snappy", "zlib", "zstd", "lz4"]:
 
 for config, code in [("block_compressor=lzo", 2), ("nonsense=1", 2), ("leaf_page_max=64KB", 115), (5, 14)]:
     require_fails(code, "", repr(config), lambda: database.create_collection("bad", storageEngine=engine(config)))
+
+indexed = database.create_collection("indexed")
+indexed.create_index("n", name="own", storageEngine=engine("block_compressor=zlib"))
+require(indexed.index_information()["own"]["storageEngine"] == engine("block_compressor=zlib"), "an index's choice is listed")
+for config, code in [("block_compressor=lzo", 2), ("nonsense=1", 2), ("leaf_page_max=64KB", 115)]:
+    require_fails(code, "", repr(config), lambda: indexed.create_index("m", storageEngine=engine(config)))
+require(list(indexed.index_information()) == ["_id_", "own"], "no index of a refused string")
 database.client.drop_database("compression")
 print("compressors: %d assertions" % passed())

@@ -95,7 +95,7 @@ fn strings_are_checked_when_a_collection_is_made() {
     assert!(create(&f, "d.n", "leaf_page_max=4KB").starts_with("115: "));
     // What exists is said first.
     assert!(create(&f, "d.c", "foo=bar").starts_with("48: "));
-    // An engine that does not compress keeps what an index asks for, if it makes sense.
+    // What an index asks for is kept, if it makes sense, though all indexes have one compressor.
     let spec = |config: &str| {
         parse(&format!(
             "{{key: {{a: 1}}, name: 'a', storageEngine: {{wiredTiger: {{configString: '{config}'}}}}}}"
@@ -106,8 +106,14 @@ fn strings_are_checked_when_a_collection_is_made() {
         error(f.store.create_indexes(&f.namespace, &[spec.as_doc()], BuildOptions::default()))
     };
     assert!(build("nonsense=1").starts_with("2: "));
+    assert!(build("block_compressor=lzo").starts_with("2: "));
     assert_eq!(build("block_compressor=zlib"), "ok");
+    let collection = f.store.collection(&f.namespace).expect("made with the index");
+    let kept = collection.index("a").expect("built");
+    assert_eq!(kept.spec.doc.get("storageEngine").to_string(), ENGINE_OF_INDEX);
 }
+
+const ENGINE_OF_INDEX: &str = "{ wiredTiger: { configString: \"block_compressor=zlib\" } }";
 
 /// `letters` different letters in turn, so that it shrinks, and a field for an index.
 fn large(id: i64, length: usize) -> String {
