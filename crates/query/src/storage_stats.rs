@@ -101,7 +101,7 @@ pub fn write_storage_stats(
     out.put("freeStorageSize", stats.free_bytes / scale);
     out.put("capped", collection.options.capped);
     if let Some(size) = collection.options.size_bytes_max {
-        out.put("max", collection.options.count_max.unwrap_or(0));
+        out.put("max", collection.options.count_max_listed());
         out.put("maxSize", size / scale);
     }
     let creation = store.creation_string(collection);

@@ -124,6 +124,12 @@ impl CollectionOptions {
         Ok(config.compressor.map_or(Space::Records, Compressor::space))
     }
 
+    /// The documents that a capped collection holds at most, as `listCollections` and `collStats` show
+    /// it: 0 if nothing was said, the largest int32 for no limit.
+    pub fn count_max_listed(&self) -> i64 {
+        number::truncate_to_i64(self.doc.get("max")).unwrap_or(0)
+    }
+
     /// The bytes that a capped collection holds at most.
     pub fn capped_bytes_max(&self) -> i64 {
         self.size_bytes_max.map_or(i64::MAX, |size| size.max(CAPPED_BYTES_MIN))
@@ -266,9 +272,7 @@ impl CollectionOptions {
                 bail!(Code::INVALID_OPTIONS, "the 'size' field is required when 'capped' is true")
             }
             Some(size) => {
-                // Rounded up to a multiple of 256, as clients see in collStats.
-                let size = size.clamp(0, CAPPED_BYTES_MAX);
-                self.size_bytes_max = Some((size + 255) & !255);
+                self.size_bytes_max = Some(size.clamp(0, CAPPED_BYTES_MAX));
             }
         }
         self.count_max = whole("max").filter(|max| *max > 0 && *max < i64::from(i32::MAX));

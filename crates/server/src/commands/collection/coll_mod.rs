@@ -16,7 +16,7 @@ pub(in crate::commands) static COLL_MOD: Command = Command {
     ..Command::ROW
 };
 
-/// Largest `cappedSize`, in bytes; rounding is the catalog's.
+/// Largest `cappedSize`, in bytes.
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
 /// Largest `cappedMax`, in documents.
 const CAPPED_COUNT_MAX: i64 = i32::MAX as i64;
