@@ -81,9 +81,9 @@ GROUPS = {
     ),
 }
 
-# What 4.0 had and today's server does not, or a server that is no member of a cluster.
-COMMANDS_GONE = (r"^command/ & \{\"(\$?eval|availableQueryOptions|geoNear|geoSearch|getShardMap|mapreduce\.shardedfinish|moveChunk"
-                 r"|parallelCollectionScan|planCacheList(Plans|QueryShapes)|shardingState)\":")
+# Commands of 4.0 by what took them away, as the release notes of that version or the named issue say.
+GONE = r"^command/ & \{\"(%s)\":"
+GONE_REPLY = r"^(OK|2|9|13|14|26|139|10046|40414|73|203|None) "
 
 # (name, cases, recorded answer, Nagi's answer, the later version and its rule). `cases` is a pattern for ids; behind
 # " & " stands one for the request. Each case that follows a rule stands in explained.txt with the answer it gives.
@@ -139,6 +139,8 @@ RULES = [
      "4.2: a capped collection without a size is InvalidOptions, and a wrong type TypeMismatch"),
     ("no limit of documents in a capped collection", r"^command/create", r"\"max\": \{\"\$numberDouble\": \"2147483647.0\"", r"\"max\": \{\"\$numberInt\": \"2147483647\"",
      "4.2: numbers of options are integers"),
+    ("rounded sizes of capped collections", r"^command/create", r"\"capped\": true, \"size\": \{\"\$numberInt\": \"5120\"", r"\"capped\": true, \"size\": \{\"\$numberInt\": \"5000\"",
+     "6.2: sizes are no longer rounded up to multiples of 256 (SERVER-67246)"),
     ("size of convertToCapped", r"^command/maintenance", r"^None invalid command spec", r"^14 BSON field 'convertToCapped.size' is the wrong type", "4.4 to 5.0: wrong types are TypeMismatch and say what is expected"),
     ("null terms", r"^error/getMore.type & \"term\"", r"^14 Field 'term' must be of type NumberLong .*term: (null|undefined)", r"^43 cursor id 5", "4.4: null and undefined count as an absent argument"),
     ("duplicates in full capped collections", r"^command/capped", r"^WE 11000 ", r"^WE 11000 ", "4.2: a refused insert pushes no other document out"),
@@ -173,12 +175,17 @@ RULES = [
     ("errors without a code", r"", r"^None ", r"^(59|72|73|96|20|14|13|26|2|9) ", "4.2: every error has a code"),
     # ---- commands
     ("hello", r"^command/known & hello", r"^59 .*hello", r"^OK", "4.4.2: hello"),
-    ("commands of clusters and of 4.0", COMMANDS_GONE, r"^(OK|2|9|13|14|26|139|10046|40414|73|203|None) ", r"^59 no such command",
-     "a server that is no member of a cluster, and later versions, do not have them"),
-    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|2|4|9|13|14|73|31082|40414|51300) ", "commands of later versions"),
+    ("commands of 4.0", GONE % r"\$?eval|geoNear|parallelCollectionScan", GONE_REPLY, r"^59 no such command", "4.2: eval (SERVER-35847), geoNear and parallelCollectionScan (SERVER-33998) are gone"),
+    ("commands of 4.2", GONE % r"mapreduce\.shardedfinish|planCacheList(Plans|QueryShapes)", GONE_REPLY, r"^59 no such command",
+     "4.4: planCacheListPlans and planCacheListQueryShapes are gone, and mapReduce became a pipeline, so that shards have no part of their own"),
+    ("geoSearch", GONE % "geoSearch", GONE_REPLY, r"^59 no such command", "5.0: geoSearch is gone with the geoHaystack index"),
+    ("availableQueryOptions", GONE % "availableQueryOptions", GONE_REPLY, r"^59 no such command", "6.1: availableQueryOptions is gone (SERVER-60892)"),
+    ("commands of clusters", GONE % "getShardMap|moveChunk|shardingState", GONE_REPLY, r"^59 no such command",
+     "none: a server that is no member of a cluster does not have the commands of clusters"),
+    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|2|4|9|13|14|73|31082|40414|51300) ", "4.4 to 8.0: setIndexCommitQuorum and getDefaultRWConcern (4.4), getClusterParameter (6.0), createSearchIndexes (7.0), bulkWrite (8.0)"),
     ("collStats of nothing", r"^command/namespace & collStats", r"^None Database", r"^OK", "4.2: collStats of what does not exist says zero"),
     ("collStats", r"^command/stats & collStats", r"\"size\": \{\"\$numberInt\"", r"\"size\": \{\"\$numberLong\"", "4.4: sizes are int64; more fields"),
-    ("parameters", r"^command/args & getParameter", r"^OK", r"^OK", "each version has parameters of its own"),
+    ("parameters", r"^command/args & getParameter", r"^OK", r"^OK", "none: the reply to * lists what the server has, which changes with each version"),
     ("free monitoring", r"^command/known & getFreeMonitoringStatus", r"^OK", r"^OK", "7.0: free monitoring is gone"),
     ("cursors of another collection", r"^(command/cursor|error/getMore.type) & getMore", r"^96 collection dropped between getMore calls", r"^(13 Requested getMore on namespace|43 cursor id 5)",
      "4.2: the cursor is looked for before the collection"),
@@ -264,9 +271,8 @@ RULES = [
     ("formats of dates", r"^date/(fromString.format|toString)", r"^(18536 Invalid format character|OK)", r"^OK", "4.4 to 8.0: %b, %B, %j and other formats"),
     ("collectionless names", r"^pipeline/collectionless", r"^OK", r"^73 Invalid collection name", "4.4: names are checked before the collection is looked for"),
     ("let", r"^pipeline/cmd & \"let\"", r"^9 unrecognized field 'let'", r"^OK", "5.0: let"),
-    ("stages between members", r"^pipeline/form.missing & mergeCursors", r"^(OK|40414 )", r"^40324 Unrecognized pipeline stage name",
-     "stages that only members of a cluster send"),
-    ("$mergeCursors", r"^pipeline/form & mergeCursors", r"^40414 ", r"^40324 Unrecognized pipeline stage name", "stages that only members of a cluster send"),
+    ("stages between members", r"^pipeline/form & mergeCursors", r"^40414 ", r"^40324 Unrecognized pipeline stage name",
+     "none: $mergeCursors is a stage that only members of a cluster send one another"),
     ("missing fields of $graphLookup", r"^pipeline/graphLookup", r"^9 missing 'from'", r"^40105 ", "5.0: the fields of $graphLookup are checked together"),
     ("order of $graphLookup", r"^pipeline/graphLookup", r"^OK", r"^OK", "none: the documentation of $graphLookup says that the order of what is found is not defined"),
     ("operators that are no accumulators", r"^pipeline/group", r"^40237 The \$add accumulator", r"^15952 unknown group operator", "4.4: what is no accumulator is unknown"),
