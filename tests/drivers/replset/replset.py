@@ -390,6 +390,13 @@ def encrypted(client, db):
     client.drop_database("nagi_encrypted")
     db = client.nagi_encrypted
     db.create_collection("e", encryptedFields={"fields": [{"path": "name.first", "keyId": key, "bsonType": "string"}]})
+    # What the driver makes beside it, and what it reads back.
+    made = {coll["name"]: coll["options"] for coll in db.list_collections()}
+    equal("the collections of a driver", sorted(made), ["e", "enxcol_.e.ecoc", "enxcol_.e.esc"])
+    check("state collections are clustered", all("clusteredIndex" in made["enxcol_.e." + kind] for kind in ["esc", "ecoc"]), made)
+    listed = made["e"]["encryptedFields"]
+    equal("encryptedFields is listed", listed["fields"], [{"path": "name.first", "keyId": key, "bsonType": "string"}])
+    equal("the index of a driver", db.e.index_information()["__safeContent___1"]["key"], [("__safeContent__", 1)])
     db.e.insert_one({"_id": 1, "name": {"first": stored}})
     db.e.insert_many([{"_id": 2}, {"_id": 3, "name": "no document"}])
     plain = {"name": {"first": "plain"}}
