@@ -56,7 +56,9 @@ impl Store {
         namespace: &Namespace,
         changes: &CollMod<'_>,
     ) -> Result<Option<Arc<Index>>> {
-        let wanted = changes.index.filter(|change| change.get("unique").is_truthy());
+        let flag =
+            |value: Value<'_>| value == Value::Bool(true) || value.is_number() && value.is_truthy();
+        let wanted = changes.index.filter(|change| flag(change.get("unique")));
         let (Some(change), Some(collection)) = (wanted, self.collection(namespace)) else {
             return Ok(None);
         };
@@ -162,7 +164,8 @@ fn change_index(
     let mut spec = index.spec.clone();
     let mut any = false;
     for element in change {
-        if matches!(element.name(), "name" | "keyPattern") {
+        // A null says nothing, as in other commands.
+        if matches!(element.name(), "name" | "keyPattern") || element.value().is_nullish() {
             continue;
         }
         spec = change_option(&index, spec, element, is_checked, out)?;
@@ -182,6 +185,21 @@ fn change_index(
     Ok(collection.indexes.iter().map(swap).collect())
 }
 
+/// A text or a document is no yes: `hidden: "false"` would hide.
+fn check_flag(option: Element<'_>) -> Result<()> {
+    let value = option.value();
+    if matches!(value, Value::Bool(_)) || value.is_number() {
+        return Ok(());
+    }
+    bail!(
+        Code::TYPE_MISMATCH,
+        "BSON field 'collMod.index.{}' is the wrong type '{}', expected types '[bool, long, int, \
+         decimal, double]'",
+        option.name(),
+        value.kind().name()
+    )
+}
+
 /// One option of an index; writes its old and its new value.
 fn change_option(
     index: &Index,
@@ -191,6 +209,9 @@ fn change_option(
     out: &mut DocWriter<'_>,
 ) -> Result<IndexSpec> {
     let value = option.value();
+    if matches!(option.name(), "hidden" | "prepareUnique" | "unique") {
+        check_flag(option)?;
+    }
     let truthy = value.is_truthy();
     let flag = truthy.then_some(Value::Bool(true));
     match option.name() {

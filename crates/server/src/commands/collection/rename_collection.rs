@@ -30,7 +30,8 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
         return Ok(true);
     };
     let may = |ns: &Namespace, action| asking.on_collection(ns.database(), ns.collection(), action);
-    let drops = !args.drop_target.is_truthy() || may(&to, Action::DropCollection);
+    let keeps = matches!(args.drop_target, Value::Missing | Value::Null | Value::Bool(false));
+    let drops = keeps || may(&to, Action::DropCollection);
     if from.database() == to.database()
         && asking.on_database(from.database(), Action::RenameCollectionSameDB)
     {
@@ -63,13 +64,27 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         value => Some(crate::commands::common::uuid("renameCollection.collectionUUID", value)?),
     };
     crate::commands::common::check_uuid(cx, &from, expected)?;
+    let drops = drop_target(cx, &to, args.drop_target)?;
     let _writing = cx.begin_write(from.database())?;
     cx.check_write_block(to.database())?;
-    cx.store().rename_collection(
-        &from,
-        &to,
-        args.drop_target.is_truthy(),
-        args.stay_temp == Some(true),
-        &|| cx.check(),
-    )
+    cx.store().rename_collection(&from, &to, drops, args.stay_temp == Some(true), &|| cx.check())
+}
+
+/// Whether the target may be replaced. A UUID allows it only for the collection that has it.
+fn drop_target(cx: &Context<'_>, to: &Namespace, given: Value<'_>) -> Result<bool> {
+    const NAME: &str = "renameCollection.dropTarget";
+    match given {
+        value if value.is_nullish() => Ok(false),
+        Value::Bool(drops) => Ok(drops),
+        Value::Binary(_) => {
+            let expected = crate::commands::common::uuid(NAME, given)?;
+            crate::commands::common::check_uuid(cx, to, Some(expected))?;
+            Ok(true)
+        }
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{NAME}' is the wrong type '{}', expected types '[bool, binData]'",
+            other.kind().name()
+        ),
+    }
 }
