@@ -371,7 +371,7 @@ fn a_salvage_sets_aside_what_is_no_document() {
 /// The start says which collection's entry it is; after a salvage the documents have their name still.
 #[test]
 fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
-    use nagi_kv::{Durability, Engine, Space, TxnOptions};
+    use nagi_kv::{Durability, Space, TxnOptions};
     let f = Fixture::new();
     f.index("{key: {a: 1}, name: 'a'}").unwrap();
     (0..20).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap()));
