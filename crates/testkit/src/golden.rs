@@ -6,7 +6,8 @@
 //!   3.0
 //!
 //! Lines that begin with `#` between cases are comments and stay where they are. Input may go on for
-//! several lines; output ends at the first empty line, so an output never holds one.
+//! several lines; output ends at the first empty line, so an output never holds one. A NUL in it is written `\0`:
+//! the files stay text.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p <crate>` writes the actual outputs into the files: the diff is the
 //! review. `GOLDEN=<text>` runs only files whose path holds that text.
@@ -94,11 +95,11 @@ pub fn run_files(dir: &Path, handle: &mut dyn FnMut(&str, &str, &str) -> String)
         for case in &cases {
             case_count += 1;
             let actual = handle(&stem, &case.verb, &case.input);
-            let actual = actual.trim_end_matches('\n');
+            let actual = actual.trim_end_matches('\n').replace('\0', "\\0");
             if actual != case.output {
-                failures.push(difference(file, case, actual));
+                failures.push(difference(file, case, &actual));
             }
-            print_case(&mut rewritten, case, actual);
+            print_case(&mut rewritten, case, &actual);
         }
         rewritten.push_str(&tail);
         if update && rewritten != text {
