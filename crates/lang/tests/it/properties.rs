@@ -231,7 +231,11 @@ proptest! {
                 Applied::NoOp => prop_assert!(bytes.is_empty()),
                 Applied::Modified => {
                     let new = DocBuf::from_bytes(bytes).expect("valid BSON");
-                    prop_assert_ne!(new.as_doc().as_bytes(), doc.as_doc().as_bytes());
+                    // These may give the same and count: what they do, or NaN, is a change by itself.
+                    let counts = ["$currentDate", "$inc", "$mul", "$push"];
+                    if !spec.as_doc().iter().any(|element| counts.contains(&element.name())) {
+                        prop_assert_ne!(new.as_doc().as_bytes(), doc.as_doc().as_bytes());
+                    }
                     let first = new.as_doc().first().expect("not empty");
                     prop_assert_eq!(first.name(), "_id");
                     prop_assert!(first.value().same_bytes(&doc.get("_id")));
