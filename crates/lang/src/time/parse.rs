@@ -7,14 +7,17 @@ use nagi_error::Result;
 
 use super::calendar::{DAY_MS, days_of_month, iso_year_start};
 use super::format::MONTHS;
-use super::parse_format::{failure, incomplete, resolve};
+use super::parse_format::{failure_at, incomplete, resolve};
 use super::{Civil, Zone};
+
+/// A date or a time that was read; none for one that is written well but does not exist, `02-30` or `24:00`.
+type Read = Option<i64>;
 
 #[derive(Default)]
 struct Found {
     /// Days since 1970.
-    days: Option<i64>,
-    time_ms: Option<i64>,
+    days: Option<Read>,
+    time_ms: Option<Read>,
     offset: Option<i64>,
     /// Milliseconds of an `@seconds` text.
     moment: Option<i64>,
@@ -50,7 +53,7 @@ const WEEKDAYS: [&str; 7] =
 /// Reads a date; `zone` is the operator's argument, none if it was not given.
 pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
     if text.is_empty() {
-        return Err(failure(text, "0: Empty string"));
+        return Err(failure_at(text, 0, "Empty string"));
     }
     let mut found = Found::default();
     let mut rest = text;
@@ -61,19 +64,26 @@ pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
         }
         let at = text.len() - rest.len();
         let next = part(rest, &mut found);
-        rest = next.ok_or_else(|| {
-            failure(
-                text,
-                format!("{at}: Unexpected character '{}'", rest.chars().next().unwrap_or(' ')),
-            )
-        })?;
+        rest = next.ok_or_else(|| failure_at(text, at, unexpected(rest)))?;
     }
     if let Some(moment) = found.moment {
         return resolve(moment, Some(0), zone);
     }
+    let behind = text.len() + 1;
+    let time_ms = found.time_ms.unwrap_or(Some(0));
+    let time_ms = time_ms.ok_or_else(|| failure_at(text, behind, "The parsed time was invalid"))?;
     let days = found.days.ok_or_else(|| incomplete(text))?;
-    let local = days * DAY_MS + found.time_ms.unwrap_or(0);
+    let days = days.ok_or_else(|| failure_at(text, behind, "The parsed date was invalid"))?;
+    let local = days * DAY_MS + time_ms;
     resolve(local, found.offset, zone)
+}
+
+/// What is wrong with a text that begins with something that is no part. A word is taken for the name of a zone.
+fn unexpected(rest: &str) -> &'static str {
+    match word(rest).0.len() {
+        0 | 1 => "Unexpected character",
+        _ => "passing a time zone identifier as part of the string is not allowed",
+    }
 }
 
 /// Reads one part; gives what follows it.
@@ -133,13 +143,15 @@ fn not_digit(rest: &str) -> bool {
     !rest.starts_with(|c: char| c.is_ascii_digit())
 }
 
-fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
-    let good = (1..=12).contains(&month) && day >= 1 && day <= days_of_month(year, month);
+/// The day, read from digits that could be those of a month and a day.
+fn day_number(year: i64, month: i64, day: i64) -> Option<Read> {
+    let written = (0..=12).contains(&month) && (0..=31).contains(&day);
+    let good = month >= 1 && day >= 1 && written && day <= days_of_month(year, month);
     let at = Civil { year, month, day, hour: 0, minute: 0, second: 0, millisecond: 0 };
-    good.then(|| at.days())
+    written.then(|| good.then(|| at.days()))
 }
 
-fn date(text: &str) -> Option<(i64, &str)> {
+fn date(text: &str) -> Option<(Read, &str)> {
     signed_year(text)
         .or_else(|| iso_week(text))
         .or_else(|| year_first(text))
@@ -150,7 +162,7 @@ fn date(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `18-07-03`, the year first.
-fn short_year(text: &str) -> Option<(i64, &str)> {
+fn short_year(text: &str) -> Option<(Read, &str)> {
     let (year, rest) = two_digits_of_year(text)?;
     let (month, rest) = digits(rest.strip_prefix('-')?, 2, 2)?;
     let (day, rest) = digits(rest.strip_prefix('-')?, 2, 2)?;
@@ -164,7 +176,7 @@ fn two_digits_of_year(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `-0001-01-01`.
-fn signed_year(text: &str) -> Option<(i64, &str)> {
+fn signed_year(text: &str) -> Option<(Read, &str)> {
     let sign = if text.starts_with('-') { -1 } else { 1 };
     let rest = text.strip_prefix(['-', '+'])?;
     let (year, rest) = digits(rest, 4, 4)?;
@@ -174,18 +186,18 @@ fn signed_year(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `2018-W27-2`, `2018W272`, `2018-W27`.
-fn iso_week(text: &str) -> Option<(i64, &str)> {
+fn iso_week(text: &str) -> Option<(Read, &str)> {
     let (year, rest) = digits(text, 4, 4)?;
     let rest = rest.strip_prefix('-').unwrap_or(rest).strip_prefix('W')?;
     let (week, rest) = digits(rest, 2, 2)?;
     let behind = rest.strip_prefix('-').unwrap_or(rest);
     let (day, rest) = digits(behind, 1, 1).unwrap_or((1, rest));
     let good = (1..=53).contains(&week) && (0..=7).contains(&day);
-    good.then(|| (iso_year_start(year) + (week - 1) * 7 + day - 1, rest))
+    good.then(|| (Some(iso_year_start(year) + (week - 1) * 7 + day - 1), rest))
 }
 
 /// `2018-07-03`, `2018/7/3`, `2018-07`, `2018-Jul-03`.
-fn year_first(text: &str) -> Option<(i64, &str)> {
+fn year_first(text: &str) -> Option<(Read, &str)> {
     let (year, rest) = digits(text, 4, 4)?;
     let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/' | '.'))?;
     let rest = &rest[1..];
@@ -200,7 +212,7 @@ fn year_first(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `20180703`, with or without a time behind `T`.
-fn compact(text: &str) -> Option<(i64, &str)> {
+fn compact(text: &str) -> Option<(Read, &str)> {
     let count = text.bytes().take_while(u8::is_ascii_digit).count();
     if count != 8 && count != 14 {
         return None;
@@ -212,7 +224,7 @@ fn compact(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `07/03/2018` and `07/03/18` (month first), `3.7.2018` and `03-07-2018` (day first), `03-Jul-2018`.
-fn day_first(text: &str) -> Option<(i64, &str)> {
+fn day_first(text: &str) -> Option<(Read, &str)> {
     let (first, rest) = digits(text, 1, 2)?;
     let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/' | '.'))?;
     let rest = &rest[1..];
@@ -228,7 +240,7 @@ fn day_first(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `July 3, 2018`, `3 July 2018`, `3rd Jul 2018`, `Jul 2018`.
-fn named_month(text: &str) -> Option<(i64, &str)> {
+fn named_month(text: &str) -> Option<(Read, &str)> {
     if let Some((day, rest)) = digits(text, 1, 2) {
         let rest =
             ["st", "nd", "rd", "th"].iter().find_map(|s| rest.strip_prefix(s)).unwrap_or(rest);
@@ -260,7 +272,7 @@ fn month(text: &str) -> Option<(i64, &str)> {
 }
 
 /// `14:01`, `14:01:02.123`, `14:01.02`, `140102` behind a date, `2:01 PM`, `2pm`.
-fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(i64, &str)> {
+fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(Read, &str)> {
     let (hour, rest) = digits(text, 1, 2)?;
     let compact = behind_date && text.bytes().take_while(u8::is_ascii_digit).count() >= 4;
     let (minute, second, fraction, rest) = if compact {
@@ -285,8 +297,9 @@ fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(i64, &str)> {
         (0, 0, 0, rest)
     };
     let (hour, rest) = if behind_t { (hour, rest) } else { half_day(hour, rest)? };
-    let good = hour < 24 && minute < 60 && second < 60 && not_digit(rest);
-    good.then(|| (hour * 3_600_000 + minute * 60_000 + second * 1000 + fraction, rest))
+    let written = hour <= 24 && minute < 60 && second <= 60 && not_digit(rest);
+    let ms = hour * 3_600_000 + minute * 60_000 + second * 1000 + fraction;
+    written.then(|| ((hour < 24 && second < 60).then_some(ms), rest))
 }
 
 /// Milliseconds behind the point; further digits are cut.

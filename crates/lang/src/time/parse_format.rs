@@ -23,8 +23,13 @@ struct Parts {
     offset: Option<i64>,
 }
 
-pub(super) fn failure(text: &str, why: impl std::fmt::Display) -> Error {
-    Error::new(Code::CONVERSION_FAILURE, format!("Error parsing date string '{text}'; {why}"))
+/// The error for a text that cannot be read from byte `at` on; shows the character there, NUL behind the end.
+pub(super) fn failure_at(text: &str, at: usize, why: &str) -> Error {
+    let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('\0');
+    Error::new(
+        Code::CONVERSION_FAILURE,
+        format!("Error parsing date string '{text}'; {at}: {why} '{found}'"),
+    )
 }
 
 /// The error for a date that misses parts.
@@ -62,21 +67,22 @@ pub fn parse_with_format(text: &str, format: &str, zone: Option<&Zone>) -> Resul
             Some('%') | None => match rest.strip_prefix(if c == '%' { '%' } else { c }) {
                 Some(behind) => rest = behind,
                 None if rest.is_empty() => {
-                    return Err(failure(text, format!("{at}: Data missing")));
+                    return Err(failure_at(text, at, "Data missing"));
                 }
-                None => return Err(failure(text, format!("{at}: Format literal not found"))),
+                None => return Err(failure_at(text, at, "Format literal not found")),
             },
             Some(specifier) => {
-                rest = part(&mut parts, specifier, rest)
-                    .ok_or_else(|| failure(text, format!("{at}: Data missing for %{specifier}")))?;
+                rest = part(&mut parts, specifier, rest).ok_or_else(|| {
+                    failure_at(text, at, &format!("Data missing for %{specifier}"))
+                })?;
             }
         }
     }
     if !rest.is_empty() {
-        return Err(failure(text, format!("{}: Trailing data", text.len() - rest.len())));
+        return Err(failure_at(text, text.len() - rest.len(), "Trailing data"));
     }
     let local = local(&parts).ok_or_else(|| incomplete(text))?;
-    let local = local.ok_or_else(|| failure(text, "The parsed date was invalid"))?;
+    let local = local.ok_or_else(|| failure_at(text, text.len(), "The parsed date was invalid"))?;
     resolve(local, parts.offset, zone)
 }
 
