@@ -142,6 +142,8 @@ pub(crate) struct Done {
     pub(crate) locks: LockUse,
     /// The stages that ran, as explain shows them, if the request is profiled.
     pub(crate) stages: Option<nagi_bson::DocBuf>,
+    /// Its statements told the profile and the log of themselves.
+    pub(crate) statements: bool,
     /// Code and text of the last statement that failed, of a write that is answered with `ok: 1`.
     pub(crate) write_error: Option<(nagi_error::Code, String)>,
     pub(crate) cursor_id: i64,
@@ -182,6 +184,22 @@ impl Done {
         self.query_hash = stats.query_hash;
         self.plan_cache_key = stats.plan_cache_key;
     }
+
+    /// As [`Done::note`], with what was written.
+    pub(crate) fn note_work(&mut self, work: &Work) {
+        if *work != Work::default() {
+            let stats = ExecutionStats {
+                keys_examined: work.stats.keys_examined + self.keys_examined,
+                docs_examined: work.stats.docs_examined + self.docs_examined,
+                ..work.stats
+            };
+            self.note(&stats);
+        }
+        self.keys_inserted = work.keys_inserted;
+        self.keys_deleted = work.keys_deleted;
+        self.write_conflicts = work.write_conflicts;
+        self.yields = work.yields;
+    }
 }
 
 /// What the writes of a request did so far. Statements run with a shared [`Context`], so they add to cells.
@@ -201,6 +219,24 @@ impl Effects {
         }
     }
 
+    /// What one statement of several did since the last call of [`Effects::begin_statement`]; `before` is what
+    /// that returned.
+    pub(crate) fn end_statement(&self, before: Work) -> Work {
+        let work = self.work.replace(before);
+        self.add(&work);
+        work
+    }
+
+    /// Lets a statement's work be told from that of the statements before it.
+    pub(crate) fn begin_statement(&self) -> Work {
+        self.work.take()
+    }
+
+    /// The stages of the statement that has just ended, if they are recorded.
+    pub(crate) fn take_stages(&self) -> Option<nagi_bson::DocBuf> {
+        self.stages.take()
+    }
+
     fn add(&self, more: &Work) {
         let mut work = self.work.get();
         work.add(more);
@@ -218,18 +254,7 @@ impl Effects {
     /// Hands everything over at the end of the request.
     pub(crate) fn settle(&self, done: &mut Done) {
         let work = self.work.take();
-        if work != Work::default() {
-            let stats = ExecutionStats {
-                keys_examined: work.stats.keys_examined + done.keys_examined,
-                docs_examined: work.stats.docs_examined + done.docs_examined,
-                ..work.stats
-            };
-            done.note(&stats);
-        }
-        done.keys_inserted = work.keys_inserted;
-        done.keys_deleted = work.keys_deleted;
-        done.write_conflicts = work.write_conflicts;
-        done.yields = work.yields;
+        done.note_work(&work);
         done.locks = LockUse { collection_count: work.transactions, ..self.locks.take() };
         if let Some(stages) = self.stages.take() {
             done.stages = Some(stages);

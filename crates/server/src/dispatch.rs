@@ -103,7 +103,8 @@ pub(crate) fn run(
     let finished = Finished {
         op: &op,
         request: &request,
-        result: &result,
+        statement: None,
+        error: result.as_ref().err(),
         done: &done,
         micros: clock::micros_since(started),
         reply_bytes: out.len(),
@@ -560,12 +561,12 @@ fn count_documents(metrics: &Metrics, done: &Done) {
 
 /// Counters, slow line, profile.
 fn account(server: &Arc<Server>, finished: &Finished<'_>) {
-    let Finished { request, result, done, micros, .. } = *finished;
+    let Finished { request, error, done, micros, .. } = *finished;
     let command = request.command;
     let counter = commands::index_of(command).and_then(|i| server.metrics.by_command.get(i));
     if let Some(counter) = counter {
         counter.total.increment();
-        if result.is_err() {
+        if error.is_some() {
             counter.failed.increment();
         }
     }

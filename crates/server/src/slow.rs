@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagi_bson::{DocBuf, DocWriter, Value};
-use nagi_error::{Code, Result};
+use nagi_error::{Code, Error, Result};
 use nagi_store::{Namespace, WriteOptions};
 
 use crate::clock;
@@ -31,7 +31,9 @@ pub(crate) fn op_name(command: &Command) -> &'static str {
 pub(crate) struct Finished<'a> {
     pub(crate) op: &'a Op,
     pub(crate) request: &'a Request<'a>,
-    pub(crate) result: &'a Result<()>,
+    /// The description of one statement of it, if that is what is over. The command's other fields are not of it.
+    pub(crate) statement: Option<&'a DocBuf>,
+    pub(crate) error: Option<&'a Error>,
     pub(crate) done: &'a Done,
     pub(crate) micros: u64,
     pub(crate) reply_bytes: usize,
@@ -45,16 +47,22 @@ enum Place {
 }
 
 impl Finished<'_> {
-    /// Code and text of what failed: the whole request, or the last statement of a write.
+    /// Code and text of what failed: the whole request, or the last statement of a write that did not tell of itself.
     fn error(&self) -> Option<(Code, &str)> {
-        let statement = self.done.write_error.as_ref().map(|(code, text)| (*code, text.as_str()));
-        self.result.as_ref().err().map(|error| (error.code(), error.message())).or(statement)
+        let statement = self.done.write_error.as_ref().filter(|_| !self.is_frame());
+        let statement = statement.map(|(code, text)| (*code, text.as_str()));
+        self.error.map(|error| (error.code(), error.message())).or(statement)
     }
 
     /// Time that it worked: without the time in queues and behind locks.
     fn working_micros(&self) -> u64 {
-        let waited = self.op.queued_micros() + self.done.locks.wait_micros;
-        self.micros.saturating_sub(waited)
+        let queued = if self.statement.is_some() { 0 } else { self.op.queued_micros() };
+        self.micros.saturating_sub(queued + self.done.locks.wait_micros)
+    }
+
+    /// Whether this is a command whose statements have told of themselves.
+    fn is_frame(&self) -> bool {
+        self.statement.is_none() && self.done.statements
     }
 }
 
@@ -65,6 +73,9 @@ impl Finished<'_> {
 /// | 0 | - | - |
 /// | 1 | slow ones of the sample | those that match |
 /// | 2 | all | all |
+///
+/// A command of updates or deletes has an entry for each statement in place of its own, and a line for each
+/// statement before its own.
 ///
 /// The log has the slow ones of the sample, or with a filter those that match, whatever the level.
 pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
@@ -82,7 +93,7 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
             is_slow && !finished.done.waited && profile.sampled()
         }
     };
-    if level > 1 || (level == 1 && chosen) {
+    if !finished.is_frame() && (level > 1 || (level == 1 && chosen)) {
         write_profile(server, finished, &profile_doc(finished));
     }
     if chosen {
@@ -90,9 +101,18 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     }
 }
 
+/// Whether the end of a statement that took so long may be told at all: the common case is that it is not.
+pub(crate) fn may_tell(server: &Server, db: &str, micros: u64) -> bool {
+    let profile = &server.profile;
+    (micros / 1000) as i64 >= profile.slow_ms()
+        || profile.level(db) > 0
+        || profile.filter(db).is_some()
+}
+
 fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
     let attr = DocBuf::build(|doc| describe(finished, Place::Log, doc));
     let component = match finished.request.command.counts_as {
+        _ if finished.is_frame() => "COMMAND",
         OpKind::Insert | OpKind::Update | OpKind::Delete => "WRITE",
         _ => "COMMAND",
     };
@@ -101,16 +121,28 @@ fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
 
 fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
     let Finished { op, request, done, .. } = *finished;
+    let frame = finished.is_frame();
+    let kind = match request.protocol {
+        _ if finished.statement.is_some() => op_name(request.command),
+        Protocol::Msg => "command",
+        _ => "op_query",
+    };
     if place == Place::Log {
-        doc.put("type", if request.protocol == Protocol::Msg { "command" } else { "op_query" });
+        doc.put("type", kind);
     }
-    doc.put("ns", op.namespace().as_str());
+    match frame {
+        true => doc.put("ns", format!("{}.$cmd", request.db).as_str()),
+        false => doc.put("ns", op.namespace().as_str()),
+    }
     if place == Place::Log
         && let Some(client) = op.client().filter(|c| !c.app_name.is_empty())
     {
         doc.put("appName", client.app_name.as_str());
     }
-    doc.put("command", &op.command());
+    match finished.statement {
+        Some(statement) => doc.put("command", statement),
+        None => doc.put("command", &op.command()),
+    }
     if let Some(command) = &done.originating {
         doc.put("originatingCommand", command);
     }
@@ -118,7 +150,7 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
     if summary.is_empty() {
         summary.push_str(done.plan_summary);
     }
-    let planned = !summary.is_empty();
+    let planned = !summary.is_empty() && !frame;
     if planned && place == Place::Log {
         doc.put("planSummary", summary.as_str());
     }
@@ -129,20 +161,24 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         doc.put("keysExamined", done.keys_examined as i64);
         doc.put("docsExamined", done.docs_examined as i64);
     }
-    describe_plan(done, doc);
-    describe_counts(done, doc);
+    if !frame {
+        describe_plan(done, doc);
+        describe_counts(done, doc);
+    }
     let (yields, reply_bytes) = match place {
         Place::Log => ("numYields", "reslen"),
         Place::Profile => ("numYield", "responseLength"),
     };
     doc.put(yields, done.yields as i64);
-    if done.query_hash != 0 {
+    if done.query_hash != 0 && !frame {
         let shape = format!("{:08X}", done.query_hash);
         doc.put("queryHash", shape.as_str());
         doc.put("planCacheShapeHash", shape.as_str());
         doc.put("planCacheKey", format!("{:08X}", done.plan_cache_key).as_str());
     }
-    if let Some(hash) = ShapeHash::of(request.db, request.body) {
+    if finished.statement.is_none()
+        && let Some(hash) = ShapeHash::of(request.db, request.body)
+    {
         doc.put("queryShapeHash", hash.hex().as_str());
     }
     doc.doc("locks", |locks| done.locks.write(locks));
@@ -152,8 +188,10 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         doc.put("errName", code.name().as_ref());
         doc.put("errCode", code.0);
     }
-    doc.put(reply_bytes, finished.reply_bytes as i64);
-    doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
+    if finished.statement.is_none() {
+        doc.put(reply_bytes, finished.reply_bytes as i64);
+        doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
+    }
     let millis = |micros: u64| (micros / 1000) as i64;
     match place {
         Place::Log => {

@@ -240,3 +240,112 @@ fn profiles_tell_of_failed_statements() {
         assert!(entry.get("errMsg").as_str().unwrap().contains(text), "{command}: {entry:?}");
     }
 }
+
+/// The entries of the profile that match, in the order of their writing.
+fn entries(client: &mut Client, filter: &str) -> Vec<DocBuf> {
+    let found = client.shell(&format!("{{find: 'system.profile', filter: {filter}}}"));
+    let batch = found.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+    batch.iter().map(|entry| entry.as_doc().unwrap().to_buf()).collect()
+}
+
+#[test]
+fn each_statement_has_an_entry_of_its_own() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}, {_id: 2, a: 1}, {_id: 3, a: 2}]}");
+    assert!(is_ok(&client.shell("{profile: 2, slowms: 0}")));
+    client.shell(
+        "{update: 'c', ordered: false, comment: 'both', updates: [
+            {q: {_id: 1}, u: {$set: {b: 1}}},
+            {u: {$set: {_id: 9}}, q: {_id: 2}},
+            {q: {a: 1}, u: {$set: {b: 1}}, multi: true}]}",
+    );
+    client.shell(
+        "{delete: 'c', comment: 'both', deletes: [
+            {q: {_id: 3}, limit: 1}, {q: {a: 1}, limit: 0, collation: {locale: 'en'}}]}",
+    );
+    assert!(is_ok(&client.shell("{profile: 0, slowms: 100}")));
+    let told = entries(&mut client, "{'command.comment': 'both'}");
+    let shown: Vec<String> = told
+        .iter()
+        .map(|entry| {
+            let number = |name| number(entry, &[name]);
+            let looked = (number("keysExamined"), number("docsExamined"));
+            let plan = entry.get("planSummary").as_str().unwrap_or("none").to_owned();
+            let op = entry.get("op").as_str().unwrap().to_owned();
+            let command = json::to_relaxed(entry.get("command").as_doc().unwrap());
+            let failed = entry.get("ok") == Value::Int32(0);
+            assert_eq!(entry.get("ns").as_str(), Some("test.c"));
+            assert!(!entry.get("locks").as_doc().unwrap().is_empty());
+            assert!(failed || !entry.get("execStats").is_missing(), "{entry:?}");
+            for none in ["protocol", "responseLength", "queryShapeHash"] {
+                assert!(entry.get(none).is_missing(), "{none}");
+            }
+            format!("{op} {command} {plan} {looked:?} {failed}")
+        })
+        .collect();
+    let express = "EXPRESS_IXSCAN { _id: 1 } (1, 1)";
+    let set = |id: i32, field: &str, value: i32| {
+        format!(
+            r#"update {{"q":{{"_id":{id}}},"u":{{"$set":{{"{field}":{value}}}}},"multi":false,"upsert":false,"comment":"both"}} {express}"#
+        )
+    };
+    assert_eq!(
+        shown,
+        [
+            set(1, "b", 1) + " false",
+            set(2, "_id", 9) + " true",
+            r#"update {"q":{"a":1},"u":{"$set":{"b":1}},"multi":true,"upsert":false,"comment":"both"} COLLSCAN (0, 3) false"#.to_owned(),
+            format!(r#"remove {{"q":{{"_id":3}},"limit":1,"comment":"both"}} {express} false"#),
+            r#"remove {"q":{"a":1},"limit":0,"collation":{"locale":"en"},"comment":"both"} COLLSCAN (0, 2) false"#.to_owned(),
+        ]
+    );
+    let counts = |at: usize, name| number(&told[at], &[name]);
+    assert_eq!((counts(0, "nMatched"), counts(0, "nModified"), counts(0, "nUpserted")), (1, 1, 0));
+    assert_eq!((counts(2, "nMatched"), counts(2, "nModified")), (2, 1));
+    assert_eq!((counts(3, "ndeleted"), counts(4, "ndeleted")), (1, 2));
+    assert_eq!(told[1].get("errCode"), Value::Int32(66));
+
+    let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
+    let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
+    let lines = lines.iter().filter_map(|line| line.as_str());
+    let lines: Vec<_> = lines.filter(|line| line.contains("both")).map(json::parse).collect();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            let line = line.as_ref().unwrap();
+            let attr = line.get("attr").as_doc().unwrap();
+            let text = |doc: Doc<'_>, name: &str| doc.get(name).as_str().unwrap().to_owned();
+            let counted = !attr.get("docsExamined").is_missing();
+            assert_eq!(counted, attr.get("reslen").is_missing());
+            (text(line.as_doc(), "c"), text(attr, "type"), text(attr, "ns"))
+        })
+        .collect();
+    let told: Vec<_> = told.iter().map(|(c, kind, ns)| format!("{c} {kind} {ns}")).collect();
+    let (update, delete, whole) =
+        ("WRITE update test.c", "WRITE remove test.c", "COMMAND command test.$cmd");
+    assert_eq!(told, [update, update, update, whole, delete, delete, whole]);
+}
+
+#[test]
+fn parameters_without_effect_say_what_holds_instead() {
+    let mut client = Client::new(&server());
+    for (name, value, told) in [
+        ("syncdelay", "30", "storage.syncPeriodSecs"),
+        ("internalQueryFrameworkControl", "'trySbeEngine'", "one executor"),
+        ("maxTransactionLockRequestTimeoutMillis", "100", "fail at a conflict"),
+        ("internalQueryExecYieldPeriodMS", "20", "need not yield"),
+        ("writePeriodicNoops", "false", "oplog"),
+    ] {
+        let set = format!("{{setParameter: 1, {name}: {value}}}");
+        let set = client.run("admin", json::parse(&set).unwrap().as_doc());
+        assert!(is_ok(&set), "{name}: {set:?}");
+        let log = client.run("admin", doc! { "getLog": "startupWarnings" }.as_doc());
+        let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
+        let mut lines = lines.iter().filter_map(|line| line.as_str());
+        let quoted = format!("\"{name}\"");
+        assert!(lines.any(|line| line.contains(told) && line.contains(&quoted)), "{name}: {log:?}");
+    }
+    let bad = doc! { "setParameter": 1, "internalQueryFrameworkControl": "sbe" };
+    let refused = client.run("admin", bad.as_doc());
+    assert_eq!(refused.get("code"), Value::Int32(2), "{refused:?}");
+}

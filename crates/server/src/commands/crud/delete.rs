@@ -5,6 +5,7 @@ use nagi_query::{DeleteStatement, Hint};
 use nagi_store::{Durability, Namespace};
 
 use super::outcome::{Outcome, check_batch, ends_command};
+use super::statement::{self, Running};
 use super::update::{check_multi, end_durability, settle};
 use crate::args::Field;
 use crate::command::prelude::*;
@@ -83,7 +84,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let durability = end_durability(&concern, index == last);
         cx.server.metrics.ops.delete.increment();
         let id = numbered::statement_id(req, index);
-        match delete_once(cx, id, &ns, statement, let_vars, durability) {
+        let running = Running::begin(cx, index);
+        let done = delete_once(cx, id, &ns, statement, let_vars, durability);
+        running.end(cx, req, &statement::DELETE, statement.source, &done, &|all, count| {
+            all.deleted = Some(*count);
+        });
+        match done {
             Ok(count) => outcome.count += count,
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {

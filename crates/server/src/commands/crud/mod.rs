@@ -17,6 +17,7 @@ mod own_stages;
 mod pipeline_access;
 mod pipeline_rules;
 mod representative;
+mod statement;
 mod update;
 
 pub(super) use aggregate::AGGREGATE;

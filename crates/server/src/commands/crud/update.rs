@@ -9,6 +9,7 @@ use nagi_store::{Durability, Namespace};
 
 use super::insert::How;
 use super::outcome::{Outcome, check_batch, ends_command};
+use super::statement::{self, Running};
 use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
 use crate::concern::WriteConcern;
@@ -94,7 +95,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.server.metrics.ops.update.increment();
         let how = how(durability, args.bypass, args.bypass_ts);
         let id = numbered::statement_id(req, index);
-        match update_once(cx, id, &ns, statement, let_vars, how) {
+        let running = Running::begin(cx, index);
+        let done = update_once(cx, id, &ns, statement, let_vars, how);
+        running.end(cx, req, &statement::UPDATE, statement.source, &done, &|all, done| {
+            all.matched = Some(done.matched);
+            all.modified = Some(done.modified);
+            all.upserted = Some(u64::from(done.upserted.is_some()));
+        });
+        match done {
             Ok(done) => add(&mut outcome, index, done),
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {

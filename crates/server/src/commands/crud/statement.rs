@@ -1,0 +1,98 @@
+//! What the profile and the log of slow operations tell of one statement of an `update` or `delete`.
+
+use std::time::Instant;
+
+use nagi_query::Work;
+
+use crate::clock;
+use crate::command::Done;
+use crate::command::prelude::*;
+use crate::op::printable;
+use crate::slow::{self, Finished};
+
+/// A field of a statement, and how it is shown if the client left it out.
+type Shown = (&'static str, Option<Value<'static>>);
+
+pub(super) static UPDATE: [Shown; 10] = [
+    ("q", None),
+    ("u", None),
+    ("c", None),
+    ("arrayFilters", None),
+    ("hint", None),
+    ("multi", Some(Value::Bool(false))),
+    ("upsert", Some(Value::Bool(false))),
+    ("upsertSupplied", None),
+    ("collation", None),
+    ("sort", None),
+];
+
+pub(super) static DELETE: [Shown; 4] =
+    [("q", None), ("limit", None), ("hint", None), ("collation", None)];
+
+/// A statement that runs.
+pub(super) struct Running {
+    started: Instant,
+    before: Work,
+}
+
+impl Running {
+    pub(super) fn begin(cx: &Context<'_>, index: usize) -> Running {
+        if index > 0 {
+            // That of the statement before.
+            cx.op.set_plan_summary("");
+        }
+        Running { started: clock::now(), before: cx.effects.begin_statement() }
+    }
+
+    /// Tells of it. `count` notes what `done` says of documents.
+    pub(super) fn end<T>(
+        self,
+        cx: &mut Context<'_>,
+        req: &Request<'_>,
+        fields: &[Shown],
+        source: Doc<'_>,
+        done: &Result<T>,
+        count: &dyn Fn(&mut Done, &T),
+    ) {
+        let micros = clock::micros_since(self.started);
+        let work = cx.effects.end_statement(self.before);
+        cx.done.statements = true;
+        if !slow::may_tell(cx.server, req.db, micros) {
+            return;
+        }
+        let mut all = Done { stages: cx.effects.take_stages(), ..Done::default() };
+        all.note_work(&work);
+        all.locks.collection_count = work.transactions;
+        if let Ok(done) = done {
+            count(&mut all, done);
+        }
+        let statement = describe(fields, source, req.body.get("comment"));
+        let statement = printable(statement.as_doc(), false);
+        let finished = Finished {
+            op: cx.op,
+            request: req,
+            statement: Some(&statement),
+            error: done.as_ref().err(),
+            done: &all,
+            micros,
+            reply_bytes: 0,
+        };
+        slow::observe(cx.server, &finished);
+    }
+}
+
+/// The statement's fields in MongoDB's order, and the command's comment.
+fn describe(fields: &[Shown], source: Doc<'_>, comment: Value<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for (name, usual) in fields {
+            match (source.get(name), usual) {
+                (Value::Missing, Some(usual)) => out.put(name, *usual),
+                (Value::Missing, None) => {}
+                (given, _) => out.put(name, given),
+            }
+        }
+        if !comment.is_missing() {
+            out.put("comment", comment);
+        }
+    })
+}
