@@ -31,8 +31,11 @@ pub(crate) enum Kind {
     Bool(bool),
     /// Default, least, greatest.
     Int(i64, i64, i64),
-    Double(f64),
+    /// Default, least, greatest.
+    Double(f64, f64, f64),
     Text(&'static str),
+    /// One of several words: default, and all of them.
+    Word(&'static str, &'static [&'static str]),
     /// A list in one text, separated by commas: default, and what it may name. It is never empty.
     List(&'static str, &'static [&'static str]),
     /// Answered from elsewhere: see [`special`].
@@ -49,7 +52,7 @@ enum Effect {
     /// Shown; nothing depends on it, so only the default may be set.
     Kept,
     /// Shown; usual in configurations. What holds instead is logged when it is not the default.
-    Told,
+    Told(&'static str),
 }
 
 pub(crate) struct Param {
@@ -64,7 +67,7 @@ const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> P
 }
 
 use Effect::{Applied, Kept, Live, Told};
-use Kind::{Bool, Double, Int, List, Special, Text};
+use Kind::{Bool, Double, Int, List, Special, Text, Word};
 use SetAt::{Both, Never, Startup};
 
 const MAX: i64 = i64::MAX;
@@ -78,11 +81,11 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("authSchemaVersion", Never, Int(5, 5, 5), Live),
     row("authenticationMechanisms", Startup, List("SCRAM-SHA-1,SCRAM-SHA-256", MECHANISM_NAMES), Live),
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
-    row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Kept),
+    row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Told(NO_POOLS)),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
-    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told),
-    row("diagnosticDataCollectionEnabled", Both, Bool(false), Told),
-    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told),
+    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told(NO_DIAGNOSTIC_DATA)),
+    row("diagnosticDataCollectionEnabled", Both, Bool(false), Told(NO_DIAGNOSTIC_DATA)),
+    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told(NO_DIAGNOSTIC_DATA)),
     row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
     row("featureCompatibilityVersion", Never, Special, Live),
@@ -95,11 +98,11 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("internalDocumentSourceSetWindowFieldsMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
     row("internalInsertMaxBatchSize", Both, Int(500, 1, 100_000), Kept),
     row("internalLookupStageIntermediateDocumentMaxSizeBytes", Both, Int(104_857_600, 16_777_216, MAX), Live),
-    row("internalQueryExecYieldIterations", Both, Int(1000, -1, MAX), Kept),
-    row("internalQueryExecYieldPeriodMS", Both, Int(10, 0, MAX), Kept),
+    row("internalQueryExecYieldIterations", Both, Int(1000, -1, MAX), Told(NO_YIELDS)),
+    row("internalQueryExecYieldPeriodMS", Both, Int(10, 0, MAX), Told(NO_YIELDS)),
     row("internalQueryFacetBufferSizeBytes", Both, Int(104_857_600, 1, MAX), Live),
-    row("internalQueryForceClassicEngine", Both, Bool(true), Kept),
-    row("internalQueryFrameworkControl", Both, Text("forceClassicEngine"), Kept),
+    row("internalQueryForceClassicEngine", Both, Bool(true), Told(ONE_EXECUTOR)),
+    row("internalQueryFrameworkControl", Both, Word("forceClassicEngine", FRAMEWORKS), Told(ONE_EXECUTOR)),
     row("internalQueryMaxAllowedDensifyDocs", Both, Int(500_000, 0, MAX), Live),
     row("internalQueryMaxBlockingSortMemoryUsageBytes", Both, Int(104_857_600, 0, MAX), Live),
     row("internalQueryParallelScan", Both, Bool(false), Live),
@@ -115,10 +118,10 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxLogSizeKB", Both, Int(10, 0, MAX), Live),
     row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Live),
     row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),
-    row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Kept),
+    row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Told(NO_LOCK_WAIT)),
     row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
     row("notablescan", Both, Bool(false), Live),
-    row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Kept),
+    row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Told(NO_NOOPS)),
     row("processUmask", Startup, Text(""), Live),
     row("quiet", Both, Bool(false), Live),
     row("redactClientLogData", Both, Bool(false), Live),
@@ -127,13 +130,13 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
     row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
-    row("syncdelay", Both, Double(60.0), Kept),
+    row("syncdelay", Both, Double(60.0, 0.0, 9_000_000.0), Told(SYNC_PERIOD)),
     row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Live),
     row("ttlMonitorEnabled", Both, Bool(true), Live),
     row("ttlMonitorSleepSecs", Both, Int(60, 1, MAX), Live),
     row("wiredTigerConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("wiredTigerConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
-    row("writePeriodicNoops", Both, Bool(true), Kept),
+    row("writePeriodicNoops", Both, Bool(true), Told(NO_NOOPS)),
 ];
 
 /// The row called `name`.
@@ -183,11 +186,11 @@ impl Parameters {
         let number = |param: &Param| match param.kind {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
-            Double(d) => d.to_bits() as i64,
-            Text(_) | List(..) | Special => 0,
+            Double(d, _, _) => d.to_bits() as i64,
+            Text(_) | Word(..) | List(..) | Special => 0,
         };
         let text = |param: &Param| match param.kind {
-            Text(text) | List(text, _) => text.to_owned(),
+            Text(text) | Word(text, _) | List(text, _) => text.to_owned(),
             _ => String::new(),
         };
         let params = Parameters {
@@ -212,9 +215,9 @@ impl Parameters {
             (Bool(_), "true" | "1") => Value::Bool(true),
             (Bool(_), "false" | "0") => Value::Bool(false),
             (Bool(_), _) => Value::Missing,
-            (Text(_) | List(..), text) => Value::String(text),
+            (Text(_) | Word(..) | List(..), text) => Value::String(text),
             (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
-            (Double(_), text) => text.parse().map_or(Value::Missing, Value::Double),
+            (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
             (Special, text) => return self.set_verbosity_at_start(index, text),
         };
         self.store_value(index, parsed)
@@ -265,12 +268,30 @@ impl Parameters {
                 }
                 None => return Err(bad_type(name)),
             },
-            Double(_) => match number::as_f64(value) {
+            Double(_, least, greatest) => match number::as_f64(value) {
+                Some(n) if n.is_nan() || n < least => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not greater than or equal to {least}"
+                ),
+                Some(n) if n > greatest => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
+                ),
                 Some(n) => self.numbers[index].store(n.to_bits() as i64, Relaxed),
                 None => return Err(bad_type(name)),
             },
             Text(_) => match value.as_str() {
                 Some(text) => text.clone_into(&mut self.texts.write()[index]),
+                None => return Err(bad_type(name)),
+            },
+            Word(_, known) => match value.as_str() {
+                Some(text) if known.contains(&text) => {
+                    text.clone_into(&mut self.texts.write()[index]);
+                }
+                Some(text) => bail!(
+                    Code::BAD_VALUE,
+                    "Enumeration value '{text}' for field '{name}' is not a valid value."
+                ),
                 None => return Err(bad_type(name)),
             },
             List(_, known) => match value.as_str() {
@@ -319,12 +340,12 @@ impl Parameters {
                 Ok(small) => out.put(param.name, small),
                 Err(_) => out.put(param.name, number),
             },
-            Double(_) => out.put(param.name, f64::from_bits(number as u64)),
+            Double(..) => out.put(param.name, f64::from_bits(number as u64)),
             List(..) => {
                 let texts = self.texts.read();
                 out.array(param.name, |list| texts[index].split(',').for_each(|t| list.push(t)));
             }
-            Text(_) => out.put(param.name, self.texts.read()[index].as_str()),
+            Text(_) | Word(..) => out.put(param.name, self.texts.read()[index].as_str()),
             Special => special(server, param.name, out),
         }
     }
@@ -368,22 +389,28 @@ impl Parameters {
             | "wiredTigerConcurrentWriteTransactions" => {
                 server.tickets.write.resize(self.int(name));
             }
-            _ if PARAMETERS[index].effect == Told => self.tell(server, index),
-            _ => {}
+            _ => {
+                if let Told(instead) = PARAMETERS[index].effect {
+                    self.tell(server, index, instead);
+                }
+            }
         }
     }
 
-    /// Says what a parameter does not do.
-    fn tell(&self, server: &Server, index: usize) {
+    /// Says what holds instead of a parameter.
+    fn tell(&self, server: &Server, index: usize, instead: &str) {
         let param = &PARAMETERS[index];
-        let usual = match param.kind {
-            Bool(b) => i64::from(b),
-            Int(n, _, _) => n,
-            _ => return,
+        let texts = self.texts.read();
+        let value = match param.kind {
+            Bool(_) => Value::Bool(self.number(index) != 0),
+            Int(..) => Value::Int64(self.number(index)),
+            Double(..) => Value::Double(f64::from_bits(self.number(index) as u64)),
+            Text(_) | Word(..) | List(..) => Value::String(&texts[index]),
+            Special => return,
         };
-        if self.number(index) != usual {
+        if !is_default(param.kind, value) {
             let attr = DocBuf::build(|doc| doc.put("parameter", param.name));
-            server.log.startup_warning("FTDC", 8_200_043, NO_DIAGNOSTIC_DATA, attr.as_doc());
+            server.log.startup_warning("CONTROL", 8_200_043, instead, attr.as_doc());
         }
     }
 
@@ -396,6 +423,19 @@ impl Parameters {
 const NO_DIAGNOSTIC_DATA: &str = "\
      No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
      currentOp, system.profile and the slow query log instead";
+const NO_POOLS: &str =
+    "This server keeps no connections to other servers, so this parameter has no effect";
+const NO_YIELDS: &str = "\
+     Reads see a snapshot and keep nobody from writing, so they need not yield: this parameter has no effect";
+const ONE_EXECUTOR: &str = "There is one executor of queries, so this parameter has no effect";
+const NO_LOCK_WAIT: &str = "\
+     Transactions do not queue for locks of collections: they fail at a conflict, so this parameter has no effect";
+const NO_NOOPS: &str = "Nothing but writes goes into the oplog, so this parameter has no effect";
+const SYNC_PERIOD: &str = "\
+     storage.syncPeriodSecs says when the mapped engine writes its file, the other engines write theirs when memory \
+     is full: this parameter has no effect";
+
+const FRAMEWORKS: &[&str] = &["forceClassicEngine", "trySbeEngine", "trySbeRestricted"];
 
 /// Whether setting `value` would change nothing. What has the wrong type is for the other checks.
 fn is_default(kind: Kind, value: Value<'_>) -> bool {
@@ -404,8 +444,10 @@ fn is_default(kind: Kind, value: Value<'_>) -> bool {
             value.is_truthy() == default
         }
         Int(default, _, _) => truncate(value).is_none_or(|n| n == default),
-        Double(default) => number::as_f64(value).is_none_or(|n| n == default),
-        Text(default) | List(default, _) => value.as_str().is_none_or(|text| text == default),
+        Double(default, ..) => number::as_f64(value).is_none_or(|n| n == default),
+        Text(default) | Word(default, _) | List(default, _) => {
+            value.as_str().is_none_or(|text| text == default)
+        }
         _ => true,
     }
 }
@@ -522,6 +564,22 @@ mod tests {
         let one = set("authenticationMechanisms", " SCRAM-SHA-256").unwrap();
         assert!(one.lists("authenticationMechanisms", "SCRAM-SHA-256"));
         assert!(!one.lists("authenticationMechanisms", "SCRAM-SHA-1"));
+        for (name, good, bad) in [
+            ("internalQueryFrameworkControl", "trySbeEngine", "sbe"),
+            ("internalQueryForceClassicEngine", "false", "no"),
+            ("syncdelay", "30", "-1"),
+            ("syncdelay", "0", "nan"),
+            ("syncdelay", "2.5", "9000001"),
+            ("writePeriodicNoops", "false", "2"),
+            ("periodicNoopIntervalSecs", "1", "0"),
+            ("maxTransactionLockRequestTimeoutMillis", "-1", "-2"),
+            ("internalQueryExecYieldIterations", "-1", "x"),
+            ("internalQueryExecYieldPeriodMS", "0", "-1"),
+            ("connPoolMaxConnsPerHost", "500", "0"),
+        ] {
+            assert!(set(name, good).is_ok(), "{name}: {good}");
+            assert!(set(name, bad).is_err(), "{name}: {bad}");
+        }
         for bad in ["5", "nan", "yes", ""] {
             assert!(set("notablescan", bad).is_err(), "{bad}");
         }
