@@ -248,6 +248,11 @@ fn entries(client: &mut Client, filter: &str) -> Vec<DocBuf> {
     batch.iter().map(|entry| entry.as_doc().unwrap().to_buf()).collect()
 }
 
+/// How descriptions of statements end: with the command's comment.
+const ONE: &str = r#","multi":false,"upsert":false,"comment":"both"}"#;
+const MANY: &str = r#","multi":true,"upsert":false,"comment":"both"}"#;
+const BOTH: &str = r#","comment":"both"}"#;
+
 #[test]
 fn each_statement_has_an_entry_of_its_own() {
     let mut client = Client::new(&server());
@@ -284,19 +289,18 @@ fn each_statement_has_an_entry_of_its_own() {
         })
         .collect();
     let express = "EXPRESS_IXSCAN { _id: 1 } (1, 1)";
-    let set = |id: i32, field: &str, value: i32| {
-        format!(
-            r#"update {{"q":{{"_id":{id}}},"u":{{"$set":{{"{field}":{value}}}}},"multi":false,"upsert":false,"comment":"both"}} {express}"#
-        )
-    };
     assert_eq!(
         shown,
         [
-            set(1, "b", 1) + " false",
-            set(2, "_id", 9) + " true",
-            r#"update {"q":{"a":1},"u":{"$set":{"b":1}},"multi":true,"upsert":false,"comment":"both"} COLLSCAN (0, 3) false"#.to_owned(),
-            format!(r#"remove {{"q":{{"_id":3}},"limit":1,"comment":"both"}} {express} false"#),
-            r#"remove {"q":{"a":1},"limit":0,"collation":{"locale":"en"},"comment":"both"} COLLSCAN (0, 2) false"#.to_owned(),
+            format!(r#"update {{"q":{{"_id":1}},"u":{{"$set":{{"b":1}}}}{ONE} {express} false"#),
+            format!(r#"update {{"q":{{"_id":2}},"u":{{"$set":{{"_id":9}}}}{ONE} {express} true"#),
+            format!(
+                r#"update {{"q":{{"a":1}},"u":{{"$set":{{"b":1}}}}{MANY} COLLSCAN (0, 3) false"#
+            ),
+            format!(r#"remove {{"q":{{"_id":3}},"limit":1{BOTH} {express} false"#),
+            format!(
+                r#"remove {{"q":{{"a":1}},"limit":0,"collation":{{"locale":"en"}}{BOTH} COLLSCAN (0, 2) false"#
+            ),
         ]
     );
     let counts = |at: usize, name| number(&told[at], &[name]);
