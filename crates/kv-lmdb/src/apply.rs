@@ -12,7 +12,10 @@
 //! commit sleeps a little, longer the fuller it is, and waits at three times the size.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -36,6 +39,8 @@ const LOOK_EACH: Duration = Duration::from_millis(20);
 pub(crate) struct Applier {
     state: Mutex<Wanted>,
     wake: Condvar,
+    /// Times that commits were brought to the data file, since the start.
+    finished: AtomicU64,
 }
 
 #[derive(Default)]
@@ -52,6 +57,10 @@ impl Applier {
             state.wanted = true;
             self.wake.notify_all();
         }
+    }
+
+    pub(crate) fn finished_count(&self) -> u64 {
+        self.finished.load(Relaxed)
     }
 
     pub(crate) fn stop(&self) {
@@ -144,6 +153,7 @@ impl Core {
             let base = Arc::clone(&view.base);
             self.views.store(Arc::new(View { layers, base }));
         }
+        self.applier.finished.fetch_add(1, Relaxed);
         self.applier.wake.notify_all();
         self.give_back(applied)
     }

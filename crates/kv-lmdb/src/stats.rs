@@ -18,6 +18,7 @@ pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
     let drops: usize = view.layers.iter().map(|layer| layer.drops().len()).sum();
     let gauges = [
         ("applying", Some(u64::from(view.frozen().is_some()))),
+        ("checkpoints", Some(core.applier.finished_count())),
         ("disk_bytes", Some(core.allocator.file_bytes().max(info.map_or(0, |i| i.used_bytes)))),
         ("disk_free_bytes", Some(free)),
         ("disk_live_bytes", files.as_ref().ok().map(|stat| stat.bytes)),

@@ -16,6 +16,7 @@
 // src/db/listen/ffi.rs
 extern "C" void nagi_compaction_failed(const void* damaged, const char* space, size_t space_length, const char* text,
                                        size_t text_length);
+extern "C" void nagi_flush_finished(const void* damaged);
 
 namespace {
 
@@ -33,6 +34,8 @@ class DamageListener : public EventListener {
     const std::string text = job.status.ToString();
     nagi_compaction_failed(damaged_, job.cf_name.data(), job.cf_name.size(), text.data(), text.size());
   }
+
+  void OnFlushCompleted(DB*, const FlushJobInfo&) override { nagi_flush_finished(damaged_); }
 
   void OnBackgroundError(BackgroundErrorReason reason, Status* error) override {
     if (reason == BackgroundErrorReason::kCompaction && IsDamage(*error)) *error = Status::OK();

@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 
 use crate::{damage, db::Db};
 
-/// What compactions of an open database have met.
+/// What compactions of an open database have met, and how many flushes it has finished.
 #[derive(Default)]
 pub(crate) struct Damaged {
     failures: AtomicU64,
+    flushes: AtomicU64,
     /// A bit a space, by number.
     met: AtomicU32,
     resting: AtomicU32,
@@ -39,6 +40,16 @@ impl Damaged {
     /// Compactions that failed.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
+    }
+
+    /// A memtable has become a file.
+    pub(crate) fn flushed(&self) {
+        self.flushes.fetch_add(1, Relaxed);
+    }
+
+    /// Memtables that became files since the database was opened.
+    pub(crate) fn flushes_finished(&self) -> u64 {
+        self.flushes.load(Relaxed)
     }
 
     /// What the last one said.

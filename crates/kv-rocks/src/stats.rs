@@ -46,6 +46,7 @@ pub(crate) fn visit(
         ("cache_hits", db.ticker(Ticker::CacheHit)),
         ("cache_misses", db.ticker(Ticker::CacheMiss)),
         ("cache_pinned_bytes", cache_pinned_bytes),
+        ("checkpoints", db.damaged().flushes_finished()),
         ("compaction_bytes_read", db.ticker(Ticker::CompactionBytesRead)),
         ("compaction_bytes_written", db.ticker(Ticker::CompactionBytesWritten)),
         ("compactions_pending_bytes", sum(c"rocksdb.estimate-pending-compaction-bytes")),

@@ -115,3 +115,24 @@ fn the_longest_key_there_is() {
     let found = engine.latest().get(Space::Index, &key, &mut buf).expect("reads");
     assert_eq!(found, Some(&b"value"[..]));
 }
+
+#[test]
+fn a_write_of_the_data_file_is_counted() {
+    let scratch = Scratch::new();
+    let engine = open(scratch.path(), &options()).expect("opens");
+    let count = || {
+        let mut found = -1;
+        engine.stats(&mut |name, value| {
+            if name == "checkpoints" {
+                found = value;
+            }
+        });
+        found
+    };
+    let before = count();
+    let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+    txn.put(Space::Index, b"key", b"value").expect("free");
+    txn.commit(Durability::Synced).expect("commits");
+    engine.compact(Space::Index, &[], &[]).expect("everything goes to the file");
+    assert!(before >= 0 && count() > before, "{before}");
+}

@@ -157,3 +157,16 @@ fn a_scan_does_not_keep_the_memtables_of_what_is_written_meanwhile() {
         assert!(most < 24 << 20, "{most} bytes in use, of {ROUNDS} MB written");
     }
 }
+
+#[test]
+fn a_flush_that_is_finished_is_counted() {
+    let scratch = Scratch::new();
+    let engine = nagi_kv_rocks::open(scratch.path(), &Options::default()).expect("opens");
+    let before = gauge(&*engine, "checkpoints");
+    let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+    txn.put(Space::Records, b"key", b"value").expect("free");
+    txn.commit(Durability::Synced).expect("commits");
+    assert_eq!(gauge(&*engine, "checkpoints"), before, "the journal has it, no file");
+    engine.compact(Space::Records, &[], &[]).expect("flushes first");
+    assert!(gauge(&*engine, "checkpoints") > before);
+}

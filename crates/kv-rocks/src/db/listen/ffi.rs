@@ -25,7 +25,7 @@ const RESTING: [(&CStr, &CStr); 5] = [
     (c"soft_pending_compaction_bytes_limit", c"0"),
 ];
 
-/// Lets the database of the options tell `damaged` what its compactions meet.
+/// Lets the database of the options tell `damaged` what its compactions meet, and of its flushes.
 ///
 /// SAFETY: `options` is a live options object; `damaged` outlives the database.
 pub(in crate::db) unsafe fn listen(options: *mut ffi::rocksdb_options_t, damaged: &Damaged) {
@@ -52,6 +52,12 @@ unsafe extern "C" fn nagi_compaction_failed(
     if let Some(space) = Space::ALL.into_iter().find(|known| known.name().as_bytes() == space) {
         damaged.met(space, &String::from_utf8_lossy(text));
     }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nagi_flush_finished(damaged: *const c_void) {
+    // SAFETY: the pointer is that of `listen`.
+    unsafe { &*damaged.cast::<Damaged>() }.flushed();
 }
 
 impl Db {

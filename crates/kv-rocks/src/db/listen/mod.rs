@@ -1,4 +1,4 @@
-//! What RocksDB tells of compactions that failed.
+//! What RocksDB tells of compactions that failed and of flushes.
 
 mod ffi;
 

@@ -24,6 +24,7 @@ type Section = (&'static str, fn(&Server, &mut DocWriter<'_>));
 /// Sections in the order of the reply.
 static SECTIONS: &[Section] = &[
     ("asserts", asserts),
+    ("backgroundFlushing", background_flushing),
     ("catalogStats", catalog_stats),
     ("connections", connections),
     ("defaultRWConcern", default_rw_concern),
@@ -66,6 +67,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "repl" => server.replica.is_none(),
             // Tools take the section as a sign of an engine with a cache.
             "wiredTiger" => server.config.storage_engine == "mmapv1",
+            "backgroundFlushing" => server.config.storage_engine != "mmapv1",
             _ => false,
         };
         if absent {
@@ -87,6 +89,15 @@ fn asserts(server: &Server, out: &mut DocWriter<'_>) {
     out.put("user", asserts.user.get() as i32);
     out.put("tripwire", 0);
     out.put("rollovers", 0);
+}
+
+/// How often the mapped engine has brought its writes to the file.
+fn background_flushing(server: &Server, out: &mut DocWriter<'_>) {
+    server.store.engine().stats(&mut |name, value| {
+        if name == "checkpoints" {
+            out.put("flushes", value);
+        }
+    });
 }
 
 fn catalog_stats(server: &Server, out: &mut DocWriter<'_>) {
@@ -251,6 +262,7 @@ static ENGINE_FIGURES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("connection", &[("total fsync I/Os", "log_syncs")]),
     ("log", &[("log bytes written", "log_bytes_written"), ("log sync operations", "log_syncs")]),
+    ("transaction", &[("transaction checkpoints", "checkpoints")]),
 ];
 
 fn wired_tiger(server: &Server, out: &mut DocWriter<'_>) {
