@@ -54,6 +54,7 @@ setParameter: {{ttlMonitorSleepSecs: 17}}
         need(status["connections"]["current"] + status["connections"]["available"] <= 123, status["connections"])
         equal(status["wiredTiger"]["cache"]["maximum bytes configured"] // 2**20, 307)
         equal(status["storageEngine"]["name"], "wiredTiger")
+        need(status["wiredTiger"]["transaction"]["transaction checkpoints"] >= 0, "where mongostat reads flushes")
         equal(client.test.command("profile", -1), {"was": 2, "slowms": 0, "sampleRate": 1.0, "ok": 1.0})
         client.test.c.insert_one({"_id": 1})
         equal(client.test["system.profile"].count_documents({"op": "insert"}), 1)
@@ -199,6 +200,8 @@ def in_memory(start):
 def mapped(start):
     with start.server("mapped", "--storageEngine", "mmapv1", "--smallfiles", "--noprealloc") as server:
         server.client.test.c.insert_one({"_id": 1})
-        equal(server.client.admin.command("serverStatus")["storageEngine"]["name"], "mmapv1")
+        status = server.client.admin.command("serverStatus")
+        equal(status["storageEngine"]["name"], "mmapv1")
+        need(status["backgroundFlushing"]["flushes"] >= 0 and "wiredTiger" not in status, "where mongostat reads flushes")
     with start.server("mapped", "--storageEngine", "mmapv1", "--smallfiles", "--noprealloc", keep=True) as server:
         equal(server.client.test.c.find_one(), {"_id": 1})
