@@ -188,11 +188,8 @@ fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
             let ident = Ident(u32::from_be_bytes([a, b, c, d]));
             match kind {
                 k if k == CatalogKey::Collection as u8 => {
-                    if !note_collection(&mut known, ident, cursor.value()) {
-                        bad.push(cursor.key().to_vec());
-                        let name = catalog::namespace_of(cursor.value()).map(str::to_owned);
-                        known.lost_names.extend(name.map(|name| (ident.0, name)));
-                    }
+                    let noted = note_collection(&mut known, ident, cursor.value());
+                    bad.extend((!noted).then(|| cursor.key().to_vec()));
                 }
                 k if k == CatalogKey::Dropped as u8 => {
                     let space = cursor.value().first().and_then(|n| Space::by_number(*n));
@@ -215,10 +212,12 @@ fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
 
 /// Takes over what a collection's entry says; false if it is none, or if a later one has its name.
 fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
-    let Ok(doc) = Doc::parse_wrapped(value) else { return false };
-    if catalog::check_entry(value).is_err() {
+    let doc = Doc::parse_wrapped(value).ok().filter(|_| catalog::check_entry(value).is_ok());
+    let Some(doc) = doc else {
+        let name = catalog::namespace_of(value).map(str::to_owned);
+        known.lost_names.extend(name.map(|name| (ident.0, name)));
         return false;
-    }
+    };
     let Some(name) = doc.get("ns").as_str() else { return false };
     if known.collections.contains_key(name) {
         return false;
