@@ -241,6 +241,19 @@ impl<'a, const LEAST: i64, const MOST: i64> FromArg<'a> for Within<LEAST, MOST> 
     }
 }
 
+/// A number that is rounded toward zero and must then be less than a limit (51024).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Below<const LIMIT: i64>;
+
+impl<'a, const LIMIT: i64> FromArg<'a> for Below<LIMIT> {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match Truncated::from_value(value, field)?.0 {
+            n if n < LIMIT => Ok(Below),
+            n => Err(field.out_of_bounds("<", LIMIT, n)),
+        }
+    }
+}
+
 /// An int32 and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Int(pub(crate) i32);

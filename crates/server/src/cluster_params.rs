@@ -142,7 +142,16 @@ fn only(doc: Doc<'_>, name: &str, field: &str) -> Result<()> {
 
 fn change_stream_options(given: Doc<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     only(given, "changeStreamOptions", "preAndPostImages")?;
-    let images = given.get("preAndPostImages").as_doc().unwrap_or(Doc::EMPTY);
+    let images = match given.get("preAndPostImages") {
+        Value::Doc(images) => images,
+        value if value.is_nullish() => Doc::EMPTY,
+        value => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'changeStreamOptions.preAndPostImages' is the wrong type '{}', expected \
+             type 'object'",
+            value.kind().name()
+        ),
+    };
     only(images, "preAndPostImages", "expireAfterSeconds")?;
     let seconds = match images.get("expireAfterSeconds") {
         Value::Missing | Value::String("off") => Value::String("off"),
@@ -152,7 +161,13 @@ fn change_stream_options(given: Doc<'_>, out: &mut DocWriter<'_>) -> Result<()> 
         ),
         value => match truncate(value) {
             Some(seconds) if seconds > 0 => Value::Int64(seconds),
-            _ => bail!(
+            None => bail!(
+                Code::TYPE_MISMATCH,
+                "BSON field 'preAndPostImages.expireAfterSeconds' is the wrong type '{}', expected \
+                 types '[string, long, int, decimal, double]'",
+                value.kind().name()
+            ),
+            Some(_) => bail!(
                 Code::BAD_VALUE,
                 "Expected a positive integer for 'preAndPostImages.expireAfterSeconds' parameter"
             ),

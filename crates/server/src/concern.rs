@@ -69,7 +69,8 @@ impl<'a> WriteConcern<'a> {
                     ),
                 },
                 // Old drivers copy the whole getLastError command; shells add the provenance.
-                "wElectionId" | "wOpTime" | "getLastError" | "getlasterror" | "provenance" => {}
+                "wElectionId" | "wOpTime" | "getLastError" | "getlasterror" => {}
+                "provenance" => check_provenance("writeConcern", value)?,
                 other => bail!(
                     Code::IDL_UNKNOWN_FIELD,
                     "BSON field 'writeConcern.{other}' is an unknown field."
@@ -196,6 +197,30 @@ pub(crate) struct ReadConcern<'a> {
     pub(crate) is_given: bool,
 }
 
+/// Where a concern comes from, in shells' words (2, 14); it changes nothing.
+fn check_provenance(concern: &str, value: Value<'_>) -> Result<()> {
+    const SOURCES: &[&str] = &[
+        "clientSupplied",
+        "customDefault",
+        "getLastErrorDefaults",
+        "implicitDefault",
+        "internalWriteDefault",
+    ];
+    match value {
+        Value::String(source) if SOURCES.contains(&source) => Ok(()),
+        Value::String(source) => bail!(
+            Code::BAD_VALUE,
+            "Enumeration value '{source}' for field '{concern}.provenance' is not a valid value."
+        ),
+        value if value.is_nullish() => Ok(()),
+        value => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{concern}.provenance' is the wrong type '{}', expected type 'string'",
+            value.kind().name()
+        ),
+    }
+}
+
 impl<'a> ReadConcern<'a> {
     pub(crate) fn parse(value: Value<'a>) -> Result<ReadConcern<'a>> {
         let Value::Doc(doc) = value else {
@@ -237,9 +262,9 @@ impl<'a> ReadConcern<'a> {
                      'timestamp'",
                     other.kind().name()
                 ),
+                ("provenance", value) => check_provenance("readConcern", value)?,
                 (
                     "afterOpTime"
-                    | "provenance"
                     | "$waitForLastStableRecoveryTimestamp"
                     | "allowTransactionTableSnapshot",
                     _,

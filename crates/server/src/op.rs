@@ -367,12 +367,24 @@ pub(crate) fn printable(command: Doc<'_>, secret: bool) -> DocBuf {
     if secret { hide_secrets(command) } else { command.to_buf() }
 }
 
+/// Whether the row of a command says that its arguments hold secrets.
+fn holds_secrets(command: Doc<'_>) -> bool {
+    let name = command.first().map_or("", |first| first.name());
+    crate::commands::find(name).is_some_and(|row| row.secret)
+}
+
 fn hide_secrets(command: Doc<'_>) -> DocBuf {
     DocBuf::build(|out| {
         for element in command {
-            match SECRETS.contains(&element.name()) {
-                true => out.put(element.name(), "xxx"),
-                false => out.put_element(element),
+            match (SECRETS.contains(&element.name()), element.value()) {
+                (true, _) => out.put(element.name(), "xxx"),
+                // What is explained is a command itself.
+                (false, Value::Doc(inner))
+                    if element.name() == "explain" && holds_secrets(inner) =>
+                {
+                    out.put("explain", hide_secrets(inner).as_doc());
+                }
+                (false, _) => out.put_element(element),
             }
         }
     })
@@ -410,8 +422,9 @@ impl Ops {
         }
     }
 
+    /// A number that `killOp` takes: those of 2^31 operations later are the same again.
     pub(crate) fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+        self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX as u64
     }
 
     pub(crate) fn register(&self, op: Arc<Op>) {

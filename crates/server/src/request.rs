@@ -162,8 +162,8 @@ impl<'a> Generic<'a> {
                 }
                 "$readPreference" => generic.secondary_ok = read_preference(value)?,
                 "$clusterTime" => generic.cluster_time = Some(cluster_time(value)?),
-                "stmtId" => generic.stmt_id = Some(int(command, name, value)?),
-                "stmtIds" => generic.stmt_ids = Some(array(command, name, value)?),
+                "stmtId" => generic.stmt_id = Some(int(command, &name, value)?),
+                "stmtIds" => generic.stmt_ids = Some(statements(command, name, value)?),
                 "maxTimeMS" => generic.max_time_ms = max_time_ms(command, value)?,
                 "comment" => generic.comment = Some(value),
                 "writeConcern" => generic.write_concern = Some(WriteConcern::parse(value)?),
@@ -173,7 +173,7 @@ impl<'a> Generic<'a> {
                 "apiDeprecationErrors" => {
                     generic.api_deprecation_errors = boolean(command, name, value)?;
                 }
-                _ => {}
+                _ => check_unused(command, name, value)?,
             }
         }
         Ok(generic)
@@ -228,6 +228,10 @@ fn place(name: &str) -> u32 {
         "startTransaction" => 12,
         "txnNumber" => 13,
         "writeConcern" => 14,
+        "clientOperationKey" => 15,
+        "maxTimeMSOpOnly" => 16,
+        "stmtId" => 17,
+        "stmtIds" => 18,
         _ => 0,
     }
 }
@@ -236,10 +240,20 @@ fn duplicate(command: &Command, name: &str) -> Error {
     err!(Code::IDL_DUPLICATE_FIELD, "BSON field '{}.{name}' is a duplicate field", command.name)
 }
 
-fn mismatch<T>(command: &Command, name: &str, value: Value<'_>, expected: &str) -> Result<T> {
+/// `expected` is one type name or several separated by ", ".
+fn mismatch<T>(
+    command: &Command,
+    name: impl std::fmt::Display,
+    value: Value<'_>,
+    expected: &str,
+) -> Result<T> {
+    let (types, open, close) = match expected.contains(',') {
+        true => ("types", "[", "]"),
+        false => ("type", "", ""),
+    };
     bail!(
         Code::TYPE_MISMATCH,
-        "BSON field '{}.{name}' is the wrong type '{}', expected type '{expected}'",
+        "BSON field '{}.{name}' is the wrong type '{}', expected {types} '{open}{expected}{close}'",
         command.name,
         value.kind().name()
     )
@@ -259,7 +273,7 @@ fn long(command: &Command, name: &str, value: Value<'_>) -> Result<i64> {
     }
 }
 
-fn int(command: &Command, name: &str, value: Value<'_>) -> Result<i32> {
+fn int(command: &Command, name: &dyn std::fmt::Display, value: Value<'_>) -> Result<i32> {
     match value {
         Value::Int32(n) => Ok(n),
         _ => mismatch(command, name, value, "int"),
@@ -298,6 +312,41 @@ fn string<'a>(command: &Command, name: &str, value: Value<'a>) -> Result<&'a str
     match value.as_str() {
         Some(text) => Ok(text),
         None => mismatch(command, name, value, "string"),
+    }
+}
+
+/// The ids of a batch's statements: each an int (14).
+fn statements<'a>(command: &Command, name: &str, value: Value<'a>) -> Result<Array<'a>> {
+    let ids = array(command, name, value)?;
+    for (at, id) in ids.iter().enumerate() {
+        int(command, &format_args!("{name}.{at}"), id)?;
+    }
+    Ok(ids)
+}
+
+/// Checks the types of arguments that change nothing here (14).
+fn check_unused(command: &Command, name: &str, value: Value<'_>) -> Result<()> {
+    match name {
+        "maxTimeMSOpOnly" if !value.is_number() => {
+            mismatch(command, name, value, "long, int, decimal, double")
+        }
+        "mayBypassWriteBlocking" => boolean(command, name, value).map(drop),
+        "clientOperationKey" => match value {
+            Value::Binary(id) if id.subtype == 4 && { id.bytes }.len() == 16 => Ok(()),
+            Value::Binary(id) if id.subtype == 4 => {
+                bail!(
+                    Code::INVALID_UUID,
+                    "uuid must be a 16-byte binary field with UUID (4) subtype"
+                )
+            }
+            Value::Binary(_) => bail!(
+                Code::TYPE_MISMATCH,
+                "BSON field '{}.{name}' is the wrong binData type, expected type 'UUID'",
+                command.name
+            ),
+            _ => mismatch(command, name, value, "binData"),
+        },
+        _ => Ok(()),
     }
 }
 

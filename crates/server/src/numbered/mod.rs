@@ -41,6 +41,7 @@ use crate::metrics::Latency;
 use crate::session::SessionId;
 
 pub(crate) use labels::{add_labels, add_labels_unstarted, write_concern_label};
+pub(crate) use retry::check_statements;
 pub(crate) use retry::{
     Codec, executed, is_retryable, once, recorded, statement_id, write_retried, write_retried_one,
 };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_store::{Durability, SessionKey, Store, WriteOptions};
 
 use super::{Scope, count};
@@ -23,6 +23,28 @@ use crate::request::Request;
 /// Whether the statements of the command that runs are to be executed once.
 pub(crate) fn is_retryable(cx: &Context<'_>) -> bool {
     cx.scope.is_some() && cx.bound.is_none()
+}
+
+/// Refuses ids of statements that do not fit `count` statements (16, 72).
+pub(crate) fn check_statements(request: &Request<'_>, count: usize) -> Result<()> {
+    let Some(ids) = request.generic.stmt_ids else { return Ok(()) };
+    let given = ids.count();
+    if given != count {
+        bail!(
+            Code::INVALID_LENGTH,
+            "Number of statement ids must match the number of batch entries. Got {given} statement \
+             ids but {count} operations."
+        );
+    }
+    if let Some(id) = request.generic.stmt_id {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "May not specify both stmtId and stmtIds in write command. Got {{ stmtId: {id}, \
+             stmtIds: {} }}.",
+            nagi_bson::text::value_text(Value::Array(ids))
+        );
+    }
+    Ok(())
 }
 
 /// The id of the statement at `index`: from `stmtIds` or `stmtId`, else its position.

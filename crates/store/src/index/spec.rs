@@ -591,6 +591,18 @@ fn kind_of(key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
 /// The row of `listIndexes`: a 2dsphere index always tells its version.
 fn listed(spec: Doc<'_>, kind: IndexKind) -> DocBuf {
     const VERSION: &str = "2dsphereIndexVersion";
+    // A time that is no number never comes, and is listed as the longest one.
+    let never = |value| number::as_f64(value).is_some_and(f64::is_nan);
+    if never(spec.get("expireAfterSeconds")) {
+        return DocBuf::build(|out| {
+            for element in spec {
+                match element.name() {
+                    "expireAfterSeconds" => out.put("expireAfterSeconds", i32::MAX),
+                    name => out.put(name, element.value()),
+                }
+            }
+        });
+    }
     if kind != IndexKind::TwoDSphere || !spec.get(VERSION).is_missing() {
         return spec.to_buf();
     }

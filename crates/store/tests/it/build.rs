@@ -374,7 +374,9 @@ fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
     use nagi_kv::{Durability, Space, TxnOptions};
     let f = Fixture::new();
     f.index("{key: {a: 1}, name: 'a'}").unwrap();
-    (0..20).for_each(|id| drop(f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap()));
+    for id in 0..20 {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    }
     let Fixture { engine, store, namespace } = f;
     drop(store);
     let mut cursor = engine.latest().cursor(Space::Catalog, &[], &[]).unwrap();

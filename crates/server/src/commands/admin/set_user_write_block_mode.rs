@@ -13,8 +13,8 @@ pub(in crate::commands) static SET_USER_WRITE_BLOCK_MODE: Command = Command {
 };
 
 args! { "setUserWriteBlockMode" => Args {
-    one:    Value<'a> = "setUserWriteBlockMode",
-    global: bool      = "global",
+    one:    Value<'a>  = "setUserWriteBlockMode",
+    global: StrictBool = "global",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
@@ -23,8 +23,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         bail!(Code::ILLEGAL_OPERATION, "setUserWriteBlockMode cannot be run on standalones");
     }
     let _writing = cx.begin_write("config")?;
-    cx.server.write_block.set(&cx.server.store, args.global)?;
-    log::info!(target: "COMMAND", id = 9_000_020, blocked = args.global;
+    let StrictBool(blocked) = args.global;
+    cx.server.write_block.set(&cx.server.store, blocked)?;
+    log::info!(target: "COMMAND", id = 9_000_020, blocked = blocked;
         "User write block mode was set");
     Ok(())
 }

@@ -2,8 +2,9 @@
 
 use nagi_store::CollMod;
 
+use super::create::{ACTIONS, LEVELS, check_enum};
 use crate::command::prelude::*;
-use crate::commands::common::namespace;
+use crate::commands::common::{check_uuid_arg, namespace};
 
 pub(in crate::commands) static COLL_MOD: Command = Command {
     name: "collMod",
@@ -35,6 +36,7 @@ args! { "collMod" => Args {
     capped_max:           Option<Within<{ i64::MIN }, CAPPED_COUNT_MAX>> = "cappedMax",
     pre_images:           Option<Doc<'a>>   = "changeStreamPreAndPostImages",
     dry_run:              Option<bool>      = "dryRun",
+    collection_uuid:      Value<'a>         = "collectionUUID",
 }}
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
@@ -57,6 +59,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.timeseries.is_some() {
         bail!(Code::INVALID_OPTIONS, "'timeseries' is only supported on a time-series collection");
     }
+    check_uuid_arg(cx, &ns, "collMod", args.collection_uuid)?;
+    check_enum("collMod.validationLevel", args.validation_level, LEVELS)?;
+    check_enum("collMod.validationAction", args.validation_action, ACTIONS)?;
     let expire_after_seconds = expire_after(args.expire_after_seconds)?;
     check_dry_run(&args)?;
     if let Some(images) = args.pre_images {

@@ -19,11 +19,14 @@ pub(in crate::commands) static CREATE: Command = Command {
     ..Command::ROW
 };
 
+/// The documents of a capped collection are fewer.
+const COUNT_LIMIT: i64 = 1 << 31;
+
 args! { "create" => Args {
     collection:           Name<'a>            = "create",
     capped:               Option<bool>        = "capped",
-    size:                 Option<NonNegative> = "size",
-    max:                  Option<Truncated>   = "max",
+    size:                 Option<Positive>    = "size",
+    max:                  Option<Below<COUNT_LIMIT>> = "max",
     auto_index_id:        Option<bool>        = "autoIndexId",
     id_index:             Option<Doc<'a>>     = "idIndex",
     storage_engine:       Option<Doc<'a>>     = "storageEngine",
@@ -40,7 +43,7 @@ args! { "create" => Args {
     pre_images:           Option<Doc<'a>>     = "changeStreamPreAndPostImages",
     encrypted_fields:     Option<Doc<'a>>     = "encryptedFields",
     temp:                 Option<bool>        = "temp",
-    flags:                Value<'a>           = "flags",
+    flags:                Option<Truncated>   = "flags",
     replicated_ids:       Value<'a>           = "recordIdsReplicated",
 }}
 
@@ -66,6 +69,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = namespace(req.db, args.collection.0)?;
     if args.view_on.is_none() {
         check_creatable(&ns)?;
+    }
+    check_enum("create.validationLevel", args.validation_level, LEVELS)?;
+    check_enum("create.validationAction", args.validation_action, ACTIONS)?;
+    check_capped(&args)?;
+    if args.temp == Some(true) {
+        bail!(Code::INVALID_OPTIONS, "the 'temp' field is an invalid option");
     }
     if let Some(index) = args.id_index {
         check_id_index(index)?;
@@ -100,6 +109,39 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.auto_index_id.is_some() {
         let note = "the autoIndexId option is deprecated and will be removed in a future release";
         out.put("note", note);
+    }
+    Ok(())
+}
+
+/// The values of `validationLevel`.
+pub(super) const LEVELS: &[&str] = &["off", "strict", "moderate"];
+
+/// The values of `validationAction`.
+pub(super) const ACTIONS: &[&str] = &["error", "warn"];
+
+/// Refuses a value that is none of `values` (2); `field` with the command's name.
+pub(super) fn check_enum(field: &str, given: Option<&str>, values: &[&str]) -> Result<()> {
+    match given {
+        Some(given) if !values.contains(&given) => bail!(
+            Code::BAD_VALUE,
+            "Enumeration value '{given}' for field '{field}' is not a valid value."
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The limits belong to capped collections, and those need a size (72). Clustered ones have words of their own.
+fn check_capped(args: &Args<'_>) -> Result<()> {
+    let capped = args.capped == Some(true);
+    if capped && args.size.is_none() {
+        bail!(Code::INVALID_OPTIONS, "the 'size' field is required when 'capped' is true");
+    }
+    let clustered = !args.clustered_index.is_nullish();
+    if !capped && !clustered && (args.size.is_some() || args.max.is_some()) {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "the 'capped' field needs to be true when either the 'size' or 'max' fields are present"
+        );
     }
     Ok(())
 }

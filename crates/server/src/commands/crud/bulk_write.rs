@@ -144,6 +144,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     });
     let namespaces = namespaces.collect::<Result<Vec<_>>>()?;
     check_batch(args.ops.count())?;
+    numbered::check_statements(req, args.ops.count())?;
     let statements = args.ops.iter().enumerate().map(|(at, doc)| {
         let statement = parse(doc?)?;
         if statement.ns_index >= namespaces.len() {

@@ -71,6 +71,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_uuid_arg(cx, &ns, "delete", args.collection_uuid)?;
     refuse_encryption(args.encryption)?;
     check_batch(args.deletes.count())?;
+    numbered::check_statements(req, args.deletes.count())?;
     let _writing = cx.begin_write(req.db)?;
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;

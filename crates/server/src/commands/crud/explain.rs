@@ -18,6 +18,8 @@ pub(in crate::commands) static EXPLAIN: Command = Command {
     help: "Explains how a command is run.",
     access: Access::By(access),
     read_concern: true,
+    // Those of the command that is explained.
+    secret: true,
     api_v1: true,
     run,
     ..Command::ROW

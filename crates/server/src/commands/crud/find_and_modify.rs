@@ -67,6 +67,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = namespace(req.db, args.name())?;
     check_writable(&ns)?;
     refuse_encryption(args.encryption)?;
+    numbered::check_statements(req, 1)?;
     let _writing = cx.begin_write(req.db)?;
     let concern = cx.write_concern(req);
     let filters = array_filters(args.array_filters)?;

@@ -55,6 +55,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     refuse_encryption(args.encryption)?;
     let docs = args.documents.iter().collect::<Result<Vec<_>>>()?;
     check_batch(docs.len())?;
+    numbered::check_statements(req, docs.len())?;
     let _writing = cx.begin_write(req.db)?;
     let concern = cx.write_concern(req);
     let how = How {

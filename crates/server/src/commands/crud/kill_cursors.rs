@@ -21,6 +21,11 @@ args! { "killCursors" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
+    // Cursors of commands have names that no collection may have.
+    let name = args.collection.0;
+    if name.is_empty() || name.contains('\0') {
+        bail!(Code::INVALID_NAMESPACE, "Invalid namespace specified '{}.{name}'", req.db);
+    }
     if args.cursors.is_empty() {
         bail!(Code::BAD_VALUE, "Must specify at least one cursor id in: {}", req.body);
     }

@@ -1,5 +1,6 @@
 //! `mapReduce`: documents to pairs, pairs reduced by key, by functions in JavaScript.
 
+use nagi_bson::number;
 use nagi_lang::collation::Asked;
 use nagi_query::{MapReduceOut, MapReduceRequest, Take};
 use nagi_store::Namespace;
@@ -75,7 +76,7 @@ impl Out {
                 ("inline" | "replace" | "merge" | "reduce", _) if kind.is_some() => {
                     bail!(Code::BAD_VALUE, "'out' names more than one output type");
                 }
-                ("inline", value) if value.is_truthy() => kind = Some("inline"),
+                ("inline", value) if number::as_f64(value) == Some(1.0) => kind = Some("inline"),
                 ("inline", _) => bail!(Code::BAD_VALUE, "'inline' takes only numeric '1'"),
                 (name @ ("replace" | "merge" | "reduce"), Value::String(coll)) => {
                     (kind, target) = (Some(name), coll);

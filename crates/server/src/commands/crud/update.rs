@@ -72,6 +72,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_uuid_arg(cx, &ns, "update", args.collection_uuid)?;
     refuse_encryption(args.encryption)?;
     check_batch(args.updates.count())?;
+    numbered::check_statements(req, args.updates.count())?;
     let _writing = cx.begin_write(req.db)?;
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;

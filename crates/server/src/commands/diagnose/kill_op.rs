@@ -33,9 +33,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// The number of an operation (4, 14); it is not rounded, or another operation would be killed (2).
+/// The number of an operation (4, 14, 26823); it is not rounded, or another operation would be killed (2).
 fn operation_id(value: Value<'_>) -> Result<i64> {
-    number::integer(value).map_err(|reason| match reason {
+    let id = number::integer(value).map_err(|reason| match reason {
         _ if value.is_missing() => err!(Code::NO_SUCH_KEY, "Did not provide \"op\" field"),
         NotInteger::NotNumber => err!(
             Code::TYPE_MISMATCH,
@@ -47,5 +47,9 @@ fn operation_id(value: Value<'_>) -> Result<i64> {
             "Expected field \"op\" to have a value exactly representable as a 64-bit integer, but \
              found op: {value}"
         ),
-    })
+    })?;
+    if i32::try_from(id).is_err() {
+        bail!(Code::Location(26823), "invalid op : {id}. Op ID cannot be represented with 32 bits");
+    }
+    Ok(id)
 }
