@@ -7,8 +7,10 @@ use yaml_rust2::{Yaml, YamlLoader};
 
 use super::Settings;
 use super::line;
+use super::lines;
+use super::nearest;
 use super::notes;
-use super::table::TABLE;
+use super::table::{Kind, Row, TABLE};
 
 /// A configuration has some kilobytes.
 const BYTES_MAX: u64 = 16 << 20;
@@ -41,47 +43,102 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
         .map_err(|error| format!("Error parsing YAML config file: {error}"))?;
     match documents.first() {
         None | Some(Yaml::Null) => Ok(()),
-        Some(root @ Yaml::Hash(_)) => walk(root, "", settings),
+        Some(root @ Yaml::Hash(_)) => walk(root, "", settings).map_err(|bad| {
+            let line = lines::of(text, &bad.key);
+            with_line(&bad.text, line)
+        }),
         Some(_) => Err("Error parsing YAML config file: the top level is no map".into()),
     }
 }
 
-fn walk(node: &Yaml, prefix: &str, settings: &mut Settings) -> Result<(), String> {
+/// What is wrong at a key.
+struct Bad {
+    key: String,
+    text: String,
+}
+
+/// The text with the line behind its first sentence.
+fn with_line(text: &str, line: Option<usize>) -> String {
+    let Some(line) = line else { return text.to_owned() };
+    let end = text.find([';', '\n']).unwrap_or(text.len());
+    format!("{} (line {line} of the configuration file){}", &text[..end], &text[end..])
+}
+
+fn walk(node: &Yaml, prefix: &str, settings: &mut Settings) -> Result<(), Bad> {
     let Yaml::Hash(map) = node else { return Ok(()) };
     for (name, value) in map {
         let Some(name) = scalar(name) else {
-            return Err("Error parsing YAML config file: a key is no text".into());
+            let text = "Error parsing YAML config file: a key is no text".into();
+            return Err(Bad { key: prefix.to_owned(), text });
         };
         let key = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
-        if let Some(parameter) = key.strip_prefix("setParameter.") {
-            let value = scalar(value).ok_or_else(|| bad_kind(&key))?;
-            settings.set_parameter(parameter, &value)?;
+        if is_section(&key) && matches!(value, Yaml::Hash(_)) {
+            walk(value, &key, settings)?;
             continue;
         }
-        match (TABLE.iter().find(|row| row.key == key && row.in_file()), value) {
-            (_, Yaml::Hash(_)) if is_section(&key) => walk(value, &key, settings)?,
-            (_, Yaml::Null) if is_section(&key) => {}
-            (Some(row), value) => {
-                let value = scalar(value).ok_or_else(|| bad_kind(&key))?;
-                settings.set(row, &value)?;
-            }
-            (None, _) if let Some(why) = notes::refusal(&key) => {
-                return Err(format!(
-                    "Error: option '{key}' is not honoured by Nagi; remove it to start: {why}"
-                ));
-            }
-            (None, _) => {
-                return Err(format!(
-                    "Unrecognized option: {key}\ntry 'nagi --help' for more information"
-                ));
-            }
-        }
+        take(&key, value, settings).map_err(|text| Bad { key, text })?;
     }
     Ok(())
 }
 
-fn bad_kind(key: &str) -> String {
-    format!("Error parsing YAML config file: the value of {key} is no scalar")
+/// Takes over one value.
+fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> {
+    if let Some(parameter) = key.strip_prefix("setParameter.") {
+        let value = scalar(value).ok_or_else(|| bad_kind(key, value, Kind::Text))?;
+        return settings.set_parameter(parameter, &value);
+    }
+    if let Some(row) = TABLE.iter().find(|row| row.key == key && row.in_file()) {
+        let value = scalar(value).ok_or_else(|| bad_kind(key, value, row.kind))?;
+        return settings.set(row, &value);
+    }
+    if is_section(key) {
+        return match value {
+            Yaml::Null => Ok(()),
+            _ => Err(no_section(key)),
+        };
+    }
+    if let Some(why) = notes::refusal(key) {
+        return Err(format!(
+            "Error: option '{key}' is not honoured by Nagi; remove it to start: {why}"
+        ));
+    }
+    let meant = nearest::key(key);
+    Err(format!("Unrecognized option: {key}{meant}\ntry 'nagi --help' for more information"))
+}
+
+fn no_section(key: &str) -> String {
+    let holds = match key {
+        "setParameter" => "parameters, each as a line 'name: value'".to_owned(),
+        _ => {
+            let below = |row: &'static Row| row.key.strip_prefix(key)?.strip_prefix('.');
+            let mut names: Vec<&str> = TABLE.iter().filter_map(below).collect();
+            names.iter_mut().for_each(|name| *name = name.split('.').next().unwrap_or(name));
+            names.dedup();
+            names.join(", ")
+        }
+    };
+    format!(
+        "Error parsing YAML config file: '{key}' is a section, not a value; it holds {holds}, indented \
+         below it"
+    )
+}
+
+/// Options that are lists, written as one text.
+const LISTS: [&str; 2] = ["net.bindIp", "net.compression.compressors"];
+
+fn bad_kind(key: &str, value: &Yaml, kind: Kind) -> String {
+    let (what, accepted) = match value {
+        Yaml::Array(values) if LISTS.contains(&key) => {
+            let values = values.iter().filter_map(scalar).collect::<Vec<_>>().join(",");
+            let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
+            ("a list", format!("one text with commas: {name}: {values}"))
+        }
+        Yaml::Array(_) => ("a list", kind.accepted()),
+        Yaml::Hash(_) => ("a section", kind.accepted()),
+        Yaml::Null => ("empty", kind.accepted()),
+        _ => ("no plain value", kind.accepted()),
+    };
+    format!("Error parsing YAML config file: the value of {key} is {what}; accepted is {accepted}")
 }
 
 /// Whether other keys lie below this one.
@@ -108,20 +165,25 @@ fn is_old_format(text: &str) -> bool {
 }
 
 fn parse_old(text: &str, settings: &mut Settings) -> Result<(), String> {
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (name, value) = line.split_once('=').unwrap_or((line, "true"));
-        let (name, value) = (name.trim(), value.trim());
-        let Some(row) = line::by_flag(name) else {
-            return Err(format!("Error parsing INI config file: unrecognised option '{name}'"));
-        };
-        match (row.implied, value) {
-            (Some(implied), "true") => settings.set(row, implied)?,
-            (Some(_), "false") => {}
-            _ => line::take(row, value, settings)?,
+    for (number, line) in text.lines().map(str::trim).enumerate() {
+        if !line.is_empty() && !line.starts_with('#') {
+            take_old(line, settings).map_err(|text| with_line(&text, Some(number + 1)))?;
         }
     }
     Ok(())
+}
+
+/// Takes over a line `name = value`.
+fn take_old(line: &str, settings: &mut Settings) -> Result<(), String> {
+    let (name, value) = line.split_once('=').unwrap_or((line, "true"));
+    let (name, value) = (name.trim(), value.trim());
+    let Some(row) = line::by_flag(name) else {
+        let meant = nearest::flag(name);
+        return Err(format!("Error parsing INI config file: unrecognised option '{name}'{meant}"));
+    };
+    match (row.implied, value) {
+        (Some(implied), "true") => settings.set(row, implied),
+        (Some(_), "false") => Ok(()),
+        _ => line::take(row, value, settings),
+    }
 }

@@ -1,6 +1,8 @@
 //! The command line: `--name value`, `--name=value`, `-f file`, `-vvv`.
 
 use super::Settings;
+use super::help::SHORT;
+use super::nearest;
 use super::table::{Row, TABLE};
 
 /// Reads all arguments.
@@ -18,7 +20,10 @@ pub(super) fn read(args: &[String], settings: &mut Settings) -> Result<(), Strin
         };
         let Some(row) = find(name) else {
             return Err(match name.starts_with('-') {
-                true => unknown(&format!("unrecognised option '{name}'")),
+                true => {
+                    let meant = nearest::flag(name.trim_start_matches('-'));
+                    unknown(&format!("unrecognised option '{name}'{meant}"))
+                }
                 false => {
                     unknown("too many positional options have been specified on the command line")
                 }
@@ -66,14 +71,9 @@ fn by_key(key: &str) -> &'static Row {
 }
 
 fn find(name: &str) -> Option<&'static Row> {
-    match name {
-        "-f" => Some(by_key("config")),
-        "-h" => Some(by_key("help")),
-        _ => {
-            let flag = name.strip_prefix("--").filter(|flag| !flag.is_empty())?;
-            TABLE.iter().find(|row| row.flag == flag)
-        }
-    }
+    let long = SHORT.iter().find(|(_, short)| *short == name).map(|(flag, _)| *flag);
+    let flag = long.or_else(|| name.strip_prefix("--")).filter(|flag| !flag.is_empty())?;
+    TABLE.iter().find(|row| row.flag == flag)
 }
 
 /// The row for a flag's name without dashes (old configuration files).

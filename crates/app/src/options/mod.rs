@@ -10,7 +10,10 @@
 mod cache;
 mod compression;
 mod file;
+mod help;
 mod line;
+mod lines;
+mod nearest;
 mod notes;
 #[cfg(test)]
 mod page;
@@ -18,6 +21,7 @@ mod table;
 mod typed;
 
 pub(crate) use compression::Compression;
+pub(crate) use help::text as help;
 pub(crate) use typed::{EngineKind, MappedOptions, Options};
 
 use std::collections::BTreeMap;
@@ -63,18 +67,6 @@ pub(crate) fn read(args: &[String]) -> Result<Request, String> {
         true => Request::Shutdown(options),
         false => Request::Serve(options),
     })
-}
-
-/// The text of `--help`: every option that is honoured.
-pub(crate) fn help() -> String {
-    let mut text = String::from("nagi [serve] [options]\n\nOptions (as mongod's):\n");
-    for row in TABLE.iter().filter(|row| row.honoured == Honoured::Yes && !row.flag.is_empty()) {
-        let value = if row.implied.is_some() { "" } else { " arg" };
-        let key = if row.key == row.flag { "" } else { row.key };
-        let flag = format!("--{}{value}", row.flag);
-        text.push_str(&format!("  {flag:<28} {key}\n"));
-    }
-    text
 }
 
 impl Settings {
@@ -269,11 +261,14 @@ mod tests {
     fn what_is_not_honoured_is_refused() {
         for (args, text) in [
             (&["--foo"][..], "unrecognised option '--foo'"),
+            (&["--dbPath", "x"], "unrecognised option '--dbPath'; did you mean '--dbpath'?"),
             (&["--port"], "required argument for option '--port' is missing"),
             (&["--port", "x"], "bad value 'x'"),
             (&["--port", "70000"], "bad value '70000'"),
             (&["--transitionToAuth"], "'security.transitionToAuth' (--transitionToAuth)"),
             (&["--replSet", "rs/other:27017"], "bad value 'rs/other:27017'"),
+            (&["--replSet", "a/b"], "expected 1 to 128 bytes without '/'"),
+            (&["--filePermissions", "abc"], "expected octal digits from 0 to 0777"),
             (&["--storageEngine", "mmapv2"], "bad value 'mmapv2'"),
             (&["--inMemorySizeGB", "0"], "bad value '0'"),
             (&["--nssize", "4096"], "bad value '4096'"),
@@ -438,8 +433,33 @@ mod tests {
             Some("/y")
         );
         for (text, reason) in [
-            ("net:\n  prot: 1\n", "Unrecognized option: net.prot"),
-            ("net:\n  port: [1]\n", "net.port"),
+            (
+                "net:\n  prot: 1\n",
+                "Unrecognized option: net.prot (line 2 of the configuration file); did you mean 'net.port'?\n",
+            ),
+            ("net: 27017\n", "'net' is a section, not a value"),
+            ("# x\n\nsecurity: enabled\n", "authorization, clusterAuthMode"),
+            ("# x\n\nsecurity: [a]\n", "(line 3 of the configuration file)"),
+            ("setParameter: foo=1\n", "; it holds parameters, each as a line 'name: value'"),
+            ("net:\n  ipv6: true\n  port: 99999\n", "(line 3 of the configuration file)"),
+            (
+                "port=1\n\nprot=2\n",
+                "'prot' (line 3 of the configuration file); did you mean '--port'?",
+            ),
+            (
+                "net: {bindIp: [localhost, \"::1\"]}\n",
+                "one text with commas: bindIp: localhost,::1",
+            ),
+            (
+                "net:\n  port: [1]\n",
+                "is a list (line 2 of the configuration file); accepted is an integer from 0 to 65535",
+            ),
+            ("net:\n  port:\n", "the value of net.port is empty (line 2"),
+            (
+                "systemLog:\n  path: {a: 1}\n",
+                "the value of systemLog.path is a section (line 2 of the configuration file); accepted is text",
+            ),
+            ("setParameter:\n  a: [1]\n", "the value of setParameter.a is a list"),
             ("net: {port: x}\n", "bad value 'x'"),
             ("a: [\n", "Error parsing YAML config file"),
         ] {

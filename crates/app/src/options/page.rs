@@ -15,9 +15,23 @@ const HEAD: &str = "\
 
 Generated from the table of options, `crates/app/src/options/table.rs`; do not edit. An option has its name in a
 configuration file (`nagi serve -f FILE`, YAML as mongod reads it) and a flag; the command line wins over the file.
-An option that is not honoured is refused at the start with its reason, so that nobody relies on what does not hold.
+Unknown options are refused. So are those listed under \"Refused\", with the reason. Options marked
+\"accepted, no effect\" change nothing: the server starts, and logs a warning if the value is not the usual one.
 Server parameters are set with `setParameter`, each as `name=value`; `getParameter: \"*\"` lists them.
 ";
+
+/// Options of which only some values have an effect.
+const PARTLY: &[(&str, &str)] = &[
+    (
+        "storage.mmapv1.nsSize",
+        "accepted, no effect: there are no namespace files. The mapped engine logs this at the start",
+    ),
+    (
+        "storage.wiredTiger.engineConfig.journalCompressor",
+        "`none` and `zstd` are honoured; `snappy` and `zlib` leave the journal uncompressed, and a line of the \
+         log says so at the start",
+    ),
+];
 
 /// A text for a cell: one line, no bar.
 fn cell(text: &str) -> String {
@@ -40,9 +54,15 @@ fn values(kind: Kind) -> String {
 
 fn made_of_it(row: &Row) -> String {
     match row.honoured {
-        Honoured::Yes => "honoured".to_owned(),
-        Honoured::Only(values) => format!("only {}: it is what holds", codes(values)),
-        Honoured::Instead { note, .. } => format!("accepted. {}", cell(note)),
+        Honoured::Yes => PARTLY
+            .iter()
+            .find(|(key, _)| *key == row.key)
+            .map_or("honoured", |(_, what)| what)
+            .to_owned(),
+        Honoured::Only(values) => {
+            format!("accepted if it is {}, as the server does so; refused otherwise", codes(values))
+        }
+        Honoured::Instead { note, .. } => format!("accepted, no effect. {}", cell(note)),
         Honoured::No => match notes::refusal(row.key) {
             Some(reason) => format!("refused: {}", cell(reason)),
             None => "refused".to_owned(),
@@ -58,20 +78,12 @@ fn flag(row: &Row) -> String {
     }
 }
 
-fn table(out: &mut String, title: &str, first: &str, rows: &[&Row]) {
-    let _ = writeln!(
-        out,
-        "\n## {title}\n\n| {first} | flag | values | what holds |\n|---|---|---|---|"
-    );
+fn table(out: &mut String, title: &str, in_file: bool, rows: &[&Row]) {
+    let (head, rule) = if in_file { ("option | flag", "---|---") } else { ("flag", "---") };
+    let _ = writeln!(out, "\n## {title}\n\n| {head} | values | what holds |\n|{rule}|---|---|");
     for row in rows {
-        let name = if row.in_file() { format!("`{}`", row.key) } else { flag(row) };
-        let cells = [
-            name,
-            if row.in_file() { flag(row) } else { String::new() },
-            values(row.kind),
-            made_of_it(row),
-        ];
-        let _ = writeln!(out, "| {} |", cells.join(" | "));
+        let name = if in_file { format!("`{}` | {}", row.key, flag(row)) } else { flag(row) };
+        let _ = writeln!(out, "| {name} | {} | {} |", values(row.kind), made_of_it(row));
     }
 }
 
@@ -81,10 +93,10 @@ fn page() -> String {
     for (title, taken) in [("Options", true), ("Refused", false)] {
         let rows: Vec<&Row> =
             TABLE.iter().filter(|r| r.in_file() && is_taken(r) == taken).collect();
-        table(&mut out, title, "option", &rows);
+        table(&mut out, title, true, &rows);
     }
     let rows: Vec<&Row> = TABLE.iter().filter(|r| !r.in_file()).collect();
-    table(&mut out, "Of the command line only", "flag", &rows);
+    table(&mut out, "Of the command line only", false, &rows);
     out
 }
 

@@ -49,20 +49,37 @@ impl Kind {
             Kind::Bool => match value {
                 "true" | "yes" | "on" | "1" => Ok("true".into()),
                 "false" | "no" | "off" | "0" => Ok("false".into()),
-                _ => Err("expected true or false".into()),
+                _ => Err(self.expected()),
             },
             Kind::Int(least, most) => match value.parse::<i64>() {
                 Ok(n) if (least..=most).contains(&n) => Ok(n.to_string()),
-                _ => Err(format!("expected an integer from {least} to {most}")),
+                _ => Err(self.expected()),
             },
             Kind::Float(least, most) => match value.parse::<f64>() {
                 Ok(n) if (least..=most).contains(&n) => Ok(n.to_string()),
-                _ => Err(format!("expected a number from {least} to {most}")),
+                _ => Err(self.expected()),
             },
             Kind::OneOf(names) => match names.contains(&value) {
                 true => Ok(value.to_owned()),
-                false => Err(format!("expected one of {}", names.join(", "))),
+                false => Err(self.expected()),
             },
+        }
+    }
+}
+
+impl Kind {
+    fn expected(self) -> String {
+        format!("expected {}", self.accepted())
+    }
+
+    /// What it takes, as messages say it.
+    pub(super) fn accepted(self) -> String {
+        match self {
+            Kind::Text => "text".into(),
+            Kind::Bool => "true or false".into(),
+            Kind::Int(least, most) => format!("an integer from {least} to {most}"),
+            Kind::Float(least, most) => format!("a number from {least} to {most}"),
+            Kind::OneOf(names) => format!("one of {}", names.join(", ")),
         }
     }
 }

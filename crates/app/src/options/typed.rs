@@ -203,7 +203,10 @@ const SET_NAME_BYTES_MAX: usize = 128;
 fn replica_set(settings: &Settings) -> Result<Option<String>, String> {
     let Some(name) = settings.get("replication.replSetName") else { return Ok(None) };
     if name.is_empty() || name.contains('/') || name.len() > SET_NAME_BYTES_MAX {
-        return Err(format!("BadValue: bad value '{name}' for the name of a replica set"));
+        return Err(format!(
+            "BadValue: bad value '{name}' for the name of a replica set (--replSet): expected 1 to \
+             {SET_NAME_BYTES_MAX} bytes without '/'; name the set alone, without members"
+        ));
     }
     Ok(Some(name.to_owned()))
 }
@@ -350,10 +353,13 @@ fn net(settings: &Settings) -> Result<NetConfig, String> {
     if let Some(mode) = settings.get("net.unixDomainSocket.filePermissions") {
         // Octal with or without a leading zero; YAML may have turned 0700 into 448.
         let digits = mode.trim_start_matches("0o");
-        net.unix_socket_mode = u32::from_str_radix(digits, 8)
-            .ok()
-            .filter(|mode| *mode <= 0o777)
-            .ok_or_else(|| format!("BadValue: bad value '{mode}' for filePermissions"))?;
+        net.unix_socket_mode =
+            u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777).ok_or_else(|| {
+                format!(
+                    "BadValue: bad value '{mode}' for net.unixDomainSocket.filePermissions \
+                     (--filePermissions): expected octal digits from 0 to 0777, such as 0700"
+                )
+            })?;
     }
     Ok(net)
 }

@@ -1,0 +1,90 @@
+//! The known name that an unknown one was probably meant to be.
+
+use super::table::{Honoured, Row, TABLE};
+
+/// No option has a longer name: the cost of a comparison is bounded.
+const NAME_BYTES_MAX: usize = 80;
+
+/// "; did you mean '--port'?" for a flag without its dashes; empty if none is near.
+pub(super) fn flag(name: &str) -> String {
+    let known = TABLE.iter().filter(|row| is_taken(row) && !row.flag.is_empty());
+    let names = known.flat_map(|row| [(row.flag, row), (row.key, row)]);
+    question(nearest(name, names).map(|row| format!("--{}", row.flag)))
+}
+
+/// "; did you mean 'net.port'?" for a key of a file; empty if none is near.
+pub(super) fn key(name: &str) -> String {
+    let known = || TABLE.iter().filter(|row| is_taken(row) && row.in_file());
+    let whole = nearest(name, known().flat_map(|row| [(row.key, row), (row.flag, row)]));
+    // The right name in a wrong section.
+    let last = || nearest(last_part(name), known().map(|row| (last_part(row.key), row)));
+    question(whole.or_else(last).map(|row| row.key.to_owned()))
+}
+
+fn question(name: Option<String>) -> String {
+    name.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+}
+
+fn is_taken(row: &Row) -> bool {
+    row.honoured != Honoured::No
+}
+
+fn last_part(key: &str) -> &str {
+    key.rsplit_once('.').map_or(key, |(_, last)| last)
+}
+
+fn nearest<'a, T>(name: &str, known: impl Iterator<Item = (&'a str, T)>) -> Option<T> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let name = name.to_lowercase();
+    let most = (last_part(&name).len() / 3).clamp(1, 3);
+    let scored = known
+        .filter(|(known, _)| !known.is_empty())
+        .map(|(known, meant)| (distance(name.as_bytes(), known.to_lowercase().as_bytes()), meant));
+    scored.filter(|(far, _)| *far <= most).min_by_key(|(far, _)| *far).map(|(_, meant)| meant)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that make one name of the other.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[test]
+fn nearest_names() {
+    for (name, known) in [
+        ("prot", "--port"),
+        ("dbPath", "--dbpath"),
+        ("bindip", "--bind_ip"),
+        ("net.port", "--port"),
+        ("wiredTigerCacheSizeGb", "--wiredTigerCacheSizeGB"),
+    ] {
+        assert_eq!(flag(name), format!("; did you mean '{known}'?"), "{name}");
+    }
+    for (name, known) in [
+        ("net.prot", "net.port"),
+        ("net.bindip", "net.bindIp"),
+        ("dbPath", "storage.dbPath"),
+        ("bind_ip", "net.bindIp"),
+        ("storge.dbPath", "storage.dbPath"),
+        ("net.replSetName", "replication.replSetName"),
+    ] {
+        assert_eq!(key(name), format!("; did you mean '{known}'?"), "{name}");
+    }
+    for name in ["entirely", "x", &"y".repeat(1000)] {
+        assert_eq!((flag(name), key(name)), (String::new(), String::new()), "{name}");
+    }
+}
