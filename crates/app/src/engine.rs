@@ -8,6 +8,7 @@ use nagi_kv::{Compressor, Engine};
 use nagi_kv_lmdb::Growth;
 
 use crate::options::{EngineKind, MappedOptions, Options};
+use crate::paths;
 
 /// Opens the storage engine of the options with so much memory for blocks and memtables.
 pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result<Arc<dyn Engine>> {
@@ -151,19 +152,20 @@ fn explain_unused(options: &Options) {
 /// A text if the folder has the data of another engine than the chosen one.
 pub(crate) fn settle(options: &Options) -> Result<Options, String> {
     let mut options = options.clone();
-    let found =
-        nagi_kv::marker::engine_of(Path::new(&options.db_path)).map_err(|e| e.to_string())?;
+    let found = nagi_kv::marker::engine_of(Path::new(&options.db_path))
+        .map_err(|error| paths::named(error.to_string(), &options))?;
     let found = found
         .as_deref()
         .and_then(|name| EngineKind::ALL.into_iter().find(|engine| engine.marker() == Some(name)));
     if let Some(found) = found.filter(|found| *found != options.engine) {
         if options.engine_chosen {
+            let said = options.parsed.iter().find(|(key, _)| key == "storage.engine");
+            let said = said.map_or(options.engine.name(), |(_, name)| name);
             return Err(format!(
                 "Location28662: Cannot start server. Detected data files in {} created by the '{}' \
-                 storage engine, but the specified storage engine was '{}'.",
+                 storage engine, but the specified storage engine was '{said}'.",
                 options.db_path,
                 found.name(),
-                options.engine.name()
             ));
         }
         options.engine = found;

@@ -53,6 +53,10 @@ fn main() -> ExitCode {
         }
         Some("doctor") => doctor::run(&args[1..]),
         Some("version") => {
+            if let Some(more) = args.get(1) {
+                say(&format!("nagi version takes no arguments, not '{more}'"));
+                return ExitCode::from(2);
+            }
             build::print_version();
             ExitCode::SUCCESS
         }

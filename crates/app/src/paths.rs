@@ -6,11 +6,12 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nagi_server::LogDestination;
+use rustix::fs::Access;
 
-use crate::options::Options;
+use crate::options::{EngineKind, Options};
 
 /// Why the server does not start: its exit code and the text.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,6 +61,53 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
     ])
 }
 
+/// Entries of a data folder that are looked at for one that this process may not use.
+const ENTRIES_MAX: usize = 100_000;
+
+/// An error of the start with the path that it is about: the one that the text has, else the first entry of
+/// the data folder that this process may not read and write, else the folder itself.
+pub(crate) fn named(error: String, options: &Options) -> String {
+    if options.engine == EngineKind::Memory || error.contains('/') {
+        return error;
+    }
+    let folder = Path::new(&options.db_path);
+    let denied = denied(folder, &mut 0);
+    match denied {
+        None => format!("{}: {error}", folder.display()),
+        Some(path) => {
+            let owner = match fs::symlink_metadata(&path) {
+                Ok(found) => format!("it belongs to user {}", found.uid()),
+                Err(error) => error.to_string(),
+            };
+            let own = rustix::process::geteuid().as_raw();
+            format!("{}: {error} ({owner}; the server runs as user {own})", path.display())
+        }
+    }
+}
+
+/// The first file or folder in `folder` that this process may not use.
+fn denied(folder: &Path, count: &mut usize) -> Option<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Some(folder.to_owned()) };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        *count += 1;
+        if *count > ENTRIES_MAX {
+            return None;
+        }
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+        let wanted = Access::READ_OK | Access::WRITE_OK;
+        let wanted = if is_folder { wanted | Access::EXEC_OK } else { wanted };
+        if rustix::fs::access(&path, wanted).is_err() {
+            return Some(path);
+        }
+        if is_folder && let Some(inside) = denied(&path, count) {
+            return Some(inside);
+        }
+    }
+    None
+}
+
 /// Two options may not name one file: the log and the process id are written over what is there.
 fn different(named: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
     let same = |a: &Path, b: &Path| {
@@ -79,4 +127,21 @@ fn different(named: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn an_error_of_the_start_names_a_path() {
+    let folder = std::env::temp_dir().join(format!("nagi-named-{}", std::process::id()));
+    fs::create_dir_all(folder.join("rocksdb")).unwrap();
+    let args = ["--dbpath".to_owned(), folder.display().to_string()];
+    let Ok(crate::options::Request::Serve(options)) = crate::options::read(&args) else { panic!() };
+    let text = "Permission denied (os error 13)".to_owned();
+    assert_eq!(named(text.clone(), &options), format!("{}: {text}", folder.display()));
+    // A link to nowhere is refused to every user, root as well.
+    let current = folder.join("rocksdb/CURRENT");
+    std::os::unix::fs::symlink("/no/such", &current).unwrap();
+    let error = named(text.clone(), &options);
+    assert!(error.starts_with(&format!("{}: {text} (it belongs to", current.display())), "{error}");
+    assert_eq!(named("/a/b: bad".to_owned(), &options), "/a/b: bad");
+    fs::remove_dir_all(folder).unwrap();
 }

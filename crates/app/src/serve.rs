@@ -8,7 +8,7 @@ use std::time::Duration;
 use nagi_bson::{DocBuf, DocWriter, doc, json};
 use nagi_budget::Budget;
 use nagi_net::NetConfig;
-use nagi_server::{Log, Server, ServerConfig, Stamp};
+use nagi_server::{Log, LogDestination, Server, ServerConfig, Stamp};
 use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
@@ -79,9 +79,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let log = match Log::open(options.log.clone()) {
         Ok(log) => log,
         Err(error) => {
+            let what = match options.log {
+                LogDestination::Syslog { .. } => "the system's log (--syslog)",
+                _ => "rotatable log file",
+            };
             say(&format!(
-                "Error during global initialization: Can't initialize rotatable log file :: \
-                 caused by :: {error}"
+                "Error during global initialization: Can't initialize {what} :: caused by :: {error}"
             ));
             return ExitCode::from(1);
         }
@@ -141,7 +144,8 @@ fn serve(
             close_to_others(umask, folder);
         }
         match options.repair {
-            true => repair::run(&options).map_err(|error| not_opened(error, exit::UNRECOVERABLE)),
+            true => repair::run(&options)
+                .map_err(|error| not_opened(paths::named(error, &options), exit::UNRECOVERABLE)),
             false => serve_data(&options, args, log),
         }
     });
@@ -160,7 +164,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
             not_opened(format!("DataCorruptionDetected: {error}; {advice}"), exit::UNRECOVERABLE)
         }
         nagi_kv::Error::Full => not_opened(format!("OutOfDiskSpace: {error}"), exit::DATA_FOLDER),
-        _ => not_opened(error.to_string(), exit::DATA_FOLDER),
+        _ => not_opened(paths::named(error.to_string(), options), exit::DATA_FOLDER),
     })?;
     let record_cache_bytes = usize::try_from(records).unwrap_or(usize::MAX);
     let store_options = StoreOptions {
@@ -172,7 +176,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         code: exit::UNRECOVERABLE,
         id: 20557,
         message: TERMINATING,
-        error: error.to_string(),
+        error: paths::named(error.to_string(), options),
     })?;
     let served = serve_store(options, args, &store, log);
     if served.is_err() {

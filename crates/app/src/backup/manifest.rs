@@ -66,6 +66,11 @@ impl Manifest {
         let path = folder.join(FILE);
         let bad = |why: &str| failed(&path, &why);
         let found = fs::metadata(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound if folder.join("nagi.storage").exists() => format!(
+                "{} is a data folder, not a backup: nagi backup makes one of a running server; a stopped \
+                 server's data folder can be copied as it is",
+                folder.display()
+            ),
             std::io::ErrorKind::NotFound => {
                 format!("{} holds no finished backup: there is no file {FILE}", folder.display())
             }
