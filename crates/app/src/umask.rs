@@ -79,7 +79,7 @@ fn tighten_entry(path: &Path, mask: u32) -> io::Result<u64> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         about => about?,
     };
-    if !about.is_dir() && !(about.is_file() && about.nlink() == 1) {
+    if !(about.is_dir() || about.is_file() && about.nlink() == 1) {
         return Ok(0);
     }
     let is_open = about.mode() & mask != 0;

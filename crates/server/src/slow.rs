@@ -122,30 +122,7 @@ fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
 fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
     let Finished { op, request, done, .. } = *finished;
     let frame = finished.is_frame();
-    let kind = match request.protocol {
-        _ if finished.statement.is_some() => op_name(request.command),
-        Protocol::Msg => "command",
-        _ => "op_query",
-    };
-    if place == Place::Log {
-        doc.put("type", kind);
-    }
-    match frame {
-        true => doc.put("ns", format!("{}.$cmd", request.db).as_str()),
-        false => doc.put("ns", op.namespace().as_str()),
-    }
-    if place == Place::Log
-        && let Some(client) = op.client().filter(|c| !c.app_name.is_empty())
-    {
-        doc.put("appName", client.app_name.as_str());
-    }
-    match finished.statement {
-        Some(statement) => doc.put("command", statement),
-        None => doc.put("command", &op.command()),
-    }
-    if let Some(command) = &done.originating {
-        doc.put("originatingCommand", command);
-    }
+    describe_request(finished, place, doc);
     let mut summary = op.plan_summary();
     if summary.is_empty() {
         summary.push_str(done.plan_summary);
@@ -170,17 +147,7 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         Place::Profile => ("numYield", "responseLength"),
     };
     doc.put(yields, done.yields as i64);
-    if done.query_hash != 0 && !frame {
-        let shape = format!("{:08X}", done.query_hash);
-        doc.put("queryHash", shape.as_str());
-        doc.put("planCacheShapeHash", shape.as_str());
-        doc.put("planCacheKey", format!("{:08X}", done.plan_cache_key).as_str());
-    }
-    if finished.statement.is_none()
-        && let Some(hash) = ShapeHash::of(request.db, request.body)
-    {
-        doc.put("queryShapeHash", hash.hex().as_str());
-    }
+    describe_shape(finished, doc);
     doc.doc("locks", |locks| done.locks.write(locks));
     if let Some((code, text)) = finished.error() {
         doc.put("ok", 0);
@@ -206,6 +173,51 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
                 doc.put("planSummary", summary.as_str());
             }
         }
+    }
+}
+
+/// What was asked, of which namespace, by whom.
+fn describe_request(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
+    let Finished { op, request, done, .. } = *finished;
+    let kind = match request.protocol {
+        _ if finished.statement.is_some() => op_name(request.command),
+        Protocol::Msg => "command",
+        _ => "op_query",
+    };
+    if place == Place::Log {
+        doc.put("type", kind);
+    }
+    match finished.is_frame() {
+        true => doc.put("ns", format!("{}.$cmd", request.db).as_str()),
+        false => doc.put("ns", op.namespace().as_str()),
+    }
+    if place == Place::Log
+        && let Some(client) = op.client().filter(|c| !c.app_name.is_empty())
+    {
+        doc.put("appName", client.app_name.as_str());
+    }
+    match finished.statement {
+        Some(statement) => doc.put("command", statement),
+        None => doc.put("command", &op.command()),
+    }
+    if let Some(command) = &done.originating {
+        doc.put("originatingCommand", command);
+    }
+}
+
+/// Under which numbers the shape of a query is known.
+fn describe_shape(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
+    let (request, done) = (finished.request, finished.done);
+    if done.query_hash != 0 && !finished.is_frame() {
+        let shape = format!("{:08X}", done.query_hash);
+        doc.put("queryHash", shape.as_str());
+        doc.put("planCacheShapeHash", shape.as_str());
+        doc.put("planCacheKey", format!("{:08X}", done.plan_cache_key).as_str());
+    }
+    if finished.statement.is_none()
+        && let Some(hash) = ShapeHash::of(request.db, request.body)
+    {
+        doc.put("queryShapeHash", hash.hex().as_str());
     }
 }
 
