@@ -253,6 +253,26 @@ const ONE: &str = r#","multi":false,"upsert":false,"comment":"both"}"#;
 const MANY: &str = r#","multi":true,"upsert":false,"comment":"both"}"#;
 const BOTH: &str = r#","comment":"both"}"#;
 
+/// Component, type and namespace of the log's lines of slow operations with a word in them.
+fn told_in_the_log(client: &mut Client, word: &str) -> Vec<String> {
+    let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
+    let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
+    let lines = lines.iter().filter_map(|line| line.as_str());
+    let lines: Vec<_> = lines.filter(|line| line.contains(word)).map(json::parse).collect();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            let line = line.as_ref().unwrap();
+            let attr = line.get("attr").as_doc().unwrap();
+            let text = |doc: Doc<'_>, name: &str| doc.get(name).as_str().unwrap().to_owned();
+            let counted = !attr.get("docsExamined").is_missing();
+            assert_eq!(counted, attr.get("reslen").is_missing());
+            (text(line.as_doc(), "c"), text(attr, "type"), text(attr, "ns"))
+        })
+        .collect();
+    told.iter().map(|(c, kind, ns)| format!("{c} {kind} {ns}")).collect()
+}
+
 #[test]
 fn each_statement_has_an_entry_of_its_own() {
     let mut client = Client::new(&server());
@@ -309,22 +329,7 @@ fn each_statement_has_an_entry_of_its_own() {
     assert_eq!((counts(3, "ndeleted"), counts(4, "ndeleted")), (1, 2));
     assert_eq!(told[1].get("errCode"), Value::Int32(66));
 
-    let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
-    let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
-    let lines = lines.iter().filter_map(|line| line.as_str());
-    let lines: Vec<_> = lines.filter(|line| line.contains("both")).map(json::parse).collect();
-    let told: Vec<_> = lines
-        .iter()
-        .map(|line| {
-            let line = line.as_ref().unwrap();
-            let attr = line.get("attr").as_doc().unwrap();
-            let text = |doc: Doc<'_>, name: &str| doc.get(name).as_str().unwrap().to_owned();
-            let counted = !attr.get("docsExamined").is_missing();
-            assert_eq!(counted, attr.get("reslen").is_missing());
-            (text(line.as_doc(), "c"), text(attr, "type"), text(attr, "ns"))
-        })
-        .collect();
-    let told: Vec<_> = told.iter().map(|(c, kind, ns)| format!("{c} {kind} {ns}")).collect();
+    let told = told_in_the_log(&mut client, "both");
     let (update, delete, whole) =
         ("WRITE update test.c", "WRITE remove test.c", "COMMAND command test.$cmd");
     assert_eq!(told, [update, update, update, whole, delete, delete, whole]);
