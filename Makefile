@@ -52,7 +52,7 @@ test: deps
 
 unit: deps            # the crates that do not link RocksDB
 	@cargo test --locked $(PURE)
-	@cargo test --locked -p nagi-store --features shuttle --test schedules
+	@cargo test --locked $(PURE) --features nagi-store/shuttle --test schedules
 
 schedules: deps       # interleavings of builds, DDL, writers, transactions and cursors in the store: 100,000 (300 in `make test`)
 	@NAGI_SCHEDULES=$${NAGI_SCHEDULES:-100000} cargo test --locked --release -p nagi-store --features shuttle --test schedules
