@@ -47,8 +47,8 @@ impl Lock {
     }
 }
 
-/// The process that holds a data folder's lock, for `--shutdown`. A number that a killed server left in the file is
-/// that of nobody, or of a stranger by now.
+/// The process that holds a data folder's lock, for `--shutdown`. The process id that a killed server left in the
+/// file belongs to no process, or to an unrelated one.
 pub(crate) fn holder(folder: &Path) -> Option<i32> {
     if !is_held(folder) {
         return None;

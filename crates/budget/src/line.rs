@@ -1,11 +1,11 @@
-//! Who waits for room, in the order of their coming, and who holds some, in the order of theirs.
+//! The queue of requests that wait for memory (first in, first out), without deadlock and without starvation.
 //!
-//! A request that holds nothing yet stands in line; only who is at the front asks, so that one that needs much
-//! is not passed for ever by many that need little. Little may pass for a moment ([`PASS_TIME`]).
-//! A request that holds something waits only if it has held longest: it stands at the front, and whoever came
-//! after it and finds no room ends. So nobody waits for another who waits for it, and one of them all gets on.
+//! A request that holds no memory yet joins the queue, and only the first of the queue may allocate: a large
+//! request is not overtaken for ever by many small ones. Small requests may overtake for [`PASS_TIME`].
+//! Of the requests that already hold memory only the oldest may wait, at the front of the queue; the others fail
+//! at once. So no two requests wait for memory of each other, and at least one of all makes progress.
 //!
-//! Who waits goes on waiting while room is given back, at most [`WAIT_MAX`].
+//! A wait ends after [`STALL_MAX`] in which no memory was released, and after [`WAIT_MAX`] in any case.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -17,19 +17,19 @@ use parking_lot::Mutex;
 
 use crate::{Budget, Pool, budget::LOOK_AROUND};
 
-/// Longest wait of a request that may be told to end meanwhile.
+/// Longest wait of a request that can be interrupted while it waits.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Longest wait in which nobody gives anything back that matters; also of a request that cannot be told to end.
+/// Longest wait in which no large amount is released; also the longest of a request that cannot be interrupted.
 const STALL_MAX: Duration = Duration::from_secs(10);
-/// So much given back at once is a sign that others get on.
+/// A release of this size shows that other requests make progress.
 const PROGRESS_BYTES: u64 = 1 << 20;
-/// So much passes those who wait, until the first of them has waited this long.
+/// Requests up to this size may overtake, until the first of the queue has waited for `PASS_TIME`.
 const PASS_BYTES: u64 = 2 << 20;
 const PASS_TIME: Duration = Duration::from_secs(1);
-/// Each of those who wait may have a ticket for the storage that small requests need: others end at once.
+/// Bound of the queue; further requests fail at once. Waiting requests may hold storage tickets that others need.
 const WAITING_MAX: usize = 64;
 
-/// Those who wait, by number, with the time they came.
+/// The waiting requests by number, with the time at which each joined.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     next: u64,
@@ -55,7 +55,7 @@ impl Line {
         self.waiting.front().is_some_and(|(first, _)| *first == number)
     }
 
-    /// Whether so many bytes may be asked for by one who is not at the front.
+    /// Whether a request of this size may overtake the first of the queue.
     fn lets_pass(&self, bytes: u64) -> bool {
         match self.waiting.front() {
             Some((_, since)) => bytes <= PASS_BYTES && since.elapsed() < PASS_TIME,
@@ -64,7 +64,7 @@ impl Line {
     }
 }
 
-/// Those who hold something, by number.
+/// The requests that hold memory, by number: the lowest is the oldest.
 #[derive(Debug, Default)]
 pub(crate) struct Holders(Mutex<(u64, BTreeSet<u64>)>);
 
@@ -87,19 +87,20 @@ impl Holders {
     }
 }
 
-/// One that asks for room in line.
+/// A request for memory that may have to wait.
 pub(crate) struct Asking<'a> {
     pub(crate) pool: Pool,
     pub(crate) bytes: u64,
-    /// What it holds of the pool, and its number among the holders.
+    /// Bytes that it holds of the pool already.
     pub(crate) own: u64,
+    /// Its number in [`Holders`], if it holds any.
     pub(crate) held_since: Option<u64>,
-    /// Whether it may be told to end while it waits.
+    /// Asked while it waits: false if it was interrupted. None: it cannot be interrupted.
     pub(crate) go_on: Option<&'a mut dyn FnMut() -> bool>,
 }
 
 impl Budget {
-    /// Asks until there is room; false if it may not wait, or not any longer.
+    /// Calls `ask`, which tries to allocate, until it succeeds; false if the request may not wait, or no longer.
     pub(crate) fn wait_in_line(&self, mut who: Asking<'_>, ask: &mut dyn FnMut() -> bool) -> bool {
         if !self.has_waiting() && ask() {
             return true;
@@ -127,7 +128,7 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            // Nobody else of the pool can give anything back.
+            // No other request of the pool can release anything.
             let alone = eldest.is_some() && self.pool(who.pool).used <= who.own;
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
             if alone || told || now >= until || now - moved >= STALL_MAX {
@@ -145,7 +146,7 @@ impl Budget {
         served
     }
 
-    /// Counts what is given back, for those who wait as long as others get on.
+    /// Counts large releases: those who wait do so as long as there are any.
     pub(crate) fn note_freed(&self, bytes: u64) {
         if bytes >= PROGRESS_BYTES {
             self.freed_large.fetch_add(1, SeqCst);

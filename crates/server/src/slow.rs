@@ -47,7 +47,7 @@ enum Place {
 }
 
 impl Finished<'_> {
-    /// Code and text of what failed: the whole request, or the last statement of a write that did not tell of itself.
+    /// Code and text of what failed: the whole request, or the last statement of a write that has no entry of its own.
     fn error(&self) -> Option<(Code, &str)> {
         let statement = self.done.write_error.as_ref().filter(|_| !self.is_frame());
         let statement = statement.map(|(code, text)| (*code, text.as_str()));
@@ -60,7 +60,7 @@ impl Finished<'_> {
         self.micros.saturating_sub(queued + self.done.locks.wait_micros)
     }
 
-    /// Whether this is a command whose statements have told of themselves.
+    /// Whether this is a command whose statements have entries of their own.
     fn is_frame(&self) -> bool {
         self.statement.is_none() && self.done.statements
     }
@@ -101,7 +101,7 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     }
 }
 
-/// Whether the end of a statement that took so long may be told at all: the common case is that it is not.
+/// Whether a statement of this duration may have to be logged or profiled at all; usually it has not.
 pub(crate) fn may_tell(server: &Server, db: &str, micros: u64) -> bool {
     let profile = &server.profile;
     (micros / 1000) as i64 >= profile.slow_ms()

@@ -1,4 +1,4 @@
-//! What the profile and the log of slow operations tell of one statement of an `update` or `delete`.
+//! Entries of the profile and of the slow-query log for single statements of an `update` or `delete`.
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ impl Running {
         Running { started: clock::now(), before: cx.effects.begin_statement() }
     }
 
-    /// Tells of it. `count` notes what `done` says of documents.
+    /// Writes the entry of this statement. `count` adds what it did with documents to `done`.
     pub(super) fn end<T>(
         self,
         cx: &mut Context<'_>,
