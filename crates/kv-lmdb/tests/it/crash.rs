@@ -182,6 +182,22 @@ fn a_flip_anywhere_in_the_log_loses_nothing_that_was_synced_without_a_word() {
     assert!(refused > 20 && mended > 40, "{refused} refused, {mended} mended, {whole} whole");
 }
 
+/// Offset, length of what follows the head, and the newest stamp known to be on disk, of each record.
+fn records(bytes: &[u8]) -> Vec<(usize, usize, u64)> {
+    let mut found = Vec::new();
+    let mut at = 64;
+    while let Some(head) = bytes.get(at..).and_then(|b| b.first_chunk::<32>()) {
+        if head[8..16] == [0; 8] {
+            break;
+        }
+        let length = u32::from_le_bytes([0, 1, 2, 3].map(|n| head[n])) as usize;
+        let synced = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|n| head[24 + n]));
+        found.push((at, length, synced));
+        at += 32 + length;
+    }
+    found
+}
+
 #[test]
 fn an_idle_log_says_that_its_last_commit_is_on_disk() {
     let scratch = Scratch::new();
@@ -191,28 +207,17 @@ fn an_idle_log_says_that_its_last_commit_is_on_disk() {
         commit(&engine, n, Durability::Synced);
     }
     let log = journal_files(scratch.path()).remove(0);
-    // A record without changes is a head alone.
-    let last = |bytes: &[u8]| {
-        let mut at = 64;
-        let mut last = (0, 1);
-        while let Some(head) = bytes.get(at..).and_then(|b| b.first_chunk::<32>()) {
-            if head[8..16] == [0; 8] {
-                break;
-            }
-            last = (at, u32::from_le_bytes([head[0], head[1], head[2], head[3]]));
-            at += 32 + last.1 as usize;
-        }
-        last
-    };
+    // A record without changes that was written between commit 20 and its sync still says 19.
+    let says_it = |&(_, length, synced): &(usize, usize, u64)| length == 0 && synced == 20;
     let mut bytes = fs::read(&log).expect("reads");
-    while last(&bytes).1 != 0 {
+    while !records(&bytes).iter().any(says_it) {
         std::thread::yield_now();
         bytes = fs::read(&log).expect("reads");
     }
     let damaged = Scratch::new();
     copy(scratch.path(), damaged.path());
-    let at = last(&bytes).0 - 10;
-    bytes[at] ^= 1;
+    let (at, length, _) = *records(&bytes).iter().rfind(|record| record.1 != 0).expect("commit 20");
+    bytes[at + 32 + length - 10] ^= 1;
     fs::write(damaged.path().join("journal").join(log.file_name().expect("x")), bytes).expect("x");
     let error = open(damaged.path(), &options).map(|_| ()).expect_err("damaged");
     assert!(error.to_string().contains("commits 20 to 20"), "{error}");
