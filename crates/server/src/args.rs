@@ -199,6 +199,30 @@ impl<'a> FromArg<'a> for Switch {
     }
 }
 
+/// A boolean whose type MongoDB does not check either: what is not false, null or zero is true. Where it checks, an
+/// argument is a `bool`, a [`StrictBool`] or a [`Switch`]. Commands read no truth but through this type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Truthy(pub(crate) bool);
+
+impl<'a> FromArg<'a> for Truthy {
+    fn from_value(value: Value<'a>, _: Field) -> Result<Self> {
+        Ok(Truthy(value.is_truthy()))
+    }
+
+    fn absent(_: Field) -> Result<Self> {
+        Ok(Truthy(false))
+    }
+}
+
+/// Reads one field of a document that has no struct of arguments.
+pub(crate) fn read<'a, T: FromArg<'a>>(
+    doc: Doc<'a>,
+    command: &'static str,
+    name: &'static str,
+) -> Result<T> {
+    T::read(Arg::Value(doc.get(name)), Field { command, name })
+}
+
 /// The types of a number, as errors list them.
 const NUMBERS: &str = "long, int, decimal, double";
 

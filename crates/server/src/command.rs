@@ -470,8 +470,8 @@ pub(crate) mod prelude {
 
     pub(crate) use crate::access::{Access, Asking};
     pub(crate) use crate::args::{
-        Below, Docs, FromArg, Int, Long, Name, NonNegative, Positive, StrictBool, StrictName,
-        Switch, Truncated, Within, args,
+        self, Below, Docs, FromArg, Int, Long, Name, NonNegative, Positive, StrictBool, StrictName,
+        Switch, Truncated, Truthy, Within, args,
     };
     pub(crate) use crate::auth::Action;
     pub(crate) use crate::command::{Command, Context};

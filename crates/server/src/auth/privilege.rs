@@ -11,6 +11,7 @@ use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use super::action::{Action, ActionSet};
+use crate::args::{self, StrictBool};
 
 /// What a privilege applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +80,8 @@ impl Resource {
                 "db" => db = Some(text("db")?),
                 "collection" => collection = Some(text("collection")?),
                 "system_buckets" => buckets = Some(text("system_buckets")?),
-                "cluster" | "anyResource" if !element.value().is_truthy() => {}
+                "cluster" if !is_set(doc, "cluster")? => {}
+                "anyResource" if !is_set(doc, "anyResource")? => {}
                 "cluster" if whole.is_none() => whole = Some(Resource::Cluster),
                 "anyResource" if whole.is_none() => whole = Some(Resource::Any),
                 "cluster" | "anyResource" => {
@@ -124,6 +126,12 @@ impl Resource {
             }
         }
     }
+}
+
+/// One of the two booleans of a resource.
+fn is_set(resource: Doc<'_>, name: &'static str) -> Result<bool> {
+    let given: Option<StrictBool> = args::read(resource, "resource", name)?;
+    Ok(given == Some(StrictBool(true)))
 }
 
 /// Reads an array of privilege documents `{resource, actions}`.

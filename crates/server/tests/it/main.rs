@@ -4,6 +4,7 @@
 
 mod allocations;
 mod auth;
+mod booleans;
 mod client;
 mod diagnostics;
 mod golden_access;

@@ -136,7 +136,7 @@ impl CollectionOptions {
     }
 
     /// Whether the next start drops it (`temp`).
-    pub(crate) fn is_temporary(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         self.doc.get("temp").is_truthy()
     }
 

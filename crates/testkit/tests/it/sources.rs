@@ -83,6 +83,27 @@ fn banned_words() {
     breaches.finish("banned words");
 }
 
+/// The truth of a value of any type is no type: commands read booleans through the types of `args`, where each says
+/// what it refuses.
+#[test]
+fn commands_read_booleans_by_type() {
+    let mut breaches = Breaches::default();
+    let read_commands =
+        rust_sources().into_iter().filter(|s| s.path.starts_with("crates/server/src/commands/"));
+    for Source { path, text } in read_commands {
+        for (index, line) in text.lines().enumerate() {
+            if line.contains("is_truthy(") {
+                breaches.add(
+                    &path,
+                    Some(index + 1),
+                    "read it as bool, StrictBool, Switch or Truthy",
+                );
+            }
+        }
+    }
+    breaches.finish("booleans");
+}
+
 /// `unsafe` lives in `ffi.rs` and `raw.rs`, where a reader knows to look twice.
 #[test]
 fn unsafe_only_where_expected() {

@@ -27,14 +27,16 @@ pub(in crate::commands) static FSYNC_UNLOCK: Command = Command {
 
 args! { "fsync" => Args {
     one:        Value<'a>   = "fsync",
-    lock:       Value<'a>   = "lock",
+    lock:       Option<bool> = "lock",
     timeout_ms: Option<NonNegative> = "fsyncLockAcquisitionTimeoutMillis",
-    no_async:   Value<'a>   = "async",
+    no_async:   Option<bool> = "async",
+    for_backup: Option<bool> = "forBackup",
+    allow_failure: Option<bool> = "allowFsyncFailure",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    if !args.lock.is_truthy() {
+    if args.lock != Some(true) {
         cx.store().flush()?;
         out.put("numFiles", 1);
         return Ok(());
@@ -59,7 +61,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.server.fsync.unlock();
         return Err(error);
     }
-    if let Err(error) = store.flush() {
+    if let Err(error) = store.flush()
+        && args.allow_failure != Some(true)
+    {
         unlock_once(cx)?;
         return Err(error);
     }

@@ -14,14 +14,14 @@ pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
 
 args! { "getDefaultRWConcern" => Args {
     one:       Value<'a>    = "getDefaultRWConcern",
-    in_memory: Option<bool> = "inMemory",
+    in_memory: Option<StrictBool> = "inMemory",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     refuse_standalone(cx, req)?;
     write(cx, out);
-    if args.in_memory == Some(true) {
+    if args.in_memory == Some(StrictBool(true)) {
         out.put("inMemory", true);
     }
     Ok(())

@@ -23,8 +23,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         return Ok(());
     }
     let options = first.as_doc();
-    let details = options.is_some_and(|doc| doc.get("showDetails").is_truthy());
-    let all = options.is_some_and(|doc| doc.get("allParameters").is_truthy());
+    let option = |name| -> Result<bool> {
+        let Some(options) = options else { return Ok(false) };
+        let given: Option<StrictBool> = args::read(options, "getParameter", name)?;
+        Ok(given == Some(StrictBool(true)))
+    };
+    let (details, all) = (option("showDetails")?, option("allParameters")?);
     for (index, param) in PARAMETERS.iter().enumerate() {
         if all || !req.body.get(param.name).is_missing() {
             found = true;

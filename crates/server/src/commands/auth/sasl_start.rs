@@ -50,7 +50,10 @@ fn start(
         );
     };
     connection.server.auth.logins.receive(mechanism, speculative);
-    let skip = args.options.is_some_and(|options| options.get("skipEmptyExchange").is_truthy());
+    let skip = match args.options {
+        Some(options) => args::read::<Truthy>(options, "saslStart.options", "skipEmptyExchange")?.0,
+        None => false,
+    };
     let mut conversation = Conversation::new(mechanism, db, skip);
     conversation.speculative = speculative;
     login::step(connection, Box::new(conversation), &payload)

@@ -44,7 +44,7 @@ args! { "create" => Args {
     encrypted_fields:     Option<Doc<'a>>     = "encryptedFields",
     temp:                 Option<bool>        = "temp",
     flags:                Option<Truncated>   = "flags",
-    replicated_ids:       Value<'a>           = "recordIdsReplicated",
+    replicated_ids:       Option<StrictBool>           = "recordIdsReplicated",
 }}
 
 /// Whoever may insert may also create an ordinary collection; a view also needs to read its source.
@@ -169,7 +169,7 @@ fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
         None => {}
     }
     match () {
-        () if args.replicated_ids.is_truthy() => {
+        () if args.replicated_ids == Some(StrictBool(true)) => {
             bail!(Code::INVALID_OPTIONS, "recordIdsReplicated is not supported by this server")
         }
         () => Ok(()),
@@ -247,7 +247,7 @@ fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
             "capped" => out.put("capped", true),
             // Off is what a collection without the option has.
             "changeStreamPreAndPostImages"
-                if !value.as_doc().is_some_and(|doc| doc.get("enabled").is_truthy()) => {}
+                if !value.as_doc().is_some_and(|doc| doc.get("enabled") == Value::Bool(true)) => {}
             "indexOptionDefaults" | "storageEngine" if is_view => {}
             "indexOptionDefaults" if value.as_doc().is_some_and(|doc| doc.is_empty()) => {}
             name => out.put(name, value),

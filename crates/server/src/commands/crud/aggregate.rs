@@ -36,12 +36,12 @@ args! { "aggregate" => Args {
     collation:       Option<Doc<'a>>  = "collation",
     hint:            Value<'a>        = "hint",
     let_vars:        Option<Doc<'a>>  = "let",
-    needs_merge:     Option<bool>     = "needsMerge",
-    from_mongos:     Option<bool>     = "fromMongos",
+    needs_merge:     Option<Switch>     = "needsMerge",
+    from_mongos:     Option<Switch>     = "fromMongos",
     collection_uuid: Value<'a>        = "collectionUUID",
     exchange:        Option<Doc<'a>>  = "exchange",
-    request_token:   Option<bool>     = "$_requestResumeToken",
-    query_stats:     Option<bool>     = "includeQueryStatsMetrics",
+    request_token:   Option<Switch>     = "$_requestResumeToken",
+    query_stats:     Option<StrictBool>     = "includeQueryStatsMetrics",
 }}
 
 /// `explain`: a boolean and nothing else, null neither.
@@ -146,16 +146,16 @@ fn nowhere(db: &str) -> Result<Namespace> {
 
 /// Refuses what routers of a sharded cluster ask of shards, and what only the oplog has.
 fn check_internal(args: &Args<'_>) -> Result<()> {
-    if args.needs_merge == Some(true) && args.from_mongos != Some(true) {
+    if args.needs_merge == Some(Switch(true)) && args.from_mongos != Some(Switch(true)) {
         bail!(
             Code::FAILED_TO_PARSE,
             "Cannot specify 'needsMerge' without also specifying 'fromMongos'"
         );
     }
-    if args.needs_merge == Some(true) || args.exchange.is_some() {
+    if args.needs_merge == Some(Switch(true)) || args.exchange.is_some() {
         bail!(Code::ILLEGAL_OPERATION, "'needsMerge' and 'exchange' are for shards of a cluster");
     }
-    if args.request_token == Some(true) {
+    if args.request_token == Some(Switch(true)) {
         bail!(
             Code::FAILED_TO_PARSE,
             "$_requestResumeToken is only supported on the oplog or a change stream"
@@ -219,7 +219,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Value::String(_) => ns.as_str().to_owned(),
         _ => format!("{}.$cmd.aggregate", req.db),
     };
-    let metrics = args.query_stats == Some(true);
+    let metrics = args.query_stats == Some(StrictBool(true));
     let how = FirstBatch { count: cursor.batch_size, metrics, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)
 }

@@ -46,15 +46,15 @@ args! { "find" => Args {
     await_data:       Option<Switch>      = "awaitData",
     no_timeout:       Option<Switch>      = "noCursorTimeout",
     partial_results:  Option<Switch>      = "allowPartialResults",
-    oplog_replay:     Option<Switch>      = "oplogReplay",
+    oplog_replay:     Option<StrictBool>      = "oplogReplay",
     collation:        Option<Doc<'a>>     = "collation",
     allow_disk_use:   Option<Switch>      = "allowDiskUse",
     let_vars:         Option<Doc<'a>>     = "let",
-    request_token:    Option<bool>        = "$_requestResumeToken",
+    request_token:    Option<Switch>        = "$_requestResumeToken",
     resume_after:     Option<Doc<'a>>     = "$_resumeAfter",
-    query_stats:      Option<bool>        = "includeQueryStatsMetrics",
+    query_stats:      Option<StrictBool>        = "includeQueryStatsMetrics",
     term:             Option<Long>        = "term",
-    read_once:        Option<bool>        = "readOnce",
+    read_once:        Option<Switch>        = "readOnce",
     collection_uuid:  Value<'a>           = "collectionUUID",
 }}
 
@@ -108,7 +108,7 @@ fn run_on(
     request.densify_docs_max = cx.server.densify_docs_max();
     request.allow_disk_use = args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
     if args.batch_size != Some(Within(0))
-        && args.query_stats != Some(true)
+        && args.query_stats != Some(StrictBool(true))
         && let Some(id) = request.point()
         && let Some(collection) = cx.store().collection(ns)
         && !collection.is_view()
@@ -130,7 +130,7 @@ fn run_on(
         no_timeout: args.no_timeout == Some(Switch(true)),
         tailable: args.tailable == Some(Switch(true)),
         await_data: args.await_data == Some(Switch(true)),
-        metrics: args.query_stats == Some(true),
+        metrics: args.query_stats == Some(StrictBool(true)),
     };
     let producer = Producer::Query(Box::new(execution));
     batch::reply_first(cx, req, producer, ns.as_str(), how, out)
@@ -162,7 +162,7 @@ fn is_natural(order: Value<'_>) -> bool {
 /// What `$_requestResumeToken` and `$_resumeAfter` demand.
 fn check_token(args: &Args<'_>, sorted: bool) -> Result<()> {
     let after = args.resume_after.filter(|token| !token.is_empty());
-    if args.request_token != Some(true) {
+    if args.request_token != Some(Switch(true)) {
         if after.is_some() {
             bail!(
                 Code::BAD_VALUE,
@@ -221,7 +221,7 @@ pub(in crate::commands) fn to_request<'a>(
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
         allow_disk_use: args.allow_disk_use != Some(Switch(false)),
         tailable: args.tailable == Some(Switch(true)),
-        request_token: args.request_token == Some(true),
+        request_token: args.request_token == Some(Switch(true)),
         resume_after: args.resume_after.and_then(token_record),
         collation: Asked::parse(args.collation)?,
         ..FindRequest::new(ns)

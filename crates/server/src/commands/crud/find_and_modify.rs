@@ -125,8 +125,8 @@ static FOUND: Codec<FoundAndModified> = Codec {
         let upserted = doc.get("upserted");
         FoundAndModified {
             n: crate::args::truncate(doc.get("n")).unwrap_or(0) as u64,
-            updated_existing: doc.get("updatedExisting").is_truthy(),
-            modified: doc.get("updatedExisting").is_truthy(),
+            updated_existing: doc.get("updatedExisting") == Value::Bool(true),
+            modified: doc.get("updatedExisting") == Value::Bool(true),
             upserted: (!upserted.is_missing()).then(|| nagi_bson::ValueBuf::new(upserted)),
             value: doc.get("value").as_doc().map(|doc| doc.to_buf()),
         }

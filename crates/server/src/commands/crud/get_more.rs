@@ -23,7 +23,7 @@ args! { "getMore" => Args {
     batch_size: Option<NonNegative> = "batchSize",
     term:       Option<Long>        = "term",
     committed:  Option<Doc<'a>>     = "lastKnownCommittedOpTime",
-    query_stats: Option<bool>       = "includeQueryStatsMetrics",
+    query_stats: Option<StrictBool>       = "includeQueryStatsMetrics",
 }}
 
 /// That the cursor is one's own is checked when it is taken; here, that its collection may still be
@@ -60,7 +60,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         return Err(error);
     }
     // The time of a getMore is the client's patience with an empty tailable cursor, not a limit.
-    let metrics = args.query_stats == Some(true);
+    let metrics = args.query_stats == Some(StrictBool(true));
     batch::reply_next(cx, cursor, args.batch_size.map(|n| n.0), metrics, out)?;
     cx.done.stream = req.exhaust_allowed && !cx.done.cursor_exhausted;
     Ok(())

@@ -43,7 +43,8 @@ const CHUNK_BYTES_MAX: usize = 8 * 1024 * 1024;
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let Some(collection) = crate::access::collection(req) else { return Ok(false) };
     let may = |action| asking.on_collection(req.db, collection, action);
-    let bypasses = req.body.get("bypassDocumentValidation").is_truthy();
+    let bypasses =
+        args::read::<Option<bool>>(req.body, "insert", "bypassDocumentValidation")? == Some(true);
     Ok(may(Action::Insert) && (!bypasses || may(Action::BypassDocumentValidation)))
 }
 

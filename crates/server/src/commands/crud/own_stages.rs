@@ -7,6 +7,7 @@ use nagi_bson::ArrayBuf;
 use nagi_query::CollStatsSpec;
 
 use super::aggregate::Args;
+use crate::auth::UserName;
 use crate::command::prelude::*;
 use crate::commands::diagnose::{Shown, describe_ops, list_cursors};
 
@@ -167,6 +168,28 @@ fn local_cursors(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<V
     Ok(list_cursors(cx.server))
 }
 
+args! { "$listLocalSessions" => SessionsSpec {
+    all_users: Option<StrictBool> = "allUsers",
+    users:     Option<Array<'a>>  = "users",
+}}
+
+args! { "$listLocalSessions.users" => ListedUser {
+    user: &'a str = "user",
+    db:   &'a str = "db",
+}}
+
+fn listed_user(value: Value<'_>) -> Result<UserName> {
+    let Value::Doc(doc) = value else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$listLocalSessions.users' is the wrong type '{}', expected type 'object'",
+            value.kind().name()
+        );
+    };
+    let listed = ListedUser::parse_doc(doc)?;
+    Ok(UserName::new(listed.user, listed.db))
+}
+
 fn local_sessions(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {
     if matches!(args.collection, Value::String(_)) {
         bail!(
@@ -175,10 +198,32 @@ fn local_sessions(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<
              collection"
         );
     }
+    let Value::Doc(spec) = spec else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "$listLocalSessions options must be specified in an object, but found: {}",
+            spec.kind().name()
+        );
+    };
+    let spec = SessionsSpec::parse_doc(spec)?;
+    let all = spec.all_users == Some(StrictBool(true));
+    if all && spec.users.is_some() {
+        bail!(
+            Code::UNSUPPORTED_FORMAT,
+            "$listLocalSessions may not specify {{allUsers:true}} and {{users:[...]}} at the same time"
+        );
+    }
+    let users = spec.users.map(|users| users.iter().map(listed_user).collect::<Result<Vec<_>>>());
+    let users = users.transpose()?;
     let asking = cx.asking();
-    let all = spec.as_doc().is_some_and(|spec| spec.get("allUsers").is_truthy());
     let mut sessions = cx.server.sessions.all();
-    sessions.retain(|(id, _)| all || asking.owns(cx.server.sessions.owner(id).as_ref()));
+    sessions.retain(|(id, _)| {
+        let owner = cx.server.sessions.owner(id);
+        match &users {
+            Some(users) => owner.is_some_and(|owner| users.contains(&owner)),
+            None => all || asking.owns(owner.as_ref()),
+        }
+    });
     let describe = |(id, last_ms): &([u8; 16], i64)| {
         DocBuf::build(|w| {
             w.doc("_id", |doc| {

@@ -14,7 +14,7 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let own = match first.map_or("", |stage| stage.name()) {
         "$currentOp" => {
             let all = first.is_some_and(|stage| {
-                stage.value().as_doc().is_some_and(|spec| spec.get("allUsers").is_truthy())
+                stage.value().as_doc().is_some_and(|spec| spec.get("allUsers") == Value::Bool(true))
             });
             Some(if all { asking.on_cluster(Action::Inprog) } else { asking.user.is_some() })
         }

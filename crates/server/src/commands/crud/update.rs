@@ -59,8 +59,9 @@ args! { "update.updates" => Statement {
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let may = |action| asking.on_collection(req.db, args.collection.0, action);
-    let upserts =
-        || args.updates.iter().any(|doc| doc.is_ok_and(|doc| doc.get("upsert").is_truthy()));
+    let upserts = || {
+        args.updates.iter().any(|doc| doc.is_ok_and(|doc| doc.get("upsert") == Value::Bool(true)))
+    };
     let bypasses = args.bypass != Some(true) || may(Action::BypassDocumentValidation);
     Ok(may(Action::Update) && bypasses && (may(Action::Insert) || !upserts()))
 }

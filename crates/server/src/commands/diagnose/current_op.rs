@@ -31,8 +31,13 @@ pub(in crate::commands) static CURRENT_OP: Command = Command {
 
 /// One's own operations everybody may see.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
-    let own = req.body.get("$ownOps").is_truthy();
+    let own = switch(req, "$ownOps")? == Some(Truthy(true));
     Ok(own && asking.user.is_some() || asking.on_cluster(Action::Inprog))
+}
+
+/// One of the command's own arguments.
+fn switch(req: &Request<'_>, name: &'static str) -> Result<Option<Truthy>> {
+    args::read(req.body, "currentOp", name)
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -46,11 +51,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     });
     let filter = Filter::parse(filter.as_doc(), &mut ParseCx::new())?;
-    let truncated = req.body.get("$truncateOps");
     let shown = Shown {
-        idle_connections: req.body.get("$all").is_truthy(),
-        own_only: req.body.get("$ownOps").is_truthy(),
-        truncated: truncated.is_missing() || truncated.is_truthy(),
+        idle_connections: switch(req, "$all")? == Some(Truthy(true)),
+        own_only: switch(req, "$ownOps")? == Some(Truthy(true)),
+        truncated: switch(req, "$truncateOps")? != Some(Truthy(false)),
         ..Shown::DEFAULT
     };
     let ops = describe_ops(&cx.asking(), shown);

@@ -42,7 +42,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         .database(req.db)
         .filter(|c| !c.is_view() && c.namespace.collection() != "system.profile")
         .filter(|c| wanted.is_empty() || wanted.contains(&c.namespace.collection()))
-        .filter(|c| !(skips_temp && c.options.doc.get("temp").is_truthy()))
+        .filter(|c| !(skips_temp && c.options.is_temporary()))
         .collect();
     let mut hashes = Vec::new();
     let mut all = Md5::new();

@@ -7,7 +7,7 @@ pub(in crate::commands) static FEATURES: Command = Command {
     help: "Optional features of this build.",
     before_login: true,
     run: |cx, req, out| {
-        if req.body.get("oidReset").is_truthy() {
+        if args::read::<Truthy>(req.body, "features", "oidReset")?.0 {
             out.put("oidMachineOld", 0);
         }
         let id = cx.server.oids.next(0);

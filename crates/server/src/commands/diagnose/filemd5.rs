@@ -18,7 +18,7 @@ pub(in crate::commands) static FILEMD5: Command = Command {
 args! { "filemd5" => Args {
     id:         Value<'a>        = "filemd5",
     root:       Value<'a>        = "root",
-    partial_ok: Value<'a>        = "partialOk",
+    partial_ok: Truthy           = "partialOk",
     state:      Value<'a>        = "md5state",
     start_at:   Value<'a>        = "startAt",
 }}
@@ -77,7 +77,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         memory_bytes_max: cx.server.stage_memory(),
         ..FindRequest::new(&ns)
     };
-    let partial = args.partial_ok.is_truthy();
+    let partial = args.partial_ok.0;
     let watch = cx.watch();
     let mut found =
         nagi_query::find(cx.store(), &request, &cx.env(&watch).with_scans_refused(true))?;

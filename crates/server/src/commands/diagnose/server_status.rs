@@ -61,7 +61,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("uptimeMillis", uptime_ms);
     out.put("uptimeEstimate", uptime_ms / 1000);
     out.put("localTime", Value::DateTime(clock::wall_ms()));
-    let none = matches!(req.body.get("none"), value if value.is_truthy());
+    let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
+    let none = section("none")? == Some(Truthy(true));
     for (name, write) in SECTIONS {
         let absent = match *name {
             "repl" => server.replica.is_none(),
@@ -73,8 +74,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         if absent {
             continue;
         }
-        let wanted = req.body.get(name);
-        if (wanted.is_missing() && !none) || wanted.is_truthy() {
+        if section(name)?.map_or(!none, |wanted| wanted.0) {
             out.doc(name, |section| write(server, section));
         }
     }

@@ -16,14 +16,14 @@ pub(in crate::commands) static VALIDATE: Command = Command {
 
 args! { "validate" => Args {
     collection:        Name<'a>  = "validate",
-    full:              Value<'a> = "full",
-    repair:            Value<'a> = "repair",
-    metadata:          Value<'a> = "metadata",
-    scandata:          Value<'a> = "scandata",
-    background:        Value<'a> = "background",
-    check_conformance: Value<'a> = "checkBSONConformance",
-    enforce_fast:      Value<'a> = "enforceFastCount",
-    fix_multikey:      Value<'a> = "fixMultikey",
+    full:              Truthy    = "full",
+    repair:            Truthy    = "repair",
+    metadata:          Truthy    = "metadata",
+    scandata:          Truthy    = "scandata",
+    background:        Truthy    = "background",
+    check_conformance: Truthy    = "checkBSONConformance",
+    enforce_fast:      Truthy    = "enforceFastCount",
+    fix_multikey:      Option<Truthy> = "fixMultikey",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -34,10 +34,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let Some(mut collection) = cx.store().collection(&ns) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "Collection '{ns}' does not exist to validate.");
     };
-    if args.metadata.is_truthy() {
+    if args.metadata.0 {
         return report_metadata(&collection, out);
     }
-    if !args.repair.is_truthy() && !args.fix_multikey.is_truthy() {
+    if !args.repair.0 && args.fix_multikey != Some(Truthy(true)) {
         cx.end_with_client();
     }
     let check = || cx.check();
@@ -47,9 +47,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         memory_bytes: Some(memory),
         ..BuildOptions::default()
     };
-    let conformance = args.check_conformance.is_truthy();
+    let conformance = args.check_conformance.0;
     let mut report = cx.store().validate_with(&collection, conformance, &check)?;
-    let repaired = match args.repair.is_truthy() {
+    let repaired = match args.repair.0 {
         true => cx.store().repair(&collection, &report, options)?,
         false => Repaired::default(),
     };
@@ -59,7 +59,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
         report = cx.store().validate_with(&collection, conformance, &check)?;
     }
-    if args.full.is_truthy() {
+    if args.full.0 {
         report.errors.extend(cx.store().verify_files(&mut || check())?);
     }
     out.put("ns", ns.as_str());
@@ -124,9 +124,9 @@ fn write_findings(
 /// Options that exclude each other (72). `background` and `scandata` ask for what the one check always
 /// does: it reads everything, in one snapshot, beside writers. `full` adds the files' checksums.
 fn check(args: &Args<'_>) -> Result<()> {
-    let set = |value: Value<'_>| value.is_truthy();
-    let (full, background) = (set(args.full), set(args.background));
-    let (repair, metadata) = (set(args.repair), set(args.metadata));
+    let (full, background) = (args.full.0, args.background.0);
+    let (repair, metadata) = (args.repair.0, args.metadata.0);
+    let conformance = args.check_conformance.0;
     let message = match () {
         () if background && full => {
             "Running the validate command with both { background: true } and { full: true } is not \
@@ -136,21 +136,19 @@ fn check(args: &Args<'_>) -> Result<()> {
             "Running the validate command with { background: true } and { repair: true } is not \
              supported."
         }
-        () if background && set(args.enforce_fast) => {
+        () if background && args.enforce_fast.0 => {
             "Running the validate command with both { background: true } and { enforceFastCount: \
              true } is not supported."
         }
-        () if set(args.check_conformance) && repair => {
+        () if conformance && repair => {
             "Running the validate command with both { checkBSONConformance: true } and { repair: \
              true } is not supported."
         }
-        () if metadata && (full || background || repair || set(args.check_conformance)) => {
+        () if metadata && (full || background || repair || conformance) => {
             "Running the validate command with { metadata: true } is not supported with any other \
              options"
         }
-        () if repair
-            && !matches!(args.fix_multikey, Value::Missing | Value::Null | Value::Bool(true)) =>
-        {
+        () if repair && args.fix_multikey == Some(Truthy(false)) => {
             "Running the validate command with { fixMultikey: false } and { repair: true } is not \
              supported"
         }

@@ -28,8 +28,8 @@ args! { "getLastError" => Args {
     one:      Value<'a> = "getLastError",
     old_name: Value<'a> = "getlasterror",
     w:        Value<'a> = "w",
-    j:        Value<'a> = "j",
-    fsync:    Value<'a> = "fsync",
+    j:        Truthy    = "j",
+    fsync:    Truthy    = "fsync",
     wtimeout: Value<'a> = "wtimeout",
 }}
 
@@ -37,8 +37,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let spec = DocBuf::build(|w| {
         w.put("w", args.w);
-        w.put("j", args.j.is_truthy());
-        w.put("fsync", args.fsync.is_truthy() && !args.j.is_truthy());
+        w.put("j", args.j.0);
+        w.put("fsync", args.fsync.0 && !args.j.0);
         if args.wtimeout.is_number() {
             w.put("wtimeout", args.wtimeout);
         }

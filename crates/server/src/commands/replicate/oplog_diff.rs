@@ -49,7 +49,7 @@ fn apply_inside(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let diff = diff.as_doc().unwrap_or(Doc::EMPTY);
-    match (old, diff.get("a").is_truthy()) {
+    match (old, diff.get("a") == Value::Bool(true)) {
         (Value::Doc(old), false) => out.doc(name, |out| apply(old, diff, out)),
         (Value::Array(old), true) => out.array(name, |out| apply_array(old, diff, out)),
         // Of another type by now: a later entry has replaced it.
@@ -76,11 +76,13 @@ fn apply_array(old: Array<'_>, diff: Doc<'_>, out: &mut ArrayWriter<'_>) -> Resu
         match change.map(|e| (e.name().as_bytes().first().copied(), e.value())) {
             None => out.push(value),
             Some((Some(b'u'), new)) => out.push(new),
-            Some((Some(b's'), Value::Doc(inner))) => match (value, inner.get("a").is_truthy()) {
-                (Value::Doc(old), false) => out.doc(|out| apply(old, inner, out))?,
-                (Value::Array(old), true) => out.array(|out| apply_array(old, inner, out))?,
-                (other, _) => out.push(other),
-            },
+            Some((Some(b's'), Value::Doc(inner))) => {
+                match (value, inner.get("a") == Value::Bool(true)) {
+                    (Value::Doc(old), false) => out.doc(|out| apply(old, inner, out))?,
+                    (Value::Array(old), true) => out.array(|out| apply_array(old, inner, out))?,
+                    (other, _) => out.push(other),
+                }
+            }
             Some(_) => bail!(Code::Location(4_770_512), "Unexpected field in an array difference"),
         }
     }

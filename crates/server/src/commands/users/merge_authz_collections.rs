@@ -27,7 +27,7 @@ args! { "_mergeAuthzCollections" => Args {
     temp_users: Option<&'a str> = "tempUsersCollection",
     temp_roles: Option<&'a str> = "tempRolesCollection",
     db:         Option<&'a str> = "db",
-    drop:       Option<bool>    = "drop",
+    drop:       Option<StrictBool>    = "drop",
 }}
 
 impl<'a> Args<'a> {
@@ -68,7 +68,8 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
         && may(Action::CreateRole)
         && may(Action::GrantRole)
         && may(Action::RevokeRole)
-        && (args.drop != Some(true) || (may(Action::DropUser) && may(Action::DropRole))))
+        && (args.drop != Some(StrictBool(true))
+            || (may(Action::DropUser) && may(Action::DropRole))))
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
@@ -84,7 +85,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
                 documents::put(&cx.server.store, *kind, id, doc.as_doc())?;
                 kept.insert(id.as_str());
             }
-            if args.drop == Some(true) {
+            if args.drop == Some(StrictBool(true)) {
                 drop_others(cx, *kind, args.database(), &kept)?;
             }
         }

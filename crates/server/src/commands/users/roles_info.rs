@@ -1,5 +1,6 @@
 //! `rolesInfo`: what roles contain and grant.
 
+use crate::args::Field;
 use crate::auth::documents::{self, Kind};
 use crate::auth::roles::{self, Closure};
 use crate::auth::{Privileges, RoleName, builtin, users, write_privileges, write_roles};
@@ -15,10 +16,36 @@ pub(in crate::commands) static ROLES_INFO: Command = Command {
 
 args! { "rolesInfo" => Args {
     which:             Value<'a>    = "rolesInfo",
-    show_privileges:   Value<'a>    = "showPrivileges",
+    show_privileges:   Option<PrivilegeFormat> = "showPrivileges",
     show_builtin:      Option<bool> = "showBuiltinRoles",
     show_restrictions: Option<bool> = "showAuthenticationRestrictions",
 }}
+
+/// How privileges are shown, if they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PrivilegeFormat {
+    Omitted,
+    Shown,
+    /// As a part of the document of a user who has the roles.
+    UserFragment,
+}
+
+impl<'a> FromArg<'a> for PrivilegeFormat {
+    fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
+        match value {
+            Value::String("asUserFragment") => Ok(PrivilegeFormat::UserFragment),
+            Value::String(other) => bail!(
+                Code::BAD_VALUE,
+                "Failed to parse 'showPrivileges'. 'showPrivileges' should either be a boolean or the string \
+                 'asUserFragment', given value: '{other}'"
+            ),
+            value => Ok(match bool::from_value(value, field)? {
+                true => PrivilegeFormat::Shown,
+                false => PrivilegeFormat::Omitted,
+            }),
+        }
+    }
+}
 
 /// Names that were asked for; `None` for all of the database.
 fn names(value: Value<'_>, db: &str) -> Result<Option<Vec<RoleName>>> {
@@ -46,7 +73,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let asked = names(args.which, req.db)?;
-    if args.show_privileges.as_str() == Some("asUserFragment") {
+    if args.show_privileges == Some(PrivilegeFormat::UserFragment) {
         let Some(asked) = asked else {
             bail!(Code::ILLEGAL_OPERATION, "Cannot get user fragment for all roles in a database");
         };
@@ -125,7 +152,7 @@ fn describe(cx: &Context<'_>, args: &Args<'_>, role: &RoleName) -> Result<Option
         out.put("isBuiltin", built_in.is_some());
         out.array("roles", |list| write_roles(&contained, list));
         out.array("inheritedRoles", |list| write_roles(&below.roles, list));
-        if args.show_privileges.is_truthy() {
+        if args.show_privileges == Some(PrivilegeFormat::Shown) {
             out.array("privileges", |list| write_privileges(&own, list));
             for (resource, actions) in &own {
                 below.privileges.entry(resource.clone()).or_default().add(*actions);

@@ -36,7 +36,9 @@ enum Which {
 impl Which {
     fn parse(value: Value<'_>, db: &str) -> Result<Which> {
         match value {
-            Value::Doc(doc) if doc.get("forAllDBs").is_truthy() => Ok(Which::Everywhere),
+            Value::Doc(doc) if args::read::<Truthy>(doc, "usersInfo", "forAllDBs")?.0 => {
+                Ok(Which::Everywhere)
+            }
             Value::Array(list) => {
                 let names = list.iter().map(|name| UserName::parse(name, "user", db));
                 Ok(Which::Named(names.collect::<Result<_>>()?))
