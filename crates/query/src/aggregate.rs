@@ -292,7 +292,13 @@ pub fn aggregate(
     let mut assembled =
         assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
     let root = assembled.plan.start_top(env);
-    let is_plan = assembled.planned == pipeline.stages.len();
+    let shown = (env.interrupt().wants_stages() && !begins(&pipeline))
+        .then(|| Arc::clone(&assembled.plan.root));
+    // The plan is found again below the stages that use it.
+    let root = match shown.is_some() && assembled.planned < pipeline.stages.len() {
+        true => crate::explain::mark_plan(root),
+        false => root,
+    };
     let root = pipeline.open(assembled.planned, root);
     // A pipeline that writes may replace the very collection it read; it is not parked anyway.
     let reads = match writes(stages.as_array()) {
@@ -316,8 +322,7 @@ pub fn aggregate(
         tailable: false,
         wants_token: false,
         noted,
-        shown: (is_plan && env.interrupt().wants_stages())
-            .then(|| Arc::clone(&assembled.plan.root)),
+        shown,
     }))
 }
 

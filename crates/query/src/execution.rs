@@ -288,7 +288,10 @@ impl Execution {
     /// The stages and what they did so far, as explain shows them; none if they were not wanted when it began.
     pub fn stages(&mut self) -> Option<DocBuf> {
         let node = self.shown.clone()?;
-        Some(DocBuf::build(|out| explain::write_node(&node, Some(&mut *self.root), out)))
+        Some(DocBuf::build(|out| match explain::plan_root(&mut *self.root) {
+            Some(plan) => explain::write_node(&node, Some(plan), out),
+            None => explain::write_node(&node, Some(&mut *self.root), out),
+        }))
     }
 
     /// What was looked at so far.

@@ -89,6 +89,9 @@ impl Env<'_> {
 
     /// Adds one attempt of a transaction.
     pub(crate) fn note_attempt(&self, is_again: bool, keys: KeysWritten) {
+        if is_again {
+            self.interrupt().yielded(true);
+        }
         self.noted().change(|work| {
             work.transactions += 1;
             work.write_conflicts += u64::from(is_again);
@@ -110,6 +113,7 @@ impl Env<'_> {
 
     /// The statement let go of its snapshot or transaction, and goes on with another one.
     pub(crate) fn note_yield(&self) {
+        self.interrupt().yielded(false);
         self.noted().change(|work| work.yields += 1);
     }
 

@@ -430,6 +430,14 @@ impl nagi_query::Interrupt for Watch<'_> {
         self.op.put_plan_summary(summary);
     }
 
+    fn examined(&self, keys: u64, docs: u64) {
+        self.op.add_examined(keys, docs);
+    }
+
+    fn yielded(&self, conflict: bool) {
+        self.op.add_yield(conflict);
+    }
+
     fn wants_stages(&self) -> bool {
         self.op.is_profiled()
     }

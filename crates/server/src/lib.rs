@@ -46,6 +46,7 @@ mod params;
 mod persisted;
 mod producer;
 mod profile;
+mod profile_entries;
 mod query_settings;
 mod replica;
 mod request;

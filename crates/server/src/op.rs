@@ -41,6 +41,24 @@ pub(crate) struct Op {
     user: Mutex<Option<UserName>>,
     /// The request may go into a profile.
     profiled: AtomicBool,
+    examined: Examined,
+}
+
+/// What a running operation looked at so far, as its polls tell; the end of an operation is not told here.
+#[derive(Default)]
+struct Examined {
+    keys: AtomicU64,
+    docs: AtomicU64,
+    yields: AtomicU64,
+    conflicts: AtomicU64,
+}
+
+impl Examined {
+    fn reset(&self) {
+        for counter in [&self.keys, &self.docs, &self.yields, &self.conflicts] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Says whether the client is still connected. Costs a system call.
@@ -86,6 +104,10 @@ pub(crate) struct OpView {
     pub(crate) queued_micros: Option<u64>,
     /// It wants to write, and the server is locked against writes.
     pub(crate) waiting_for_lock: bool,
+    pub(crate) keys_examined: u64,
+    pub(crate) docs_examined: u64,
+    pub(crate) yields: u64,
+    pub(crate) write_conflicts: u64,
 }
 
 impl Op {
@@ -117,6 +139,7 @@ impl Op {
             look_due: AtomicU64::new(u64::MAX),
             user: Mutex::new(None),
             profiled: AtomicBool::new(false),
+            examined: Examined::default(),
         })
     }
 
@@ -136,6 +159,7 @@ impl Op {
         }
         text.started = started;
         text.lsid = None;
+        self.examined.reset();
         text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
@@ -267,6 +291,18 @@ impl Op {
         self.text.lock().queued_micros
     }
 
+    /// So many more index keys and documents were examined.
+    pub(crate) fn add_examined(&self, keys: u64, docs: u64) {
+        self.examined.keys.fetch_add(keys, Ordering::Relaxed);
+        self.examined.docs.fetch_add(docs, Ordering::Relaxed);
+    }
+
+    /// It let go of its snapshot or transaction once more.
+    pub(crate) fn add_yield(&self, conflict: bool) {
+        self.examined.yields.fetch_add(1, Ordering::Relaxed);
+        self.examined.conflicts.fetch_add(u64::from(conflict), Ordering::Relaxed);
+    }
+
     pub(crate) fn set_profiled(&self, profiled: bool) {
         self.profiled.store(profiled, Ordering::Relaxed);
     }
@@ -335,6 +371,10 @@ impl Op {
             lsid: text.lsid,
             queued_micros: text.queued_since.map(clock::micros_since),
             waiting_for_lock: text.waiting_for_lock,
+            keys_examined: self.examined.keys.load(Ordering::Relaxed),
+            docs_examined: self.examined.docs.load(Ordering::Relaxed),
+            yields: self.examined.yields.load(Ordering::Relaxed),
+            write_conflicts: self.examined.conflicts.load(Ordering::Relaxed),
         })
     }
 }

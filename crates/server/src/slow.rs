@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{DocBuf, DocWriter, Value};
-use nagi_error::{Code, Error, Result};
-use nagi_store::{Namespace, WriteOptions};
+use nagi_bson::{DocBuf, DocWriter};
+use nagi_error::{Code, Error};
+use nagi_store::Namespace;
 
-use crate::clock;
 use crate::command::{Command, Done};
 use crate::logging::Severity;
 use crate::metrics::OpKind;
 use crate::op::Op;
+use crate::profile_entries;
 use crate::query_settings::ShapeHash;
 use crate::request::{Protocol, Request};
 use crate::server::Server;
@@ -27,12 +27,22 @@ pub(crate) fn op_name(command: &Command) -> &'static str {
     }
 }
 
+/// A statement of a command that is described in its own entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Statement<'a> {
+    /// Its fields.
+    pub(crate) shown: &'a DocBuf,
+    /// The `op` of its entry.
+    pub(crate) op: &'static str,
+    pub(crate) ns: &'a Namespace,
+}
+
 /// A request that is over.
 pub(crate) struct Finished<'a> {
     pub(crate) op: &'a Op,
     pub(crate) request: &'a Request<'a>,
     /// The description of one statement of it, if that is what is over. The command's other fields are not of it.
-    pub(crate) statement: Option<&'a DocBuf>,
+    pub(crate) statement: Option<Statement<'a>>,
     pub(crate) error: Option<&'a Error>,
     pub(crate) done: &'a Done,
     pub(crate) micros: u64,
@@ -41,12 +51,22 @@ pub(crate) struct Finished<'a> {
 
 /// Where a request is described. The same facts have other names there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Log,
     Profile,
 }
 
 impl Finished<'_> {
+    /// The database whose profile it goes to.
+    pub(crate) fn db(&self) -> &str {
+        self.statement.map_or(self.request.db, |statement| statement.ns.database())
+    }
+
+    /// The kind of operation, as entries of the profile name it.
+    pub(crate) fn op_name(&self) -> &'static str {
+        self.statement.map_or_else(|| op_name(self.request.command), |statement| statement.op)
+    }
+
     /// Code and text of what failed: the whole request, or the last statement of a write that has no entry of its own.
     fn error(&self) -> Option<(Code, &str)> {
         let statement = self.done.write_error.as_ref().filter(|_| !self.is_frame());
@@ -74,17 +94,17 @@ impl Finished<'_> {
 /// | 1 | slow ones of the sample | those that match |
 /// | 2 | all | all |
 ///
-/// A command of updates or deletes has an entry for each statement in place of its own, and a line for each
-/// statement before its own.
+/// A command of updates or deletes and `bulkWrite` have an entry for each statement in place of their own, and a line
+/// for each statement before their own.
 ///
 /// The log has the slow ones of the sample, or with a filter those that match, whatever the level.
 pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     let profile = &server.profile;
-    let db = finished.request.db;
+    let db = finished.db();
     let level = profile.level(db);
     let chosen = match profile.filter(db) {
         Some(chosen) => {
-            let doc = profile_doc(finished);
+            let doc = profile_entries::describe(finished);
             crate::filtering::matches(Some(&chosen.filter), doc.as_doc()).unwrap_or(false)
         }
         None => {
@@ -94,7 +114,7 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
         }
     };
     if !finished.is_frame() && (level > 1 || (level == 1 && chosen)) {
-        write_profile(server, finished, &profile_doc(finished));
+        profile_entries::write(server, finished.db(), &profile_entries::describe(finished));
     }
     if chosen {
         log_slow(server, finished);
@@ -113,13 +133,14 @@ fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
     let attr = DocBuf::build(|doc| describe(finished, Place::Log, doc));
     let component = match finished.request.command.counts_as {
         _ if finished.is_frame() => "COMMAND",
+        _ if finished.statement.is_some() => "WRITE",
         OpKind::Insert | OpKind::Update | OpKind::Delete => "WRITE",
         _ => "COMMAND",
     };
     server.log.write(Severity::Info, component, 51803, "Slow query", attr.as_doc());
 }
 
-fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
+pub(crate) fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
     let Finished { op, request, done, .. } = *finished;
     let frame = finished.is_frame();
     describe_request(finished, place, doc);
@@ -135,8 +156,8 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         doc.put("cursorid", done.cursor_id);
     }
     if planned {
-        doc.put("keysExamined", done.keys_examined as i64);
-        doc.put("docsExamined", done.docs_examined as i64);
+        put_count("keysExamined", done.keys_examined, doc);
+        put_count("docsExamined", done.docs_examined, doc);
     }
     if !frame {
         describe_plan(done, doc);
@@ -146,8 +167,11 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         Place::Log => ("numYields", "reslen"),
         Place::Profile => ("numYield", "responseLength"),
     };
-    doc.put(yields, done.yields as i64);
+    put_count(yields, done.yields, doc);
     describe_shape(finished, doc);
+    if planned {
+        doc.put("queryFramework", "classic");
+    }
     doc.doc("locks", |locks| done.locks.write(locks));
     if let Some((code, text)) = finished.error() {
         doc.put("ok", 0);
@@ -156,19 +180,18 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
         doc.put("errCode", code.0);
     }
     if finished.statement.is_none() {
-        doc.put(reply_bytes, finished.reply_bytes as i64);
+        put_count(reply_bytes, finished.reply_bytes as u64, doc);
         doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
     }
-    let millis = |micros: u64| (micros / 1000) as i64;
     match place {
         Place::Log => {
             doc.put("remote", op.remote.as_str());
-            doc.put("workingMillis", millis(finished.working_micros()));
-            doc.put("durationMillis", millis(finished.micros));
+            put_count("workingMillis", finished.working_micros() / 1000, doc);
+            put_count("durationMillis", finished.micros / 1000, doc);
         }
         Place::Profile => {
-            doc.put("millis", millis(finished.micros));
-            doc.put("workingMillis", millis(finished.working_micros()));
+            put_count("millis", finished.micros / 1000, doc);
+            put_count("workingMillis", finished.working_micros() / 1000, doc);
             if planned {
                 doc.put("planSummary", summary.as_str());
             }
@@ -176,20 +199,29 @@ fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
     }
 }
 
+/// A count as MongoDB's shell shows those of entries: without a type, unless it is beyond 32 bits.
+fn put_count(name: &str, count: u64, doc: &mut DocWriter<'_>) {
+    match i32::try_from(count) {
+        Ok(count) => doc.put(name, count),
+        Err(_) => doc.put(name, count as i64),
+    }
+}
+
 /// What was asked, of which namespace, by whom.
 fn describe_request(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
     let Finished { op, request, done, .. } = *finished;
     let kind = match request.protocol {
-        _ if finished.statement.is_some() => op_name(request.command),
+        _ if finished.statement.is_some() => finished.op_name(),
         Protocol::Msg => "command",
         _ => "op_query",
     };
     if place == Place::Log {
         doc.put("type", kind);
     }
-    match finished.is_frame() {
-        true => doc.put("ns", format!("{}.$cmd", request.db).as_str()),
-        false => doc.put("ns", op.namespace().as_str()),
+    match finished.statement {
+        Some(statement) => doc.put("ns", statement.ns.as_str()),
+        None if finished.is_frame() => doc.put("ns", format!("{}.$cmd", request.db).as_str()),
+        None => doc.put("ns", op.namespace().as_str()),
     }
     if place == Place::Log
         && let Some(client) = op.client().filter(|c| !c.app_name.is_empty())
@@ -197,7 +229,7 @@ fn describe_request(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'
         doc.put("appName", client.app_name.as_str());
     }
     match finished.statement {
-        Some(statement) => doc.put("command", statement),
+        Some(statement) => doc.put("command", statement.shown),
         None => doc.put("command", &op.command()),
     }
     if let Some(command) = &done.originating {
@@ -257,68 +289,7 @@ fn describe_counts(done: &Done, doc: &mut DocWriter<'_>) {
     ];
     for (name, count) in counts {
         if let Some(count) = count {
-            doc.put(name, count as i64);
+            put_count(name, count, doc);
         }
     }
-}
-
-/// The collection that profiles of a database go to.
-fn profile_namespace(db: &str) -> Result<Namespace> {
-    Namespace::new(db, "system.profile")
-}
-
-/// Creates `system.profile`, capped at 1 MiB as MongoDB does it.
-pub(crate) fn prepare_profile(server: &Arc<Server>, db: &str) -> Result<()> {
-    let namespace = profile_namespace(db)?;
-    if server.store.collection(&namespace).is_none() {
-        let options = nagi_bson::doc! { "capped": true, "size": 1024 * 1024 };
-        server.store.create_collection(&namespace, options.as_doc())?;
-    }
-    Ok(())
-}
-
-/// Writes the request into `system.profile`. What cannot be written is lost: nobody waits for it.
-fn write_profile(server: &Arc<Server>, finished: &Finished<'_>, doc: &DocBuf) {
-    let db = finished.request.db;
-    let Ok(namespace) = profile_namespace(db) else { return };
-    // A profile alone does not bring a database into being.
-    if server.store.collection(&namespace).is_none() {
-        let exists = server.store.catalog().database(db).next().is_some();
-        if !exists || prepare_profile(server, db).is_err() {
-            return;
-        }
-    }
-    let written =
-        server.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
-            Some(collection) => txn.insert(&collection, doc.as_doc()).map(drop),
-            None => Ok(()),
-        });
-    if let Err(error) = written {
-        log::warn!(target: "COMMAND", id = 20_703, namespace = namespace.as_str(),
-            error = error.message(); "Caught assertion while trying to profile operation");
-    }
-}
-
-/// The request as `system.profile` shows it.
-fn profile_doc(finished: &Finished<'_>) -> DocBuf {
-    let Finished { op, request, done, .. } = *finished;
-    DocBuf::build(|doc| {
-        doc.put("op", op_name(request.command));
-        describe(finished, Place::Profile, doc);
-        if let Some(stages) = &done.stages {
-            doc.put("execStats", stages);
-        }
-        doc.put("ts", Value::DateTime(clock::wall_ms()));
-        doc.put("client", op.remote.as_str());
-        if let Some(client) = op.client().filter(|c| !c.app_name.is_empty()) {
-            doc.put("appName", client.app_name.as_str());
-        }
-        let user = op.user();
-        doc.array("allUsers", |users| {
-            if let Some(user) = &user {
-                users.doc(|doc| user.write("user", doc));
-            }
-        });
-        doc.put("user", user.map_or_else(String::new, |user| user.to_string()).as_str());
-    })
 }

@@ -9,7 +9,7 @@ use crate::{IndexSpec, clock};
 /// Largest document, in bytes.
 const DOC_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX;
 /// Deepest nesting of a stored document.
-const DEPTH_MAX: usize = 180;
+pub const DOCUMENT_DEPTH_MAX: usize = 180;
 
 /// Checks a document that is to be inserted. Gives it back as it is if `_id` comes first and no
 /// timestamp is empty, else rewritten into `rewritten`.
@@ -105,10 +105,10 @@ fn check_id(id: Value<'_>) -> Result<()> {
 }
 
 fn check_depth(doc: Doc<'_>) -> Result<()> {
-    if doc.is_deeper_than(DEPTH_MAX) {
+    if doc.is_deeper_than(DOCUMENT_DEPTH_MAX) {
         bail!(
             Code::OVERFLOW,
-            "cannot insert document because it exceeds {DEPTH_MAX} levels of nesting"
+            "cannot insert document because it exceeds {DOCUMENT_DEPTH_MAX} levels of nesting"
         );
     }
     Ok(())

@@ -64,6 +64,7 @@ pub use division::first_division;
 pub use index::{
     Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, Wildcard, hash_value, key_term,
 };
+pub use insert::DOCUMENT_DEPTH_MAX;
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
 pub use notes::Notes;

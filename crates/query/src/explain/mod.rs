@@ -8,7 +8,7 @@ mod nodes;
 mod stages;
 
 pub(crate) use nodes::write_node;
-pub(crate) use stages::Unwritten;
+pub(crate) use stages::{Unwritten, mark_plan, plan_root};
 
 use std::{cell::Cell, sync::Arc};
 

@@ -69,7 +69,7 @@ impl Run<'_> {
         let stages = &pipeline.stages[planned..];
         let mut shown = Shown::planned(stages);
         let root = plan::open(&subject.plan.root, &Opener::SHOWN);
-        let below = Staged::boxed(Box::new(Pass::new(root)), CURSOR);
+        let below = mark_plan(root);
         let mut source = pipeline.open_counted(planned, below);
         let begin = (self.clock_ms)();
         let read = self.plan_with(&subject.lets, |cx| drain(&mut *source, u64::MAX, cx))?;
@@ -111,8 +111,13 @@ impl Shown {
     }
 }
 
-/// The source of the plan below the stages.
-fn plan_root(source: &mut dyn Source) -> Option<&mut dyn Source> {
+/// Marks the source of a plan, so that [`plan_root`] finds it below the stages above it.
+pub(crate) fn mark_plan(plan: Box<dyn Source>) -> Box<dyn Source> {
+    Staged::boxed(Box::new(Pass::new(plan)), CURSOR)
+}
+
+/// The source of the marked plan below the stages; nothing if no plan is marked.
+pub(crate) fn plan_root(source: &mut dyn Source) -> Option<&mut dyn Source> {
     let mut at = source;
     loop {
         let found = at.stage_at() == Some(CURSOR);

@@ -42,6 +42,12 @@ pub trait Interrupt: Sync {
     /// The plan of the request was chosen; `summary` appends what the log calls it.
     fn planned(&self, _summary: &dyn Fn(&mut String)) {}
 
+    /// So many more index keys and documents were examined, for who watches the operation run. Called at every poll.
+    fn examined(&self, _keys: u64, _docs: u64) {}
+
+    /// The operation let go of its snapshot or transaction; `conflict` if another write made it begin again.
+    fn yielded(&self, _conflict: bool) {}
+
     /// Whether the stages that run shall be described afterwards, for the profiler.
     fn wants_stages(&self) -> bool {
         false
@@ -84,6 +90,9 @@ pub struct Env<'c> {
     /// Steps that are no entries, since the last look.
     steps: Cell<u64>,
     budget: Cell<u64>,
+    /// Index keys and documents examined since the last poll.
+    keys: Cell<u64>,
+    docs: Cell<u64>,
     explaining: Cell<bool>,
     system: System,
     settings: Option<Arc<QuerySettings>>,
@@ -101,6 +110,8 @@ impl<'c> Env<'c> {
             due: Cell::new(TICKS_PER_POLL),
             steps: Cell::new(0),
             budget: Cell::new(u64::MAX),
+            keys: Cell::new(0),
+            docs: Cell::new(0),
             explaining: Cell::new(false),
             system: System::default(),
             settings: None,
@@ -180,7 +191,16 @@ impl<'c> Env<'c> {
         }
         self.steps.set(0);
         meter::ease();
+        self.tell_examined();
         self.interrupt.check()
+    }
+
+    /// Tells who watches the operation what was examined since the last time.
+    fn tell_examined(&self) {
+        let (keys, docs) = (self.keys.take(), self.docs.take());
+        if keys + docs > 0 {
+            self.interrupt.examined(keys, docs);
+        }
     }
 
     /// Whether to go on.
@@ -263,6 +283,7 @@ impl<'c> Env<'c> {
         if self.is_exhausted() {
             return Err(Error::bug("the trial run of this plan has used its budget"));
         }
+        self.tell_examined();
         self.interrupt.check()
     }
 }
@@ -299,6 +320,18 @@ impl<'c> Cx<'c> {
     /// Counts an entry that a leaf looked at; fails when the operation shall stop.
     pub fn tick(&self) -> Result<()> {
         self.env.tick()
+    }
+
+    /// Notes that a document was examined.
+    #[inline]
+    pub(crate) fn examined_doc(&self) {
+        self.env.docs.set(self.env.docs.get() + 1);
+    }
+
+    /// Notes that index keys were examined.
+    #[inline]
+    pub(crate) fn examined_keys(&self, count: u64) {
+        self.env.keys.set(self.env.keys.get() + count);
     }
 
     /// Counts a document that a stage held and now passes on; fails when the operation shall stop. For

@@ -84,6 +84,7 @@ impl Fetch {
             return Ok(false);
         };
         self.stats.docs_examined += 1;
+        cx.examined_doc();
         self.at = Some(range);
         Ok(true)
     }

@@ -196,6 +196,14 @@ impl Interrupt for Called<'_> {
         self.inner.planned(summary);
     }
 
+    fn examined(&self, keys: u64, docs: u64) {
+        self.inner.examined(keys, docs);
+    }
+
+    fn yielded(&self, conflict: bool) {
+        self.inner.yielded(conflict);
+    }
+
     fn wants_stages(&self) -> bool {
         self.inner.wants_stages()
     }

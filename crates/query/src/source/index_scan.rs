@@ -328,6 +328,7 @@ pub(crate) fn became_multikey(index: &Index) -> Error {
 /// Counts what was looked at.
 fn count(stats: &mut SourceStats, passed: Passed, cx: &Cx<'_>) -> Result<()> {
     stats.note(passed);
+    cx.examined_keys(passed.keys);
     for _ in 0..passed.keys {
         cx.tick()?;
         stats.keys_examined += 1;

@@ -165,6 +165,7 @@ impl Nearest {
                 continue;
             }
             self.stats.docs_examined += 1;
+            cx.examined_doc();
             if !self.read(id, true, cx)? {
                 continue;
             }

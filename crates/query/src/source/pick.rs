@@ -68,6 +68,7 @@ impl Pick {
         self.doc.extend_from_slice(doc.as_bytes());
         self.seen.insert(id.0);
         self.stats.docs_examined += 1;
+        cx.examined_doc();
         self.current = Some(id);
         Ok(true)
     }

@@ -176,6 +176,7 @@ impl Source for CollScan {
                 return Err(error);
             }
             self.stats.docs_examined += 1;
+            cx.examined_doc();
             let matched = match &self.filter {
                 None => true,
                 Some(filter) => {
@@ -284,6 +285,7 @@ impl Source for IdLookup {
             return Ok(false);
         };
         self.stats.docs_examined = 1;
+        cx.examined_doc();
         self.doc.clear();
         self.doc.extend_from_slice(doc.as_bytes());
         self.found = Some(id);

@@ -195,6 +195,7 @@ impl TextOr {
             return Ok(false);
         };
         self.stats.docs_examined += 1;
+        cx.examined_doc();
         self.at = range;
         if let Some(filter) = &self.filter {
             let doc = self.ahead.doc(&self.at);

@@ -360,6 +360,7 @@ impl Running {
         let Some(entries) = entries else { return Ok(false) };
         self.examined.keys_examined += entries;
         self.examined.docs_examined += entries;
+        cx.examined_keys(entries);
         if let Some(index) = &self.index {
             self.used.note_index(index, cx);
         }

@@ -358,3 +358,160 @@ fn parameters_without_effect_say_what_holds_instead() {
     let refused = client.run("admin", bad.as_doc());
     assert_eq!(refused.get("code"), Value::Int32(2), "{refused:?}");
 }
+
+#[test]
+fn each_statement_of_a_bulk_write_has_an_entry_where_it_wrote() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}, {_id: 2, a: 1}]}");
+    let other = json::parse("{insert: 'd', documents: [{_id: 1}]}").unwrap();
+    client.run("other", other.as_doc());
+    assert!(is_ok(&client.shell("{profile: 2}")));
+    let level = json::parse("{profile: 2}").unwrap();
+    assert!(is_ok(&client.run("other", level.as_doc())));
+    let bulk = "{bulkWrite: 1, ordered: false, comment: 'bulk', nsInfo: [{ns: 'test.c'}, {ns: 'other.d'}], ops: [
+        {insert: 0, document: {_id: 3}}, {insert: 0, document: {_id: 1}},
+        {update: 0, filter: {a: 1}, updateMods: {$set: {b: 1}}, multi: true},
+        {update: 1, filter: {_id: 1}, updateMods: {$set: {_id: 2}}},
+        {delete: 1, filter: {_id: 1}}]}";
+    let body = json::parse(bulk).unwrap();
+    let reply = client.run("admin", body.as_doc());
+    assert!(is_ok(&reply), "{reply:?}");
+    let told = entries(&mut client, "{'command.comment': 'bulk'}");
+    let find =
+        json::parse("{find: 'system.profile', filter: {'command.comment': 'bulk'}}").unwrap();
+    let elsewhere = client.run("other", find.as_doc());
+    let batch = elsewhere.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+    let elsewhere = batch.iter().map(|entry| entry.as_doc().unwrap().to_buf());
+    let shown: Vec<String> = told
+        .into_iter()
+        .chain(elsewhere)
+        .map(|entry| {
+            let text = |name| entry.get(name).as_str().unwrap_or("none").to_owned();
+            let command = json::to_relaxed(entry.get("command").as_doc().unwrap());
+            let counts: Vec<i64> =
+                ["ninserted", "nMatched", "nModified", "ndeleted", "docsExamined", "errCode"]
+                    .iter()
+                    .map(|name| number(&entry, &[name]))
+                    .collect();
+            assert!(!entry.get("locks").as_doc().unwrap().is_empty());
+            assert!(matches!(entry.get("numYield"), Value::Int32(_)));
+            let stages = !entry.get("execStats").is_missing();
+            format!(
+                "{} {} {command} {} {counts:?} {stages}",
+                text("op"),
+                text("ns"),
+                text("planSummary")
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            r#"insert test.c {"insert":0,"comment":"bulk"} none [1, 0, 0, 0, 0, 11000] false"#,
+            concat!(
+                r#"update test.c {"update":0,"filter":{"a":1},"updateMods":{"$set":{"b":1}},"multi":true,"#,
+                r#""upsert":false,"comment":"bulk"} COLLSCAN [0, 2, 2, 0, 3, 0] true"#
+            ),
+            concat!(
+                r#"update other.d {"update":1,"filter":{"_id":1},"updateMods":{"$set":{"_id":2}},"multi":false,"#,
+                r#""upsert":false,"comment":"bulk"} EXPRESS_IXSCAN { _id: 1 } [0, 0, 0, 0, 1, 66] true"#
+            ),
+            concat!(
+                r#"remove other.d {"delete":1,"filter":{"_id":1},"multi":false,"comment":"bulk"} "#,
+                r#"EXPRESS_IXSCAN { _id: 1 } [0, 0, 0, 1, 1, 0] true"#
+            ),
+        ]
+    );
+}
+
+#[test]
+fn the_plan_below_the_stages_of_a_pipeline_is_profiled() {
+    let mut client = Client::new(&server());
+    client.shell("{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}");
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}, {_id: 2, a: 1}, {_id: 3, a: 2}]}");
+    assert!(is_ok(&client.shell("{profile: 2}")));
+    for (at, (pipeline, stage, examined)) in [
+        ("[{$match: {a: 1}}]", "FETCH", 2),
+        ("[{$match: {a: 1}}, {$group: {_id: '$_id'}}]", "FETCH", 2),
+        ("[{$match: {x: null}}, {$unwind: '$a'}, {$sort: {a: 1}}, {$limit: 1}]", "COLLSCAN", 3),
+        ("[{$match: {a: 2}}, {$out: 'o'}]", "FETCH", 1),
+        ("[{$match: {a: 2}}, {$lookup: {from: 'c', as: 'x', pipeline: []}}]", "FETCH", 1),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let reply = client.shell(&format!(
+            "{{aggregate: 'c', pipeline: {pipeline}, cursor: {{}}, comment: 'stages{at}'}}"
+        ));
+        assert!(is_ok(&reply), "{reply:?}");
+        let told = entries(&mut client, &format!("{{'command.comment': 'stages{at}'}}"));
+        let stats = told[0].get("execStats").as_doc().unwrap_or(Doc::EMPTY).to_buf();
+        assert_eq!(stats.get("stage").as_str(), Some(*stage), "{pipeline}: {stats:?}");
+        assert_eq!(number(&stats, &["docsExamined"]), *examined, "{pipeline}: {stats:?}");
+        assert_eq!(told[0].get("queryFramework").as_str(), Some("classic"));
+    }
+}
+
+#[test]
+fn entries_of_deep_and_long_operations_are_cut() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1}]}");
+    assert!(is_ok(&client.shell("{profile: 2}")));
+    for levels in [100, 150, 177, 178, 179, 180, 190, 196] {
+        let deep = format!("{}1{}", "{a: ".repeat(levels), "}".repeat(levels));
+        let filters = [
+            format!("{{find: 'c', filter: {{a: {{$eq: {deep}}}}}, comment: 'find {levels}'}}"),
+            format!(
+                "{{delete: 'c', deletes: [{{q: {{a: {deep}}}, limit: 1}}], comment: 'delete {levels}'}}"
+            ),
+        ];
+        for (command, kind) in filters.iter().zip(["query", "remove"]) {
+            let reply = client.shell(command);
+            let told = entries(&mut client, "{op: {$in: ['query', 'remove']}, ns: 'test.c'}");
+            let last = told.last().unwrap();
+            assert_eq!(last.get("op").as_str(), Some(kind), "{levels} {reply:?}");
+            let text = json::to_relaxed(last.get("command").as_doc().unwrap());
+            assert!(text.contains(&levels.to_string()), "{levels}: {text}");
+        }
+    }
+    let long = "x".repeat(300_000);
+    client.shell(&format!("{{find: 'c', filter: {{a: '{long}'}}, comment: 'long'}}"));
+    let told = entries(&mut client, "{'command.comment': 'long'}");
+    let stats = told[0].get("execStats").as_doc().unwrap();
+    assert!(stats.get("$truncated").as_str().is_some_and(|text| text.contains("COLLSCAN")));
+}
+
+#[test]
+fn a_running_operation_shows_what_it_examined() {
+    let server = server();
+    let mut admin = Client::new(&server);
+    for at in 0..40 {
+        let docs: Vec<String> =
+            (0..100).map(|n| format!("{{_id: {}, a: 1}}", at * 100 + n)).collect();
+        assert!(is_ok(&admin.shell(&format!("{{insert: 'c', documents: [{}]}}", docs.join(", ")))));
+    }
+    let endless = "function() { while (this._id >= 3000) { } return false; }";
+    for (name, command) in [
+        ("find", format!("{{find: 'c', filter: {{$where: '{endless}'}}}}")),
+        (
+            "update",
+            format!(
+                "{{update: 'c', updates: [{{q: {{$where: '{endless}'}}, u: {{$set: {{b: 1}}}}, multi: true}}]}}"
+            ),
+        ),
+    ] {
+        let mut client = Client::new(&server);
+        let thread = std::thread::spawn(move || client.shell(&command));
+        let op = loop {
+            let op = wait_for(&mut admin, name);
+            if number(&op, &["docsExamined"]) >= 2900 {
+                break op;
+            }
+        };
+        assert_eq!(number(&op, &["keysExamined"]), 0);
+        assert_eq!(op.get("planSummary").as_str(), Some("COLLSCAN"));
+        let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
+        assert!(is_ok(&admin.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
+        assert_eq!(thread.join().unwrap().get("code"), Value::Int32(11601), "{name}");
+    }
+}

@@ -7,6 +7,7 @@ use nagi_store::Namespace;
 
 use super::insert::{Batch, How, durability, insert_all};
 use super::outcome::{check_batch, ends_command};
+use super::statement::{self, Running};
 use super::update::{check_multi, end_durability, how, update_once};
 use super::{delete, update};
 use crate::batch::{self, FirstBatch};
@@ -86,6 +87,7 @@ enum Op<'a> {
 struct Statement<'a> {
     ns_index: usize,
     op: Op<'a>,
+    source: Doc<'a>,
 }
 
 #[derive(Default)]
@@ -168,6 +170,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         errors_only: args.errors_only == Some(StrictBool(true)),
         last_error: None,
     };
+    // Entries go to the profiles of the databases that are written.
+    let profile = &cx.server.profile;
+    cx.op.set_profiled(namespaces.iter().any(|ns| profile.level(ns.database()) > 0));
     let done = run_all(cx, req, &args, &namespaces, &statements, &mut report);
     if namespaces.iter().any(|ns| ns.database() == "admin" && ns.is_system()) {
         cx.server.auth.changed();
@@ -203,7 +208,7 @@ fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
     match doc.first().map_or("", |e| e.name()) {
         "insert" => {
             let op = InsertOp::parse_doc(doc)?;
-            Ok(Statement { ns_index: index(op.insert), op: Op::Insert(op.document) })
+            Ok(Statement { ns_index: index(op.insert), op: Op::Insert(op.document), source: doc })
         }
         "update" => {
             let op = UpdateOp::parse_doc(doc)?;
@@ -222,7 +227,11 @@ fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
                 zero_timestamp: None,
                 source: doc,
             };
-            Ok(Statement { ns_index: index(op.update), op: Op::Update(Box::new(statement)) })
+            Ok(Statement {
+                ns_index: index(op.update),
+                op: Op::Update(Box::new(statement)),
+                source: doc,
+            })
         }
         "delete" => {
             let op = DeleteOp::parse_doc(doc)?;
@@ -234,7 +243,11 @@ fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
                 sample_id: op.sample_id,
                 source: doc,
             };
-            Ok(Statement { ns_index: index(op.delete), op: Op::Delete(Box::new(statement)) })
+            Ok(Statement {
+                ns_index: index(op.delete),
+                op: Op::Delete(Box::new(statement)),
+                source: doc,
+            })
         }
         other => bail!(
             Code::FAILED_TO_PARSE,
@@ -266,14 +279,14 @@ fn run_all(
             });
             let docs = docs.collect::<Vec<_>>();
             let batch = Batch { docs: &docs, first: at, ordered };
-            run_inserts(cx, req, ns, batch, how, report)?;
+            run_inserts(cx, req, ns, (batch, statements[at].source), how, report)?;
             at += run_len;
             continue;
         }
         let last = at + 1 == statements.len();
         let how = how(end_durability(concern, last), args.bypass, args.bypass_ts);
-        let place = Place { at, id: numbered::statement_id(req, at) };
-        run_one(cx, ns, &statements[at].op, place, let_vars, how, report)?;
+        let place = Place { ns, at, id: numbered::statement_id(req, at) };
+        run_one(cx, req, &statements[at].op, place, let_vars, how, report)?;
         at += 1;
     }
     Ok(())
@@ -290,12 +303,19 @@ fn run_inserts(
     cx: &mut Context<'_>,
     req: &Request<'_>,
     ns: &Namespace,
-    batch: Batch<'_, '_>,
+    (batch, source): (Batch<'_, '_>, Doc<'_>),
     how: How,
     report: &mut Report,
 ) -> Result<()> {
     let (at, ordered) = (batch.first, batch.ordered);
-    let outcome = insert_all(cx, req, ns, batch, how)?;
+    let running = Running::begin(cx, at);
+    let outcome = insert_all(cx, req, ns, batch, how);
+    running.end(cx, req, (&statement::BULK_INSERT, ns, source), &outcome, &|all, outcome| {
+        all.inserted = Some(outcome.count);
+        all.write_error =
+            outcome.errors.last().map(|(_, error)| (error.code(), error.message().to_owned()));
+    });
+    let outcome = outcome?;
     report.totals.inserted += outcome.count;
     let mut errors = outcome.errors.iter().peekable();
     for index in 0..batch.docs.len() {
@@ -314,33 +334,47 @@ fn run_inserts(
 
 /// Where a statement stands in the command, and its id.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'a> {
+    ns: &'a Namespace,
     at: usize,
     id: i32,
 }
 
 fn run_one(
     cx: &mut Context<'_>,
-    ns: &Namespace,
+    req: &Request<'_>,
     op: &Op<'_>,
-    Place { at, id }: Place,
+    Place { ns, at, id }: Place<'_>,
     let_vars: Doc<'_>,
     how: How,
     report: &mut Report,
 ) -> Result<()> {
+    let running = Running::begin(cx, at);
     let result = match op {
         Op::Insert(_) => return Ok(()),
-        Op::Update(statement) => update_once(cx, id, ns, statement, let_vars, how).map(|done| {
-            let upserted = u64::from(done.upserted.is_some());
-            report.totals.matched += done.matched;
-            report.totals.modified += done.modified;
-            report.totals.upserted += upserted;
-            let new = done.upserted.as_ref().map(|id| id.value());
-            report.succeed(at, done.matched + upserted, Some(done.modified), new);
-            cx.server.metrics.ops.update.increment();
-        }),
+        Op::Update(statement) => {
+            let done = update_once(cx, id, ns, statement, let_vars, how);
+            let told = (&statement::BULK_UPDATE, ns, statement.source);
+            running.end(cx, req, told, &done, &|all, done| {
+                all.matched = Some(done.matched);
+                all.modified = Some(done.modified);
+                all.upserted = Some(u64::from(done.upserted.is_some()));
+            });
+            done.map(|done| {
+                let upserted = u64::from(done.upserted.is_some());
+                report.totals.matched += done.matched;
+                report.totals.modified += done.modified;
+                report.totals.upserted += upserted;
+                let new = done.upserted.as_ref().map(|id| id.value());
+                report.succeed(at, done.matched + upserted, Some(done.modified), new);
+                cx.server.metrics.ops.update.increment();
+            })
+        }
         Op::Delete(statement) => {
-            delete::delete_once(cx, id, ns, statement, let_vars, how.durability).map(|count| {
+            let done = delete::delete_once(cx, id, ns, statement, let_vars, how.durability);
+            let told = (&statement::BULK_DELETE, ns, statement.source);
+            running.end(cx, req, told, &done, &|all, count| all.deleted = Some(*count));
+            done.map(|count| {
                 report.totals.deleted += count;
                 report.succeed(at, count, None, None);
                 cx.server.metrics.ops.delete.increment();

@@ -87,7 +87,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let id = numbered::statement_id(req, index);
         let running = Running::begin(cx, index);
         let done = delete_once(cx, id, &ns, statement, let_vars, durability);
-        running.end(cx, req, &statement::DELETE, statement.source, &done, &|all, count| {
+        running.end(cx, req, (&statement::DELETE, &ns, statement.source), &done, &|all, count| {
             all.deleted = Some(*count);
         });
         match done {

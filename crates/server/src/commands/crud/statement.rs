@@ -1,8 +1,9 @@
-//! Entries of the profile and of the slow-query log for single statements of an `update` or `delete`.
+//! Entries of the profile and of the slow-query log for single statements of an `update`, `delete` or `bulkWrite`.
 
 use std::time::Instant;
 
 use nagi_query::Work;
+use nagi_store::Namespace;
 
 use crate::clock;
 use crate::command::Done;
@@ -13,7 +14,45 @@ use crate::slow::{self, Finished};
 /// A field of a statement, and how it is shown if the client left it out.
 type Shown = (&'static str, Option<Value<'static>>);
 
-pub(super) static UPDATE: [Shown; 10] = [
+/// What kind of statement it is, and which of its fields are shown.
+pub(super) struct Kind {
+    op: &'static str,
+    fields: &'static [Shown],
+}
+
+pub(super) static UPDATE: Kind = Kind { op: "update", fields: &UPDATE_FIELDS };
+
+pub(super) static DELETE: Kind = Kind { op: "remove", fields: &DELETE_FIELDS };
+
+/// Those of `bulkWrite`.
+pub(super) static BULK_INSERT: Kind = Kind { op: "insert", fields: &[("insert", None)] };
+
+pub(super) static BULK_UPDATE: Kind = Kind { op: "update", fields: &BULK_UPDATE_FIELDS };
+
+pub(super) static BULK_DELETE: Kind = Kind { op: "remove", fields: &BULK_DELETE_FIELDS };
+
+static BULK_UPDATE_FIELDS: [Shown; 10] = [
+    ("update", None),
+    ("filter", None),
+    ("updateMods", None),
+    ("constants", None),
+    ("arrayFilters", None),
+    ("hint", None),
+    ("multi", Some(Value::Bool(false))),
+    ("upsert", Some(Value::Bool(false))),
+    ("collation", None),
+    ("sort", None),
+];
+
+static BULK_DELETE_FIELDS: [Shown; 5] = [
+    ("delete", None),
+    ("filter", None),
+    ("hint", None),
+    ("multi", Some(Value::Bool(false))),
+    ("collation", None),
+];
+
+static UPDATE_FIELDS: [Shown; 10] = [
     ("q", None),
     ("u", None),
     ("c", None),
@@ -26,7 +65,7 @@ pub(super) static UPDATE: [Shown; 10] = [
     ("sort", None),
 ];
 
-pub(super) static DELETE: [Shown; 4] =
+static DELETE_FIELDS: [Shown; 4] =
     [("q", None), ("limit", None), ("hint", None), ("collation", None)];
 
 /// A statement that runs.
@@ -44,20 +83,19 @@ impl Running {
         Running { started: clock::now(), before: cx.effects.begin_statement() }
     }
 
-    /// Writes the entry of this statement. `count` adds what it did with documents to `done`.
+    /// Writes the entry of this statement on `ns`. `count` adds what it did with documents to `done`.
     pub(super) fn end<T>(
         self,
         cx: &mut Context<'_>,
         req: &Request<'_>,
-        fields: &[Shown],
-        source: Doc<'_>,
+        (kind, ns, source): (&Kind, &Namespace, Doc<'_>),
         done: &Result<T>,
         count: &dyn Fn(&mut Done, &T),
     ) {
         let micros = clock::micros_since(self.started);
         let work = cx.effects.end_statement(self.before);
         cx.done.statements = true;
-        if !slow::may_tell(cx.server, req.db, micros) {
+        if !slow::may_tell(cx.server, ns.database(), micros) {
             return;
         }
         let mut all = Done { stages: cx.effects.take_stages(), ..Done::default() };
@@ -66,12 +104,12 @@ impl Running {
         if let Ok(done) = done {
             count(&mut all, done);
         }
-        let statement = describe(fields, source, req.body.get("comment"));
+        let statement = describe(kind.fields, source, req.body.get("comment"));
         let statement = printable(statement.as_doc(), false);
         let finished = Finished {
             op: cx.op,
             request: req,
-            statement: Some(&statement),
+            statement: Some(slow::Statement { shown: &statement, op: kind.op, ns }),
             error: done.as_ref().err(),
             done: &all,
             micros,

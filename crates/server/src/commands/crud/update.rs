@@ -99,7 +99,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let id = numbered::statement_id(req, index);
         let running = Running::begin(cx, index);
         let done = update_once(cx, id, &ns, statement, let_vars, how);
-        running.end(cx, req, &statement::UPDATE, statement.source, &done, &|all, done| {
+        running.end(cx, req, (&statement::UPDATE, &ns, statement.source), &done, &|all, done| {
             all.matched = Some(done.matched);
             all.modified = Some(done.modified);
             all.upserted = Some(u64::from(done.upserted.is_some()));

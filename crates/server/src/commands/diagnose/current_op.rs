@@ -287,7 +287,14 @@ fn write_running(
             doc.put("total", total);
         });
     }
-    w.put("numYields", 0);
+    if view.keys_examined + view.docs_examined > 0 {
+        w.put("keysExamined", view.keys_examined as i64);
+        w.put("docsExamined", view.docs_examined as i64);
+    }
+    if view.write_conflicts > 0 {
+        w.put("writeConflicts", view.write_conflicts as i64);
+    }
+    w.put("numYields", i32::try_from(view.yields).unwrap_or(i32::MAX));
     w.put("killPending", view.kill_pending);
     w.doc("locks", |_| ());
     w.put("waitingForLock", view.waiting_for_lock);

@@ -71,7 +71,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         // The admin database has only ever changed the thresholds.
         0 => profiles.set_level(req.db, 0),
         level @ (1 | 2) if req.db != "admin" => {
-            crate::slow::prepare_profile(cx.server, req.db)?;
+            crate::profile_entries::prepare(cx.server, req.db)?;
             profiles.set_level(req.db, level as i32);
         }
         _ => {}

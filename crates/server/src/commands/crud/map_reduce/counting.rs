@@ -59,6 +59,14 @@ impl Interrupt for Counting<'_> {
         self.watch.planned(summary);
     }
 
+    fn examined(&self, keys: u64, docs: u64) {
+        self.watch.examined(keys, docs);
+    }
+
+    fn yielded(&self, conflict: bool) {
+        self.watch.yielded(conflict);
+    }
+
     fn wants_stages(&self) -> bool {
         self.watch.wants_stages()
     }
