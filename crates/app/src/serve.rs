@@ -210,6 +210,7 @@ fn serve_store(
     warnings::at_start(options, limits.connections, log);
     say_what_the_journal_does(options);
     let record = record::Record::start(options);
+    server.record_start(&local_zone::find());
     signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
         code: 1,
         id: 8_200_002,

@@ -57,6 +57,7 @@ mod server;
 mod session;
 mod slow;
 mod snapshots;
+mod startup_log;
 mod tickets;
 mod top;
 mod write_block;

@@ -21,6 +21,7 @@ use foldhash::fast::RandomState;
 use crate::command::Command;
 pub(crate) use crud::may_kill;
 pub use diagnose::COMPATIBLE_VERSION;
+pub(crate) use diagnose::write_build_info;
 
 /// Every command, sorted by name.
 pub(crate) static COMMANDS: &[&Command] = &[

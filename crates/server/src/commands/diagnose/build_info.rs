@@ -18,12 +18,18 @@ pub(in crate::commands) static BUILD_INFO: Command = Command {
 };
 
 fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let config = &cx.server.config;
+    write_build_info(cx.server, out);
+    Ok(())
+}
+
+/// The fields of the reply; a start is recorded with them too.
+pub(crate) fn write_build_info(server: &crate::server::Server, out: &mut DocWriter<'_>) {
+    let config = &server.config;
     out.put("version", COMPATIBLE_VERSION);
     out.put("gitVersion", config.git_version);
     out.put("modules", Array::EMPTY);
     out.put("allocator", "jemalloc");
-    out.put("javascriptEngine", if cx.server.engines.is_some() { "quickjs" } else { "none" });
+    out.put("javascriptEngine", if server.engines.is_some() { "quickjs" } else { "none" });
     out.put("sysInfo", "deprecated");
     out.array("versionArray", |a| COMPATIBLE_VERSION_PARTS.iter().for_each(|n| a.push(*n)));
     out.doc("openssl", |d| {
@@ -40,5 +46,4 @@ fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result
     out.put("maxBsonObjectSize", BSON_OBJECT_BYTES_MAX as i32);
     out.array("storageEngines", |a| a.push(config.storage_engine.as_str()));
     out.doc("nagi", |d| d.put("version", config.nagi_version));
-    Ok(())
 }

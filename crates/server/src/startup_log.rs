@@ -1,0 +1,75 @@
+//! `local.startup_log`: one document for each start of the server, for who looks after it.
+
+use nagi_bson::{DocBuf, Value, doc};
+use nagi_error::Result;
+use nagi_lang::time::Zone;
+use nagi_store::{Namespace, WriteOptions};
+
+use crate::clock;
+use crate::commands::write_build_info;
+use crate::server::Server;
+
+/// What the collection holds before its oldest documents go.
+const LOG_BYTES_MAX: i32 = 10 << 20;
+
+impl Server {
+    /// Writes the document of this start. To be called once, before clients can connect. A start does not fail for
+    /// it: what cannot be written is in the log.
+    pub fn record_start(&self, zone: &Zone) {
+        let ms = clock::wall_ms();
+        let config = &self.config;
+        let entry = DocBuf::build(|out| {
+            out.put("_id", format!("{}-{ms}", config.host).as_str());
+            out.put("hostname", config.host.as_str());
+            out.put("startTime", Value::DateTime(ms));
+            out.put("startTimeLocal", local_time(ms, zone).as_str());
+            out.put("cmdLine", &config.parsed_options);
+            out.put("pid", i64::from(std::process::id()));
+            out.doc("buildinfo", |out| write_build_info(self, out));
+        });
+        if let Err(error) = self.append_start(&entry) {
+            log::warn!(target: "STORAGE", id = 8_200_050, error = error.message();
+                "The start cannot be recorded in local.startup_log");
+        }
+    }
+
+    fn append_start(&self, entry: &DocBuf) -> Result<()> {
+        let namespace = Namespace::new("local", "startup_log")?;
+        if self.store.collection(&namespace).is_none() {
+            let options = doc! { "capped": true, "size": LOG_BYTES_MAX };
+            self.store.create_collection(&namespace, options.as_doc())?;
+        }
+        self.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
+            Some(collection) => txn.insert(&collection, entry.as_doc()).map(drop),
+            None => Ok(()),
+        })
+    }
+}
+
+/// As C's `ctime` shows a time, with milliseconds: `Tue Mar  3 10:11:53.123`.
+fn local_time(ms: i64, zone: &Zone) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let local = ms + zone.offset_at(ms) * 1000;
+    let mut iso = String::new();
+    clock::write_iso(&mut iso, local);
+    let number = |from: usize| iso.get(from..from + 2).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let (month, day): (usize, usize) = (number(5), number(8));
+    let weekday = DAYS[local.div_euclid(86_400_000).rem_euclid(7) as usize];
+    let name = MONTHS[(month.max(1) - 1).min(11)];
+    format!("{weekday} {name} {day:>2} {}", iso.get(11..23).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_times_are_those_of_ctime() {
+        let shown = |ms, zone| local_time(ms, &Zone::parse(zone).unwrap());
+        assert_eq!(shown(0, "UTC"), "Thu Jan  1 00:00:00.000");
+        assert_eq!(shown(-1, "UTC"), "Wed Dec 31 23:59:59.999");
+        assert_eq!(shown(1_709_164_800_123, "America/New_York"), "Wed Feb 28 19:00:00.123");
+    }
+}
