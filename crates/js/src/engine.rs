@@ -220,9 +220,11 @@ impl Engine {
             };
             let outcome = prepared();
             let outcome = outcome.map_err(|failure| failure::error(&ctx, shared, failure));
-            // A script may have caught what a limit threw.
-            shared.stop.take();
-            outcome
+            // A script may have caught what a limit threw. A kill cannot be caught.
+            match (outcome, shared.stop.take()) {
+                (Ok(_), Some(error)) if (shared.interrupt)().is_err() => Err(error),
+                (outcome, _) => outcome,
+            }
         })
     }
 }

@@ -4,7 +4,7 @@
 //! first that compiles is taken. Trying runs nothing: the text stands inside a function each time.
 
 use rquickjs::context::EvalOptions;
-use rquickjs::{Ctx, Function, Result, Value};
+use rquickjs::{Ctx, Error, Function, Result, Value};
 
 /// Places at which the last statement of a body may begin that are tried.
 const SPLITS_MAX: usize = 64;
@@ -17,11 +17,11 @@ pub(crate) fn compile<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Function<'js>> 
     let body = text.trim();
     let text = body.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     if (text.starts_with("function") || text.starts_with("async function") || is_arrow(text))
-        && let Some(function) = attempt(ctx, &format!("({text}\n)"))
+        && let Some(function) = attempt(ctx, &format!("({text}\n)"))?
     {
         return Ok(function);
     }
-    if let Some(function) = attempt(ctx, &format!("(function(){{return ({text}\n)}})")) {
+    if let Some(function) = attempt(ctx, &format!("(function(){{return ({text}\n)}})"))? {
         return Ok(function);
     }
     // Statements of which the last is an expression: its value is the result.
@@ -30,7 +30,7 @@ pub(crate) fn compile<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Function<'js>> 
         let (head, tail) = (&text[..at], &text[at + 1..]);
         let whole = format!("(function(){{{head}\n;return ({tail}\n)}})");
         if !tail.trim().is_empty()
-            && let Some(function) = attempt(ctx, &whole)
+            && let Some(function) = attempt(ctx, &whole)?
         {
             return Ok(function);
         }
@@ -51,15 +51,20 @@ fn is_arrow(text: &str) -> bool {
         .is_some_and(|inner| !inner.contains(['(', ')', ';']))
 }
 
-/// The function, if the source is one.
-fn attempt<'js>(ctx: &Ctx<'js>, source: &str) -> Option<Function<'js>> {
+/// The function, if the source is one; nothing if it does not compile. What stopped the compiler (a kill, lack of
+/// memory) says nothing about the form: another form would compile to something else.
+fn attempt<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Option<Function<'js>>> {
     match eval(ctx, source) {
-        Ok(value) => value.into_function(),
-        Err(_) => {
-            // What the next form says counts.
-            ctx.catch();
-            None
+        Ok(value) => Ok(value.into_function()),
+        Err(Error::Exception) => {
+            let thrown = ctx.catch();
+            let name = thrown.as_object().and_then(|error| error.get::<_, String>("name").ok());
+            match name.as_deref() {
+                Some("SyntaxError") => Ok(None),
+                _ => Err(ctx.throw(thrown)),
+            }
         }
+        Err(other) => Err(other),
     }
 }
 
@@ -68,4 +73,55 @@ fn eval<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Value<'js>> {
     options.strict = false;
     options.filename = Some(String::new());
     ctx.eval_with_options(source, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use nagi_bson::{Value, doc};
+    use nagi_budget::Budget;
+    use nagi_error::{Code, Error};
+    use nagi_lang::script::Function;
+
+    use crate::engine::Engine;
+    use crate::heap::Heap;
+
+    /// A kill in the middle of compiling must not make the text of a function the body of another one, which then
+    /// returns at once what it should have run.
+    #[test]
+    fn a_kill_while_a_function_is_compiled_is_no_syntax_error() {
+        let killed = Arc::new(AtomicBool::new(false));
+        let asked = killed.clone();
+        let interrupt = move || match asked.load(Relaxed) {
+            true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
+            false => Ok(()),
+        };
+        let budget = Budget::new(256 << 20);
+        let mut engine = Engine::new(Heap::new(&budget, 64 << 20), Arc::new(interrupt)).unwrap();
+        let endless = Function::new("function() { while (true) { } }");
+        killed.store(true, Relaxed);
+        let document = doc! { "_id": 1 };
+        let mut code = |run: &mut dyn FnMut(&mut Engine) -> Option<Code>| {
+            engine.countdown().unwrap().end();
+            run(&mut engine)
+        };
+        assert_eq!(
+            code(&mut |engine| engine.call(&endless, Value::Missing, &[]).err().map(|e| e.code())),
+            Some(Code::INTERRUPTED)
+        );
+        assert_eq!(
+            code(&mut |engine| engine.test(&endless, document.as_doc()).err().map(|e| e.code())),
+            Some(Code::INTERRUPTED)
+        );
+        let mut emit = |_: Value<'_>, _: Value<'_>| Ok(());
+        assert_eq!(
+            code(&mut |engine| engine
+                .map(&endless, document.as_doc(), &mut emit)
+                .err()
+                .map(|e| e.code())),
+            Some(Code::INTERRUPTED)
+        );
+    }
 }
