@@ -21,11 +21,25 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
             }
             log::info!(target: "CONTROL", id = 23377, signal = signal, error = name(signal);
                 "Received signal");
-            server.request_shutdown();
+            if let Err(error) = end(&server) {
+                log::error!(target: "CONTROL", id = 8_200_051, error = error.to_string();
+                    "No thread could be started to wait for operations; they are interrupted");
+                server.request_shutdown();
+            }
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(body)?;
     Ok(())
+}
+
+/// Ends the server in a thread of its own, so that signals are still taken while operations finish.
+fn end(server: &Arc<Server>) -> std::io::Result<()> {
+    let server = server.clone();
+    let body = move || {
+        nagi_server::set_log_context("SignalHandler");
+        server.request_shutdown_by_signal();
+    };
+    std::thread::Builder::new().name("ending".into()).spawn(body).map(drop)
 }
 
 fn name(signal: i32) -> &'static str {

@@ -27,6 +27,7 @@ mod concern;
 mod connection;
 mod cursors;
 mod dispatch;
+mod ending;
 mod fail_points;
 mod filtering;
 mod fsync;

@@ -128,6 +128,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("requireApiVersion", Both, Bool(false), Live),
     row("scramIterationCount", Both, Int(10_000, 5000, 100_000_000), Live),
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
+    row("shutdownTimeoutMillisForSignaledShutdown", Both, Int(15_000, 0, MAX), Live),
     row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
     row("syncdelay", Both, Double(60.0, 0.0, 9_000_000.0), Told(SYNC_PERIOD)),

@@ -116,7 +116,7 @@ pub struct Server {
     /// When old records of sessions were last looked for.
     pub(crate) records_swept_ms: AtomicI64,
     next_connection_id: AtomicI64,
-    shutdown: Shutdown,
+    pub(crate) shutdown: Shutdown,
 }
 
 /// What stays of the configuration.
@@ -173,11 +173,11 @@ impl Topology {
 
 /// Whether and why the server ends.
 #[derive(Default)]
-struct Shutdown {
+pub(crate) struct Shutdown {
     wanted: Mutex<bool>,
     changed: Condvar,
     /// When quiesce mode ends at the latest; none outside of it.
-    quiesce_until: Mutex<Option<Instant>>,
+    pub(crate) quiesce_until: Mutex<Option<Instant>>,
 }
 
 const STARTED_WITHOUT_SET: &str = "Document(s) exist in 'system.replset', but started without --replSet. \
@@ -390,30 +390,6 @@ impl Server {
     /// The account of the process's memory.
     pub fn budget(&self) -> &Arc<Budget> {
         self.store.budget()
-    }
-
-    /// Begins quiesce mode: operations go on until then, and a member of a replica set answers `hello` with
-    /// 91, so that drivers send what is new elsewhere. The first call decides about the time.
-    pub(crate) fn quiesce(&self, until: Instant) {
-        self.shutdown.quiesce_until.lock().get_or_insert(until);
-        if self.replica.is_some() {
-            self.topology.advance();
-        }
-    }
-
-    /// Leaves quiesce mode, because the server does not end after all.
-    pub(crate) fn end_quiesce(&self) {
-        *self.shutdown.quiesce_until.lock() = None;
-        if self.replica.is_some() {
-            self.topology.advance();
-        }
-    }
-
-    /// What is left of quiesce mode; none outside of it and on a standalone, which has no such mode.
-    pub(crate) fn quiesce_remaining(&self) -> Option<Duration> {
-        let until = (*self.shutdown.quiesce_until.lock())?;
-        self.replica.as_ref()?;
-        Some(until.saturating_duration_since(clock::now()))
     }
 
     /// Asks the process to end: [`Server::wait_for_shutdown`] returns.

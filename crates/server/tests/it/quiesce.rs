@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use nagi_bson::{DocBuf, Value, doc};
+use nagi_bson::{DocBuf, Value, doc, json};
 use nagi_server::Server;
 
 use crate::client::{Client, is_ok, member, server};
@@ -132,4 +132,53 @@ fn a_standalone_has_no_such_mode() {
     assert!(is_ok(&ending.shutdown.join().unwrap()));
     assert!(is_ok(&client.shell("{hello: 1}")));
     server.wait_for_shutdown();
+}
+
+#[test]
+fn a_signal_lets_a_member_finish_what_runs() {
+    let server = member();
+    let mut client = Client::new(&server);
+    let ms = json::parse("{setParameter: 1, shutdownTimeoutMillisForSignaledShutdown: 600000}");
+    assert!(is_ok(&client.run("admin", ms.unwrap().as_doc())));
+    let mut reader = Client::new(&server);
+    reader.shell("{insert: 'c', documents: [{_id: 1}]}");
+    let read = std::thread::spawn(move || {
+        reader.shell("{find: 'c', filter: {$where: 'while (true) {}'}}")
+    });
+    while opid(&mut client, "find").is_none() {
+        std::thread::yield_now();
+    }
+    let ending = server.clone();
+    let signal = std::thread::spawn(move || ending.request_shutdown_by_signal());
+    let reply = hello(&mut client, true);
+    assert_eq!(reply.get("code"), Value::Int32(SHUTDOWN_IN_PROGRESS));
+    assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 2}]}")));
+    assert!(!signal.is_finished());
+    kill(&mut client, "find");
+    assert!(!is_ok(&read.join().unwrap()));
+    signal.join().unwrap();
+    server.wait_for_shutdown();
+}
+
+#[test]
+fn a_signal_ends_an_idle_member_and_a_standalone_at_once() {
+    let idle = member();
+    idle.request_shutdown_by_signal();
+    idle.wait_for_shutdown();
+    assert!(is_ok(&Client::new(&idle).shell("{hello: 1}")));
+    let standalone = server();
+    let mut reader = Client::new(&standalone);
+    reader.shell("{insert: 'c', documents: [{_id: 1}]}");
+    let read = std::thread::spawn(move || {
+        reader.shell("{find: 'c', filter: {$where: 'while (true) {}'}}")
+    });
+    let mut client = Client::new(&standalone);
+    while opid(&mut client, "find").is_none() {
+        std::thread::yield_now();
+    }
+    standalone.request_shutdown_by_signal();
+    standalone.wait_for_shutdown();
+    assert!(!read.is_finished());
+    kill(&mut client, "find");
+    read.join().unwrap();
 }

@@ -27,8 +27,6 @@ args! { "shutdown" => Args {
 const TIMEOUT_SECS: i64 = 15;
 /// The longest wait that is told from one without an end.
 const TIMEOUT_SECS_MAX: u64 = 366 * 24 * 3600;
-/// Between two looks at what still runs.
-const LOOK: Duration = Duration::from_millis(10);
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
@@ -43,31 +41,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         force = args.force == Some(true), timeoutSecs = timeout_secs;
         "Terminating via shutdown command");
     if args.force != Some(true) {
-        wait_for_others(cx, timeout_secs)?;
+        // More than a year is as good as no end, and every clock can tell it.
+        let most = Duration::from_secs(timeout_secs.unsigned_abs().min(TIMEOUT_SECS_MAX));
+        cx.server.let_finish(clock::now() + most, &mut || cx.check())?;
     }
     cx.done.close = true;
     cx.server.request_shutdown();
-    Ok(())
-}
-
-/// Lets reads and writes under way finish for so long; what still runs then is interrupted.
-fn wait_for_others(cx: &Context<'_>, seconds: i64) -> Result<()> {
-    // More than a year is as good as no end, and every clock can tell it.
-    let most = Duration::from_secs(seconds.unsigned_abs().min(TIMEOUT_SECS_MAX));
-    let until = clock::now() + most;
-    let metrics = &cx.server.metrics;
-    let running = || metrics.active_readers.get() + metrics.active_writers.get() > 0;
-    if !running() {
-        return Ok(());
-    }
-    cx.server.quiesce(until);
-    while running() && clock::now() < until {
-        if let Err(error) = cx.check() {
-            cx.server.end_quiesce();
-            return Err(error);
-        }
-        std::thread::sleep(LOOK);
-    }
     Ok(())
 }
 
