@@ -20,6 +20,7 @@ mod persisted;
 mod protocol;
 mod query_settings;
 mod quiesce;
+mod secrets;
 mod startup_log;
 mod tailable;
 mod tickets;
