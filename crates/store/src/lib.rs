@@ -56,7 +56,7 @@ pub use build::BuildOptions;
 pub use capped::Arrivals;
 pub use catalog::{
     Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
-    IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
+    IndexSelector, Rename, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
 pub use clock::next_timestamp;
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};

@@ -4,7 +4,7 @@
 //! renamed over the target. So readers see the old collection or the new one, whole.
 
 use nagi_bson::ValueBuf;
-use nagi_store::{BuildOptions, Collection, Namespace, Store, WriteOptions};
+use nagi_store::{BuildOptions, Collection, Namespace, Rename, Store, WriteOptions};
 
 use super::prelude::*;
 
@@ -169,7 +169,12 @@ impl Running {
             }
         }
         insert_all(cx.store, &collection, &docs, self.bypass_validation, cx)?;
-        cx.store.rename_collection(temporary, &self.target, true, false, &|| Ok(()))
+        cx.store.rename_collection(
+            temporary,
+            &self.target,
+            Rename { drop_target: true, ..Rename::default() },
+            &|| Ok(()),
+        )
     }
 }
 

@@ -36,40 +36,22 @@ pub(crate) fn refuse_view(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
 
 /// Checks `collectionUUID` against the collection of that name (361).
 pub(crate) fn check_uuid(cx: &Context<'_>, ns: &Namespace, expected: Option<Uuid>) -> Result<()> {
-    let Some(expected) = expected else { return Ok(()) };
-    if cx.store().collection(ns).is_some_and(|c| c.uuid == expected) {
-        return Ok(());
-    }
-    let catalog = cx.store().catalog();
-    let actual = catalog.by_uuid(expected).filter(|c| c.namespace.database() == ns.database());
-    let info = DocBuf::build(|w| {
-        w.put("db", ns.database());
-        w.put(
-            "collectionUUID",
-            Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &expected.0 }),
-        );
-        w.put("expectedCollection", ns.collection());
-        w.put(
-            "actualCollection",
-            actual.map_or(Value::Null, |c| Value::String(c.namespace.collection())),
-        );
-    });
-    Err(err!(Code::COLLECTION_UUID_MISMATCH, "Collection UUID does not match that specified")
-        .with_info(info))
+    cx.store().catalog().check_uuid(ns, expected)
 }
 
-/// Checks the `collectionUUID` argument of a command on `ns` (14, 361).
+/// Checks the `collectionUUID` argument of a command on `ns` (14, 361), and gives it back.
 pub(crate) fn check_uuid_arg(
     cx: &Context<'_>,
     ns: &Namespace,
     command: &str,
     value: Value<'_>,
-) -> Result<()> {
+) -> Result<Option<Uuid>> {
     if value.is_nullish() {
-        return Ok(());
+        return Ok(None);
     }
-    let expected = uuid(&format!("{command}.collectionUUID"), value)?;
-    check_uuid(cx, ns, Some(expected))
+    let expected = Some(uuid(&format!("{command}.collectionUUID"), value)?);
+    check_uuid(cx, ns, expected)?;
+    Ok(expected)
 }
 
 /// Refuses the election term that members of a replica set send to each other (2).

@@ -22,6 +22,7 @@ impl Store {
     pub fn coll_mod(&self, namespace: &Namespace, changes: CollMod<'_>) -> Result<DocBuf> {
         let checked = self.check_unique_first(namespace, &changes)?;
         let mut ddl = Ddl::begin(self)?;
+        ddl.catalog.check_uuid(namespace, changes.uuid)?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns does not exist");
         };

@@ -214,7 +214,17 @@ impl Store {
     /// Drops a collection or view; gives back what it was, none if it did not exist. Milliseconds,
     /// whatever its size.
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
+        self.drop_collection_of(namespace, None)
+    }
+
+    /// The same, if it is the one that the client means (361).
+    pub fn drop_collection_of(
+        &self,
+        namespace: &Namespace,
+        expected: Option<Uuid>,
+    ) -> Result<Option<Arc<Collection>>> {
         let mut ddl = Ddl::begin(self)?;
+        ddl.catalog.check_uuid(namespace, expected)?;
         let Some(collection) = ddl.collection(namespace) else { return Ok(None) };
         ddl.remove(&collection)?;
         ddl.finish()?;

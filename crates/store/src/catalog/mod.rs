@@ -11,8 +11,8 @@ mod view_graph;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use nagi_bson::{Doc, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_bson::{Binary, Doc, DocBuf, Value};
+use nagi_error::{Code, Result, bail, err};
 use nagi_kv::Space;
 use nagi_kv::sync::{
     Mutex,
@@ -26,6 +26,7 @@ pub(crate) use ddl::{
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use options::{check_engine, table_options};
 pub(crate) use persist::{check_entry, load, namespace_of};
+pub use rename::Rename;
 
 use crate::{
     Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident,
@@ -45,6 +46,27 @@ pub struct Catalog {
 impl Catalog {
     pub fn collection(&self, namespace: &Namespace) -> Option<&Arc<Collection>> {
         self.collections.get(namespace)
+    }
+
+    /// Refuses (361) a collection that is not the one that the client means.
+    pub fn check_uuid(&self, namespace: &Namespace, expected: Option<Uuid>) -> Result<()> {
+        let Some(expected) = expected else { return Ok(()) };
+        if self.collections.get(namespace).is_some_and(|collection| collection.uuid == expected) {
+            return Ok(());
+        }
+        let actual = self.by_uuid(expected);
+        let actual = actual.filter(|c| c.namespace.database() == namespace.database());
+        let info = DocBuf::build(|w| {
+            w.put("db", namespace.database());
+            w.put("collectionUUID", Value::Binary(Binary { subtype: 4, bytes: &expected.0 }));
+            w.put("expectedCollection", namespace.collection());
+            w.put(
+                "actualCollection",
+                actual.map_or(Value::Null, |c| Value::String(c.namespace.collection())),
+            );
+        });
+        let text = "Collection UUID does not match that specified";
+        Err(err!(Code::COLLECTION_UUID_MISMATCH, "{text}").with_info(info))
     }
 
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Collection>> {
@@ -241,6 +263,8 @@ pub enum IndexSelector<'a> {
 /// What `collMod` changes; absent parts stay.
 #[derive(Clone, Default)]
 pub struct CollMod<'a> {
+    /// The collection that the client means; another one is error 361.
+    pub uuid: Option<Uuid>,
     pub index: Option<Doc<'a>>,
     pub validator: Option<Doc<'a>>,
     pub validation_level: Option<&'a str>,

@@ -6,7 +6,7 @@ use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 
 use super::{
-    Collection,
+    Collection, Uuid,
     ddl::{self, Ddl},
 };
 use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
@@ -17,6 +17,18 @@ const COPY_BATCH_COUNT: usize = 500;
 const ASK_EACH: usize = 32;
 /// Bytes a transaction copies, about.
 const COPY_BATCH_BYTES: usize = 4 << 20;
+
+/// What a rename does beside the name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rename {
+    /// A collection of the new name is dropped.
+    pub drop_target: bool,
+    /// A temporary collection stays one.
+    pub stay_temp: bool,
+    /// The collections that the client means, checked where the names change: another one is error 361.
+    pub source: Option<Uuid>,
+    pub target: Option<Uuid>,
+}
 
 /// A collection that nobody writes to until this is dropped: writers wait, as for a record that another
 /// one has, and may be interrupted. What they had acknowledged before is in every state read from now on.
@@ -48,19 +60,23 @@ impl Drop for Frozen<'_> {
 
 impl Store {
     /// Renames within a database; copies across, while writers of the collection wait. A temporary
-    /// collection becomes a lasting one, unless `stay_temp`. `interrupt` is asked while documents are
-    /// copied; its error ends and undoes that. Codes 20, 26, 48, 117, 166, 12587.
+    /// collection becomes a lasting one, unless it stays one. `interrupt` is asked while documents are
+    /// copied; its error ends and undoes that. Codes 20, 26, 48, 117, 166, 361, 12587.
     pub fn rename_collection(
         &self,
         from: &Namespace,
         to: &Namespace,
-        drop_target: bool,
-        stay_temp: bool,
+        how: Rename,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
+        self.catalog().check_uuid(from, how.source)?;
         let Some(source) = self.collection(from) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
         };
+        // Between the check and here it may have become another one.
+        if how.source.is_some_and(|expected| expected != source.uuid) {
+            self.catalog().check_uuid(from, how.source)?;
+        }
         if source.is_view() {
             bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot rename view: {from}");
         }
@@ -69,17 +85,17 @@ impl Store {
         }
         source.refuse_while_building()?;
         if from.database() == to.database() {
-            return self.rename_within(from, to, drop_target, stay_temp);
+            return self.rename_within(from, to, how);
         }
-        if !drop_target && self.collection(to).is_some() {
+        if !how.drop_target && self.collection(to).is_some() {
             bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
         }
         let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
         let temporary = Namespace::new(to.database(), &name)?;
         let _frozen = Frozen::begin(self, &source)?;
         let copied = self.copy(&source, &temporary, interrupt);
-        let renamed =
-            copied.and_then(|()| self.rename_within(&temporary, to, drop_target, stay_temp));
+        let renamed = copied
+            .and_then(|()| self.rename_within(&temporary, to, Rename { source: None, ..how }));
         if let Err(error) = renamed {
             self.drop_collection(&temporary)?;
             return Err(error);
@@ -90,20 +106,16 @@ impl Store {
         }
     }
 
-    fn rename_within(
-        &self,
-        from: &Namespace,
-        to: &Namespace,
-        drop_target: bool,
-        stay_temp: bool,
-    ) -> Result<()> {
+    fn rename_within(&self, from: &Namespace, to: &Namespace, how: Rename) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
+        ddl.catalog.check_uuid(from, how.source)?;
+        ddl.catalog.check_uuid(to, how.target)?;
         let Some(source) = ddl.collection(from) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
         };
         source.refuse_while_building()?;
         if let Some(target) = ddl.collection(to) {
-            if !drop_target {
+            if !how.drop_target {
                 bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
             }
             if target.is_view() {
@@ -114,7 +126,7 @@ impl Store {
         }
         let mut renamed = source.with_indexes(source.indexes.to_vec());
         renamed.namespace = to.clone();
-        if !stay_temp {
+        if !how.stay_temp {
             renamed.options.set_temporary(false);
         }
         ddl.put(renamed)?;

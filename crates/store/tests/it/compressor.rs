@@ -1,7 +1,7 @@
 //! Collections with a compressor of their own: where their records lie, whatever is done to them.
 
 use nagi_kv::{Compressor, Space};
-use nagi_store::{BuildOptions, Namespace, RecordBuf, WriteOptions};
+use nagi_store::{BuildOptions, Namespace, RecordBuf, Rename, WriteOptions};
 
 use crate::support::{Fixture, error, parse};
 
@@ -39,7 +39,7 @@ fn records_lie_in_the_space_of_their_compressor_and_stay_there() {
         // Within the database, then to another one, which copies.
         for to in ["d.x", "e.y"] {
             let to = Namespace::parse(to).unwrap();
-            f.store.rename_collection(&f.namespace, &to, false, false, &|| Ok(())).unwrap();
+            f.store.rename_collection(&f.namespace, &to, Rename::default(), &|| Ok(())).unwrap();
             f.namespace = to;
             f.check_valid();
         }

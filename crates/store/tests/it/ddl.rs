@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::Doc;
 use nagi_kv::{Faults, Faulty, Memory, Point};
-use nagi_store::{CollMod, IndexSelector, Namespace, Store, StoreOptions, WriteOptions};
+use nagi_store::{CollMod, IndexSelector, Namespace, Rename, Store, StoreOptions, WriteOptions};
 
 use crate::support::{Fixture, error, parse};
 
@@ -189,7 +189,12 @@ fn collections_are_renamed() {
     });
     let uuid = f.collection().uuid;
     let rename = |f: &Fixture, from: &str, to: &str, drop| {
-        error(f.store.rename_collection(&namespace(from), &namespace(to), drop, false, &|| Ok(())))
+        error(f.store.rename_collection(
+            &namespace(from),
+            &namespace(to),
+            Rename { drop_target: drop, ..Rename::default() },
+            &|| Ok(()),
+        ))
     };
     assert_eq!(rename(&f, "d.none", "d.x", false), "26: Source collection d.none does not exist");
     assert_eq!(rename(&f, "d.c", "d.x", false), "ok");

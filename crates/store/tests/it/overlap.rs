@@ -11,7 +11,7 @@ use std::{
 
 use nagi_error::{Code, Error, Result};
 use nagi_store::{
-    BuildOptions, CollMod, IndexSelector, Namespace, Store, StoreOptions, WriteOptions,
+    BuildOptions, CollMod, IndexSelector, Namespace, Rename, Store, StoreOptions, WriteOptions,
 };
 
 use crate::{
@@ -226,7 +226,14 @@ fn what_mongodb_refuses_during_a_build_is_refused() {
         assert!(result.starts_with("12587: cannot perform operation: an index build"), "{result}");
     };
     let built = build_with(&f, &[A], &|| {
-        let rename = |from, to| f.store.rename_collection(from, to, true, false, &go_on);
+        let rename = |from, to| {
+            f.store.rename_collection(
+                from,
+                to,
+                Rename { drop_target: true, ..Rename::default() },
+                &go_on,
+            )
+        };
         refused(rename(&f.namespace, &target));
         refused(rename(&target, &f.namespace));
         refused(rename(&f.namespace, &elsewhere));

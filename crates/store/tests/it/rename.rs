@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use nagi_error::{Code, Result, err};
-use nagi_store::{Namespace, WriteOptions};
+use nagi_store::{CollMod, Namespace, Rename, WriteOptions};
 
 use crate::support::{Fixture, parse};
 
@@ -41,7 +41,7 @@ fn what_was_acknowledged_is_in_the_copy() {
         while acknowledged.iter().any(|count| count.load(SeqCst) < 300) {
             std::thread::yield_now();
         }
-        f.store.rename_collection(&f.namespace, &target, false, false, &|| Ok(())).unwrap();
+        f.store.rename_collection(&f.namespace, &target, Rename::default(), &|| Ok(())).unwrap();
     });
     let copy = f.store.collection(&target).unwrap();
     let all: usize = acknowledged.iter().map(|count| count.load(SeqCst)).sum();
@@ -66,10 +66,52 @@ fn writers_wait_for_the_copy_and_go_on_when_it_ends_early() {
         stop()
     };
     let target = Namespace::parse("other.c").unwrap();
-    let failed = f.store.rename_collection(&f.namespace, &target, false, false, &meanwhile);
+    let failed = f.store.rename_collection(&f.namespace, &target, Rename::default(), &meanwhile);
     assert_eq!(failed.unwrap_err().code(), Code::INTERRUPTED);
     assert_eq!(asked.get(), 3);
     insert(&f, 500, WriteOptions::default()).unwrap();
     assert_eq!(f.collection().count(), 101);
     assert_eq!(f.store.catalog().iter().count(), 1);
+}
+
+/// The UUIDs that a client names hold where the names change, not only before: what takes the place meanwhile stays.
+#[test]
+fn another_collection_in_the_place_of_the_one_that_is_meant_stays() {
+    let f = Fixture::new();
+    let target = Namespace::parse("other.c").unwrap();
+    let source = f.store.collection_or_create(&f.namespace).unwrap().uuid;
+    let meant = f.store.collection_or_create(&target).unwrap().uuid;
+    let how = Rename { drop_target: true, target: Some(meant), ..Rename::default() };
+    (0..100).for_each(|id| insert(&f, id, WriteOptions::default()).unwrap());
+    let again = Cell::new(true);
+    let meanwhile = || {
+        if again.replace(false) {
+            f.store.drop_collection(&target)?;
+            f.store.collection_or_create(&target)?;
+        }
+        Ok(())
+    };
+    let failed = f.store.rename_collection(&f.namespace, &target, how, &meanwhile).unwrap_err();
+    assert_eq!(failed.code(), Code::COLLECTION_UUID_MISMATCH);
+    assert_eq!(failed.info().unwrap().get("expectedCollection").as_str(), Some("c"));
+    let new = f.store.collection(&target).unwrap();
+    assert!(new.uuid != meant && new.count() == 0);
+    assert_eq!(f.collection().count(), 100);
+    assert_eq!(f.store.catalog().iter().count(), 2);
+
+    let there = Namespace::new(f.namespace.database(), "there").unwrap();
+    let wrong = Some(new.uuid);
+    let how = Rename { source: wrong, ..Rename::default() };
+    let code = |result: Result<()>| result.unwrap_err().code();
+    let renamed = f.store.rename_collection(&f.namespace, &there, how, &|| Ok(()));
+    assert_eq!(code(renamed), Code::COLLECTION_UUID_MISMATCH);
+    let dropped = f.store.drop_collection_of(&f.namespace, wrong).map(drop);
+    assert_eq!(code(dropped), Code::COLLECTION_UUID_MISMATCH);
+    let changes = CollMod { uuid: wrong, capped_size: Some(4096), ..CollMod::default() };
+    let changed = f.store.coll_mod(&f.namespace, changes).map(drop);
+    assert_eq!(code(changed), Code::COLLECTION_UUID_MISMATCH);
+    assert_eq!(f.collection().uuid, source);
+    let how = Rename { source: Some(source), ..Rename::default() };
+    f.store.rename_collection(&f.namespace, &there, how, &|| Ok(())).unwrap();
+    assert!(f.store.drop_collection_of(&there, Some(source)).unwrap().is_some());
 }

@@ -3,7 +3,7 @@
 use nagi_bson::{Doc, number};
 use nagi_error::{Code, Error, Result};
 use nagi_store::{
-    BuildOptions, CollMod, Durability, IndexSelector, Lifetime, Transaction, WriteOptions,
+    BuildOptions, CollMod, Durability, IndexSelector, Lifetime, Rename, Transaction, WriteOptions,
 };
 
 use crate::{
@@ -152,7 +152,7 @@ fn rename(world: &World, _: i32, _: &mut Random) {
     let go_on = || Ok(());
     for (from, to) in [(&world.name, &world.other), (&world.other, &world.name)] {
         // Somebody's build may be under way: then the name stays as it is.
-        while let Err(error) = world.store.rename_collection(from, to, false, false, &go_on) {
+        while let Err(error) = world.store.rename_collection(from, to, Rename::default(), &go_on) {
             let retried = [
                 Code::BACKGROUND_OPERATION_IN_PROGRESS_FOR_NAMESPACE,
                 Code::CONFLICTING_OPERATION_IN_PROGRESS,

@@ -59,7 +59,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.timeseries.is_some() {
         bail!(Code::INVALID_OPTIONS, "'timeseries' is only supported on a time-series collection");
     }
-    check_uuid_arg(cx, &ns, "collMod", args.collection_uuid)?;
+    let uuid = check_uuid_arg(cx, &ns, "collMod", args.collection_uuid)?;
     check_enum("collMod.validationLevel", args.validation_level, LEVELS)?;
     check_enum("collMod.validationAction", args.validation_action, ACTIONS)?;
     let expire_after_seconds = expire_after(args.expire_after_seconds)?;
@@ -72,6 +72,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let check = || cx.check();
     let changes = CollMod {
+        uuid,
         expire_after_seconds,
         index: args.index,
         validator: args.validator,

@@ -38,7 +38,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     let _writing = cx.begin_write(req.db)?;
-    if let Some(dropped) = cx.store().drop_collection(&ns)? {
+    if let Some(dropped) = cx.store().drop_collection_of(&ns, expected)? {
         if !dropped.is_view() {
             cx.server.top.forget(|name| name == ns.as_str());
             out.put("nIndexesWas", dropped.indexes.len() as i32);

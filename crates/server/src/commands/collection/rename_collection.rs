@@ -1,6 +1,6 @@
 //! `renameCollection`: within a database a change of the catalog, across databases a copy.
 
-use nagi_store::Namespace;
+use nagi_store::{Namespace, Rename, Uuid};
 
 use crate::command::prelude::*;
 
@@ -64,23 +64,22 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         value => Some(crate::commands::common::uuid("renameCollection.collectionUUID", value)?),
     };
     crate::commands::common::check_uuid(cx, &from, expected)?;
-    let drops = drop_target(cx, &to, args.drop_target)?;
+    let (drop_target, target) = drop_target(args.drop_target)?;
+    crate::commands::common::check_uuid(cx, &to, target)?;
     let _writing = cx.begin_write(from.database())?;
     cx.check_write_block(to.database())?;
-    cx.store().rename_collection(&from, &to, drops, args.stay_temp == Some(true), &|| cx.check())
+    let how =
+        Rename { drop_target, target, source: expected, stay_temp: args.stay_temp == Some(true) };
+    cx.store().rename_collection(&from, &to, how, &|| cx.check())
 }
 
 /// Whether the target may be replaced. A UUID allows it only for the collection that has it.
-fn drop_target(cx: &Context<'_>, to: &Namespace, given: Value<'_>) -> Result<bool> {
+fn drop_target(given: Value<'_>) -> Result<(bool, Option<Uuid>)> {
     const NAME: &str = "renameCollection.dropTarget";
     match given {
-        value if value.is_nullish() => Ok(false),
-        Value::Bool(drops) => Ok(drops),
-        Value::Binary(_) => {
-            let expected = crate::commands::common::uuid(NAME, given)?;
-            crate::commands::common::check_uuid(cx, to, Some(expected))?;
-            Ok(true)
-        }
+        value if value.is_nullish() => Ok((false, None)),
+        Value::Bool(drops) => Ok((drops, None)),
+        Value::Binary(_) => Ok((true, Some(crate::commands::common::uuid(NAME, given)?))),
         other => bail!(
             Code::TYPE_MISMATCH,
             "BSON field '{NAME}' is the wrong type '{}', expected types '[bool, binData]'",
