@@ -1,8 +1,8 @@
 //! The end of the server: who asks for it, and what may finish before.
 //!
-//! The `shutdown` command and, on a member of a replica set, a signal let reads and writes under way finish for a time.
-//! While they do, the member is in quiesce mode: it serves requests, and its `hello` sends drivers elsewhere. There is no
-//! other member to hand over to, so nothing waits when nothing runs.
+//! The `shutdown` command and, on a member of a replica set, a signal let reads and writes under way finish for a
+//! time. While they do, the member is in quiesce mode: it serves requests, and its `hello` sends drivers elsewhere.
+//! There is no other member to hand over to, so nothing waits when nothing runs.
 
 use std::time::{Duration, Instant};
 

@@ -4,12 +4,10 @@ use nagi_bson::{Doc, DocWriter, Type, Value, oid::Generator};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::text::TextSpec;
 
-use crate::{IndexSpec, clock};
+use crate::{IndexSpec, clock, record::DOCUMENT_DEPTH_MAX};
 
 /// Largest document, in bytes.
 const DOC_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX;
-/// Deepest nesting of a stored document.
-pub const DOCUMENT_DEPTH_MAX: usize = 180;
 
 /// Checks a document that is to be inserted. Gives it back as it is if `_id` comes first and no
 /// timestamp is empty, else rewritten into `rewritten`.

@@ -64,12 +64,11 @@ pub use division::first_division;
 pub use index::{
     Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, Wildcard, hash_value, key_term,
 };
-pub use insert::DOCUMENT_DEPTH_MAX;
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
 pub use notes::Notes;
 pub use reader::{IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot};
-pub use record::{RecordBuf, RecordId};
+pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId};
 pub use reindex::Repaired;
 pub use salvage::{LostRange, Salvaged};
 pub use session_record::{SessionKey, SessionRecord};

@@ -11,6 +11,9 @@ use nagi_kv::Compressor;
 
 use crate::pack::{PACK_BYTES_MIN, pack, unpack};
 
+/// Deepest nesting of a stored document.
+pub const DOCUMENT_DEPTH_MAX: usize = 180;
+
 /// A record's place in its collection: ascending in the order of insertion, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct RecordId(pub i64);
