@@ -61,6 +61,7 @@ mod snapshots;
 mod startup_log;
 mod tickets;
 mod top;
+mod views_collection;
 mod write_block;
 
 pub use auth::LoginClient;

@@ -117,6 +117,8 @@ pub struct Server {
     pub(crate) records_swept_ms: AtomicI64,
     next_connection_id: AtomicI64,
     pub(crate) shutdown: Shutdown,
+    /// Held while a document of a `system.views` is brought up to date.
+    pub(crate) views_mirrored: Mutex<()>,
 }
 
 /// What stays of the configuration.
@@ -259,9 +261,11 @@ impl Server {
             records_swept_ms: AtomicI64::new(clock::wall_ms()),
             next_connection_id: AtomicI64::new(1),
             shutdown: Shutdown::default(),
+            views_mirrored: Mutex::new(()),
         });
         server.params.apply_all(&server);
         server.warn_of_replica_data()?;
+        server.mirror_all_views()?;
         crate::jobs::spawn(&server);
         Ok(server)
     }

@@ -25,6 +25,7 @@ mod startup_log;
 mod tailable;
 mod tickets;
 mod times;
+mod views_collection;
 mod visible;
 
 #[global_allocator]

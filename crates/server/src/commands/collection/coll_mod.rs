@@ -88,6 +88,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     let _writing = cx.begin_write(req.db)?;
     let changed = cx.store().coll_mod(&ns, changes)?;
+    if args.view_on.is_some() || args.pipeline.is_some() {
+        cx.server.mirror_view(&ns);
+    }
     out.extend(changed.as_doc());
     Ok(())
 }

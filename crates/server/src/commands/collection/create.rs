@@ -105,7 +105,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let _writing = cx.begin_write(req.db)?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
-    cx.store().create_collection(&ns, options.as_doc())?;
+    let created = cx.store().create_collection(&ns, options.as_doc())?;
+    if created.is_view() {
+        cx.server.mirror_view(&ns);
+    }
     if args.auto_index_id.is_some() {
         let note = "the autoIndexId option is deprecated and will be removed in a future release";
         out.put("note", note);

@@ -2,6 +2,7 @@
 
 use crate::command::prelude::*;
 use crate::commands::common::{check_uuid, namespace, uuid};
+use crate::views_collection;
 
 pub(in crate::commands) static DROP: Command = Command {
     name: "drop",
@@ -38,8 +39,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     let _writing = cx.begin_write(req.db)?;
+    if ns.collection() == views_collection::NAME && cx.store().collection(&ns).is_some() {
+        cx.server.drop_views(req.db)?;
+    }
     if let Some(dropped) = cx.store().drop_collection_of(&ns, expected)? {
-        if !dropped.is_view() {
+        if dropped.is_view() {
+            cx.server.mirror_view(&ns);
+        } else {
             cx.server.top.forget(|name| name == ns.as_str());
             out.put("nIndexesWas", dropped.indexes.len() as i32);
         }
