@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Array, DocBuf, doc, json};
+use nagi_bson::{Array, DocBuf, Value, doc, json};
 use nagi_kv::Memory;
 use nagi_store::{Namespace, Store, StoreOptions};
 
-use crate::client::{Client, is_ok, server_over};
+use crate::client::{Client, is_ok, member, server_over};
 
 fn batch(reply: &DocBuf) -> Vec<String> {
     assert!(is_ok(reply), "{reply:?}");
@@ -65,4 +65,15 @@ fn views_have_documents() {
     assert!(is_ok(&client.shell("{drop: 'system.views'}")));
     assert!(names(&mut client).is_empty());
     assert!(is_ok(&client.run("test", doc! { "dropDatabase": 1 }.as_doc())));
+}
+
+#[test]
+fn no_transaction_makes_a_view() {
+    let mut client = Client::new(&member());
+    let refused = client.shell(
+        "{create: 'v', viewOn: 'c', pipeline: [], lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')},
+          txnNumber: NumberLong(1), autocommit: false, startTransaction: true}",
+    );
+    assert_eq!(refused.get("code"), Value::Int32(263), "{refused:?}");
+    assert!(names(&mut client).is_empty());
 }

@@ -103,6 +103,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if cx.in_transaction() && cx.store().collection(&ns).is_some() {
         bail!(Code::NAMESPACE_EXISTS, "Collection already exists. NS: {ns}");
     }
+    if cx.in_transaction() && args.view_on.is_some() {
+        bail!(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot create a view in a multi-document transaction"
+        );
+    }
     let _writing = cx.begin_write(req.db)?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
     let created = cx.store().create_collection(&ns, options.as_doc())?;
