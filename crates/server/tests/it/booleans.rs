@@ -131,7 +131,7 @@ const TABLE: &[(&str, Kind, &str)] = &[
     ("find.awaitData", Switch, ""),
     ("find.noCursorTimeout", Switch, ""),
     ("find.allowPartialResults", Switch, ""),
-    ("find.oplogReplay", Strict, ""),
+    ("find.oplogReplay", Switch, ""),
     ("find.allowDiskUse", Switch, ""),
     ("find.$_requestResumeToken", Switch, ""),
     ("find.includeQueryStatsMetrics", Strict, ""),
