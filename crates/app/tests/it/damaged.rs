@@ -153,19 +153,23 @@ fn a_damaged_catalog_ends_the_start_and_orphans_get_a_name() {
     repair(&folder);
     let server = Server::start(&folder.data());
     let mut client = server.client();
-    let reply = client.try_run_on("local", "{listCollections: 1, nameOnly: true}").unwrap();
+    let filter = "{listCollections: 1, nameOnly: true, filter: {name: /^orphan/}}";
+    let reply = client.try_run_on("local", filter).unwrap();
     let text = format!("{reply:?}");
-    assert_eq!(text.matches("orphan.").count(), 3, "{text}");
     let Value::Doc(cursor) = reply.get("cursor") else { panic!("{text}") };
+    let mut counts = Vec::new();
     for row in cursor.get("firstBatch").as_array().unwrap().iter() {
         let Value::Doc(row) = row else { panic!("{text}") };
         let name = row.get("name").as_str().unwrap().to_owned();
         let reply = client.try_run_on("local", &format!("{{count: '{name}'}}")).unwrap();
-        assert_eq!(field(&reply, &["n"]), DOCUMENTS);
+        counts.push(field(&reply, &["n"]));
         let reply =
             client.try_run_on("local", &format!("{{validate: '{name}', full: true}}")).unwrap();
         assert_eq!(reply.get("valid"), Value::Bool(true), "{reply:?}");
     }
+    counts.sort_unstable();
+    // The first is local.startup_log of the one start before the damage.
+    assert_eq!(counts, [1, DOCUMENTS, DOCUMENTS, DOCUMENTS], "{text}");
     // New collections do not meet what was saved.
     client.run("{insert: 'a', documents: [{_id: 1}]}");
     assert_eq!(client.count("a"), 1);
