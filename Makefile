@@ -17,7 +17,8 @@ export CARGO_TARGET_DIR ?= $(NAGI_CACHE)/target
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 NAGI := $(CARGO_TARGET_DIR)/release/nagi
-PURE := --workspace --exclude nagi --exclude nagi-kv-rocks
+BENCH := $(NAGI)-bench
+PURE := --workspace --exclude nagi --exclude nagi-bench --exclude nagi-kv-rocks
 DATA ?= data
 ARGS ?=
 
@@ -35,10 +36,11 @@ deps:
 	@stamp="$(CARGO_TARGET_DIR)/clone"; [ "$$(cat "$$stamp" 2>/dev/null)" = "$(CURDIR)" ] || { \
 		find crates -name '*.rs' -exec touch {} +; mkdir -p "$(CARGO_TARGET_DIR)"; echo "$(CURDIR)" >"$$stamp"; }
 
-build: deps
-	@cargo build --release --locked -p nagi
+build: deps           # the server and the load generator
+	@cargo build --release --locked -p nagi -p nagi-bench
 
-run: build
+run: deps
+	@cargo build --release --locked -p nagi
 	@mkdir -p $(DATA)
 	@exec $(NAGI) serve --dbpath $(DATA) $(ARGS)
 
@@ -57,8 +59,8 @@ unit: deps            # the crates that do not link RocksDB
 schedules: deps       # interleavings of builds, DDL, writers, transactions and cursors in the store: 100,000 (300 in `make test`)
 	@NAGI_SCHEDULES=$${NAGI_SCHEDULES:-100000} cargo test --locked --release -p nagi-store --features shuttle --test schedules
 
-native: deps          # the engine's own tests, and the binary's
-	@cargo test --locked --release -p nagi-kv-rocks -p nagi
+native: deps          # the engine's own tests, and those of the binaries
+	@cargo test --locked --release -p nagi-kv-rocks -p nagi -p nagi-bench
 
 wire: build           # only the tests over the wire
 	@scripts/deps test
@@ -111,7 +113,7 @@ adversary: build      # requests that take all memory, damaged folders, full tab
 # ---- measuring ------------------------------------------------------------------------------------
 bench: build
 	@scripts/ferretdb >/dev/null || echo "no peer: FerretDB could not be built" >&2
-	@$(NAGI) bench limit --peer-ferretdb "$$(scripts/ferretdb 2>/dev/null)" $(ARGS)
+	@$(BENCH) limit --peer-ferretdb "$$(scripts/ferretdb 2>/dev/null)" $(ARGS)
 
 bench-lang: deps      # filters, projections, updates, expressions beside owned documents: make bench-lang ARGS=filter
 	@CARGO_INCREMENTAL=0 cargo bench --locked -p nagi-lang --bench language -- $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real file systems, memory limits and slow disks for `nagi bench`, on one Linux machine. Needs root.
+# Real file systems, memory limits and slow disks for `nagi-bench`, on one Linux machine. Needs root.
 #
 #   limits.sh fs ext3|ext4|xfs SIZE DIR MOUNTPOINT   makes an image in DIR, mounts it, prints its loop device
 #   limits.sh umount MOUNTPOINT                      unmounts it, frees the device, deletes the image

@@ -1,6 +1,6 @@
 //! The program `nagi`: flags and configuration file, choice of the engine, start and stop.
 //!
-//!   nagi [serve] [mongod's options]      nagi bench ...      nagi doctor ...      nagi version
+//!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
 //!   nagi backup ...                      nagi restore ...
 //!
 //! Does not know about: commands, documents, frames.
@@ -18,7 +18,6 @@ mod memory;
 mod options;
 mod paths;
 mod pid_file;
-mod raw_engine;
 mod record;
 mod repair;
 mod serve;
@@ -38,19 +37,12 @@ static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let command = args.first().map(String::as_str);
-    if matches!(command, Some("backup" | "restore" | "bench" | "doctor")) {
+    if matches!(command, Some("backup" | "restore" | "doctor")) {
         umask::close();
     }
     match command {
-        Some("bench") if args.get(1).is_some_and(|arg| arg == "raw-engine") => {
-            raw_engine::run(&args[2..])
-        }
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
-        Some("bench") => {
-            serve::raise_descriptor_limit();
-            ExitCode::from(u8::try_from(nagi_bench::run(&args[1..])).unwrap_or(1))
-        }
         Some("doctor") => doctor::run(&args[1..]),
         Some("version") => {
             if let Some(more) = args.get(1) {
@@ -65,7 +57,7 @@ fn main() -> ExitCode {
         Some(flag) if flag.starts_with('-') => serve::run(&args),
         Some(other) => {
             say(&format!(
-                "unknown command '{other}'; there are serve, backup, restore, bench, doctor and version"
+                "unknown command '{other}'; there are serve, backup, restore, doctor and version"
             ));
             ExitCode::from(2)
         }

@@ -291,7 +291,7 @@ fn not_written(error: &dyn std::fmt::Display) -> Failure {
 }
 
 /// Every connection and every data file needs a descriptor: take as many as we may.
-pub(crate) fn raise_descriptor_limit() {
+fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: now.maximum, maximum: now.maximum };

@@ -1,4 +1,4 @@
-//! `nagi bench allocate`: how long the file system takes to hand out room for data files.
+//! `nagi-bench allocate`: how long the file system takes to hand out room for data files.
 //!
 //! For each size, from 16 MB to 2,047 MB as an mmap engine allocates them: `fallocate` (immediate on
 //! ext4 and xfs, refused by ext3), the same filled with zeroes and synced (what a C library does where
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let title = format!("{} ({file_system})", scratch.path.display());
     report::say(&format!("allocate: {title}\n{}", report::columns(&rows)));
     if let Some(path) = args.text("html") {
-        let mut page = Page::new("nagi bench allocate");
+        let mut page = Page::new("nagi-bench allocate");
         page.paragraph(&title);
         page.table(&rows);
         page.write(path)?;

@@ -19,7 +19,7 @@ pub(crate) fn failed<E: Display>(doing: &str) -> impl FnOnce(E) -> Problem + '_ 
     move |e| Problem::Failed(format!("{doing}: {e}"))
 }
 
-/// The program that runs now: it has the `echo` subcommand.
+/// The program that runs now: it has the subcommands `echo`, `neighbour` and `raw-engine`.
 pub(crate) fn self_program() -> Outcome<PathBuf> {
     std::env::current_exe().map_err(failed("finding this program"))
 }
@@ -70,8 +70,11 @@ impl Args {
         }
     }
 
-    /// The server's binary: `--nagi`, else the program that runs now.
+    /// The server's binary: `--nagi`, else `nagi` in the folder of the program that runs now.
     pub(crate) fn nagi(&self) -> Outcome<PathBuf> {
-        self.text("nagi").map_or_else(self_program, |path| Ok(PathBuf::from(path)))
+        match self.text("nagi") {
+            Some(path) => Ok(PathBuf::from(path)),
+            None => Ok(self_program()?.with_file_name("nagi")),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `nagi bench disk`: what the disk really gives, past every cache: what `fio` with psync would say.
+//! `nagi-bench disk`: what the disk really gives, past every cache: what `fio` with psync would say.
 //!
 //! One file of incompressible bytes without a name, direct I/O: random reads of 4 to 32 KB by one
 //! thread (the latency of a read) and by many (how many the disk serves), writes made safe one by
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let rows = table(&steps);
     report::say(&report::columns(&rows));
     if let Some(path) = args.text("html") {
-        let mut page = Page::new("nagi bench disk");
+        let mut page = Page::new("nagi-bench disk");
         page.paragraph(&format!(
             "{megabytes} MiB in {}, direct I/O, {seconds} s each.",
             scratch.path.display()

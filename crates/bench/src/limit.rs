@@ -1,4 +1,4 @@
-//! `nagi bench limit`: how close a point read and an insert come to a bare echo on this machine.
+//! `nagi-bench limit`: how close a point read and an insert come to a bare echo on this machine.
 //!
 //! For each round and each number of connections: echo (epoll), echo (threads), Nagi, peers, one after the
 //! other, so that a noisy moment hits all alike; the round with the median rate is reported. The echo

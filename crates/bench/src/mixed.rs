@@ -1,4 +1,4 @@
-//! `nagi bench mixed`: reads and updates half and half for a long time, with compaction going on.
+//! `nagi-bench mixed`: reads and updates half and half for a long time, with compaction going on.
 //!
 //! YCSB's workload A: documents chosen by Zipf's law, half of the operations set one field. Every update
 //! writes its document anew, so after a minute the engine merges files all the time. What counts is not
@@ -273,7 +273,7 @@ fn table(run: &Run) -> Vec<(&'static str, String)> {
 }
 
 fn page(run: &Run, rows: &[Vec<String>]) -> Page {
-    let mut page = Page::new("nagi bench mixed");
+    let mut page = Page::new("nagi-bench mixed");
     page.table(rows);
     let points: Vec<_> = run.all.timeline.points().collect();
     page.plot(&Plot {

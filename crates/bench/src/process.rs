@@ -1,5 +1,5 @@
 //! Child processes: servers started for a measurement, their CPU time, and their certain end.
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::Connection;
 use nagi_bson::doc;
 use std::net::{TcpListener, TcpStream};
@@ -86,26 +86,25 @@ impl Server {
     pub(crate) fn echo(program: &Path, mode: &str, reply_bytes: usize) -> Outcome<Server> {
         let port = free_port()?;
         let (port_text, reply_text) = (port.to_string(), reply_bytes.to_string());
-        let args = ["bench", "echo", "--port", &port_text, "--reply", &reply_text, "--mode", mode];
+        let args = ["echo", "--port", &port_text, "--reply", &reply_text, "--mode", mode];
         Server::start(program, &args, port)
     }
 
     /// The storage engine of `nagi` behind a bare socket: it stores each frame and says `ok`.
-    pub(crate) fn raw_engine(program: &Path, dbpath: &Path) -> Outcome<Server> {
+    pub(crate) fn raw_engine(dbpath: &Path) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let (port, path) = (free_port()?, dbpath.to_string_lossy());
         let port_text = port.to_string();
-        let args = ["bench", "raw-engine", "--port", &port_text, "--dbpath", &path];
-        Server::start(program, &args, port)
+        let args = ["raw-engine", "--port", &port_text, "--dbpath", &path];
+        Server::start(&self_program()?, &args, port)
     }
 
     /// The same with a cache of so many megabytes; it does what a query could not do without.
-    pub(crate) fn raw_queries(program: &Path, dbpath: &Path, megabytes: u64) -> Outcome<Server> {
+    pub(crate) fn raw_queries(dbpath: &Path, megabytes: u64) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let (port, path, cache) = (free_port()?, dbpath.to_string_lossy(), megabytes.to_string());
         let port_text = port.to_string();
         let args = [
-            "bench",
             "raw-engine",
             "--mode",
             "queries",
@@ -116,7 +115,7 @@ impl Server {
             "--cache-megabytes",
             &cache,
         ];
-        Server::start(program, &args, port)
+        Server::start(&self_program()?, &args, port)
     }
 
     /// FerretDB 1 over SQLite, its data below `scratch`.

@@ -1,4 +1,4 @@
-//! `nagi bench spill`: a sort and a group of far more than the memory at hand.
+//! `nagi-bench spill`: a sort and a group of far more than the memory at hand.
 //!
 //! Five million documents of a kilobyte are sorted by a number that has nothing to do with their order,
 //! and grouped into as many groups, by a server that lives in a memory cgroup of 512 MiB and may hold

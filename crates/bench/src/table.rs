@@ -3,9 +3,9 @@ use crate::args::{Args, Outcome};
 use crate::{
     allocate, compression, crash, disk, echo, jsonbench, limit, memory, mixed, neighbours,
 };
-use crate::{query, spill, stall, working_set};
+use crate::{query, raw_engine, spill, stall, working_set};
 
-/// A subcommand of `nagi bench`.
+/// A subcommand of `nagi-bench`.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// What it measures, in a line.
@@ -121,6 +121,12 @@ pub(crate) static TABLE: &[Row] = &[
         run: query::run,
     },
     Row {
+        name: "raw-engine",
+        about: "the storage engine behind a bare socket, which others start as a process of its own",
+        usage: &["--dbpath DIR --port N [--mode queries] [--cache-megabytes N]"],
+        run: raw_engine::run,
+    },
+    Row {
         name: "spill",
         about: "a sort and a group of far more than the memory at hand, each result looked at",
         usage: &[
@@ -156,7 +162,7 @@ pub(crate) static TABLE: &[Row] = &[
 pub(crate) fn usage(of: Option<&Row>) -> String {
     let mut text = String::new();
     for row in TABLE.iter().filter(|row| of.is_none_or(|of| of.name == row.name)) {
-        text.push_str(&format!("nagi bench {}: {}\n", row.name, row.about));
+        text.push_str(&format!("nagi-bench {}: {}\n", row.name, row.about));
         row.usage.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
     }
     text
@@ -169,8 +175,8 @@ mod tests {
     #[test]
     fn a_subcommand_tells_its_own_usage() {
         let (one, all) = (usage(TABLE.first()), usage(None));
-        assert!(one.starts_with("nagi bench allocate: ") && all.starts_with(&one));
-        assert!(!one.contains("nagi bench stall") && all.contains("nagi bench stall: "));
+        assert!(one.starts_with("nagi-bench allocate: ") && all.starts_with(&one));
+        assert!(!one.contains("nagi-bench stall") && all.contains("nagi-bench stall: "));
     }
 
     #[test]

@@ -8,7 +8,6 @@ const COMMANDS: &[(&str, &str)] = &[
     ("doctor [options]", "judges the machine and the data directory; doctor --help"),
     ("backup [options]", "copies a running server's data; backup --help"),
     ("restore [options]", "makes a data directory of a backup; restore --help"),
-    ("bench NAME [options]", "measures a server; bench --help"),
     ("version", "prints the version"),
 ];
 
@@ -176,15 +175,9 @@ fn every_option_has_a_line_of_help() {
         );
     }
     assert!(MEANINGS.is_sorted_by_key(|(flag, ..)| flag.to_lowercase()));
-    for name in [
-        "-f, --config <file>",
-        "-v, --verbose <0..5>",
-        "doctor",
-        "backup",
-        "restore",
-        "bench",
-        "version",
-    ] {
+    for name in
+        ["-f, --config <file>", "-v, --verbose <0..5>", "doctor", "backup", "restore", "version"]
+    {
         assert!(help.contains(name), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! `nagi bench compression`: large documents under each compressor.
+//! `nagi-bench compression`: large documents under each compressor.
 //!
 //! The experiment of 2016: 10,000 documents of 1,000,000 characters, "0123456789" again and again, are
 //! inserted one by one, each acknowledged; how long that takes, how much the disk holds then, and how long

@@ -56,7 +56,7 @@ pub(super) fn table(runs: &[Run]) -> Vec<Vec<String>> {
 }
 
 pub(super) fn page(runs: &[Run], documents: u64, characters: usize) -> Page {
-    let mut page = Page::new("nagi bench compression");
+    let mut page = Page::new("nagi-bench compression");
     page.paragraph(&format!(
         "{documents} documents of {characters} characters inserted one by one, each acknowledged, then read in \
          order after a restart, under each compressor. On disk: collStats.storageSize after fsync; folder: all \

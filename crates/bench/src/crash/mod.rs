@@ -1,4 +1,4 @@
-//! `nagi bench crash`: `kill -9` at random moments under concurrent writes, and what must be there after.
+//! `nagi-bench crash`: `kill -9` at random moments under concurrent writes, and what must be there after.
 //!
 //!   round:   start -> verify what the last round left -> writers run -> kill -9 -> start -> verify ...
 //!

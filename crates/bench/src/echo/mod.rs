@@ -12,7 +12,7 @@ use std::thread;
 
 const EPOLL_THREADS: usize = 2;
 
-/// `nagi bench echo --port N --reply BYTES --mode threads|epoll`; runs until it is killed.
+/// `nagi-bench echo --port N --reply BYTES --mode threads|epoll`; runs until it is killed.
 pub(crate) fn serve(args: &Args) -> Outcome {
     let port: u16 = args.number("port", 0)?;
     let reply_bytes: usize = args.number("reply", 1300)?;

@@ -1,4 +1,4 @@
-//! `nagi bench jsonbench`: the five questions of ClickHouse's JSONBench over made-up events.
+//! `nagi-bench jsonbench`: the five questions of ClickHouse's JSONBench over made-up events.
 //!
 //! A million events of Bluesky's shape ([`events`]) are loaded; each question is asked several times
 //! without an index and with the index that the benchmark's page gives MongoDB. The time is the best of

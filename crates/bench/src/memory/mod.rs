@@ -1,4 +1,4 @@
-//! `nagi bench memory`: resident memory against the bound while large documents go through every kind of work.
+//! `nagi-bench memory`: resident memory against the bound while large documents go through every kind of work.
 //!
 //! The experiment of 2015: documents of a million characters are inserted, read back, sorted, grouped and
 //! indexed with several cache sizes. Then idle connections are opened on top. Resident memory is looked

@@ -44,7 +44,7 @@ impl Group {
         let args = [
             ["-c", SCRIPT, NAME, "run"].as_slice(),
             &["--memory", &memory, "--swap", "yes", "--with-parent", "yes"],
-            &["--pid-file", &pid_text, "--", &program, "bench", "neighbour"],
+            &["--pid-file", &pid_text, "--", &program, "neighbour"],
             &["--port", &port_text, "--megabytes", &megabytes],
         ]
         .concat();

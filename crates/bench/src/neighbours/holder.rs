@@ -13,7 +13,7 @@ const MEGABYTES_MAX: usize = 1 << 20;
 /// Walking over gigabytes that were swapped out to a slow disk takes its time.
 const SILENCE_MAX: Duration = Duration::from_secs(1800);
 
-/// `nagi bench neighbour --port N --megabytes N`; runs until it is killed.
+/// `nagi-bench neighbour --port N --megabytes N`; runs until it is killed.
 pub(crate) fn serve(args: &Args) -> Outcome {
     let port: u16 = args.number("port", 0)?;
     let megabytes: usize = args.number("megabytes", 0)?;

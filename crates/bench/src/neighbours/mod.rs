@@ -1,4 +1,4 @@
-//! `nagi bench neighbours`: what a scan of everything does to another process in the same memory.
+//! `nagi-bench neighbours`: what a scan of everything does to another process in the same memory.
 //!
 //! The experiment: a machine of 4 GB, another process with 2 GB of heap, a database of 10 GB that is
 //! scanned without an index. A server that reads its files through `mmap` had 1.3 GB of the neighbour

@@ -1,4 +1,4 @@
-//! `nagi bench query`: scans, groups, sorts, joins, text and index builds beside the bare engine.
+//! `nagi-bench query`: scans, groups, sorts, joins, text and index builds beside the bare engine.
 //!
 //! A million documents of 1 KB lie in Nagi and, as bare records, in its storage engine behind a socket, which
 //! does for each question what no query could do without ([`questions`]): that is the limit. Both are
@@ -108,7 +108,7 @@ fn start(args: &Args, scratch: &Scratch, scale: u64, peer_scale: u64) -> Outcome
     let program = args.nagi()?;
     let all = data::count(DOCS, scale) + data::count(MANY, scale) + data::count(TEXTS, scale);
     let cache = ((all * CACHE_BYTES_A_DOCUMENT) >> 20).max(CACHE_MEGABYTES_MIN);
-    let raw = Server::raw_queries(&program, &scratch.path.join("query-raw"), cache)?;
+    let raw = Server::raw_queries(&scratch.path.join("query-raw"), cache)?;
     let more: Vec<&str> = args.all("server-option").collect();
     let nagi = Server::nagi_with(&program, &scratch.path.join("query"), &more)?;
     let mut sides = vec![Side::new("bare engine", raw, scale)?, Side::new("nagi", nagi, scale)?];

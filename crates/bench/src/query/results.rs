@@ -113,7 +113,7 @@ pub(super) fn refusals(sides: &[Side], answered: &[Answered]) -> String {
 }
 
 pub(super) fn page(sides: &[Side], answered: &[Answered]) -> Page {
-    let mut page = Page::new("nagi bench query");
+    let mut page = Page::new("nagi-bench query");
     sides.iter().for_each(|side| page.paragraph(&side.line()));
     page.paragraph(
         "The bare engine does what no query could do without: each record in its hands once, the \

@@ -1,4 +1,4 @@
-//! `nagi bench stall`: one writer, one counter, and every moment at which either had to wait.
+//! `nagi-bench stall`: one writer, one counter, and every moment at which either had to wait.
 //!
 //! The experiment of 2012: documents of 1,024 random characters are inserted one by one, each
 //! acknowledged, while another connection counts each second. Then the collection is dropped and all
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let pairs = match server {
-        Some(_) => Some(pairs::measure(&args.nagi()?, &scratch, &target)?),
+        Some(_) => Some(pairs::measure(&scratch, &target)?),
         None => None,
     };
     let bare = Bare { echo: echo_rate()?, pairs };

@@ -5,7 +5,6 @@
 //! apart. Turns are short and many: in twenty pairs of a second each, a flush in one side's turn moved
 //! the median by several percent.
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{COLLECTION, DATABASE, VARIANTS, id_at, insert};
@@ -66,9 +65,9 @@ impl Side {
     }
 }
 
-pub(super) fn measure(program: &Path, scratch: &Scratch, target: &str) -> Outcome<Pairs> {
+pub(super) fn measure(scratch: &Scratch, target: &str) -> Outcome<Pairs> {
     let dir = scratch.path.join("raw");
-    let raw = Server::raw_engine(program, &dir)?;
+    let raw = Server::raw_engine(&dir)?;
     let (mut server, mut engine) = (Side::new(target)?, Side::new(&raw.address)?);
     // Both have their first files, and the server its collection.
     server.turn()?;

@@ -118,7 +118,7 @@ pub(super) fn table(runs: &[Run], bare: &Bare) -> Vec<Vec<String>> {
 }
 
 pub(super) fn page(runs: &[Run], bare: &Bare, documents: u64) -> Page {
-    let mut page = Page::new("nagi bench stall");
+    let mut page = Page::new("nagi-bench stall");
     page.paragraph(&bare.line(documents));
     page.paragraph(&format!(
         "Random characters, one by one, each acknowledged; count each second. \

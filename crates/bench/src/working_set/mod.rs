@@ -1,4 +1,4 @@
-//! `nagi bench working-set`: throughput while the data grows beyond what memory holds.
+//! `nagi-bench working-set`: throughput while the data grows beyond what memory holds.
 //!
 //! The experiment of 2018: YCSB's documents, uniform reads by `_id` from 16 connections, at sizes that
 //! are 92, 138, 182 and 230 % of the cache MongoDB 3.4 would have on a machine with this much memory

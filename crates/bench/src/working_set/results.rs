@@ -76,7 +76,7 @@ pub(super) fn table(cells: &[Cell]) -> Vec<Vec<String>> {
 }
 
 pub(super) fn page(cells: &[Cell], name: &str, memory_bytes: u64) -> Page {
-    let mut page = Page::new("nagi bench working-set");
+    let mut page = Page::new("nagi-bench working-set");
     page.paragraph(&format!(
         "{name}: uniform reads by _id of documents of ten fields of a hundred characters, {} MiB of memory. Sizes are \
          in percent of the cache that MongoDB 3.4 would have with as much. Disks: reads a second.",

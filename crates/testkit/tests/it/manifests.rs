@@ -6,11 +6,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "bench", "bson", "budget", "doctor", "error", "js", "kv", "kv-lmdb", "kv-rocks",
-            "lang", "net", "query", "server", "store", "wire",
+            "bson", "budget", "doctor", "error", "js", "kv", "kv-lmdb", "kv-rocks", "lang", "net",
+            "query", "server", "store", "wire",
         ],
     ),
-    ("bench", &["bson"]),
+    ("bench", &["bson", "budget", "kv", "kv-rocks"]),
     ("bson", &[]),
     ("budget", &[]),
     ("doctor", &["bson"]),

@@ -1,0 +1,90 @@
+//! `nagi-bench`: load over the wire, and the limits of the machine beside it.
+//!
+//! What it can do is a table of rows ([`table`]): one file or folder a subcommand.
+//!
+//! Links of the server only its storage engine, for `raw-engine`: any server that speaks MongoDB's wire protocol
+//! can be measured with the same program. Blocking sockets, a thread per connection, latencies in fixed-size histograms.
+//!
+//! Does not know about: commands beyond the few it sends, engines, the server's code.
+mod allocate;
+mod args;
+mod chart;
+mod client;
+mod compression;
+mod crash;
+mod disk;
+mod echo;
+mod histogram;
+mod html;
+mod inserts;
+mod jsonbench;
+mod limit;
+mod load;
+mod memory;
+mod mixed;
+mod neighbours;
+mod pauses;
+mod process;
+mod progress;
+mod query;
+mod random;
+mod raw_engine;
+mod report;
+mod resident;
+mod spill;
+mod stall;
+mod table;
+mod timeline;
+mod working_set;
+mod ycsb;
+
+use std::{io::Write as _, process::ExitCode};
+
+use nagi_budget::Metered;
+use rustix::{
+    fs::Mode,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+use tikv_jemallocator::Jemalloc;
+
+/// The server's allocator, so that the raw engine allocates as the server does.
+#[global_allocator]
+static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
+
+/// Runs a subcommand. The exit status is 0, 1 if a check failed, 2 for wrong usage.
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    raise_descriptor_limit();
+    ExitCode::from(run(&args))
+}
+
+/// Every connection and every data file needs a descriptor: takes as many as it may.
+fn raise_descriptor_limit() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        let _ = writeln!(std::io::stderr(), "nagi-bench: raising the limit of open files: {error}");
+    }
+}
+
+fn run(args: &[String]) -> u8 {
+    let row = args.first().and_then(|name| table::TABLE.iter().find(|row| row.name == *name));
+    if args.iter().any(|arg| ["--help", "-h"].contains(&arg.as_str())) {
+        return u8::from(write!(std::io::stdout(), "{}", table::usage(row)).is_err());
+    }
+    let outcome = match row {
+        Some(row) => args::Args::parse(&args[1..]).and_then(|args| (row.run)(&args)),
+        None => Err(args::Problem::Usage(String::new())),
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(args::Problem::Usage(text)) => {
+            let _ = write!(std::io::stderr(), "{text}{}", table::usage(row));
+            2
+        }
+        Err(args::Problem::Failed(text)) => {
+            let _ = writeln!(std::io::stderr(), "nagi-bench: {text}");
+            1
+        }
+    }
+}
