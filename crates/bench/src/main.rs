@@ -2,8 +2,9 @@
 //!
 //! What it can do is a table of rows ([`table`]): one file or folder a subcommand.
 //!
-//! Links of the server only its storage engine, for `raw-engine`: any server that speaks MongoDB's wire protocol
-//! can be measured with the same program. Blocking sockets, a thread per connection, latencies in fixed-size histograms.
+//! Any server that speaks MongoDB's wire protocol can be measured with the same program: of Nagi's server it
+//! links only the storage engine, for `raw-engine`. Blocking sockets, a thread per connection, latencies in
+//! fixed-size histograms.
 //!
 //! Does not know about: commands beyond the few it sends, engines, the server's code.
 mod allocate;

@@ -12,12 +12,80 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many units there are for each compiler that runs at a time. Fewer are less work in all (8 take 0.7 of the
-/// time of 20), but wait longer for the last one.
-const UNITS_A_JOB: usize = 4;
+/// How many units of each effort there are for each compiler that runs at a time. Fewer are less work in all (8
+/// take 0.7 of the time of 20), but wait longer for the last one.
+const UNITS_A_JOB: usize = 2;
 
 /// What a compiler takes for one of eight units, in KiB; one of sixteen takes little less than two thirds.
 const UNIT_KIB: u64 = 2 << 20;
+
+/// Beginnings of the names of sources through which every read, write, flush and compaction goes.
+const FAST: &[&str] = &[
+    "cache/",
+    "db/compaction/compaction_iterator",
+    "db/compaction/compaction_job",
+    "db/compaction/compaction_outputs",
+    "db/db_impl/db_impl.cc",
+    "db/db_impl/db_impl_write",
+    "db/db_iter",
+    "db/dbformat",
+    "db/log_writer",
+    "db/lookup_key",
+    "db/memtable",
+    "db/merge_helper",
+    "db/range_",
+    "db/table_cache",
+    "db/version_set",
+    "db/write_",
+    "memory/",
+    "memtable/",
+    "table/block",
+    "table/compaction_merging_iterator",
+    "table/format",
+    "table/get_context",
+    "table/iterator",
+    "table/merging_iterator",
+    "table/two_level_iterator",
+    "util/coding",
+    "util/compression",
+    "util/dynamic_bloom",
+    "util/hash",
+    "utilities/write_batch_with_index/",
+];
+
+/// What the compiler does for a source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// For those of [`FAST`].
+    Fast,
+    /// Half the time to compile: no more than inlining.
+    Small,
+}
+
+impl Effort {
+    fn of(file: &str) -> Effort {
+        match FAST.iter().any(|begin| file.starts_with(begin)) {
+            true => Effort::Fast,
+            false => Effort::Small,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Effort::Fast => "fast",
+            Effort::Small => "small",
+        }
+    }
+
+    fn set(self, build: &mut cc::Build) {
+        if self == Effort::Small {
+            build.opt_level(1);
+            for flag in ["-finline-functions", "-finline-small-functions", "-fstrict-aliasing"] {
+                build.flag_if_supported(flag);
+            }
+        }
+    }
+}
 
 /// Beginnings of the names of sources that nothing of Nagi reaches.
 const LEFT_OUT: &[&str] = &[
@@ -126,13 +194,18 @@ pub(crate) fn native_files() -> Vec<(PathBuf, &'static [&'static str])> {
 
 /// Compiles all into `folder`'s archive.
 pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
-    let mut units = write_units(sources, folder);
-    units.push(sources.join("build_version.cc"));
-    units.extend(
+    let mut others = vec![sources.join("build_version.cc")];
+    others.extend(
         ["snappy.cc", "snappy-sinksource.cc", "snappy-c.cc"]
             .map(|file| sources.join("snappy").join(file)),
     );
     let mut objects = Vec::new();
+    for effort in [Effort::Fast, Effort::Small] {
+        let mut build = flags.build(sources);
+        effort.set(&mut build);
+        build.out_dir(folder).files(write_units(sources, folder, effort));
+        objects.extend(build.compile_intermediates());
+    }
     if flags.x86_64 {
         for (file, own) in native_files() {
             let mut build = flags.build(sources);
@@ -140,7 +213,7 @@ pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
             objects.extend(build.out_dir(folder).file(file).compile_intermediates());
         }
     } else {
-        units.extend(
+        others.extend(
             ["util/crc32c.cc", "util/xxhash.cc"].map(|file| sources.join("rocksdb").join(file)),
         );
         // It looks at the processor before it uses what these flags allow.
@@ -150,15 +223,15 @@ pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
         objects.extend(build.out_dir(folder).file(file).compile_intermediates());
     }
     let mut build = flags.build(sources);
-    build.cargo_metadata(false).out_dir(folder).files(units);
+    build.cargo_metadata(false).out_dir(folder).files(others);
     objects.iter().for_each(|object| _ = build.object(object));
     build.compile("rocksdb");
 }
 
-/// How many units are made for so many compilers at a time and so much memory.
+/// How many units of an effort are made for so many compilers at a time and so much memory.
 fn unit_count(jobs: usize, memory_kib: u64) -> usize {
     let scarce = memory_kib / (jobs.max(1) as u64) < UNIT_KIB;
-    (jobs * UNITS_A_JOB).clamp(if scarce { 24 } else { 8 }, 64)
+    (jobs * UNITS_A_JOB).clamp(if scarce { 12 } else { 3 }, 32)
 }
 
 /// The memory that programs may take now; much where the system does not tell.
@@ -168,14 +241,16 @@ fn available_kib() -> u64 {
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// Writes the units, each of neighbouring files and about as many bytes as the others.
-fn write_units(sources: &Path, folder: &Path) -> Vec<PathBuf> {
+/// Writes the units of an effort, each of neighbouring files and about as many bytes as the others.
+fn write_units(sources: &Path, folder: &Path, effort: Effort) -> Vec<PathBuf> {
     let list = fs::read_to_string(sources.join("rocksdb_lib_sources.txt"))
         .expect("the crate lists its sources");
     let mut files: Vec<&str> = list
         .split_whitespace()
         .filter(|file| {
-            !LEFT_OUT.iter().any(|left| file.starts_with(left)) && *file != "util/crc32c_arm64.cc"
+            !LEFT_OUT.iter().any(|left| file.starts_with(left))
+                && *file != "util/crc32c_arm64.cc"
+                && Effort::of(file) == effort
         })
         .collect();
     files.sort_by(|a, b| Path::new(a).parent().cmp(&Path::new(b).parent()));
@@ -193,7 +268,7 @@ fn write_units(sources: &Path, folder: &Path) -> Vec<PathBuf> {
         before += weigh(file);
     }
     let write = |(number, text): (usize, &String)| {
-        let path = folder.join(format!("unit_{number:02}.cc"));
+        let path = folder.join(format!("{}_{number:02}.cc", effort.name()));
         fs::write(&path, text).expect("the cache's folder can be written");
         path
     };
