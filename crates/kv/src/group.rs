@@ -16,7 +16,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{Error, Result, overlay::SharedOverlay};
 
-/// Bytes of the transactions a leader takes along; a bigger one goes in a group of its own.
+/// Bytes of the transactions a leader takes along; a bigger one goes in a group of its own, which its own thread
+/// leads.
 const GROUP_BYTES_MAX: usize = 1 << 20;
 /// How often a newcomer tries to lead before it lines up, a little longer each time: a group takes
 /// microseconds, to sleep and be woken costs more. It does not yield: on a busy machine that waits
@@ -124,17 +125,18 @@ impl Group {
 }
 
 impl Line {
-    /// Takes from the front what fits beside `bytes`.
+    /// Takes what fits beside `bytes`, past those that do not: a small transaction waits for one large one at most,
+    /// however many there are. The first in the line leads next, so each of those that are passed has its turn.
     fn take(&mut self, mut bytes: usize) -> Vec<Arc<Waiter>> {
-        let mut count = 0;
-        for waiter in &self.waiting {
-            bytes = bytes.saturating_add(waiter.bytes);
-            if bytes > GROUP_BYTES_MAX && (count > 0 || bytes > waiter.bytes) {
-                break;
+        let fits = |waiter: &mut Arc<Waiter>| {
+            let with = bytes.saturating_add(waiter.bytes);
+            let fits = with <= GROUP_BYTES_MAX;
+            if fits {
+                bytes = with;
             }
-            count += 1;
-        }
-        self.waiting.drain(..count).collect()
+            fits
+        };
+        self.waiting.extract_if(.., fits).collect()
     }
 }
 
@@ -305,6 +307,40 @@ mod tests {
             drop(first);
         });
         assert_eq!(*sizes.lock(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn small_transactions_pass_large_ones_and_large_ones_have_their_turn() {
+        let group = Group::default();
+        let order = Mutex::new(Vec::new());
+        let write = |size: usize| match group.join(&overlay(), size) {
+            Part::Done(result) => drop(result.expect("nothing fails")),
+            Part::Lead(mut leader) => {
+                let note = |leader: &Leader<'_>, own: Option<usize>| {
+                    let others = leader.followers().iter().map(|waiter| waiter.bytes);
+                    order.lock().push(own.into_iter().chain(others).collect::<Vec<_>>());
+                };
+                note(&leader, Some(size));
+                leader.tell(&Ok(1));
+                while leader.next_group() {
+                    note(&leader, None);
+                    leader.tell(&Ok(1));
+                }
+            }
+        };
+        let large = 2 * GROUP_BYTES_MAX;
+        let mut first = leader(&group);
+        thread::scope(|scope| {
+            let write = &write;
+            for (count, size) in [large, large, 10, large, 20].into_iter().enumerate() {
+                scope.spawn(move || write(size));
+                lined_up(&group, count + 1);
+            }
+            first.tell(&Ok(0));
+            drop(first);
+        });
+        assert_eq!(*order.lock(), [vec![large], vec![10, 20], vec![large], vec![large]]);
+        assert!(!group.line.lock().led);
     }
 
     #[test]
