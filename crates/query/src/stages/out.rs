@@ -12,8 +12,8 @@ pub(super) static OUT: StageSpec = StageSpec { name: "$out", place: Place::Last,
 
 /// Documents written in one transaction.
 const BATCH_COUNT: usize = 500;
-/// Bytes written in one transaction, about.
-const BATCH_BYTES: usize = 4 << 20;
+/// Bytes written in one transaction, about: the engine holds several copies of them at a commit.
+const BATCH_BYTES: usize = 1 << 20;
 
 #[derive(Clone)]
 struct Out {
