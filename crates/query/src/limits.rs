@@ -47,7 +47,8 @@ impl StageMemory {
 }
 
 /// Bytes of the table by which one `$lookup` without an index joins: hashes and record ids, some 24 bytes
-/// for a document of the other collection. With more it scans that collection for each document.
+/// for a document of the other collection, or the documents that a view or its pipeline makes. With more it reads
+/// them for each document.
 pub const LOOKUP_TABLE_BYTES_MAX: usize = 64 << 20;
 
 /// `internalPipelineLengthLimit`.

@@ -53,12 +53,23 @@ impl Comparison<'_> {
         now_ms: i64,
         arena: &'a Bump,
     ) -> Option<Value<'a>> {
-        let cx = Eval { collation: self.collation, ..Eval::new(Doc::EMPTY, vars, arena, now_ms) };
-        self.operand.eval(&cx).ok()
+        self.operand.fixed_value(self.collation, vars, now_ms, arena)
     }
 }
 
 impl Expr {
+    /// The value of an expression that no document changes; none if it cannot be computed.
+    pub(crate) fn fixed_value<'a>(
+        &'a self,
+        collation: Option<&'static Collation>,
+        vars: &'a Vars<'a>,
+        now_ms: i64,
+        arena: &'a Bump,
+    ) -> Option<Value<'a>> {
+        let cx = Eval { collation, ..Eval::new(Doc::EMPTY, vars, arena, now_ms) };
+        self.eval(&cx).ok()
+    }
+
     /// The operands of an `$and` or an `$or`.
     pub(crate) fn operands(&self) -> Option<(Logic, &[Expr])> {
         match self {

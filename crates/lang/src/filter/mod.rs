@@ -13,6 +13,7 @@
 mod bits;
 mod elem;
 mod encrypted_fields;
+mod equalities;
 mod explain;
 mod fields;
 mod inlist;
@@ -45,6 +46,7 @@ use crate::regex::Pattern;
 pub use bits::{BitTest, Bits};
 pub use elem::{ExprFilter, WhereFilter};
 pub use encrypted_fields::EncryptedFields;
+pub use equalities::ExprEquality;
 pub use inlist::InList;
 pub use known::Known;
 pub use matches::{MatchCx, MatchInfo};

@@ -1,6 +1,6 @@
 //! The nodes of a plan.
 
-use std::sync::Arc;
+use std::{fmt::Write, sync::Arc};
 
 use nagi_bson::{DocBuf, DocWriter, ValueBuf};
 use nagi_lang::{filter::Filter, sort::SortSpec};
@@ -426,6 +426,21 @@ impl Node {
             see(self);
         }
         inputs.into_iter().for_each(|input| input.each_leaf(see));
+    }
+
+    /// What its leaves read, as a text: plans that read the same have the same.
+    pub(crate) fn reads(&self) -> String {
+        let mut out = String::new();
+        self.each_leaf(&mut |leaf| {
+            let _ = match leaf {
+                Node::IndexScan(access) | Node::Express { access, .. } => {
+                    write!(out, "{} {:?};", access.index.name(), access.bounds)
+                }
+                Node::IdLookup { id, .. } => write!(out, "{id:?};"),
+                leaf => write!(out, "{};", leaf.stage_name()),
+            };
+        });
+        out
     }
 
     /// The index that a leaf reads.

@@ -1,106 +1,282 @@
-//! Joins by equality where no index serves: the other collection is read once, not once a document.
+//! Joins without an index: what is joined to documents is read once, not once a document.
 //!
 //! ```text
-//!   records of the other collection     r1 {f: 5}   r2 {f: [5, 7]}   r3 {}
-//!   hashes of their values              5: r1 r2    7: r2    [5, 7]: r2    null: r3
-//!   input document {l: 7}               r2, fetched, and compared again
+//!   pipeline      [{$match: {t: 1}}, {$match: {$expr: {$eq: ["$f", "$$v"]}}}, {$project: {g: 1}}]
+//!                  ---- rows ------   ---------- condition ---------------     ---- rest -------
+//!   rows          r1 {f: 5}   r2 {f: 7}   r3 {f: 5}        what does the same for every document
+//!   hashes        5: r1 r3    7: r2                         of the values that a condition compares
+//!   v is 7        r2, and compared again, then the rest
 //! ```
-//! The table leads to every record that has a value equal to a local one, and to few others: what it leads
-//! to is fetched and tested by the very condition that a scan would test. So arrays on either side, null
-//! and missing, numbers of different types and collations need no rules of their own. The records come in
-//! the order of the scan.
+//! The rows are the documents of a collection or of a view, after the stages that do not depend on the document.
+//! By `localField` and `foreignField` a row has the hashes of all its values at the path, by `$expr` the one of
+//! the value at each path that is compared with `$eq`. The table leads to every row that the condition matches, and
+//! to few others: what it leads to is tested by the very condition that a scan would test. So arrays on either
+//! side, null and missing, numbers of different types and collations need no rules of their own. The rows come in
+//! the order of the scan. Without such a condition all rows are tested, or passed on: still they are read once.
 //!
-//! Memory: [`LOOKUP_TABLE_BYTES_MAX`], of the pool of running queries. A collection that takes more is
-//! scanned for each document. The table is gone when the cursor waits: the next batch reads another snapshot.
+//! Memory: [`LOOKUP_TABLE_BYTES_MAX`], of the pool of running queries, for record ids where rows are documents of a
+//! collection, for the rows themselves where not. Rows that take more are read for each document. The table is
+//! gone when the cursor waits: the next batch reads another snapshot.
 
 use std::sync::Arc;
 
 use nagi_bson::{Value, ValueBuf};
 use nagi_lang::{
     collation::{self, Collation},
-    filter::Filter,
+    filter::{ExprEquality, Filter},
     path::{self, FieldPath, Leaf},
 };
 use nagi_store::{Collection, RecordId};
 
-use super::prelude::*;
+use super::{
+    Pipeline,
+    inner::{Halves, Inner, Target, Used},
+    prelude::*,
+};
 use crate::{
+    execution::{ExecutionStats, sum_stats},
     limits::LOOKUP_TABLE_BYTES_MAX,
-    source::{Fetch, Held, Ids},
+    source::{Fetch, Filtered, Held, Ids, Kept, KeptDocs},
 };
 
-/// Records of a collection by the hashes of their values at a path.
+/// What a table is to be made of.
+pub(super) struct Recipe {
+    pub(super) halves: Halves,
+    key: Key,
+    /// The conditions at the beginning of the second half, and how many stages they are.
+    conditions: Option<Arc<Filter>>,
+    planned: usize,
+}
+
+/// By what rows are found.
+enum Key {
+    /// They are not: each is tested.
+    All,
+    /// Any of the values at a path.
+    Values(FieldPath, Option<&'static Collation>),
+    /// The values of expressions, all of them.
+    Exprs(Vec<ExprEquality>),
+}
+
+/// Rows by the hashes of what a condition compares.
 pub(super) struct Table {
-    collection: Arc<Collection>,
-    /// Hash and place in `records`; sorted, each once.
+    key: Key,
+    /// Hash and place in the rows; sorted, each once.
     entries: Vec<(u64, u32)>,
-    /// In the order of the scan.
-    records: Vec<RecordId>,
+    rows: Rows,
+    conditions: Option<Arc<Filter>>,
+    rest: Pipeline,
+    planned: usize,
     _held: Held,
+}
+
+/// In the order of the scan.
+enum Rows {
+    Records(Arc<Collection>, Vec<RecordId>),
+    Documents(Arc<Kept>),
 }
 
 /// The hash that values have in common that a condition takes for equal; null matches what is missing.
 fn hash_of(value: Value<'_>, by: Option<&'static Collation>) -> u64 {
     match value {
-        Value::Missing => collation::hash_of(Value::Null, by),
+        Value::Missing | Value::Undefined => collation::hash_of(Value::Null, by),
         value => collation::hash_of(value, by),
     }
 }
 
-impl Table {
-    /// Reads all of a collection by `source`; none if the table does not fit.
+/// A hash of several values, from those of the values before and of the next.
+fn combine(before: u64, next: u64) -> u64 {
+    before.rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ next
+}
+
+impl Recipe {
+    /// What `inner` over `target` is made of; `path` is the foreign field, if there is one. None if a table is of
+    /// no use.
+    pub(super) fn of(
+        inner: &Inner,
+        target: &Target,
+        path: Option<&FieldPath>,
+    ) -> Result<Option<Recipe>> {
+        let Some(halves) = inner.halves(target, path.is_some())? else { return Ok(None) };
+        let (conditions, planned) = halves.rest.conditions();
+        if conditions.as_ref().is_some_and(|all| all.text().is_some() || all.near().is_some()) {
+            return Ok(None);
+        }
+        let equalities = || conditions.as_ref().map_or(Vec::new(), |all| all.expr_equalities());
+        let key = match path {
+            Some(path) => Key::Values(path.clone(), inner.collation),
+            None => match equalities() {
+                none if none.is_empty() => Key::All,
+                equalities => Key::Exprs(equalities),
+            },
+        };
+        let rereads = halves.first.stages.is_empty() && !halves.rest.stages.is_empty();
+        if rereads && matches!(key, Key::All) {
+            return Ok(None);
+        }
+        Ok(Some(Recipe { halves, key, conditions, planned }))
+    }
+
+    /// Whether the table finds rows by values.
+    pub(super) fn has_key(&self) -> bool {
+        !matches!(self.key, Key::All)
+    }
+
+    /// Reads all rows; none if they do not fit.
     pub(super) fn read(
-        collection: &Arc<Collection>,
-        path: &FieldPath,
-        by: Option<&'static Collation>,
-        source: &mut dyn Source,
+        self,
+        inner: &Inner,
+        used: &mut Used,
+        examined: &mut ExecutionStats,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Table>> {
-        let (mut entries, mut records) = (Vec::new(), Vec::new());
-        let mut held = Held::default();
+        let Halves { collection, first, rest } = self.halves;
+        let mut source = inner.open_planned(collection.clone(), &first, None, used, cx)?;
+        let mut maker = Maker { key: &self.key, entries: Vec::new(), held: Held::default() };
+        let rows = maker.rows(collection, &mut *source, cx);
+        sum_stats(&mut *source, examined);
+        let Some(rows) = rows? else { return Ok(None) };
+        let Maker { mut entries, held, .. } = maker;
+        entries.sort_unstable();
+        entries.dedup();
+        Ok(Some(Table {
+            key: self.key,
+            entries,
+            rows,
+            conditions: self.conditions,
+            rest,
+            planned: self.planned,
+            _held: held,
+        }))
+    }
+}
+
+/// A table in the making.
+struct Maker<'k> {
+    key: &'k Key,
+    entries: Vec<(u64, u32)>,
+    held: Held,
+}
+
+impl Maker<'_> {
+    /// Reads the rows; none if they do not fit.
+    fn rows(
+        &mut self,
+        collection: Option<Arc<Collection>>,
+        source: &mut dyn Source,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Rows>> {
+        let (mut records, mut kept, mut count) = (Vec::new(), Kept::default(), 0);
+        let mut arena = Bump::new();
         while source.advance(cx)? {
-            let Some(record) = source.record_id() else { return Ok(None) };
-            let Ok(place) = u32::try_from(records.len()) else { return Ok(None) };
-            records.push(record);
-            path::any(source.doc(), path, Leaf::Traverse, &mut |value, _| {
-                entries.push((hash_of(value, by), place));
-                Ok(false)
-            })?;
+            // By its record a document is read again where few are; all of them are better kept.
+            let record = match self.key {
+                Key::All => None,
+                _ if !source.meta().is_empty() => None,
+                _ => source.record_id(),
+            };
+            match record {
+                Some(record) if kept.count() == 0 => records.push(record),
+                None if records.is_empty() => kept.push(source),
+                _ => return Ok(None),
+            }
+            self.add(source, count, cx, &arena)?;
+            renew(&mut arena);
+            let Some(next) = count.checked_add(1) else { return Ok(None) };
+            count = next;
             // What the vectors hold, not what they are filled with.
-            let bytes = entries.capacity() * size_of::<(u64, u32)>()
+            let bytes = self.entries.capacity() * size_of::<(u64, u32)>()
                 + records.capacity() * size_of::<RecordId>();
-            if bytes > LOOKUP_TABLE_BYTES_MAX || !held.fits(cx, bytes) {
+            if bytes + kept.bytes() > LOOKUP_TABLE_BYTES_MAX
+                || !self.held.fits(cx, bytes)
+                || !kept.fits(cx)
+            {
                 return Ok(None);
             }
         }
-        entries.sort_unstable();
-        entries.dedup();
-        Ok(Some(Table { collection: Arc::clone(collection), entries, records, _held: held }))
+        Ok(Some(match collection.filter(|_| !records.is_empty()) {
+            Some(collection) => Rows::Records(collection, records),
+            None => Rows::Documents(Arc::new(kept)),
+        }))
     }
 
-    /// The documents that `filter`, equality of the path with any of `values`, matches.
-    pub(super) fn find(
+    /// Adds the hashes of the current document of `source`.
+    fn add(&mut self, source: &dyn Source, place: u32, cx: &Cx<'_>, arena: &Bump) -> Result<()> {
+        match self.key {
+            Key::All => Ok(()),
+            Key::Values(path, by) => {
+                path::any(source.doc(), path, Leaf::Traverse, &mut |value, _| {
+                    self.entries.push((hash_of(value, *by), place));
+                    Ok(false)
+                })
+                .map(drop)
+            }
+            Key::Exprs(equalities) => {
+                let eval = cx.eval(source.doc(), arena);
+                let hashes = equalities.iter().map(|e| hash_of(e.of_doc(&eval), e.collation()));
+                self.entries.push((hashes.fold(0, combine), place));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Whether it finds rows by values.
+    pub(super) fn has_key(&self) -> bool {
+        !matches!(self.key, Key::All)
+    }
+
+    /// Opens what belongs to a document. `by_field`: the document's values, and the condition that the foreign field
+    /// equals any of them. None if it cannot be found out here.
+    pub(super) fn open(
         &self,
-        values: &[ValueBuf],
-        by: Option<&'static Collation>,
-        filter: Filter,
-    ) -> Box<dyn Source> {
+        by_field: Option<(&[ValueBuf], Filter)>,
+        cx: &Cx<'_>,
+    ) -> Option<Box<dyn Source>> {
+        let mut equal = None;
+        let places = match (&self.key, by_field) {
+            (Key::All, _) => None,
+            (Key::Values(_, by), Some((values, filter))) => {
+                equal = Some(Arc::new(filter));
+                Some(self.places(values.iter().map(|value| hash_of(value.value(), *by))))
+            }
+            (Key::Values(..), None) => return None,
+            (Key::Exprs(equalities), _) => {
+                let arena = Bump::new();
+                let mut hash = 0;
+                for equality in equalities {
+                    let value = equality.operand(cx.vars, cx.env.now_ms(), &arena)?;
+                    hash = combine(hash, hash_of(value, equality.collation()));
+                }
+                Some(self.places([hash].into_iter()))
+            }
+        };
+        let mut source: Box<dyn Source> = match &self.rows {
+            Rows::Records(collection, records) => {
+                let places = places.unwrap_or_default();
+                let ids = places.into_iter().map(|place| records[place as usize]).collect();
+                let ids = Box::new(Ids::new(ids));
+                Box::new(Fetch::new(ids, Arc::clone(collection), [equal.take(), None], (None, 0)))
+            }
+            Rows::Documents(kept) => Box::new(KeptDocs::new(kept, places)),
+        };
+        for filter in equal.into_iter().chain(self.conditions.clone()) {
+            source = Box::new(Filtered::new(source, filter));
+        }
+        Some(self.rest.open(self.planned, source))
+    }
+
+    /// The places of the rows with any of the hashes, in order.
+    fn places(&self, hashes: impl Iterator<Item = u64>) -> Vec<u32> {
         let mut places: Vec<u32> = Vec::new();
-        for value in values {
-            let hash = hash_of(value.value(), by);
+        for hash in hashes {
             let begin = self.entries.partition_point(|(other, _)| *other < hash);
             let same = self.entries[begin..].iter().take_while(|(other, _)| *other == hash);
             places.extend(same.map(|(_, place)| *place));
         }
         places.sort_unstable();
         places.dedup();
-        let ids = places.into_iter().map(|place| self.records[place as usize]).collect();
-        let filter = Some(Arc::new(filter));
-        Box::new(Fetch::new(
-            Box::new(Ids::new(ids)),
-            self.collection.clone(),
-            [filter, None],
-            (None, 0),
-        ))
+        places
     }
 }

@@ -6,12 +6,11 @@ use nagi_bson::{Array, ArrayBuf};
 use nagi_lang::{collation::Collation, filter::Filter};
 use nagi_store::{Collection, Index, Namespace};
 
-use super::{Pipeline, Touch, Within, prelude::*};
+use super::{Pipeline, Touch, Within, independent::independent, prelude::*};
 use crate::{
     aggregate,
     limits::StageMemory,
     plan::{Node, Plan},
-    source::Filtered,
 };
 
 /// A pipeline over a collection of its own.
@@ -19,7 +18,11 @@ pub(super) struct Inner {
     pub(super) namespace: Namespace,
     /// Names of the variables in scope in it.
     lets: Box<[Box<str>]>,
-    pipeline: Pipeline,
+    pub(super) pipeline: Pipeline,
+    /// Its stages as they were given, and how many at the beginning do the same for every document.
+    text: ArrayBuf,
+    independent: usize,
+    within: Within,
     depth: u32,
     allow_disk_use: bool,
     memory_bytes_max: StageMemory,
@@ -27,6 +30,27 @@ pub(super) struct Inner {
     rewrites: bool,
     /// That of the whole operation.
     pub(super) collation: Option<&'static Collation>,
+}
+
+/// What its namespace stands for in one state of the catalog.
+pub(super) struct Target {
+    /// That of the view, if it is one.
+    collection: Option<Arc<Collection>>,
+    view: Option<View>,
+}
+
+struct View {
+    text: ArrayBuf,
+    pipeline: Pipeline,
+    /// With the inner pipeline behind it.
+    whole: Pipeline,
+}
+
+/// An inner pipeline in two parts, the first of which does the same for every document.
+pub(super) struct Halves {
+    pub(super) collection: Option<Arc<Collection>>,
+    pub(super) first: Pipeline,
+    pub(super) rest: Pipeline,
 }
 
 impl Inner {
@@ -58,6 +82,9 @@ impl Inner {
             namespace,
             lets,
             pipeline,
+            independent: independent(stages, names),
+            text: stages.to_buf(),
+            within,
             depth: cx.depth + 1,
             allow_disk_use: cx.allow_disk_use,
             memory_bytes_max: cx.memory_bytes_max,
@@ -75,47 +102,110 @@ impl Inner {
     /// Opens it, with `extra` as a condition on the collection's documents. `cx` has the values of the
     /// variables in scope.
     pub(super) fn open(&self, extra: Option<Filter>, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
-        self.open_noting(extra, &mut Used::default(), cx)
+        let target = self.target(cx)?;
+        self.open_noting(&target, extra, &mut Used::default(), cx)
     }
 
-    /// The same. Adds to `used` what the plan reads, if that is asked for.
+    /// What its namespace stands for now.
+    ///
+    /// # Errors
+    /// 167 for a view with another collation; those of the view's stages, and of the pipeline's behind them.
+    pub(super) fn target(&self, cx: &Cx<'_>) -> Result<Target> {
+        let collection = cx.store.collection(&self.namespace);
+        let Some(view) = collection.as_ref().filter(|c| c.is_view()) else {
+            return Ok(Target { collection, view: None });
+        };
+        if view.options.collation != self.collation {
+            bail!(
+                Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                "Cannot override a view's default collation: {}",
+                self.namespace
+            );
+        }
+        let catalog = cx.store.catalog();
+        let (collection, text) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
+        let pipeline = self.parse_again(text.as_array(), Within::Top)?;
+        self.pipeline.check_metas(pipeline.available())?;
+        let whole = self.pipeline.behind(&pipeline, None, self.rewrites);
+        Ok(Target { collection, view: Some(View { text, pipeline, whole }) })
+    }
+
+    /// Opens it over `target`. Adds to `used` what the plan reads.
     pub(super) fn open_noting(
         &self,
+        target: &Target,
         extra: Option<Filter>,
         used: &mut Used,
         cx: &mut Cx<'_>,
     ) -> Result<Box<dyn Source>> {
-        let catalog = cx.store.catalog();
-        let collection = cx.store.collection(&self.namespace);
-        used.scanned = None;
-        let disk = (self.allow_disk_use, self.memory_bytes_max);
-        if let Some(view) = collection.as_ref().filter(|c| c.is_view()) {
-            if view.options.collation != self.collation {
-                bail!(
-                    Code::OPTION_NOT_SUPPORTED_ON_VIEW,
-                    "Cannot override a view's default collation: {}",
-                    self.namespace
-                );
+        let collection = target.collection.clone();
+        match (&target.view, extra) {
+            (None, extra) => self.open_planned(collection, &self.pipeline, extra, used, cx),
+            (Some(view), None) => self.open_planned(collection, &view.whole, None, used, cx),
+            (Some(view), extra) => {
+                let pipeline = self.pipeline.behind(&view.pipeline, extra, self.rewrites);
+                self.open_planned(collection, &pipeline, None, used, cx)
             }
-            let (collection, stages) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
-            let mut view = self.parse_view(&stages)?;
-            self.pipeline.check_metas(view.available())?;
-            view.wanted = view.wanted | self.pipeline.wanted;
-            let mut below = aggregate::assemble(collection, &view, None, None, disk, cx)?;
-            used.note(&below.plan, cx);
-            let mut source = view.open(below.planned, below.plan.start());
-            if let Some(filter) = extra {
-                source = Box::new(Filtered::new(source, Arc::new(filter)));
-            }
-            return Ok(self.pipeline.open(0, source));
         }
-        let mut own = aggregate::assemble(collection, &self.pipeline, extra, None, disk, cx)?;
+    }
+
+    /// Plans and opens a pipeline over a collection.
+    pub(super) fn open_planned(
+        &self,
+        collection: Option<Arc<Collection>>,
+        pipeline: &Pipeline,
+        extra: Option<Filter>,
+        used: &mut Used,
+        cx: &mut Cx<'_>,
+    ) -> Result<Box<dyn Source>> {
+        let disk = (self.allow_disk_use, self.memory_bytes_max);
+        let mut own = aggregate::assemble(collection, pipeline, extra, None, disk, cx)?;
         used.note(&own.plan, cx);
-        used.scanned = match &*own.plan.root {
-            Node::CollScan { collection, .. } => Some(Arc::clone(collection)),
-            _ => None,
+        Ok(pipeline.open(own.planned, own.plan.start()))
+    }
+
+    /// Whether all of it does the same for every document, as far as it is not a view that tells.
+    pub(super) fn is_independent(&self) -> bool {
+        self.independent == self.text.as_array().count()
+    }
+
+    /// It in two parts; none if the view's stages do another thing each time. `at_once`: what comes first is the
+    /// condition of the surrounding stage, so the first part is the view's stages only.
+    pub(super) fn halves(&self, target: &Target, at_once: bool) -> Result<Option<Halves>> {
+        let count = if at_once { 0 } else { self.independent };
+        let own = self.text.as_array();
+        let view = target.view.as_ref().map_or(Array::EMPTY, |view| view.text.as_array());
+        if independent(view, &[]) < view.count() {
+            return Ok(None);
+        }
+        let first = ArrayBuf::build(|out| {
+            view.iter().chain(own.iter().take(count)).for_each(|stage| out.push(stage));
+        });
+        let rest = match count {
+            0 => self.pipeline.clone(),
+            _ => {
+                let rest =
+                    ArrayBuf::build(|out| own.iter().skip(count).for_each(|stage| out.push(stage)));
+                self.parse_again(rest.as_array(), self.within)?
+            }
         };
-        Ok(self.pipeline.open(own.planned, own.plan.start()))
+        let mut first = self.parse_again(first.as_array(), self.within)?;
+        first.wanted = first.wanted | rest.wanted;
+        Ok(Some(Halves { collection: target.collection.clone(), first, rest }))
+    }
+
+    /// Whether the first half alone reads what the plan noted in `used` reads: then no index serves what the other
+    /// half asks for.
+    pub(super) fn reads_alike(
+        &self,
+        halves: &Halves,
+        used: &Used,
+        cx: &mut Cx<'_>,
+    ) -> Result<bool> {
+        let disk = (self.allow_disk_use, self.memory_bytes_max);
+        let (from, first) = (halves.collection.clone(), &halves.first);
+        let plan = aggregate::assemble(from, first, None, None, disk, cx)?.plan;
+        Ok(used.root.as_ref().is_some_and(|root| root.reads() == plan.root.reads()))
     }
 
     /// Whether it passes on the documents of a collection as they are.
@@ -148,7 +238,7 @@ impl Inner {
         Ok(index.map(|index| (collection, index)))
     }
 
-    fn parse_view(&self, stages: &ArrayBuf) -> Result<Pipeline> {
+    fn parse_again(&self, stages: Array<'_>, within: Within) -> Result<Pipeline> {
         let mut cx = PipelineCx {
             namespace: &self.namespace,
             host: "",
@@ -160,25 +250,44 @@ impl Inner {
             // A pipeline within another one writes nothing.
             bypass_validation: false,
             rewrites: self.rewrites,
-            within: Within::Top,
+            within,
             collation: self.collation,
             metas: &Cell::default(),
         };
-        Pipeline::parse(stages.as_array(), &mut cx)
+        Pipeline::parse(stages, &mut cx)
     }
 }
 
-/// What the plans of a pipeline inside a stage read, for explain.
+/// What the plans of a pipeline inside a stage read.
 #[derive(Default)]
 pub(super) struct Used {
-    /// Plans with a scan of the whole collection.
+    /// Plans with a scan of the whole collection, and the indexes of the others; for explain.
     pub(super) collection_scans: u64,
     pub(super) indexes: BTreeSet<String>,
-    /// The collection that the last plan scans and does nothing else.
-    pub(super) scanned: Option<Arc<Collection>>,
+    /// The last plan.
+    root: Option<Arc<Node>>,
 }
 
 impl Used {
+    /// Adds what another plan reads.
+    pub(super) fn add(&mut self, other: Used) {
+        self.collection_scans += other.collection_scans;
+        self.indexes.extend(other.indexes);
+        self.root = other.root;
+    }
+
+    /// Whether the last plan reads by scans of whole collections only.
+    pub(super) fn scans(&self) -> bool {
+        let (mut scans, mut others) = (false, false);
+        if let Some(root) = &self.root {
+            root.each_leaf(&mut |leaf| match leaf {
+                Node::CollScan { .. } => scans = true,
+                _ => others = true,
+            });
+        }
+        scans && !others
+    }
+
     /// Notes an index that is read without a plan.
     pub(super) fn note_index(&mut self, index: &Index, cx: &Cx<'_>) {
         if cx.env.is_explaining() && !self.indexes.contains(index.name()) {
@@ -187,6 +296,7 @@ impl Used {
     }
 
     fn note(&mut self, plan: &Plan, cx: &Cx<'_>) {
+        self.root = Some(Arc::clone(&plan.root));
         if !cx.env.is_explaining() {
             return;
         }

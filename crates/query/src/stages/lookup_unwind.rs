@@ -8,12 +8,7 @@ use std::sync::Arc;
 use nagi_bson::{Array, ValueBuf};
 use nagi_lang::expr::Vars;
 
-use super::{
-    Touch,
-    lookup::{Lookup, Running},
-    prelude::*,
-    unwind::Unwind,
-};
+use super::{Touch, lookup::Lookup, lookup_run::Running, prelude::*, unwind::Unwind};
 use crate::{
     execution::sum_stats,
     source::{SourceStats, carry, document, metadata},

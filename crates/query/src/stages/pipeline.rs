@@ -8,8 +8,8 @@ use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
 use nagi_store::{Namespace, Store};
 
 use super::{
-    GeoNear, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within, rewrite::rewrite,
-    stage_spec,
+    GeoNear, Match, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within,
+    rewrite::rewrite, stage_spec,
 };
 use crate::{
     explain::Unwritten,
@@ -122,6 +122,40 @@ impl Pipeline {
         cx.metas.set(around | wanted);
         let stages = if cx.rewrites { rewrite(stages) } else { stages };
         Ok(Pipeline { stages, wanted, required, growth })
+    }
+
+    /// A pipeline that does what `before` does, then lets pass what `condition` matches, then does what this
+    /// one does.
+    pub(crate) fn behind(
+        &self,
+        before: &Pipeline,
+        condition: Option<Filter>,
+        rewrites: bool,
+    ) -> Pipeline {
+        let between = condition.map(|filter| Arc::new(Match::part(filter)) as Arc<dyn Stage>);
+        let own = self.stages.iter().cloned();
+        let stages = before.stages.iter().cloned().chain(between).chain(own).collect();
+        Pipeline {
+            stages: if rewrites { rewrite(stages) } else { stages },
+            wanted: before.wanted | self.wanted,
+            required: before.required,
+            growth: before.growth + self.growth,
+        }
+    }
+
+    /// What the conditions at its beginning come to, and how many stages they are.
+    pub(crate) fn conditions(&self) -> (Option<Arc<Filter>>, usize) {
+        let mut filters = self.stages.iter().map_while(|stage| match stage.step() {
+            Step::Match(matching) => Some(&matching.filter),
+            _ => None,
+        });
+        let Some(first) = filters.next() else { return (None, 0) };
+        let mut all = vec![(**first).clone()];
+        all.extend(filters.map(|filter| (**filter).clone()));
+        match all.len() {
+            1 => (Some(Arc::clone(first)), 1),
+            count => (Some(Arc::new(Filter::And(all).normalize())), count),
+        }
     }
 
     /// Adds what it does to collections; `namespace` is its own.

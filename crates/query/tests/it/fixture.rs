@@ -40,6 +40,12 @@ impl Fixture {
         self.store.write(options, &mut |txn| txn.insert(&collection, doc).map(|_| ()))
     }
 
+    /// Creates a collection or a view.
+    pub(crate) fn create(&self, name: &str, options: Doc<'_>) -> Result<()> {
+        let ns = Namespace::new("test", name)?;
+        self.store.create_collection(&ns, options).map(|_| ())
+    }
+
     pub(crate) fn try_index(&self, text: &str) -> Result<()> {
         let spec = doc(text);
         self.store.create_indexes(&self.ns, &[spec.as_doc()], BuildOptions::default()).map(|_| ())

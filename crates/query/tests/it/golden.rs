@@ -1,6 +1,7 @@
 //! Text cases under `tests/golden/stages`, `tests/golden/window` and `tests/golden/explain`.
 //!
 //!   docs [name] [...]      inserts documents (into the collection "c")
+//!   create name {...}      creates a collection or a view
 //!   index {...}            creates an index
 //!   aggregate [...]        runs a pipeline; one document a line
 //!   collated {...} [...]   the same under a collation
@@ -197,6 +198,13 @@ fn as_stages(fixture: &Fixture, explained: &Explained<'_>) -> String {
 fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
     match verb {
         "docs" => insert(fixture, input),
+        "create" => {
+            let (name, options) = input.split_once(' ').unwrap_or((input, "{}"));
+            match fixture.create(name, doc(options).as_doc()) {
+                Ok(()) => "created".to_owned(),
+                Err(error) => format!("error {error}"),
+            }
+        }
         "index" => match fixture.try_index(input) {
             Ok(()) => "created".to_owned(),
             Err(error) => golden::without_uuids(&format!("error {error}")),

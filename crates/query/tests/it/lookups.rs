@@ -65,7 +65,7 @@ const PIPELINES: &[&str] = &[
       {$lookup: {from: 'o', localField: 'j.g', foreignField: 'f', as: 'k'}}]",
 ];
 
-fn value(random: &mut Random, field: &str) -> String {
+pub(crate) fn value(random: &mut Random, field: &str) -> String {
     match VALUES[random.below(VALUES.len())] {
         "-" => String::new(),
         value => format!(", {field}: {value}"),
@@ -73,7 +73,7 @@ fn value(random: &mut Random, field: &str) -> String {
 }
 
 /// With it how many indexes the other collection has.
-fn filled(random: &mut Random) -> (Fixture, usize) {
+pub(crate) fn filled(random: &mut Random) -> (Fixture, usize) {
     let fixture = Fixture::new();
     for n in 0..2 + random.below(60) {
         let (l, inner) = (value(random, "l"), value(random, "l"));
@@ -110,7 +110,7 @@ fn joined(fixture: &Fixture, pipeline: &str, ahead: usize) -> Result<Vec<DocBuf>
     joined_under(fixture, pipeline, ahead, Asked::Inherited)
 }
 
-fn joined_under(
+pub(crate) fn joined_under(
     fixture: &Fixture,
     pipeline: &str,
     ahead: usize,
@@ -132,7 +132,7 @@ fn joined_under(
 
 /// `sorted`: of several indexes a trial may choose another one, and arrays, or what is unwound of them, have
 /// another order.
-fn texts(docs: &[DocBuf], sorted: bool) -> Vec<String> {
+pub(crate) fn texts(docs: &[DocBuf], sorted: bool) -> Vec<String> {
     let mut texts: Vec<String> =
         docs.iter().map(|doc| shown(Value::Doc(doc.as_doc()), sorted)).collect();
     if sorted {

@@ -15,6 +15,7 @@ mod golden;
 mod helped;
 mod interrupted;
 mod intersect;
+mod lookup_tables;
 mod lookups;
 mod multikey;
 mod plan_cache;

@@ -1,0 +1,106 @@
+//! Documents that a join keeps in memory, passed on again for each document that they belong to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nagi_bson::Doc;
+use nagi_error::Result;
+
+use super::{Cx, Held, Source, carry, document, metadata};
+
+/// Documents with their metadata, one behind the other.
+#[derive(Default)]
+pub(crate) struct Kept {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    held: Mutex<Held>,
+}
+
+impl Kept {
+    /// Adds the current document of `source`.
+    pub(crate) fn push(&mut self, source: &dyn Source) {
+        carry(source, &mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// What it holds, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
+    /// Charges that; false if there is no room for it.
+    pub(crate) fn fits(&mut self, cx: &Cx<'_>) -> bool {
+        let bytes = self.bytes();
+        self.held.get_mut().unwrap_or_else(PoisonError::into_inner).fits(cx, bytes)
+    }
+
+    fn get(&self, at: usize) -> &[u8] {
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[begin..self.ends[at]]
+    }
+}
+
+/// Yields some of the documents, or all.
+pub(crate) struct KeptDocs {
+    kept: Arc<Kept>,
+    places: Option<Vec<u32>>,
+    /// Those before it were passed on.
+    next: usize,
+}
+
+impl KeptDocs {
+    /// The documents at `places`; all if there are none given.
+    pub(crate) fn new(kept: &Arc<Kept>, places: Option<Vec<u32>>) -> KeptDocs {
+        KeptDocs { kept: Arc::clone(kept), places, next: 0 }
+    }
+
+    fn count(&self) -> usize {
+        self.places.as_ref().map_or(self.kept.count(), Vec::len)
+    }
+
+    fn current(&self) -> &[u8] {
+        let at = self.next - 1;
+        self.kept.get(self.places.as_ref().map_or(at, |places| places[at] as usize))
+    }
+}
+
+impl Source for KeptDocs {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if self.next >= self.count() {
+            return Ok(false);
+        }
+        self.next += 1;
+        cx.pass()?;
+        cx.weigh(self.current())?;
+        Ok(true)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        document(self.current())
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        metadata(self.current())
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.next >= self.count()
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut []
+    }
+
+    fn save(&mut self) {
+        self.kept.held.lock().unwrap_or_else(PoisonError::into_inner).park();
+    }
+
+    fn restore(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        self.kept.held.lock().unwrap_or_else(PoisonError::into_inner).resume();
+        Ok(())
+    }
+}
