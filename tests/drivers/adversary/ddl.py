@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -201,13 +202,15 @@ def reindex(world, db, r):
 
 
 def backup(world, db, r):
-    to = os.path.join(options.folder, "backup")
-    shutil.rmtree(to, ignore_errors=True)
+    # Of its own: two backups may run at once.
+    scratch = tempfile.mkdtemp(prefix="backup", dir=options.folder)
+    to = os.path.join(scratch, "out")
     done = subprocess.run([options.nagi, "backup", "--uri", f"mongodb://127.0.0.1:{world.server.port}", "--out", to], capture_output=True, text=True)
     if done.returncode == 0:
         done = subprocess.run([options.nagi, "backup", "--verify", to], capture_output=True, text=True)
         if done.returncode != 0:
             problem(f"a backup is not whole: {done.stdout[-300:]} {done.stderr[-300:]}")
+    shutil.rmtree(scratch)
 
 
 def users(world, db, r):
