@@ -149,7 +149,7 @@ impl Parser<'_, '_> {
             .collect()
     }
 
-    fn expr(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
+    pub(super) fn expr(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
         if !self.allowed.expr {
             bail!(Code::QUERY_FEATURE_NOT_ALLOWED, "$expr is not allowed in this context");
         }

@@ -1,6 +1,6 @@
 //! The operators of one field: `{age: {$gt: 18, $type: "int"}}`.
 
-use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number, text::doc_text};
+use nagi_bson::{Array, Doc, DocBuf, Type, Value, ValueBuf, number, text::doc_text};
 use nagi_error::{Code, Result, bail, err};
 
 use super::parse::{Parser, conjunction, is_operators};
@@ -33,6 +33,11 @@ type ParseOperator =
 
 /// The operators of a field, sorted by name.
 static OPERATORS: &[(&str, ParseOperator)] = &[
+    ("$_internalExprEq", |p, o| internal_expr(p, &o, CompareOp::Eq)),
+    ("$_internalExprGt", |p, o| internal_expr(p, &o, CompareOp::Gt)),
+    ("$_internalExprGte", |p, o| internal_expr(p, &o, CompareOp::Gte)),
+    ("$_internalExprLt", |p, o| internal_expr(p, &o, CompareOp::Lt)),
+    ("$_internalExprLte", |p, o| internal_expr(p, &o, CompareOp::Lte)),
     ("$all", all),
     ("$bitsAllClear", |_, o| bits(&o, BitTest::AllClear)),
     ("$bitsAllSet", |_, o| bits(&o, BitTest::AllSet)),
@@ -133,6 +138,41 @@ fn not_equal(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
         bail!(Code::BAD_VALUE, "Can't have regex as arg to $ne.");
     }
     Ok(Some(negated(o.compare(CompareOp::Eq)?)))
+}
+
+/// `$_internalExprEq` and its like: what MongoDB writes beside an `$expr` so that indexes can be used. They compare
+/// as expressions do, and every document with an array on the path matches.
+fn internal_expr(
+    parser: &mut Parser<'_, '_>,
+    o: &Operand<'_, '_>,
+    op: CompareOp,
+) -> Result<Option<Filter>> {
+    if let Type::Undefined | Type::Array = o.value.kind() {
+        bail!(
+            Code::BAD_VALUE,
+            "$_internalExpr{} cannot be used to compare to type: {}",
+            capitalized(&op.name()[1..]),
+            o.value.kind().name()
+        );
+    }
+    let path = format!("${}", o.path);
+    let expr = DocBuf::build(|out| {
+        out.array("$or", |out| {
+            out.doc(|out| out.put("$isArray", path.as_str()));
+            out.doc(|out| {
+                out.array(op.name(), |out| {
+                    out.push(path.as_str());
+                    out.doc(|out| out.put("$literal", o.value));
+                });
+            });
+        });
+    });
+    parser.expr(Value::Doc(expr.as_doc()))
+}
+
+fn capitalized(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    format!("{}{rest}", first.to_ascii_uppercase())
 }
 
 fn exists(o: &Operand<'_, '_>) -> Filter {
