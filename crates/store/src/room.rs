@@ -21,6 +21,17 @@ pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
     );
 }
 
+/// As [`check`], however few they are: for buffers of which one request may have many.
+///
+/// # Errors
+/// As there.
+pub(crate) fn check_each(bytes: usize, what: &str) -> Result<()> {
+    match meter::fits(bytes) {
+        true => Ok(()),
+        false => check(bytes.max(ASKED_BYTES + 1), what),
+    }
+}
+
 /// As [`check`], and waits a moment if the request holds nothing else that others might wait for.
 ///
 /// # Errors

@@ -332,8 +332,10 @@ impl SpillCursor {
         self.next_block += 1;
         self.next_at = 0;
         let (stored, raw) = (block.stored_bytes as usize, block.raw_bytes as usize);
-        room::renew(&mut self.stored);
-        room::check(stored + raw, "entries that are read from disk")?;
+        // A merge has many of these blocks.
+        if raw > 2 * BLOCK_BYTES {
+            room::check_each(stored + raw, "entries that are read from disk")?;
+        }
         let into = if stored == raw { &mut self.block } else { &mut self.stored };
         into.resize(stored, 0);
         self.place.scratch.read(block.at, into).map_err(engine)?;
@@ -346,8 +348,18 @@ impl SpillCursor {
             if len.ok() != Some(raw) {
                 return Err(damaged());
             }
+            if stored > 2 * BLOCK_BYTES {
+                self.stored = Vec::new();
+            }
         }
         Ok(true)
+    }
+
+    /// Memory that it takes at most, bytes: its largest block, packed and not.
+    pub fn bytes_max(&self) -> usize {
+        let sizes =
+            self.run.iter().map(|block| block.stored_bytes as usize + block.raw_bytes as usize);
+        sizes.max().unwrap_or(0)
     }
 
     /// Key and value of the current entry.

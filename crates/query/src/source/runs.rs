@@ -17,6 +17,12 @@ pub(crate) type KeyOrder<'o> = &'o dyn Fn(&[u8], &[u8]) -> Ordering;
 /// Runs that are read at once: with blocks of 64 KB, packed and not, some 8 MB.
 const AT_ONCE_MAX: usize = 64;
 
+/// Fewer, if their blocks are large: what they take together, bytes.
+const AT_ONCE_BYTES_MAX: usize = 16 << 20;
+
+/// But so many, or merging them would never end.
+const AT_ONCE_MIN: usize = 4;
+
 /// Entries of all runs in the order of their keys; equal keys in the order of the runs.
 pub(crate) struct Runs {
     heads: Vec<SpillCursor>,
@@ -40,11 +46,12 @@ impl Runs {
         cx: &Cx<'_>,
     ) -> Result<Runs> {
         let mut heads = cursors(&spills)?;
-        while heads.len() > AT_ONCE_MAX {
+        while heads.len() > at_once(&heads) {
+            let at_once = at_once(&heads);
             let mut longer = cx.store.spill();
             let mut rest = heads.into_iter();
             loop {
-                let some: Vec<_> = rest.by_ref().take(AT_ONCE_MAX).collect();
+                let some: Vec<_> = rest.by_ref().take(at_once).collect();
                 if some.is_empty() {
                     break;
                 }
@@ -121,6 +128,12 @@ impl Runs {
             None => Ok((&[], &[])),
         }
     }
+}
+
+/// How many runs are read at once.
+fn at_once(heads: &[SpillCursor]) -> usize {
+    let largest = heads.iter().map(SpillCursor::bytes_max).max().unwrap_or(0);
+    (AT_ONCE_BYTES_MAX / largest.max(1)).clamp(AT_ONCE_MIN, AT_ONCE_MAX)
 }
 
 /// A walk over each run.
