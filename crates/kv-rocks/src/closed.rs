@@ -56,7 +56,7 @@ pub(crate) fn write(dir: &Path, files: &Path, db: &Db) -> Result<()> {
 }
 
 /// The name of the MANIFEST in use.
-fn current(files: &Path) -> Result<String> {
+pub(crate) fn current(files: &Path) -> Result<String> {
     let text = fs::read_to_string(files.join("CURRENT"))?;
     let name = text.trim_end();
     match name.starts_with("MANIFEST-") && !name.contains('/') {

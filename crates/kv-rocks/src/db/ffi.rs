@@ -123,7 +123,7 @@ impl Db {
     pub(crate) fn open(path: &Path, options: &Options, system: &System) -> Result<Db> {
         let setup = Setup::new(path, options, system);
         let name = c_path(path)?;
-        let present = setup.present(&name);
+        let present = setup.present(&name)?;
         let (names, families) = (names(&present), setup.options(&present));
         let mut handles = vec![ptr::null_mut(); names.len()];
         // Only a full open refuses to leave families out.

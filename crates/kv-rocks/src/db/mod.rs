@@ -1,7 +1,7 @@
 //! RocksDB behind safe types.
 //!
 //! `setup/ffi.rs` turns `Options` into RocksDB's; `ffi.rs` is the database and write batches;
-//! `files/ffi.rs` lists and rewrites table files;
+//! `files/ffi.rs` lists and rewrites table files; `file_list.rs` looks at the MANIFEST before it is read;
 //! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database;
 //! `listen/ffi.rs` hears of compactions that failed;
 //! `log/ffi.rs` asks which logs a recovery would read;
@@ -10,6 +10,7 @@
 mod cache;
 mod cursor;
 mod ffi;
+mod file_list;
 mod files;
 mod listen;
 mod log;

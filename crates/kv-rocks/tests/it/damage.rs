@@ -158,6 +158,30 @@ fn damage(path: &Path, numbers: &mut Numbers) -> Option<String> {
     Some(format!("{} {how} at {at}", path.file_name().expect("a name").to_string_lossy()))
 }
 
+/// RocksDB's reader would read such a record for ever.
+#[test]
+fn a_record_of_a_recycled_log_in_the_list_of_files_is_damage() {
+    let original = Scratch::new();
+    fill(original.path());
+    let truth = content(&open_at(original.path())).expect("reads");
+    let scratch = copy(original.path());
+    // As after a kill: nothing says how the list ended.
+    fs::remove_file(scratch.path().join("nagi.closed")).expect("removes");
+    let lists = files(scratch.path()).into_iter();
+    let list = lists.filter(|path| path.to_string_lossy().contains("MANIFEST")).max();
+    let list = list.expect("a list");
+    let mut bytes = fs::read(&list).expect("reads");
+    let second = 7 + usize::from(u16::from_le_bytes([bytes[4], bytes[5]]));
+    // Another type of one flipped bit: from kFullType to kRecyclableFullType.
+    bytes[second + 6] ^= 4;
+    assert_eq!(bytes[second + 6], 5);
+    fs::remove_file(&list).expect("removes");
+    fs::write(&list, bytes).expect("writes");
+    let mut tally = Tally::default();
+    look(&scratch, &truth, "a type of recycled logs", &mut tally);
+    assert_eq!(tally.refused_at_start, 1);
+}
+
 #[test]
 fn damage_is_found_and_the_rest_is_saved() {
     let original = Scratch::new();

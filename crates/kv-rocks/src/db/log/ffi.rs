@@ -24,7 +24,7 @@ pub(crate) fn first_needed_log(
 ) -> Result<u64> {
     let setup = Setup::new(files, options, system);
     let name = c_path(files)?;
-    let present = setup.present(&name);
+    let present = setup.present(&name)?;
     let (names, families) = (names(&present), setup.options(&present));
     let mut handles = vec![ptr::null_mut(); names.len()];
     let log_folder = c_path(no_logs)?;

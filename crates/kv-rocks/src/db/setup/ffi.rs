@@ -7,7 +7,8 @@
 #![expect(unsafe_code)]
 
 use std::{
-    ffi::{CStr, CString, c_char, c_int},
+    ffi::{CStr, CString, OsStr, c_char, c_int},
+    os::unix::ffi::OsStrExt,
     path::Path,
     sync::Arc,
 };
@@ -15,7 +16,7 @@ use std::{
 use nagi_kv::{Compressor, Result, Space};
 use nagi_rocksdb_sys as ffi;
 
-use super::super::{ffi::checked, listen::listen, native};
+use super::super::{ffi::checked, file_list, listen::listen, native};
 use crate::{
     options::Options,
     quarantine::Damaged,
@@ -183,12 +184,16 @@ impl Setup {
     }
 
     /// The spaces to open in the folder: those every store has, and those that were made.
-    pub(crate) fn present(&self, folder: &CStr) -> Vec<Space> {
+    ///
+    /// # Errors
+    /// The list of files is damaged in a way that RocksDB would not survive.
+    pub(crate) fn present(&self, folder: &CStr) -> Result<Vec<Space>> {
+        file_list::check(Path::new(OsStr::from_bytes(folder.to_bytes())))?;
         // A folder without a database only means that nothing was made yet.
         let found = self.families(folder).unwrap_or_default();
         let made = |space: &Space| found.iter().any(|name| name == space.name().as_bytes());
         let wanted = |space: &Space| Space::CORE.contains(space) || made(space);
-        Space::ALL.into_iter().filter(wanted).collect()
+        Ok(Space::ALL.into_iter().filter(wanted).collect())
     }
 
     /// The options of the default family and of these spaces, as [`names`] has them.
