@@ -54,7 +54,7 @@ class Server:
     def client(self, login=True):
         user = {"username": "root", "password": "p"} if self.auth and login else {}
         return pymongo.MongoClient("127.0.0.1", self.port, directConnection=True, serverSelectionTimeoutMS=10000,
-                                   socketTimeoutMS=60000, maxPoolSize=2, **user)
+                                   socketTimeoutMS=600_000, maxPoolSize=2, **user)
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
