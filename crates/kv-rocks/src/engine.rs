@@ -45,6 +45,8 @@ const STEPPED_OVER_BYTES_MAX: u64 = 1 << 20;
 /// In the data folder's marker, and the name of the engine's own folder.
 pub(crate) const ENGINE: &str = "rocksdb";
 const PIECE_SUFFIX: &str = ".piece";
+/// With more files at level 0, where commits begin to be slowed down, a drop does not add another one.
+const FLUSHED_FILES_MAX: u64 = 16;
 /// A commit from this size on waits for flushes when too much is waiting to be flushed.
 const LARGE_COMMIT_BYTES: usize = 1 << 20;
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -381,6 +383,7 @@ impl Core {
             // neighbours: a search for the last key before it took 80 ms. A flush leaves it out.
             if unflushed >= STEPPED_OVER_BYTES_MAX
                 && space != Space::Spill
+                && self.db.level_0_files(space) < FLUSHED_FILES_MAX
                 && let Err(error) = self.db.flush([space].into_iter(), false)
             {
                 log::debug!(target: "STORAGE", id = 7_702_044, error:% = error;

@@ -228,6 +228,10 @@ unsafe extern "C" {
     );
     pub fn rocksdb_flushoptions_create() -> *mut rocksdb_flushoptions_t;
     pub fn rocksdb_flushoptions_destroy(arg1: *mut rocksdb_flushoptions_t);
+    pub fn rocksdb_flushoptions_set_allow_write_stall(
+        opt: *mut rocksdb_flushoptions_t,
+        v: libc::c_uchar,
+    );
     pub fn rocksdb_flushoptions_set_wait(opt: *mut rocksdb_flushoptions_t, v: libc::c_uchar);
     pub fn rocksdb_free(ptr: *mut libc::c_void);
     pub fn rocksdb_get_into_buffer_cf(

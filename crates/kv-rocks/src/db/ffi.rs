@@ -421,6 +421,8 @@ impl Db {
         unsafe {
             let options = ffi::rocksdb_flushoptions_create();
             ffi::rocksdb_flushoptions_set_wait(options, wait.into());
+            // Else it would wait for compactions first, and for ever where these were ended or have met damage.
+            ffi::rocksdb_flushoptions_set_allow_write_stall(options, 1);
             let result = checked(|error| {
                 ffi::rocksdb_flush_cfs(self.raw, options, first, count, error);
             });
