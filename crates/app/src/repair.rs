@@ -92,6 +92,7 @@ fn report(found: &Repair, salvaged: &Salvaged) -> String {
     }
     for (title, list) in [
         ("Documents without a collection, now in", &salvaged.orphans),
+        ("Indexes and options left out, as the catalog did not load with them", &salvaged.left_out),
         ("Indexes that could not be built again", &salvaged.indexes_dropped),
     ] {
         let _ = writeln!(text, "{title}:");

@@ -368,17 +368,9 @@ fn a_salvage_sets_aside_what_is_no_document() {
     assert_eq!(f.collection().count(), 20);
 }
 
-/// The start says which collection's entry it is; after a salvage the documents have their name still.
-#[test]
-fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
+/// Writes other bytes of the same length into the entry of the only collection.
+fn damage_entry(engine: &dyn nagi_kv::Engine, from: &[u8], to: &[u8]) {
     use nagi_kv::{Durability, Space, TxnOptions};
-    let f = Fixture::new();
-    f.index("{key: {a: 1}, name: 'a'}").unwrap();
-    for id in 0..20 {
-        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
-    }
-    let Fixture { engine, store, namespace } = f;
-    drop(store);
     let mut cursor = engine.latest().cursor(Space::Catalog, &[], &[]).unwrap();
     let mut found = cursor.seek(&[]).unwrap();
     while found && !cursor.value().get(4..).is_some_and(|rest| rest.starts_with(b"\x02ns\0")) {
@@ -386,12 +378,25 @@ fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
     }
     let (key, mut value) = (cursor.key().to_vec(), cursor.value().to_vec());
     drop(cursor);
-    // The type of the second field.
-    let second = value.windows(6).position(|bytes| bytes == b"\x05uuid\0").unwrap();
-    value[second] = 0x7a;
+    let at = value.windows(from.len()).position(|bytes| bytes == from).unwrap();
+    value[at..at + to.len()].copy_from_slice(to);
     let mut txn = engine.begin(TxnOptions::default()).unwrap();
     txn.put(Space::Catalog, &key, &value).unwrap();
     txn.commit(Durability::Synced).unwrap();
+}
+
+/// The start says which collection's entry it is; after a salvage the documents have their name still.
+#[test]
+fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
+    let f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a'}").unwrap();
+    for id in 0..20 {
+        f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
+    }
+    let Fixture { engine, store, namespace } = f;
+    drop(store);
+    // The type of the second field.
+    damage_entry(&*engine, b"\x05uuid\0", b"\x7auuid\0");
     let options = nagi_store::StoreOptions::default;
     let refused = nagi_store::Store::open(std::sync::Arc::clone(&engine), options());
     let refused = refused.err().expect("the entry is damaged").message().to_owned();
@@ -405,4 +410,40 @@ fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
     let f = Fixture { engine, store, namespace };
     f.check_valid();
     assert_eq!((f.collection().count(), f.collection().indexes.len()), (20, 1));
+}
+
+/// Of an entry that does not load because of one index or one option, the rest is kept.
+#[test]
+fn a_salvage_leaves_out_the_index_and_the_option_that_do_not_load() {
+    let f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a', unique: true}").unwrap();
+    f.index("{key: {b: 1}, name: 'bad', partialFilterExpression: {q: {$gt: 1}}}").unwrap();
+    for id in 0..20 {
+        f.insert(&format!("{{_id: {id}, a: {id}, b: {id}}}")).unwrap();
+    }
+    let validator = parse("{odd: {$lt: 9}}");
+    let changes = nagi_store::CollMod {
+        validator: Some(validator.as_doc()),
+        validation_level: Some("moderate"),
+        ..Default::default()
+    };
+    f.store.coll_mod(&f.namespace, changes).unwrap();
+    let Fixture { engine, store, namespace } = f;
+    drop(store);
+    damage_entry(&*engine, b"\x10$gt\0", b"\x10$xt\0");
+    damage_entry(&*engine, b"\x10$lt\0", b"\x10$yt\0");
+    let options = nagi_store::StoreOptions::default;
+    assert!(nagi_store::Store::open(std::sync::Arc::clone(&engine), options()).is_err());
+    let engine_again = std::sync::Arc::clone(&engine);
+    let (store, salvaged) = nagi_store::Store::salvage(engine_again, options(), false).unwrap();
+    assert_eq!(salvaged.left_out, ["d.c: option validator", "d.c: index bad"]);
+    assert_eq!((salvaged.catalog_entries_lost, salvaged.orphans.len()), (0, 0));
+    let f = Fixture { engine, store, namespace };
+    f.check_valid();
+    let names: Vec<_> = f.collection().indexes.iter().map(|i| i.name().to_owned()).collect();
+    assert_eq!(names, ["_id_", "a"]);
+    let error = f.insert("{_id: 99, a: 5}").unwrap_err();
+    assert_eq!(error.code(), nagi_error::Code::DUPLICATE_KEY, "{error:?}");
+    let options = f.collection().options.doc.to_string();
+    assert!(options.contains("moderate") && !options.contains("odd"), "{options}");
 }

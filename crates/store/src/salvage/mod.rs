@@ -1,12 +1,15 @@
 //! `--repair`: a catalog, indexes and counters that fit the records that are there.
 //!
-//!   catalog   entries that cannot be read go; records nobody owns keep the collection's name if the entry says it,
-//!             without its options and indexes, else they become `local.orphan.<ident>`;
+//!   catalog   entries that do not load lose the indexes, or the option, because of which they do not; those that
+//!             cannot be read go; records nobody owns keep the collection's name if the entry says it, without its
+//!             options and indexes, else they become `local.orphan.<ident>`;
 //!             index keys nobody owns are dropped; the next ident is beyond all that are used
 //!   then      the store opens, and every collection is validated; records that are no documents go to
 //!             the lost and found (`aside`), what does not fit is built again
 //!
 //! Works on an engine that can be read from one end to the other: the engine's own repair is first.
+
+mod entry;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,6 +21,7 @@ use nagi_bson::{Binary, Doc, DocBuf, Value, number};
 use nagi_error::{Code, Result};
 use nagi_kv::{Durability, Engine, Space, TxnOptions};
 
+use self::entry::Kept;
 use crate::{
     BuildOptions, Collection, IndexSelector, IndexSpec, Namespace, Store, StoreOptions, Uuid,
     catalog,
@@ -34,6 +38,8 @@ pub struct Salvaged {
     pub orphans: Vec<String>,
     /// Catalog entries that could not be read.
     pub catalog_entries_lost: u64,
+    /// Indexes and options left out of catalog entries that did not load with them.
+    pub left_out: Vec<String>,
     /// Collections that were mended, and what was wrong with them.
     pub mended: Vec<(String, Vec<String>)>,
     /// Documents by which the counters were too high.
@@ -124,6 +130,8 @@ struct Known {
     next: u32,
     /// Names in entries of which the rest cannot be read.
     lost_names: BTreeMap<u32, String>,
+    /// Entries that load without a part of theirs.
+    kept: Vec<(Ident, Kept)>,
 }
 
 impl Known {
@@ -141,6 +149,15 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
         txn.delete(Space::Catalog, key).map_err(engine)?;
     }
     salvaged.catalog_entries_lost = bad.len() as u64;
+    for (ident, kept) in &known.kept {
+        let key = ident.catalog_key(CatalogKey::Collection);
+        txn.put(Space::Catalog, &key, kept.entry.as_bytes()).map_err(engine)?;
+        let name = catalog::namespace_of(kept.entry.as_bytes()).unwrap_or_default();
+        log::warn!(target: "STORAGE", id = 9_000_059, namespace = name,
+            leftOut:? = kept.left_out; "Repair: leaving out what a catalog entry does not load with");
+        let lines = kept.left_out.iter().map(|part| format!("{name}: {part}"));
+        salvaged.left_out.extend(lines);
+    }
     let mut used = known.records.union(&known.indexes).chain(&known.dropped).max().copied();
     let index_idents = idents(on, Space::Index)?;
     let mut record_idents = Vec::new();
@@ -212,12 +229,15 @@ fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
 
 /// Takes over what a collection's entry says; false if it is none, or if a later one has its name.
 fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
-    let doc = Doc::parse_wrapped(value).ok().filter(|_| catalog::check_entry(value).is_ok());
-    let Some(doc) = doc else {
+    let loads = catalog::check_entry(value).is_ok();
+    let kept = (!loads).then(|| entry::kept(value)).flatten();
+    if !loads && kept.is_none() {
         let name = catalog::namespace_of(value).map(str::to_owned);
         known.lost_names.extend(name.map(|name| (ident.0, name)));
         return false;
-    };
+    }
+    let doc = kept.as_ref().map_or(value, |kept| kept.entry.as_bytes());
+    let Ok(doc) = Doc::parse_wrapped(doc) else { return false };
     let Some(name) = doc.get("ns").as_str() else { return false };
     if known.collections.contains_key(name) {
         return false;
@@ -233,6 +253,7 @@ fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
             known.indexes.insert(ident);
         }
     }
+    known.kept.extend(kept.map(|kept| (ident, kept)));
     true
 }
 
