@@ -1,5 +1,7 @@
 //! `createIndexes`: builds the indexes that are not there yet.
 
+use std::collections::BTreeSet;
+
 use nagi_store::BuildOptions;
 
 use crate::command::prelude::*;
@@ -31,6 +33,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     let specs = args.indexes.iter().collect::<Result<Vec<_>>>()?;
+    specs.iter().try_for_each(|spec| check_once(*spec))?;
     if specs.is_empty() {
         bail!(Code::BAD_VALUE, "Must specify at least one index to create");
     }
@@ -77,4 +80,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Refuses a field given twice: which of the two holds would be anybody's guess.
+fn check_once(spec: Doc<'_>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match spec.iter().map(|element| element.name()).find(|name| !seen.insert(*name)) {
+        None => Ok(()),
+        Some(name) => bail!(
+            Code::IDL_DUPLICATE_FIELD,
+            "BSON field 'createIndexes.indexes.{name}' is a duplicate field"
+        ),
+    }
 }
