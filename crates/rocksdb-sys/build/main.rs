@@ -54,19 +54,36 @@ fn sources() -> PathBuf {
     if let Some(folder) = env::var_os("ROCKSDB_SOURCES") {
         return folder.into();
     }
-    let manifest = manifest_dir().join("../../third_party/rocksdb/Cargo.toml");
+    let found = unpacked(&manifest_dir().join("../../third_party/rocksdb/Cargo.toml"));
+    found("librocksdb-sys")
+}
+
+/// Where the headers of the compressors are. Their crates would tell as well, but only after their build scripts.
+fn codecs() -> Vec<PathBuf> {
+    let found = unpacked(&manifest_dir().join("../../Cargo.toml"));
+    let headers = [("zstd-sys", "zstd/lib"), ("lz4-sys", "liblz4/lib"), ("libz-sys", "src/zlib")];
+    headers.into_iter().map(|(package, folder)| found(package).join(folder)).collect()
+}
+
+/// Finds the folders into which cargo has unpacked the packages that a manifest and its lock file need.
+fn unpacked(manifest: &Path) -> impl Fn(&str) -> PathBuf + use<> {
     let cargo = env::var_os("CARGO").expect("cargo sets CARGO for build scripts");
     let output = Command::new(cargo)
-        .args(["metadata", "--locked", "--format-version", "1", "--manifest-path"])
-        .arg(&manifest)
+        .args(["metadata", "--locked", "--format-version", "1", "--filter-platform"])
+        .arg(env::var_os("TARGET").expect("cargo sets TARGET"))
+        .arg("--manifest-path")
+        .arg(manifest)
         .output()
         .expect("cargo runs");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let found = text
-        .split('"')
-        .find(|word| word.contains("/librocksdb-sys-") && word.ends_with("/Cargo.toml"))
-        .unwrap_or_else(|| panic!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
-    Path::new(found).parent().expect("a manifest lies in a folder").to_owned()
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    move |package| {
+        let begin = format!("/{package}-");
+        let mut words = text.split('"');
+        let found = words.find(|word| word.contains(&begin) && word.ends_with("/Cargo.toml"));
+        let found = found.unwrap_or_else(|| panic!("cargo metadata: no {package}: {errors}"));
+        Path::new(found).parent().expect("a manifest lies in a folder").to_owned()
+    }
 }
 
 fn manifest_dir() -> PathBuf {

@@ -12,45 +12,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many units of each effort there are for each compiler that runs at a time. Fewer are less work in all (8
+/// How many units of [`Effort::Small`] there are for each compiler that runs at a time. Fewer are less work in all (8
 /// take 0.7 of the time of 20), but wait longer for the last one.
 const UNITS_A_JOB: usize = 2;
 
 /// What a compiler takes for one of eight units, in KiB; one of sixteen takes little less than two thirds.
 const UNIT_KIB: u64 = 2 << 20;
 
-/// Beginnings of the names of sources through which every read, write, flush and compaction goes.
+/// Beginnings of the names of sources through which every row goes that is read or written.
 const FAST: &[&str] = &[
-    "cache/",
-    "db/compaction/compaction_iterator",
-    "db/compaction/compaction_job",
-    "db/compaction/compaction_outputs",
-    "db/db_impl/db_impl.cc",
-    "db/db_impl/db_impl_write",
+    "cache/clock_cache",
+    "cache/lru_cache",
+    "cache/sharded_cache",
     "db/db_iter",
     "db/dbformat",
-    "db/log_writer",
     "db/lookup_key",
     "db/memtable",
-    "db/merge_helper",
-    "db/range_",
-    "db/table_cache",
-    "db/version_set",
-    "db/write_",
     "memory/",
     "memtable/",
-    "table/block",
-    "table/compaction_merging_iterator",
-    "table/format",
+    "table/block_based/block.",
+    "table/block_based/block_based_table_iterator",
+    "table/block_based/block_based_table_reader",
+    "table/block_based/index_reader_common",
     "table/get_context",
     "table/iterator",
     "table/merging_iterator",
-    "table/two_level_iterator",
     "util/coding",
-    "util/compression",
     "util/dynamic_bloom",
     "util/hash",
-    "utilities/write_batch_with_index/",
 ];
 
 /// What the compiler does for a source.
@@ -143,11 +132,7 @@ impl Flags {
         for folder in ["rocksdb/include", "rocksdb", ".", "snappy"] {
             build.include(sources.join(folder));
         }
-        for name in ["DEP_ZSTD_INCLUDE", "DEP_LZ4_INCLUDE", "DEP_Z_INCLUDE"] {
-            if let Some(folders) = env::var_os(name) {
-                env::split_paths(&folders).for_each(|folder| _ = build.include(folder));
-            }
-        }
+        build.includes(super::codecs());
         for name in ["SNAPPY", "LZ4", "ZSTD", "ZLIB", "NDEBUG"] {
             build.define(name, "1");
         }
@@ -229,9 +214,12 @@ pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
 }
 
 /// How many units of an effort are made for so many compilers at a time and so much memory.
-fn unit_count(jobs: usize, memory_kib: u64) -> usize {
+fn unit_count(effort: Effort, jobs: usize, memory_kib: u64) -> usize {
     let scarce = memory_kib / (jobs.max(1) as u64) < UNIT_KIB;
-    (jobs * UNITS_A_JOB).clamp(if scarce { 12 } else { 3 }, 32)
+    match effort {
+        Effort::Fast => jobs.clamp(if scarce { 4 } else { 2 }, 8),
+        Effort::Small => (jobs * UNITS_A_JOB).clamp(if scarce { 12 } else { 3 }, 32),
+    }
 }
 
 /// The memory that programs may take now; much where the system does not tell.
@@ -255,7 +243,7 @@ fn write_units(sources: &Path, folder: &Path, effort: Effort) -> Vec<PathBuf> {
         .collect();
     files.sort_by(|a, b| Path::new(a).parent().cmp(&Path::new(b).parent()));
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
-    let mut units = vec![String::new(); unit_count(jobs, available_kib())];
+    let mut units = vec![String::new(); unit_count(effort, jobs, available_kib())];
     // A small file takes its time, too, for its headers.
     let weigh = |file: &str| {
         fs::metadata(sources.join("rocksdb").join(file)).map_or(0, |m| m.len()) + 8_000

@@ -5,9 +5,7 @@
 #![no_std]
 
 // Linked for what RocksDB calls of them.
-use libz_sys as _;
-use lz4_sys as _;
-use zstd_sys as _;
+use nagi_rocksdb_codecs as _;
 
 mod ffi;
 
