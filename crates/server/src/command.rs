@@ -30,6 +30,7 @@ use crate::request::Request;
 use crate::room::Before;
 use crate::server::Server;
 use crate::tickets::{Pool, Ticket};
+use crate::timeslice;
 
 /// A row of the command table. Rows are written as `Command { name: ..., ..Command::ROW }`.
 pub(crate) struct Command {
@@ -465,6 +466,7 @@ impl nagi_query::Interrupt for Watch<'_> {
 /// Whether an operation shall go on.
 pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
     op.check()?;
+    timeslice::look();
     match deadline {
         Some(deadline) if clock::now() >= deadline => Err(interruption(Code::MAX_TIME_MS_EXPIRED)),
         _ => op.check_peer(),

@@ -60,6 +60,7 @@ mod slow;
 mod snapshots;
 mod startup_log;
 mod tickets;
+mod timeslice;
 mod top;
 mod views_collection;
 mod write_block;

@@ -16,6 +16,7 @@ use crate::auth::UserName;
 use crate::clock;
 use crate::fail_points::FailPoints;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
+use crate::timeslice;
 
 /// The operation of one connection or background job.
 pub(crate) struct Op {
@@ -143,7 +144,7 @@ impl Op {
         })
     }
 
-    /// Registers a request. `id` is unique in the life of the server.
+    /// Registers a request of this thread. `id` is unique in the life of the server.
     pub(crate) fn begin(&self, id: u64, started: Instant, op: &'static str, command: Doc<'_>) {
         let mut text = self.text.lock();
         text.op = op;
@@ -163,10 +164,12 @@ impl Op {
         text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
+        timeslice::begin(started);
     }
 
-    /// The request is over.
+    /// The request is over. By the thread that began it.
     pub(crate) fn end(&self) {
+        timeslice::end();
         self.id.store(0, Ordering::Relaxed);
         self.kill_code.store(0, Ordering::Relaxed);
     }

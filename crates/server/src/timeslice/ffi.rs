@@ -1,0 +1,42 @@
+//! Time slices of threads: `sched_setattr`, for which the C library has no function.
+#![expect(unsafe_code, reason = "a system call without a safe wrapper")]
+
+use std::io;
+
+/// Gives the current thread a slice of `nanos` nanoseconds, the kernel's own with zero. Policy and priority stay as they
+/// are. About a microsecond.
+///
+/// # Errors
+/// What the kernel says; older ones than 6.12 take the call and keep their slice.
+pub(super) fn set_slice(nanos: u64) -> io::Result<()> {
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: all-zero bytes are a valid value of this structure of integers.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most `size` bytes into the structure; zero is the calling thread.
+    let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    if read != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let policy = i32::try_from(attributes.sched_policy).unwrap_or(-1);
+    if !matches!(policy, libc::SCHED_OTHER | libc::SCHED_BATCH) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    attributes.size = size as u32;
+    attributes.sched_runtime = nanos;
+    // SAFETY: the kernel reads `size` bytes of the structure; zero is the calling thread.
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The current thread's slice in nanoseconds; zero where the kernel does not tell.
+#[cfg(test)]
+pub(super) fn slice() -> u64 {
+    // SAFETY: as above.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: as above.
+    unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    attributes.sched_runtime
+}
