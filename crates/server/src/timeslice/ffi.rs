@@ -3,8 +3,8 @@
 
 use std::io;
 
-/// Gives the current thread a slice of `nanos` nanoseconds, the kernel's own with zero. Policy and priority stay as they
-/// are. About a microsecond.
+/// Gives the current thread a slice of `nanos` nanoseconds, the kernel's own with zero. Policy and priority stay as
+/// they are. About a microsecond.
 ///
 /// # Errors
 /// What the kernel says; older ones than 6.12 take the call and keep their slice.

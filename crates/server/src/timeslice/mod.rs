@@ -116,7 +116,9 @@ mod tests {
         // Kernels before 6.12 tell of no slices, sandboxes may refuse them; the kernel's own is a few milliseconds.
         let told = ffi::slice();
         let given = match slice {
-            DEFAULT_SLICE => told != SHORT_SLICE.as_nanos() as u64 && told != LONG_SLICE.as_nanos() as u64,
+            DEFAULT_SLICE => {
+                told != SHORT_SLICE.as_nanos() as u64 && told != LONG_SLICE.as_nanos() as u64
+            }
             _ => told == slice.as_nanos() as u64,
         };
         SLICE.with_borrow(|s| s.asked_for == slice) && (given || told == 0 || REFUSED.load(Relaxed))

@@ -13,7 +13,7 @@ pub(super) struct Kept {
     pub(super) left_out: Vec<String>,
 }
 
-/// The entry without the indexes, and if they are not all, without the one option because of which it does not load.
+/// The entry without the indexes, and if they are not all, without the one option for which it does not load.
 /// `None` if it is no document, if less than that does not load either, and for a view, which without its pipeline would
 /// show what it is there to hide.
 pub(super) fn kept(value: &[u8]) -> Option<Kept> {
@@ -35,7 +35,8 @@ fn without(doc: Doc<'_>, option: Option<&str>) -> Option<Kept> {
     let mut left_out: Vec<String> = option.iter().map(|name| format!("option {name}")).collect();
     let mut good = Vec::new();
     for (at, index) in doc.get("indexes").as_array()?.iter().enumerate() {
-        let name = index.as_doc().and_then(|index| index.get("spec").as_doc()?.get("name").as_str());
+        let name =
+            index.as_doc().and_then(|index| index.get("spec").as_doc()?.get("name").as_str());
         match loads(&part(doc, option, &|other| other == at)) {
             true => good.push(at),
             false if name == Some("_id_") => return None,

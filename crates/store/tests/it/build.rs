@@ -444,6 +444,6 @@ fn a_salvage_leaves_out_the_index_and_the_option_that_do_not_load() {
     assert_eq!(names, ["_id_", "a"]);
     let error = f.insert("{_id: 99, a: 5}").unwrap_err();
     assert_eq!(error.code(), nagi_error::Code::DUPLICATE_KEY, "{error:?}");
-    let options = f.collection().options.doc.to_string();
+    let options = f.collection().options.doc.as_doc().to_string();
     assert!(options.contains("moderate") && !options.contains("odd"), "{options}");
 }
