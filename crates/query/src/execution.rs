@@ -373,11 +373,12 @@ fn check_size(doc: Doc<'_>) -> Result<()> {
 
 /// Adds what a tree of sources looked at.
 pub(crate) fn sum_stats(source: &mut dyn Source, stats: &mut ExecutionStats) {
-    let own = source.stats();
-    stats.keys_examined += own.keys_examined;
-    stats.docs_examined += own.docs_examined;
-    stats.used_disk |= own.bytes_spilled > 0;
-    for input in source.inputs() {
-        sum_stats(&mut **input, stats);
+    let mut open = vec![source];
+    while let Some(source) = open.pop() {
+        let own = source.stats();
+        stats.keys_examined += own.keys_examined;
+        stats.docs_examined += own.docs_examined;
+        stats.used_disk |= own.bytes_spilled > 0;
+        open.extend(source.inputs().iter_mut().map(|input| &mut **input as &mut dyn Source));
     }
 }

@@ -7,7 +7,7 @@ use nagi_bson::Doc;
 use nagi_budget::meter;
 use nagi_error::{Code, Error, Result, err};
 use nagi_lang::{
-    expr::{Eval, Metadata, Pace, System, Vars},
+    expr::{Eval, Metadata, Pace, System, Vars, room::check_size},
     filter::MatchCx,
     script::Scripts,
 };
@@ -20,6 +20,8 @@ use crate::{limits::RECORDS_AHEAD_MAX, settings::QuerySettings, work::Noted};
 const TICKS_PER_POLL: u64 = 64;
 /// Bytes of a document that count as one more step: a look at the latest every quarter of a megabyte.
 const BYTES_PER_STEP: u64 = 4096;
+/// Largest document that stages make of several values, each of which has a bound of its own.
+const DOCUMENT_BYTES_MAX: usize = 1 << 30;
 /// What an arena keeps between two documents.
 const ARENA_BYTES_KEPT: usize = 256 << 10;
 /// A document beyond this is asked room for, with the copies that the sources above make of it: a buffer that
@@ -366,6 +368,16 @@ impl<'c> Cx<'c> {
             true => self.env.room(2 * len),
             false => Ok(()),
         }
+    }
+
+    /// The same for a document that is so long by now, or is going to be.
+    ///
+    /// # Errors
+    /// 10334 far below 2 GiB, where lengths in BSON end.
+    #[inline]
+    pub(crate) fn writing_document(&self, len: usize) -> Result<()> {
+        self.writing(len)?;
+        if len > DOCUMENT_BYTES_MAX { check_size(len) } else { Ok(()) }
     }
 
     /// What expressions evaluate in: `root` as the document, results in `arena`.

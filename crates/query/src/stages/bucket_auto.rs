@@ -267,7 +267,8 @@ fn finish(plan: &Plan, mut bucket: OneBucket, cx: &Cx<'_>) -> Result<DocBuf> {
     for state in &mut bucket.states {
         state.settle(cx.vars)?;
     }
-    cx.writing(bucket.states.iter().map(|state| state.bytes()).sum())?;
+    let bounds = bucket.min.heap_bytes() + bucket.max.heap_bytes();
+    cx.writing_document(bounds + bucket.states.iter().map(|state| state.bytes()).sum::<usize>())?;
     Ok(DocBuf::build(|out| {
         out.doc("_id", |id| {
             id.put("min", bucket.min.value());

@@ -109,7 +109,7 @@ impl Inner {
     /// What its namespace stands for now.
     ///
     /// # Errors
-    /// 167 for a view with another collation; those of the view's stages, and of the pipeline's behind them.
+    /// 167 for a view with another collation, 7749501; those of the view's stages, and of the pipeline's behind them.
     pub(super) fn target(&self, cx: &Cx<'_>) -> Result<Target> {
         let collection = cx.store.collection(&self.namespace);
         let Some(view) = collection.as_ref().filter(|c| c.is_view()) else {
@@ -126,6 +126,7 @@ impl Inner {
         let (collection, text) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
         let pipeline = self.parse_again(text.as_array(), Within::Top)?;
         self.pipeline.check_metas(pipeline.available())?;
+        self.pipeline.check_behind(&pipeline)?;
         let whole = self.pipeline.behind(&pipeline, None, self.rewrites);
         Ok(Target { collection, view: Some(View { text, pipeline, whole }) })
     }

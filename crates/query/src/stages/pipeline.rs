@@ -14,7 +14,7 @@ use super::{
 use crate::{
     explain::Unwritten,
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
-    source::{Shallow, Source, Staged},
+    source::{Deep, Shallow, Source, Staged},
 };
 
 /// Levels of nesting that stages may add before documents between them are looked at: far from what
@@ -23,6 +23,9 @@ const GROWTH_MAX: usize = 500;
 /// Levels of nesting that stages may add to a stored document (180) without leaving what a client
 /// takes (200).
 const GROWTH_UNNOTICED: usize = 20;
+
+/// Stages from one look at the stack that is left to the next.
+const STAGES_PER_LOOK: usize = 8;
 
 /// A parsed pipeline.
 #[derive(Clone)]
@@ -109,12 +112,7 @@ impl Pipeline {
             lost |= stages[before..].iter().any(|stage| !stage.keeps_meta());
             rows.push(row);
             growth += Value::Doc(spec).depth();
-            if stages.len() > PIPELINE_STAGES_MAX {
-                bail!(
-                    Code::Location(7_749_501),
-                    "Pipeline length must be no longer than {PIPELINE_STAGES_MAX} stages."
-                );
-            }
+            check_length(stages.len())?;
         }
         for (at, row) in rows.iter().enumerate() {
             check_place(row, at, rows.len(), cx.within)?;
@@ -122,6 +120,14 @@ impl Pipeline {
         cx.metas.set(around | wanted);
         let stages = if cx.rewrites { rewrite(stages) } else { stages };
         Ok(Pipeline { stages, wanted, required, growth })
+    }
+
+    /// Whether it may stand behind another.
+    ///
+    /// # Errors
+    /// 7749501 if the two are too long.
+    pub(crate) fn check_behind(&self, before: &Pipeline) -> Result<()> {
+        check_length(before.stages.len() + self.stages.len())
     }
 
     /// A pipeline that does what `before` does, then lets pass what `condition` matches, then does what this
@@ -260,6 +266,9 @@ impl Pipeline {
             if self.growth > GROWTH_MAX && at % 2 == 1 {
                 input = Shallow::boxed(input);
             }
+            if at % STAGES_PER_LOOK == STAGES_PER_LOOK - 1 {
+                input = Deep::boxed(input);
+            }
             input = match stage.step() {
                 Step::Sort(sort) => sort.open_limited(input, self.limit_after(at + 1)),
                 _ => open(&**stage, input),
@@ -285,6 +294,16 @@ impl Pipeline {
         }
         wanted
     }
+}
+
+fn check_length(stages: usize) -> Result<()> {
+    if stages > PIPELINE_STAGES_MAX {
+        bail!(
+            Code::Location(7_749_501),
+            "Pipeline length must be no longer than {PIPELINE_STAGES_MAX} stages."
+        );
+    }
+    Ok(())
 }
 
 fn check_place(row: &StageSpec, at: usize, count: usize, within: Within) -> Result<()> {

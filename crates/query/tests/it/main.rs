@@ -15,6 +15,7 @@ mod golden;
 mod helped;
 mod interrupted;
 mod intersect;
+mod long;
 mod lookup_tables;
 mod lookups;
 mod multikey;

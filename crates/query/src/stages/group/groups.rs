@@ -13,7 +13,6 @@ use std::sync::Arc;
 use nagi_bson::{Type, append_payload, payload_value};
 use nagi_lang::accum::States;
 use nagi_lang::collation;
-use nagi_lang::expr::room::check_size;
 use nagi_lang::ordered;
 use nagi_store::Spill;
 
@@ -24,8 +23,6 @@ use crate::source::{Gather, Held, Runs, SourceStats};
 
 /// Groups in memory at most, whatever the limit in bytes: their numbers are of 32 bits.
 const GROUPS_MAX: usize = 1 << 31;
-/// Largest document of one group before a later stage makes it smaller.
-const GROUP_BYTES_MAX: usize = 1 << 30;
 /// Of a run's key: hash and type.
 const HEAD_BYTES: usize = 5;
 
@@ -310,11 +307,8 @@ fn write_group(
     out.put("_id", key);
     for ((name, _), states) in grouping.fields.iter().zip(states) {
         states.finish(number, cx.vars, out.slot(name))?;
-        cx.writing(out.len())?;
-        // Each accumulator has a bound of its own (146); lengths in BSON end at 2 GiB.
-        if out.len() > GROUP_BYTES_MAX {
-            check_size(out.len())?;
-        }
+        // Each accumulator has a bound of its own (146).
+        cx.writing_document(out.len())?;
     }
     Ok(())
 }

@@ -1,0 +1,137 @@
+//! More stack for pipelines that are long, or that nest.
+//!
+//! Each source calls the one below it: a thousand stages, the most that a pipeline may have, are some thousand
+//! frames, and each may run pipelines of its own. Threads of connections have small stacks; every few
+//! stages one of these looks at what is left.
+
+use nagi_bson::Doc;
+use nagi_budget::meter;
+use nagi_error::Result;
+use nagi_store::RecordId;
+
+use super::{Cx, Source, room};
+
+/// Stack that must be left for the stages up to the next look, bytes: for their frames, and for what expressions
+/// and documents nest.
+const LEFT_MIN: usize = if cfg!(debug_assertions) { 4 << 20 } else { 640 << 10 };
+/// Stack added where less is left, bytes; charged to the request while it runs there.
+const ADDED: usize = 4 * LEFT_MIN;
+
+/// Passes on its input, which runs on another stack if little of this one is left.
+pub(crate) struct Deep {
+    input: Box<dyn Source>,
+}
+
+impl Deep {
+    pub(crate) fn boxed(input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Deep { input })
+    }
+}
+
+#[inline]
+fn is_enough() -> bool {
+    stacker::remaining_stack().is_none_or(|left| left >= LEFT_MIN)
+}
+
+/// # Errors
+/// 146 if there is no memory for more stack.
+#[inline]
+fn check_room() -> Result<()> {
+    if is_enough() { Ok(()) } else { room(ADDED) }
+}
+
+#[inline]
+fn on_enough<T>(work: impl FnOnce() -> T) -> T {
+    if is_enough() { work() } else { on_more(work) }
+}
+
+#[cold]
+fn on_more<T>(work: impl FnOnce() -> T) -> T {
+    let _counted = Counted::new();
+    stacker::grow(ADDED, work)
+}
+
+/// The memory of a stack, in the books of the request.
+struct Counted;
+
+impl Counted {
+    fn new() -> Counted {
+        meter::count(ADDED as i64);
+        Counted
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        meter::count(-(ADDED as i64));
+    }
+}
+
+impl Source for Deep {
+    #[inline]
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        check_room()?;
+        on_enough(|| self.input.advance(cx))
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        on_enough(|| self.input.doc())
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        on_enough(|| self.input.meta())
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        on_enough(|| self.input.record_id())
+    }
+
+    fn is_at_end(&self) -> bool {
+        on_enough(|| self.input.is_at_end())
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        std::slice::from_mut(&mut self.input)
+    }
+
+    fn save(&mut self) {
+        on_enough(|| self.input.save());
+    }
+
+    fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        check_room()?;
+        on_enough(|| self.input.restore(cx))
+    }
+
+    fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
+        on_enough(|| self.input.doubt_keys(noted, checked))
+    }
+
+    fn position(&mut self) -> Option<RecordId> {
+        on_enough(|| self.input.position())
+    }
+}
+
+impl Drop for Deep {
+    fn drop(&mut self) {
+        let input = std::mem::replace(&mut self.input, Box::new(End));
+        on_enough(|| drop(input));
+    }
+}
+
+/// Stands where an input was.
+struct End;
+
+impl Source for End {
+    fn advance(&mut self, _cx: &mut Cx<'_>) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        Doc::EMPTY
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut []
+    }
+}
