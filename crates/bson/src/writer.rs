@@ -31,6 +31,12 @@ impl<'b> DocWriter<'b> {
         DocWriter { out, start }
     }
 
+    /// Goes on with the document that `out` is.
+    pub fn resume(out: &'b mut Vec<u8>) -> DocWriter<'b> {
+        out.pop();
+        DocWriter { out, start: 0 }
+    }
+
     /// Goes on with a document whose first field begins behind `start + 4` and that is not finished.
     fn at(out: &'b mut Vec<u8>) -> DocWriter<'b> {
         DocWriter::new(out)

@@ -4,8 +4,8 @@
 //! `nagi-query` and `nagi-server`; here is what `{$add: ["$a", 1]}` or `{a: {$gt: 5}}` mean.
 
 pub mod accum;
+pub mod apart;
 pub mod collation;
-mod copies;
 pub mod encrypted;
 pub mod expr;
 pub mod filter;
@@ -15,6 +15,7 @@ pub mod ordered;
 pub mod path;
 pub mod project;
 pub mod regex;
+pub mod room;
 pub mod script;
 pub mod sort;
 pub mod text;

@@ -217,7 +217,7 @@ fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
         let mut deps = Deps::default();
         if stage.needs(&mut deps) {
             let all = stages[..at].iter().rev().all(|stage| stage.hands_on(&mut deps));
-            return (all && !deps.whole).then_some(deps.paths);
+            return (all && !deps.whole).then(|| deps.paths.into_iter().collect());
         }
         if !stage.hands_on(&mut Deps::default()) {
             return None;

@@ -103,6 +103,20 @@ def graph(collection, source, to, **more):
     return pipeline([{"$limit": 50}, {"$graphLookup": spec}, {"$count": "n"}], collection)
 
 
+def search(word):
+    return count({"$text": {"$search": "a " + " ".join(word % i for i in range(100_000))}}, "tx")
+
+
+def fields(count, value):
+    """A document of so many fields. What is made of one of its fields is many times the field."""
+    return {"f%d" % i: value for i in range(count)}
+
+
+def statements(db):
+    statement = {"q": {"_id": 1}, "u": {"$set": {"a": 1}}}
+    db.command("update", "st", updates=[statement] * 100_000, maxTimeMS=TIME)
+
+
 COLLECT = {"$accumulator": {"init": "function() { return [] }", "accumulateArgs": ["$s"], "lang": "js",
                             "accumulate": "function(s, a) { for (var i = 0; i < 1000; i++) s.push(a); return s }",
                             "merge": "function(a, b) { return a.concat(b) }"}}
@@ -175,8 +189,23 @@ KINDS = [
     ("far element", far),
     ("text of many words", lambda db: db.tx.insert_one({"t": " ".join("w%d" % i for i in range(1_500_000))})),
     ("text of one word", lambda db: db.tx.insert_one({"t": "w" * 15_000_000})),
-    ("search for many words", count({"$text": {"$search": " ".join("w%d" % i for i in range(100_000))}}, "tx")),
+    ("search for many words", search("w%d")),
+    ("search without many words", search("-w%d")),
+    ("search for many phrases", search('"w%d"')),
     ("collated sort", sorted_by_text),
+    # Requests of which much is to be made before the first document is read.
+    ("many branches", count({"$or": [{"k": i, "c": i} for i in range(200_000)]}, "c")),
+    ("many conditions", count(fields(400_000, 1), "c")),
+    ("many negations", count({"$nor": [{"k": {"$not": {"$gt": i}}} for i in range(150_000)]}, "c")),
+    ("many properties", count({"$jsonSchema": {"properties": fields(150_000, {"bsonType": "int", "minimum": 1})}}, "c")),
+    ("many projected fields", lambda db: list(db.c.find({}, fields(500_000, 1)).limit(1).max_time_ms(TIME))),
+    ("many computed fields", pipeline([{"$set": fields(300_000, {"$add": ["$_id", 1]})}, {"$count": "n"}])),
+    ("many accumulators", pipeline([{"$group": dict(fields(200_000, {"$sum": "$_id"}), _id=None)}, {"$count": "n"}])),
+    ("many cases", value({"$switch": {"branches": [{"case": {"$eq": ["$_id", -1]}, "then": 1}] * 150_000, "default": 0}})),
+    ("many variables", value({"$let": {"vars": fields(300_000, "$_id"), "in": "$$f1"}})),
+    ("many operands", value({"$sum": ["$_id"] * 900_000})),
+    ("many set fields", lambda db: db.st.update_one({"_id": 1}, {"$set": fields(500_000, 1)})),
+    ("many statements", statements),
     ("collated marks", count({"s": "e" + "\u0300" * 1_000_000}, "cl", collation={"locale": "fr", "strength": 3, "backwards": True})),
     ("collated texts", count({"s": "Xy" * 2_000_000}, "cl", collation={"locale": "en", "strength": 3})),
     ("collated keys", pipeline([{"$group": {"_id": {"s": "$s", "k": {"$mod": ["$_id", 7]}}, "n": {"$sum": 1}}}, {"$count": "n"}], "big",

@@ -1,6 +1,6 @@
 //! `$mergeObjects`: later fields override; a field stays where it first stood.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use nagi_bson::{Doc, DocWriter, Element, NameTag, Value, ValueSlot};
@@ -15,7 +15,12 @@ use crate::expr::ParseCx;
 pub(crate) struct MergeObjects {
     doc: Vec<u8>,
     next: Vec<u8>,
+    /// The names in `doc` once it is large: fields that are new are put behind it, not merged into a copy of it.
+    names: HashSet<Box<str>, RandomState>,
 }
+
+/// From this length on the names of the merged document are known.
+const LARGE_BYTES: usize = 4 << 10;
 
 pub(super) fn parse(name: &'static str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     single(name, value, cx, MergeObjects::default)
@@ -62,8 +67,7 @@ impl<'a> Over<'a> {
 }
 
 /// Writes `base` with the fields of `over` on top.
-fn merge(base: Doc<'_>, over: Doc<'_>, out: &mut DocWriter<'_>) {
-    let mut over = Over::of(over);
+fn merge(base: Doc<'_>, mut over: Over<'_>, out: &mut DocWriter<'_>) {
     let mut elements = base.iter();
     while let Some((tag, element)) = elements.next_tagged() {
         match over.find(tag, element.name()) {
@@ -82,16 +86,34 @@ impl MergeObjects {
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.doc)
     }
+
+    fn lay(&mut self, doc: Doc<'_>) {
+        let over = Over::of(doc);
+        if self.doc.len() >= LARGE_BYTES && self.names.is_empty() {
+            self.names =
+                Doc::trusted(&self.doc).iter().map(|element| element.name().into()).collect();
+        }
+        let known = self.names.len();
+        if known > 0 {
+            self.names.extend(over.fields.iter().map(|(_, element, _)| Box::from(element.name())));
+            if self.names.len() == known + over.fields.len() {
+                let mut out = DocWriter::resume(&mut self.doc);
+                over.fields.iter().for_each(|(_, element, _)| out.put_element(*element));
+                return;
+            }
+        }
+        self.next.clear();
+        self.next.reserve(self.doc.len() + doc.len());
+        merge(Doc::trusted(&self.doc), over, &mut DocWriter::new(&mut self.next));
+        std::mem::swap(&mut self.doc, &mut self.next);
+    }
 }
 
 impl Accumulator for MergeObjects {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         match value {
             Value::Doc(doc) => {
-                self.next.clear();
-                self.next.reserve(self.doc.len() + doc.len());
-                merge(Doc::trusted(&self.doc), doc, &mut DocWriter::new(&mut self.next));
-                std::mem::swap(&mut self.doc, &mut self.next);
+                self.lay(doc);
                 Ok(())
             }
             value if value.is_nullish() => Ok(()),
@@ -116,6 +138,48 @@ impl Accumulator for MergeObjects {
     }
 
     fn bytes(&self) -> usize {
-        self.doc.capacity() + self.next.capacity()
+        // A name is about as long as its field, or its entry is.
+        let names = if self.names.is_empty() { 0 } else { self.doc.len() + 32 * self.names.len() };
+        self.doc.capacity() + self.next.capacity() + names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::DocBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_large_result_has_each_field_where_it_first_stood_with_its_last_value() {
+        let mut merged = MergeObjects::default();
+        let mut expected: Vec<(String, i64)> = Vec::new();
+        // New fields, old ones, and both at once, before and after the names are known.
+        for turn in 0..2000_i64 {
+            let mut numbers = match turn % 3 {
+                0 => vec![turn],
+                1 => vec![turn / 2, turn / 3],
+                _ => vec![turn / 5, turn, turn + 1],
+            };
+            numbers.dedup();
+            let doc =
+                DocBuf::build(|out| numbers.iter().for_each(|n| out.put(&format!("f{n}"), turn)));
+            merged.add(Value::Doc(doc.as_doc())).unwrap();
+            for name in numbers.iter().map(|n| format!("f{n}")) {
+                match expected.iter_mut().find(|(known, _)| *known == name) {
+                    Some(known) => known.1 = turn,
+                    None => expected.push((name, turn)),
+                }
+            }
+        }
+        assert!(merged.doc.len() > 2 * LARGE_BYTES);
+        let fields = merged
+            .doc()
+            .iter()
+            .map(|field| (field.name().to_owned(), nagi_bson::number::as_i64_exact(field.value())));
+        assert_eq!(
+            fields.collect::<Vec<_>>(),
+            expected.into_iter().map(|(n, v)| (n, Some(v))).collect::<Vec<_>>()
+        );
     }
 }

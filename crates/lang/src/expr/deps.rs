@@ -1,12 +1,14 @@
 //! What an expression needs to see: paths of the document, the whole of it, variables.
 
+use std::collections::BTreeSet;
+
 use super::{Expr, Variable};
 
 /// The needs of one or more expressions, collected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deps {
     /// Dotted paths of the root document.
-    pub paths: Vec<String>,
+    pub paths: BTreeSet<String>,
     /// Whether the whole document is needed.
     pub whole: bool,
     /// Whether a variable of `let` is used.
@@ -17,9 +19,16 @@ pub struct Deps {
 
 impl Deps {
     fn path(&mut self, path: String) {
-        if !self.paths.contains(&path) {
-            self.paths.push(path);
-        }
+        self.paths.insert(path);
+    }
+
+    /// Forgets a path and all below it.
+    pub fn forget(&mut self, path: &str) {
+        self.paths.remove(path);
+        // The character behind the dot.
+        let below: Vec<_> =
+            self.paths.range(format!("{path}.")..format!("{path}/")).cloned().collect();
+        below.iter().for_each(|path| _ = self.paths.remove(path));
     }
 }
 

@@ -1,5 +1,8 @@
 //! From BSON to [`Expr`].
 
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
 use nagi_bson::{Array, Doc, Value};
 use nagi_error::{Code, Result, bail};
 
@@ -7,9 +10,11 @@ use super::catalogue::{Args, Operator, Row, find};
 use super::named::parse_call;
 use super::names::{check_field_name, parse_field_path};
 use super::{Expr, ParseCx};
+use crate::room;
 
 /// An operand: a path, a variable, an expression object, a literal.
 pub(super) fn operand(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+    room::check()?;
     match value {
         Value::String(text) => match text.strip_prefix('$') {
             Some(path) => field_path(path, cx),
@@ -62,10 +67,11 @@ pub(super) fn object(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
         return operator(first.name(), first.value(), cx);
     }
     let mut fields: Vec<(Box<str>, Expr)> = Vec::new();
+    let mut names = HashSet::<&str, RandomState>::default();
     for element in doc {
         let name = element.name();
         check_field_name(name)?;
-        if fields.iter().any(|(n, _)| &**n == name) {
+        if !names.insert(name) {
             bail!(Code::Location(16406), "duplicate field name specified in object literal: {doc}");
         }
         fields.push((name.into(), operand(element.value(), cx)?));

@@ -6,11 +6,15 @@
 //! not be an array, since the paths do not lead through arrays. The head in front of the ciphertext is
 //! described in `schema_encrypt`.
 
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
 use nagi_bson::{Array, Doc, DocWriter, Type, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use super::TypeSet;
 use super::schema_encrypt::{ENCRYPTED, HEAD_BYTES, UUID};
+use crate::apart::ApartPaths;
 
 /// What the first byte of a stored value may be: equality, unindexed and range of version 1, then of
 /// version 2, and text.
@@ -52,26 +56,27 @@ impl EncryptedFields {
             Value::Missing => return Err(missing("encryptedFields.fields")),
             other => return Err(wrong_type("encryptedFields.fields", other, "array")),
         };
-        let mut seen: Vec<(&str, &[u8])> = Vec::new();
+        let mut keys = HashSet::<&[u8], RandomState>::default();
+        let (mut whole, mut apart) =
+            (HashSet::<&str, RandomState>::default(), ApartPaths::default());
         for field in fields.iter() {
             let Value::Doc(field) = field else {
                 return Err(wrong_type("encryptedFields.fields", field, "object"));
             };
             let (path, key) = (path_of(field)?, key_of(field)?);
             check_type(field.get("bsonType"))?;
-            if seen.iter().any(|(_, other)| *other == key) {
+            if !keys.insert(key) {
                 bail!(Code::Location(6_338_401), "Duplicate key ids are not allowed");
             }
-            if seen.iter().any(|(other, _)| *other == path) {
+            if !whole.insert(path) {
                 bail!(Code::Location(6_338_402), "Duplicate paths are not allowed");
             }
-            if seen.iter().any(|(other, _)| is_below(other, path) || is_below(path, other)) {
+            if !apart.insert(path) {
                 bail!(
                     Code::Location(6_338_403),
                     "Conflicting index paths found as one is a prefix of another"
                 );
             }
-            seen.push((path, key));
         }
         Ok(())
     }
@@ -234,9 +239,4 @@ fn check_type(given: Value<'_>) -> Result<()> {
         Value::String(name) => bail!(Code::BAD_VALUE, "Unknown type name: {name}"),
         other => Err(wrong_type("encryptedFields.fields.bsonType", other, "string")),
     }
-}
-
-/// Whether a path lies below another.
-fn is_below(path: &str, above: &str) -> bool {
-    path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
 }

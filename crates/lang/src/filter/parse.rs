@@ -11,6 +11,7 @@ use super::{CompareOp, Filter, Pred, Schema, near, parse_field, text};
 use crate::expr::{Expr, ParseCx};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
+use crate::room;
 use crate::script::Function;
 
 /// What a filter may contain; statements differ.
@@ -104,6 +105,7 @@ impl Parser<'_, '_> {
     pub(super) fn object(&mut self, doc: Doc<'_>) -> Result<Filter> {
         let mut all = Vec::new();
         for element in doc {
+            room::check()?;
             let (name, value) = (element.name(), element.value());
             if name.starts_with('$') {
                 let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {

@@ -81,6 +81,7 @@ pub(super) fn operators(
     // Looked up once: a hostile document may hold either name very often.
     let (regex, options) = (doc.get("$regex"), doc.get("$options"));
     for element in doc {
+        crate::room::check()?;
         let name = element.name();
         let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
             bail!(Code::BAD_VALUE, "unknown operator: {name}");
@@ -182,7 +183,7 @@ fn exists(o: &Operand<'_, '_>) -> Filter {
 
 fn one_of(o: &Operand<'_, '_>, name: &str) -> Result<Filter> {
     let Value::Array(list) = o.value else { bail!(Code::BAD_VALUE, "{name} needs an array") };
-    crate::copies::room_for(list)?;
+    crate::room::room_for(list)?;
     let (mut values, mut patterns) = (Vec::new(), Vec::new());
     for value in list.iter() {
         match value {

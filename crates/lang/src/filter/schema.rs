@@ -36,6 +36,7 @@ pub(super) struct Node {
     pub(super) additional_items: Rest,
     pub(super) properties_count: Range,
     pub(super) required: Vec<Box<str>>,
+    /// Sorted by name.
     pub(super) properties: Vec<(Box<str>, Node)>,
     pub(super) pattern_properties: Vec<(Pattern, Node)>,
     pub(super) additional_properties: Rest,
@@ -238,7 +239,10 @@ impl Node {
 
     fn valid_field(&self, name: &str, value: Value<'_>) -> Result<bool> {
         let mut named = false;
-        if let Some((_, node)) = self.properties.iter().find(|(n, _)| &**n == name) {
+        let at = self.properties.partition_point(|(other, _)| **other < *name);
+        if let Some((other, node)) = self.properties.get(at)
+            && **other == *name
+        {
             named = true;
             if !node.valid(value)? {
                 return Ok(false);

@@ -12,6 +12,7 @@ use super::TypeSet;
 use super::schema::{Bound, Dependency, Items, Node, Rest, Schema, first_duplicate};
 use super::schema_encrypt::{self, Encrypt};
 use crate::regex::Pattern;
+use crate::room;
 
 /// Draft 4 keywords that MongoDB refuses by name.
 const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
@@ -36,6 +37,7 @@ impl Schema {
 
 impl Node {
     fn parse(doc: Doc<'_>) -> Result<Node> {
+        room::check()?;
         for element in doc {
             let name = element.name();
             if UNSUPPORTED.contains(&name) {
@@ -342,7 +344,8 @@ impl<'v> Keyword<'v> {
     }
 
     fn properties(self) -> Result<Vec<(Box<str>, Node)>> {
-        self.object()?
+        let read: Result<Vec<(Box<str>, Node)>> = self
+            .object()?
             .iter()
             .map(|element| match element.value() {
                 Value::Doc(doc) => Ok((Box::from(element.name()), Node::parse(doc)?)),
@@ -352,7 +355,10 @@ impl<'v> Keyword<'v> {
                     element.name()
                 ),
             })
-            .collect()
+            .collect();
+        let mut properties = read?;
+        properties.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(properties)
     }
 
     fn patterns(self) -> Result<Vec<(Pattern, Node)>> {

@@ -129,7 +129,7 @@ impl TextFilter {
                 ),
             },
         };
-        let search = Search::parse(&self.search, language, self.sensitivity, spec.version);
+        let search = Search::parse(&self.search, language, self.sensitivity, spec.version)?;
         Ok(self.bound.get_or_init(|| Bound { spec: Arc::clone(spec), search }))
     }
 

@@ -110,8 +110,8 @@ impl Node {
             let path =
                 if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
             match action {
-                Action::Include if !deps.paths.contains(&path) => deps.paths.push(path),
-                Action::Include | Action::Exclude => {}
+                Action::Include => _ = deps.paths.insert(path),
+                Action::Exclude => {}
                 Action::Compute(expr) => expr.deps(deps),
                 Action::Nested(node) => node.deps(&path, deps),
             }

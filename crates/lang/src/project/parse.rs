@@ -4,7 +4,9 @@ use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
 
 use super::{Action, Node};
+use crate::apart::{ApartPaths, conflict};
 use crate::expr::{Expr, ParseCx, parse_field_path};
+use crate::room;
 
 /// One leaf of a specification: its dotted path and its value.
 pub(super) struct Leaf<'v> {
@@ -24,16 +26,19 @@ pub(super) fn leaves<'v>(spec: Doc<'v>) -> Result<Vec<Leaf<'v>>> {
         bail!(Code::Location(40177), "specification must have at least one field");
     }
     let mut out: Vec<Leaf<'v>> = Vec::new();
-    for element in spec {
+    let walked = spec.iter().try_for_each(|element| {
         parse_field_path(element.name())?;
-        walk(element.name().to_owned(), element.value(), spec, &mut out)?;
-    }
-    Ok(out)
+        walk(element.name().to_owned(), element.value(), spec, &mut out)
+    });
+    // A conflict among those before it is complained about first.
+    check_apart(&out, spec)?;
+    walked.map(|()| out)
 }
 
 fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v>>) -> Result<()> {
     let Value::Doc(doc) = value else {
-        return push(path, value, spec, out);
+        out.push(Leaf { path, value });
+        return room::check();
     };
     if doc.is_empty() {
         bail!(
@@ -50,7 +55,8 @@ fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v
                 doc.count()
             );
         }
-        return push(path, value, spec, out);
+        out.push(Leaf { path, value });
+        return room::check();
     }
     for element in doc {
         let name = element.name();
@@ -67,23 +73,21 @@ fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v
     Ok(())
 }
 
-fn push<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v>>) -> Result<()> {
-    for other in out.iter() {
-        if other.path == path || is_prefix(&other.path, &path) || is_prefix(&path, &other.path) {
-            bail!(
-                Code::Location(40176),
-                "specification contains two conflicting paths. Cannot specify both '{path}' and \
-                 '{}': {spec}",
-                other.path
-            );
+fn check_apart(leaves: &[Leaf<'_>], spec: Doc<'_>) -> Result<()> {
+    let mut paths = ApartPaths::default();
+    for (at, leaf) in leaves.iter().enumerate() {
+        if paths.insert(&leaf.path) {
+            continue;
         }
+        let other = leaves[..at].iter().find(|other| conflict(&other.path, &leaf.path));
+        bail!(
+            Code::Location(40176),
+            "specification contains two conflicting paths. Cannot specify both '{}' and '{}': {spec}",
+            leaf.path,
+            other.map_or("", |other| &*other.path)
+        );
     }
-    out.push(Leaf { path, value });
     Ok(())
-}
-
-fn is_prefix(short: &str, long: &str) -> bool {
-    long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Puts a computed field into the tree.

@@ -13,6 +13,7 @@ use super::find::{Action, Level, Projection};
 use crate::expr::{self, Expr, ParseCx};
 use crate::filter::Filter;
 use crate::path::FieldPath;
+use crate::room;
 
 /// Where a projection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +104,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
     }
 
     pub(super) fn field(&mut self, prefix: &str, name: &str, value: Value<'_>) -> Result<()> {
+        room::check()?;
         let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
         if let Some(base) = self.positional_base(&path)? {
             return self.positional(base, value);

@@ -7,10 +7,13 @@
 
 use std::collections::BTreeSet;
 
+use nagi_error::Result;
+
 use super::{
     Language, Sensitivity,
     tokens::{Terms, is_delimiter},
 };
+use crate::room;
 
 /// A parsed search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +34,15 @@ pub struct Search {
 
 impl Search {
     /// Takes `text` apart.
-    pub fn parse(text: &str, language: Language, sensitivity: Sensitivity, version: u8) -> Search {
+    ///
+    /// # Errors
+    /// 146 if there is no memory for so many words.
+    pub fn parse(
+        text: &str,
+        language: Language,
+        sensitivity: Sensitivity,
+        version: u8,
+    ) -> Result<Search> {
         let mut search = Search {
             language,
             sensitivity,
@@ -46,8 +57,8 @@ impl Search {
             folded: Terms::new(language, version, Sensitivity::default()),
             told: Terms::new(language, version, sensitivity),
         };
-        search.read(text, &mut words);
-        search
+        search.read(text, &mut words)?;
+        Ok(search)
     }
 
     /// Whether nothing can be found.
@@ -57,7 +68,7 @@ impl Search {
 
     /// A minus behind white space (or at the beginning) negates words and phrases up to the next white space:
     /// `-red-brown` both, `- red` nothing. An open quote at the end makes plain words of the rest.
-    fn read(&mut self, text: &str, words: &mut Words) {
+    fn read(&mut self, text: &str, words: &mut Words) -> Result<()> {
         let mut rest = text;
         // `fresh`: white space or nothing is before the character.
         let (mut negated, mut fresh) = (false, true);
@@ -73,43 +84,49 @@ impl Search {
                 let Some(end) = inside.find('"') else {
                     if !negated {
                         let all = super::tokens::words(inside, self.language);
-                        all.for_each(|word| self.word(word, false, words));
+                        for word in all {
+                            self.word(word, false, words)?;
+                        }
                     }
-                    return;
+                    return Ok(());
                 };
-                self.phrase(&inside[..end], negated, words);
+                self.phrase(&inside[..end], negated, words)?;
                 rest = &inside[end + 1..];
             } else if is_delimiter(c, self.language) {
                 rest = &rest[c.len_utf8()..];
             } else {
                 let is_end = |c: char| c == '"' || is_delimiter(c, self.language);
                 let (word, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
-                self.word(word, negated, words);
+                self.word(word, negated, words)?;
                 rest = behind;
             }
         }
+        Ok(())
     }
 
-    fn word(&mut self, word: &str, negated: bool, words: &mut Words) {
+    fn word(&mut self, word: &str, negated: bool, words: &mut Words) -> Result<()> {
         if negated {
             self.negated_terms.extend(words.told.term(word).map(str::to_owned));
-            return;
+            return room::check();
         }
         self.terms.extend(words.folded.term(word).map(str::to_owned));
         self.wanted.extend(words.told.term(word).map(str::to_owned));
+        room::check()
     }
 
-    fn phrase(&mut self, phrase: &str, negated: bool, words: &mut Words) {
+    fn phrase(&mut self, phrase: &str, negated: bool, words: &mut Words) -> Result<()> {
         if phrase.is_empty() {
-            return;
+            return Ok(());
         }
         if negated {
             self.negated_phrases.push(phrase.to_owned());
-            return;
+            return room::check();
         }
-        let language = self.language;
-        super::tokens::words(phrase, language).for_each(|word| self.word(word, false, words));
+        for word in super::tokens::words(phrase, self.language) {
+            self.word(word, false, words)?;
+        }
         self.phrases.push(phrase.to_owned());
+        Ok(())
     }
 }
 
@@ -123,7 +140,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        let search = Search::parse(text, Language::ENGLISH, Sensitivity::default(), 3);
+        let search = Search::parse(text, Language::ENGLISH, Sensitivity::default(), 3).unwrap();
         format!(
             "{:?} -{:?} {:?} -{:?}",
             search.terms, search.negated_terms, search.phrases, search.negated_phrases

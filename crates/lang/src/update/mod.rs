@@ -32,6 +32,7 @@ use nagi_error::{Code, Result, bail};
 
 use crate::expr::{ParseCx, Vars};
 use crate::filter::{MatchCx, MatchInfo};
+use crate::room;
 
 pub use check::check_id_names;
 pub use pipeline::check_stages;
@@ -211,6 +212,7 @@ impl Operators {
                 );
             };
             for field in fields {
+                room::check()?;
                 (operator.parse)(&mut operators, field, cx)?;
             }
         }

@@ -364,12 +364,18 @@ fn take<'i, 'f>(
     chosen: &mut Vec<&'i Item<'f>>,
     exact: &mut Vec<usize>,
 ) -> Option<Intervals> {
-    let mut set: Option<Intervals> = None;
+    let mut sets: Vec<Intervals> = Vec::new();
     for (item, bounds) in candidates {
-        let fits = chosen.iter().all(|other| {
+        let beside = |other: &Item<'_>| {
             let shared = shared_components(&item.path, &other.path);
             item.same_element(other, multikey, shared)
-        });
+        };
+        let fits = match chosen.last() {
+            _ if multikey == 0 => true,
+            // What fits beside the others fits beside all that they fit beside.
+            Some(last) if !sets.is_empty() && last.element == item.element => beside(last),
+            _ => chosen.iter().all(|other| beside(other)),
+        };
         if !fits {
             continue;
         }
@@ -377,10 +383,7 @@ fn take<'i, 'f>(
         if bounds.exact && !part.hashed {
             exact.push(item.conjunct);
         }
-        set = Some(match set {
-            None => bounds.set.clone(),
-            Some(set) => set.intersect(&bounds.set),
-        });
+        sets.push(bounds.set.clone());
     }
-    set
+    (!sets.is_empty()).then(|| Intervals::all_of(sets))
 }

@@ -171,14 +171,9 @@ pub(crate) fn of_negation(pred: &Pred, simple: bool, keys: Keys) -> Option<Bound
 fn of_element(filter: &Filter, keys: Keys) -> Intervals {
     match filter {
         Filter::And(all) => {
-            let parts = all.iter().map(|part| of_element(part, keys));
-            parts.reduce(|a, b| a.intersect(&b)).unwrap_or_else(Intervals::all)
+            Intervals::all_of(all.iter().map(|part| of_element(part, keys)).collect())
         }
-        Filter::Or(any) => any
-            .iter()
-            .map(|part| of_element(part, keys))
-            .reduce(Intervals::union)
-            .unwrap_or_default(),
+        Filter::Or(any) => Intervals::any_of(any.iter().map(|part| of_element(part, keys))),
         Filter::Field { path, pred } if path.is_empty() => of_pred(pred, false, keys).set,
         Filter::Not(inner) => match &**inner {
             Filter::Field { path, pred } if path.is_empty() => {

@@ -192,11 +192,6 @@ impl Intervals {
         Intervals(out)
     }
 
-    pub(crate) fn union(mut self, other: Intervals) -> Intervals {
-        self.0.extend(other.0);
-        Intervals::from_any(self.0)
-    }
-
     pub(crate) fn intersect(&self, other: &Intervals) -> Intervals {
         let mut out = Vec::new();
         let (mut i, mut j) = (0, 0);
@@ -210,6 +205,22 @@ impl Intervals {
             }
         }
         Intervals(out)
+    }
+
+    /// What is in all of several sets; everything if there are none. Two by two, as a chain of `n` complements of a
+    /// point would copy `n * n` intervals.
+    pub(crate) fn all_of(mut sets: Vec<Intervals>) -> Intervals {
+        while sets.len() > 1 {
+            let last = (sets.len() % 2 == 1).then(|| sets.pop()).flatten();
+            sets =
+                sets.chunks_exact(2).map(|pair| pair[0].intersect(&pair[1])).chain(last).collect();
+        }
+        sets.pop().unwrap_or_else(Intervals::all)
+    }
+
+    /// What is in any of several sets.
+    pub(crate) fn any_of(sets: impl Iterator<Item = Intervals>) -> Intervals {
+        Intervals::from_any(sets.flat_map(|set| set.0).collect())
     }
 
     /// Every value that is not in the set.
@@ -255,17 +266,21 @@ mod tests {
         set.0.iter().map(|i| i.text(false, false)).collect()
     }
 
+    fn any_of(a: Intervals, b: Intervals) -> Intervals {
+        Intervals::any_of([a, b].into_iter())
+    }
+
     #[test]
-    fn union_merges_what_touches() {
-        let set = range(1, true, 3, false).union(range(3, true, 5, true));
+    fn any_of_merges_what_touches() {
+        let set = any_of(range(1, true, 3, false), range(3, true, 5, true));
         assert_eq!(texts(&set), ["[1, 5]"]);
-        let set = range(1, true, 3, false).union(range(3, false, 5, true));
+        let set = any_of(range(1, true, 3, false), range(3, false, 5, true));
         assert_eq!(texts(&set), ["[1, 3)", "(3, 5]"]);
     }
 
     #[test]
     fn complement_is_its_own_inverse() {
-        let set = range(1, true, 3, false).union(Intervals::point(Value::String("x")));
+        let set = any_of(range(1, true, 3, false), Intervals::point(Value::String("x")));
         assert_eq!(texts(&set.complement()), ["[MinKey, 1)", "[3, \"x\")", "(\"x\", MaxKey]"]);
         assert_eq!(texts(&set.complement().complement()), texts(&set));
         assert!(Intervals::all().complement().is_empty());

@@ -82,11 +82,8 @@ impl Stage for AddFields {
         let fields = self.fields.0.root().fields();
         for (name, action) in fields {
             match action {
-                Action::Compute(_) => deps.paths.retain(|path| {
-                    path.strip_prefix(&**name)
-                        .is_none_or(|rest| !rest.is_empty() && !rest.starts_with('.'))
-                }),
-                _ => deps.paths.push(name.to_string()),
+                Action::Compute(_) => deps.forget(name),
+                _ => _ = deps.paths.insert(name.to_string()),
             }
         }
         fields.iter().all(|(_, action)| match action {

@@ -41,7 +41,7 @@ fn read_by(filter: &Filter, deps: &mut Deps) -> bool {
         }
         Filter::Not(inner) => read_by(inner, deps),
         Filter::Field { path, .. } => {
-            deps.paths.push(path.as_str().to_owned());
+            deps.paths.insert(path.as_str().to_owned());
             true
         }
         _ => false,

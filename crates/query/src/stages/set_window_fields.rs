@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
 use nagi_lang::{
+    apart::{ApartPaths, conflict},
     collation::{self, Collation},
     expr::{Eval, Expr, Vars, parse_field_path},
     project::AddFields,
@@ -146,27 +147,23 @@ fn functions(
     sort: Option<&SortSpec>,
     cx: &PipelineCx<'_>,
 ) -> Result<Vec<WindowFunction>> {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names = ApartPaths::default();
     let mut functions = Vec::new();
     for element in output {
         let name = element.name();
         parse_field_path(name)?;
-        if let Some(other) = names.iter().find(|other| conflict(name, other)) {
+        if !names.insert(name) {
+            let others = output.iter().map(|element| element.name());
+            let other = others.into_iter().find(|other| conflict(name, other)).unwrap_or("");
             bail!(
                 Code::Location(6_307_900),
                 "$setWindowFields 'output' specification contains two conflicting paths. Cannot \
                  specify both '{other}' and '{name}'"
             );
         }
-        names.push(name);
         functions.push(WindowFunction::parse(name, element.value(), sort, &mut cx.lang())?);
     }
     Ok(functions)
-}
-
-/// Whether one path leads to the other.
-fn conflict(a: &str, b: &str) -> bool {
-    a.split('.').zip(b.split('.')).all(|(a, b)| a == b)
 }
 
 /// The outputs as fields whose values are variables, in the order of the functions.

@@ -171,7 +171,7 @@ impl Stage for Shared {
     }
 
     fn hands_on(&self, deps: &mut Deps) -> bool {
-        deps.paths.push(self.0.path.join("."));
+        deps.paths.insert(self.0.path.join("."));
         true
     }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use nagi_budget::{Budget, Metered, Metering, Pool};
 use nagi_error::Code;
-use nagi_store::{Store, StoreOptions};
+use nagi_query::{Env, UpdateStatement, update};
+use nagi_store::{Durability, Store, StoreOptions};
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, NOW_MS, doc};
 
 #[global_allocator]
 static ALLOCATOR: Metered<std::alloc::System> = Metered(std::alloc::System);
@@ -54,6 +55,49 @@ fn what_stages_collect_ends_where_the_budget_does() {
         assert_eq!(budget.pool(Pool::Evaluation).used, 0, "{pipeline}");
         assert!(budget.pool(Pool::Evaluation).peak <= budget.demand_max(), "{pipeline}");
     }
+}
+
+/// So many parts, separated by commas; `{n}` in each is its number.
+fn many(count: usize, part: &str) -> String {
+    let parts: Vec<String> = (0..count).map(|n| part.replace("{n}", &n.to_string())).collect();
+    parts.join(", ")
+}
+
+#[test]
+fn what_is_made_of_a_request_ends_where_the_budget_does() {
+    let fixture = fixture();
+    fixture.index("{key: {pad: 'text'}, name: 'pad_text'}");
+    for pipeline in [
+        format!("[{{$match: {{$or: [{}]}}}}]", many(150_000, "{a: {n}, b: 1}")),
+        format!("[{{$match: {{{}}}}}]", many(300_000, "f{n}: 1")),
+        format!("[{{$match: {{$nor: [{}]}}}}]", many(100_000, "{a: {$not: {$gt: {n}}}}")),
+        format!(
+            "[{{$match: {{$jsonSchema: {{properties: {{{}}}}}}}}}]",
+            many(100_000, "f{n}: {bsonType: 'int', minimum: 1}")
+        ),
+        format!("[{{$match: {{$text: {{$search: '{}'}}}}}}]", many(300_000, "w{n}")),
+        format!("[{{$project: {{{}}}}}]", many(400_000, "f{n}: 1")),
+        format!("[{{$set: {{{}}}}}]", many(200_000, "f{n}: {$add: ['$_id', 1]}")),
+        format!("[{{$group: {{_id: 1, {}}}}}]", many(200_000, "f{n}: {$sum: '$_id'}")),
+        format!("[{{$replaceWith: {{{}}}}}]", many(300_000, "f{n}: '$_id'")),
+        format!("[{{$set: {{x: {{$sum: [{}]}}}}}}]", many(700_000, "'$_id'")),
+        format!(
+            "[{{$set: {{x: {{$let: {{vars: {{{}}}, in: 1}}}}}}}}]",
+            many(300_000, "f{n}: '$_id'")
+        ),
+    ] {
+        let _metering = Metering::begin(fixture.store.budget());
+        let shown = &pipeline[..40];
+        let error = fixture.aggregate(&pipeline).expect_err(shown);
+        assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{shown}: {error}");
+    }
+    let change = doc(&format!("{{$set: {{{}}}}}", many(400_000, "f{n}: 1")));
+    let filter = doc("{_id: 1}");
+    let _metering = Metering::begin(fixture.store.budget());
+    let statement = UpdateStatement::new(filter.as_doc(), change.as_doc().into());
+    let env = Env::new(&(), NOW_MS);
+    let done = update(&fixture.store, &fixture.ns, &statement, Durability::Buffered, &env);
+    assert_eq!(done.map(|_| ()).unwrap_err().code(), Code::EXCEEDED_MEMORY_LIMIT);
 }
 
 #[test]

@@ -18,7 +18,10 @@ pub(super) static OPS: &[Operator] = &[
 
 fn over<'a>(cx: &Eval<'a>, args: &[Value<'a>], mut state: impl Accumulator) -> Result<Value<'a>> {
     match args {
-        [Value::Array(items)] => items.iter().try_for_each(|v| state.add(v))?,
+        [Value::Array(items)] => items.iter().try_for_each(|v| {
+            cx.vars.step()?;
+            state.add(v)
+        })?,
         values => values.iter().try_for_each(|v| state.add(*v))?,
     }
     let result = cx.doc(|out| {

@@ -1,4 +1,8 @@
 //! Documents as values: `$arrayToObject`, `$objectToArray`.
+use std::collections::{HashMap, hash_map::Entry};
+
+use foldhash::fast::RandomState;
+
 use super::prelude::*;
 
 pub(super) static OPS: &[Operator] =
@@ -35,8 +39,9 @@ fn array_to_object<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             type_name(args[0])
         );
     };
-    cx.check_work(2 * items.count() * size_of::<Pair<'a>>())?;
+    cx.check_work(4 * items.count() * size_of::<Pair<'a>>())?;
     let mut pairs: Vec<Pair<'a>> = Vec::new();
+    let mut places = HashMap::<&str, usize, RandomState>::default();
     let mut first = Value::Missing;
     for item in items.iter() {
         let pair = match (item, first) {
@@ -65,9 +70,12 @@ fn array_to_object<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         }
         check_key(pair.0, item)?;
         // A repeated key keeps its first place and takes the last value.
-        match pairs.iter_mut().find(|(key, _)| *key == pair.0) {
-            Some(known) => known.1 = pair.1,
-            None => pairs.push(pair),
+        match places.entry(pair.0) {
+            Entry::Occupied(place) => pairs[*place.get()].1 = pair.1,
+            Entry::Vacant(place) => {
+                place.insert(pairs.len());
+                pairs.push(pair);
+            }
         }
     }
     cx.doc(|out| {

@@ -6,9 +6,9 @@ use nagi_error::{Code, Result, bail};
 use super::value_set::ValueSet;
 use super::{Change, UpdateOp};
 use crate::collation::Collation;
-use crate::copies::room_for;
 use crate::expr::ParseCx;
 use crate::path::FieldPath;
+use crate::room::room_for;
 use crate::update::Operators;
 
 pub(super) const PULL_ALL: UpdateOp = UpdateOp { name: "$pullAll", parse };

@@ -8,9 +8,9 @@ use nagi_error::{Code, Result, bail};
 use super::push_sort::ElementOrder;
 use super::{At, Change, UpdateOp};
 use crate::collation::Collation;
-use crate::copies::room_for;
 use crate::expr::ParseCx;
 use crate::path::FieldPath;
+use crate::room::room_for;
 use crate::update::Operators;
 
 pub(super) const PUSH: UpdateOp = UpdateOp { name: "$push", parse };

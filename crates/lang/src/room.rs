@@ -1,4 +1,4 @@
-//! Room for the values that an operator keeps from its operand, each by itself.
+//! Room for what is made of a request before it runs: of each of its parts, and of the values that an operator keeps.
 
 use nagi_bson::{Array, ValueBuf};
 use nagi_budget::meter;
@@ -8,6 +8,30 @@ use nagi_error::{Code, Result, bail};
 const COPY_BYTES: usize = 2 * size_of::<ValueBuf>() + 32;
 /// Less is not asked for.
 const ASKED_BYTES: usize = 256 << 10;
+
+/// Asks for what the request holds by now: to be called for each part of anything that is parsed or planned, as a
+/// part of a few bytes may become hundreds. A load and a comparison as long as there is enough.
+///
+/// # Errors
+/// 146 if there is not.
+#[inline]
+pub fn check() -> Result<()> {
+    match meter::has(0) {
+        true => Ok(()),
+        false => check_slowly(),
+    }
+}
+
+#[cold]
+fn check_slowly() -> Result<()> {
+    if meter::fits_in_time(0, None) {
+        return Ok(());
+    }
+    bail!(
+        Code::EXCEEDED_MEMORY_LIMIT,
+        "Exceeded memory limit: what is made of the request needs more than the server has left"
+    );
+}
 
 /// Asks for room to keep each value of an array by itself: of a million numbers that is many times what they
 /// take in a message.
