@@ -14,8 +14,8 @@ pub(super) struct Kept {
 }
 
 /// The entry without the indexes, and if they are not all, without the one option for which it does not load.
-/// `None` if it is no document, if less than that does not load either, and for a view, which without its pipeline would
-/// show what it is there to hide.
+/// `None` if it is no document, if less than that does not load either, and for a view, which without its
+/// pipeline would show what it is there to hide.
 pub(super) fn kept(value: &[u8]) -> Option<Kept> {
     let doc = Doc::parse_wrapped(value).ok()?;
     let options = doc.get("options").as_doc()?;
