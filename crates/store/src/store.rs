@@ -94,6 +94,12 @@ pub struct Shared {
     pub(crate) spills: Arc<crate::spill::Totals>,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.catalog.load().close();
+    }
+}
+
 impl std::ops::Deref for Store {
     type Target = Shared;
 

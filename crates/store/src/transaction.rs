@@ -28,7 +28,7 @@ use nagi_kv::{CommitStamp, Cursor, Durability, Read, Space, TxnOptions};
 
 use crate::{
     Catalog, Collection, CollectionOptions, Namespace, Reader, Store, WriteOptions, WriteTxn,
-    catalog,
+    catalog::{self, Private},
     contended::{Contended, until_done},
     engine_error::engine,
     ident::Ident,
@@ -93,7 +93,7 @@ pub(crate) struct Bound {
 struct Names {
     /// As of its beginning, and what it has created.
     catalog: Arc<Catalog>,
-    created: Vec<Arc<Collection>>,
+    created: Private,
     /// Collections that it has looked up.
     used: Vec<Ident>,
 }
@@ -166,7 +166,11 @@ impl Transaction {
         let bound = Arc::new(Bound {
             lifetime,
             id: shared.open.next_id.fetch_add(1, SeqCst),
-            names: Mutex::new(Names { catalog: pinned, created: Vec::new(), used: Vec::new() }),
+            names: Mutex::new(Names {
+                catalog: pinned,
+                created: Private::default(),
+                used: Vec::new(),
+            }),
             work: Mutex::new(Some(Suspended::new(txn))),
             ended: AtomicUsize::new(0),
             counted_bytes: AtomicUsize::new(0),
@@ -372,7 +376,7 @@ impl Bound {
         let mut names = self.names.lock();
         let pinned = names.catalog.collection(namespace).cloned();
         if let Some(own) = &pinned
-            && names.created.iter().any(|created| created.ident == own.ident)
+            && names.created.has(own.ident)
         {
             return pinned;
         }
@@ -422,13 +426,12 @@ impl Bound {
         let mut collections = names.catalog.collections.clone();
         collections.insert(collection.namespace.clone(), Arc::clone(&collection));
         names.catalog = Arc::new(Catalog { collections });
-        names.created.retain(|created| created.ident != collection.ident);
-        names.created.push(collection);
+        names.created.put(collection);
     }
 
     /// Whether it created this collection and has not written to it.
     pub(crate) fn is_created_and_untouched(&self, collection: &Collection) -> bool {
-        let created = self.names.lock().created.iter().any(|c| c.ident == collection.ident);
+        let created = self.names.lock().created.has(collection.ident);
         let work = self.work.lock();
         created && work.as_ref().is_some_and(|work| !work.has_touched(collection))
     }

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use nagi_bson::{Doc, Value, compare, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::sync::{MutexGuard, point};
-use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
+use nagi_kv::{Durability, Space, Txn, TxnOptions};
 
 use super::{
     Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid, view_graph,
 };
 use crate::{
-    Index, IndexSpec, Namespace, Store, WriteTxn,
+    Index, IndexSpec, Namespace, Store,
     bulk::Bulk,
     engine_error::engine,
     ident::{CatalogKey, Ident},
@@ -290,7 +290,7 @@ pub(crate) fn same_options(
 }
 
 /// Refuses a database whose name differs from another's only in case (13297).
-fn check_case(catalog: &Catalog, database: &str) -> Result<()> {
+pub(super) fn check_case(catalog: &Catalog, database: &str) -> Result<()> {
     let clash = |other: &&str| *other != database && other.eq_ignore_ascii_case(database);
     if let Some(other) = catalog.databases().find(clash) {
         bail!(
@@ -314,7 +314,7 @@ pub(crate) fn create(
 }
 
 /// A new collection with its `_id` index, of idents that are taken.
-fn made(
+pub(super) fn made(
     ddl: &mut Ddl<'_>,
     namespace: &Namespace,
     options: CollectionOptions,
@@ -352,47 +352,6 @@ fn made(
         state: Arc::new(CollectionState::of_nothing()),
         version_notes: Notes::default(),
     })
-}
-
-/// A collection that only one transaction knows until it commits. Its idents are taken for good.
-pub(crate) fn create_private(
-    store: &Store,
-    namespace: &Namespace,
-    options: CollectionOptions,
-) -> Result<Arc<Collection>> {
-    let mut ddl = Ddl::begin(store)?;
-    if ddl.collection(namespace).is_some() {
-        // It came into being after the transaction had begun.
-        return Err(engine(nagi_kv::Error::Conflict));
-    }
-    let collection = Arc::new(made(&mut ddl, namespace, options, None)?);
-    collection.state.current.store(Some(Arc::clone(&collection)));
-    ddl.keep_idents()?;
-    Ok(collection)
-}
-
-/// Commits a transaction that made collections, and publishes them.
-pub(crate) fn commit_private(
-    store: &Store,
-    mut txn: WriteTxn<'_>,
-    created: Vec<Arc<Collection>>,
-) -> Result<CommitStamp> {
-    let mut ddl = Ddl::begin(store)?;
-    for collection in created {
-        if ddl.collection(&collection.namespace).is_some() {
-            return Err(engine(nagi_kv::Error::Conflict));
-        }
-        check_case(&ddl.catalog, collection.namespace.database())?;
-        let key = collection.ident.catalog_key(CatalogKey::Collection);
-        let doc = collection.to_entry()?;
-        txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
-        ddl.catalog.collections.insert(collection.namespace.clone(), collection);
-    }
-    let step = store.times.begin();
-    let stamp = txn.commit_untimed(Durability::Synced)?;
-    store.catalog.store(Arc::new(ddl.catalog));
-    step.done();
-    Ok(stamp)
 }
 
 impl Collection {

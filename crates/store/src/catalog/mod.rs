@@ -5,6 +5,7 @@ mod collmod;
 mod ddl;
 mod options;
 mod persist;
+mod private;
 mod rename;
 mod view_graph;
 
@@ -20,12 +21,11 @@ use nagi_kv::sync::{
 };
 
 pub(crate) use clustered::without_clustered;
-pub(crate) use ddl::{
-    Ddl, DdlState, commit_private, create, create_private, refuse_view, same_options,
-};
+pub(crate) use ddl::{Ddl, DdlState, create, refuse_view, same_options};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use options::{check_engine, table_options};
 pub(crate) use persist::{check_entry, load, namespace_of};
+pub(crate) use private::{Private, commit_private, create_private};
 pub use rename::Rename;
 
 use crate::{

@@ -133,8 +133,7 @@ pub(crate) fn check_entry(entry: &[u8]) -> Result<()> {
         unfinished: Vec::new(),
     };
     let loaded = load_collection(nothing.latest(), Ident(0), Doc::parse_wrapped(entry)?, &mut into);
-    // A collection and its state hold each other.
-    into.catalog.iter().for_each(|collection| collection.state.current.store(None));
+    into.catalog.close();
     loaded
 }
 

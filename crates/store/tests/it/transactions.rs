@@ -1,6 +1,6 @@
 //! Transactions of several statements: isolation, undoing, DDL beside them, and interleavings.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use nagi_bson::{Doc, doc};
 use nagi_store::{
@@ -120,6 +120,30 @@ fn a_collection_made_in_it_is_its_own_until_it_commits() {
     let collection = f.store.collection(&new).unwrap();
     assert_eq!((collection.indexes.len(), collection.count()), (2, 1));
     assert!(f.store.validate(&collection).unwrap().errors.is_empty());
+}
+
+/// A collection and its state hold each other.
+#[test]
+fn nothing_is_left_of_collections_that_nobody_can_reach() {
+    let mut f = Fixture::new();
+    let new = Namespace::parse("d.new").unwrap();
+    let create =
+        |store: &Store| Arc::downgrade(&store.create_collection(&new, Doc::EMPTY).unwrap());
+    let (dropped, lost, winner) = (long(&f), long(&f), long(&f));
+    let mut left = vec![create(dropped.store()), create(lost.store())];
+    let kept = create(winner.store());
+    drop(dropped);
+    winner.commit(Durability::Buffered).unwrap();
+    lost.commit(Durability::Buffered).unwrap_err();
+    drop(lost);
+    assert!(left.iter().all(|collection| collection.upgrade().is_none()));
+    assert!(kept.upgrade().is_some());
+    drop(winner);
+    left.push(kept);
+    f.reopen();
+    left.push(Arc::downgrade(&f.store.collection(&new).unwrap()));
+    f.reopen();
+    assert!(left.iter().all(|collection| collection.upgrade().is_none()));
 }
 
 #[test]
