@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nagi_bson::{DocBuf, DocWriter, oid};
 use nagi_budget::Budget;
@@ -147,15 +147,15 @@ impl Topology {
         *self.counter.lock()
     }
 
-    /// Waits until the counter exceeds `seen`, at most `most`.
-    pub(crate) fn wait_beyond(&self, seen: i64, most: Duration) {
-        let until = clock::now() + most;
+    /// Waits until the counter exceeds `seen`, at most until then. True if it does.
+    pub(crate) fn wait_beyond(&self, seen: i64, until: Instant) -> bool {
         let mut counter = self.counter.lock();
         while *counter <= seen {
             if self.changed.wait_until(&mut counter, until).timed_out() {
-                break;
+                return *counter > seen;
             }
         }
+        true
     }
 
     /// `topologyVersion`, as replies show it.

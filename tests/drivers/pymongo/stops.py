@@ -87,6 +87,18 @@ def leaving(client, db):
     check("a request of a client that will leave", shows(client, match) != {}, match)
     peer.close()
     check("it ends when its client has left", wait_until(lambda: not running(client, match), 60), running(client, match))
+    # The monitors of drivers: each client leaves one behind.
+    version = client.admin.command("hello")["topologyVersion"]
+    body = bson.encode({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 600_000, "$db": "admin"})
+    connections = lambda name: client.admin.command("serverStatus")["connections"][name]  # noqa: E731
+    before, waiting = connections("current"), connections("awaitingTopologyChanges")
+    peers = [socket.create_connection((host, port), 10) for _ in range(20)]
+    for peer in peers:
+        peer.sendall(struct.pack("<iiiiIB", 21 + len(body), 1, 0, 2013, 0, 0) + body)
+    check("hellos that wait", wait_until(lambda: connections("awaitingTopologyChanges") == waiting + 20, 10), waiting)
+    for peer in peers:
+        peer.close()
+    check("they end when their clients have left", wait_until(lambda: connections("current") <= before + 2, 10), connections("current"))
 
 
 def builds(client, db):

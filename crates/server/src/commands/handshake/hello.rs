@@ -14,8 +14,8 @@ use crate::clock;
 use crate::command::prelude::*;
 use crate::commands::auth::start_speculatively;
 use crate::limits::{
-    BSON_OBJECT_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX,
-    WIRE_VERSION_MIN, WRITE_BATCH_COUNT_MAX,
+    BSON_OBJECT_BYTES_MAX, IDLE_PEER_LOOK, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES,
+    WIRE_VERSION_MAX, WIRE_VERSION_MIN, WRITE_BATCH_COUNT_MAX,
 };
 use crate::replica::{ReplicaSet, Role};
 use crate::server::Server;
@@ -197,6 +197,20 @@ fn write_compression(server: &Server, offered: Array<'_>, out: &mut DocWriter<'_
     }
 }
 
+/// Waits for a change of the topology, looking now and then if the client is still there: each client of a driver
+/// has a connection that waits, and would leave it behind for as long as it asked for.
+fn wait(cx: &Context<'_>, beyond: i64, most: Duration) -> Result<()> {
+    let until = clock::now() + most;
+    cx.end_with_client();
+    while !cx.server.topology.wait_beyond(beyond, until.min(clock::now() + IDLE_PEER_LOOK)) {
+        cx.check()?;
+        if clock::now() >= until {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Waits as `topologyVersion` and `maxAwaitTimeMS` ask.
 fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
     let (version, max_await_ms) = match (args.topology_version, args.max_await_ms) {
@@ -243,8 +257,9 @@ fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Res
     if streaming || *process_id == topology.process_id {
         cx.done.waited = true;
         cx.server.metrics.awaiting_hello.up();
-        topology.wait_beyond(beyond, Duration::from_millis(max_await_ms.min(600_000) as u64));
+        let ended = wait(cx, beyond, Duration::from_millis(max_await_ms.min(600_000) as u64));
         cx.server.metrics.awaiting_hello.down();
+        ended?;
     }
     cx.done.stream = req.exhaust_allowed;
     Ok(())
