@@ -24,13 +24,43 @@ pub fn check() -> Result<()> {
 
 #[cold]
 fn check_slowly() -> Result<()> {
-    if meter::fits_in_time(0, None) {
-        return Ok(());
+    match meter::fits_in_time(0, None) {
+        true => Ok(()),
+        false => refuse(),
     }
+}
+
+fn refuse() -> Result<()> {
     bail!(
         Code::EXCEEDED_MEMORY_LIMIT,
         "Exceeded memory limit: what is made of the request needs more than the server has left"
     );
+}
+
+/// As [`check`], before a part is put in a list: one that is full is copied to one of twice its length.
+///
+/// # Errors
+/// 146 if there is no room for that.
+#[inline]
+pub fn check_list<T>(list: &Vec<T>) -> Result<()> {
+    match list.len() < list.capacity() {
+        true => check(),
+        false => check_copies(2 * list.len() * size_of::<T>()),
+    }
+}
+
+/// Asks for so many bytes of copies that are going to be made.
+///
+/// # Errors
+/// 146 if there is no room for them.
+pub fn check_copies(bytes: usize) -> Result<()> {
+    if bytes <= ASKED_BYTES || meter::has(bytes) {
+        return check();
+    }
+    match meter::fits_in_time(bytes, None) {
+        true => Ok(()),
+        false => refuse(),
+    }
 }
 
 /// Asks for room to keep each value of an array by itself: of a million numbers that is many times what they

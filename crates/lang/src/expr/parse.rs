@@ -28,7 +28,13 @@ pub(super) fn operand(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
 
 /// Every element of an array as an operand.
 pub(super) fn operands(items: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[Expr]>> {
-    items.iter().map(|item| operand(item, cx)).collect()
+    let count = items.count();
+    room::check_copies(count * size_of::<Expr>())?;
+    let mut all = Vec::with_capacity(count);
+    for item in items.iter() {
+        all.push(operand(item, cx)?);
+    }
+    Ok(all.into())
 }
 
 /// `text` is what follows the first `$`.
@@ -66,8 +72,11 @@ pub(super) fn object(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
         }
         return operator(first.name(), first.value(), cx);
     }
-    let mut fields: Vec<(Box<str>, Expr)> = Vec::new();
-    let mut names = HashSet::<&str, RandomState>::default();
+    let count = doc.count();
+    room::check_copies(count * (size_of::<(Box<str>, Expr)>() + 2 * size_of::<&str>()))?;
+    let mut fields: Vec<(Box<str>, Expr)> = Vec::with_capacity(count);
+    let mut names =
+        HashSet::<&str, RandomState>::with_capacity_and_hasher(count, RandomState::default());
     for element in doc {
         let name = element.name();
         check_field_name(name)?;

@@ -4,6 +4,7 @@
 //! depth of a filter is bounded by the depth of BSON (200), so plain recursion is safe.
 
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf, number};
+use nagi_budget::meter;
 use nagi_error::{Code, Result, bail};
 
 use super::elem::{ExprFilter, WhereFilter};
@@ -80,9 +81,12 @@ impl Filter {
     /// # Errors
     /// As for `parse`, and 224 or 2 for what is not allowed here.
     pub fn parse_with(doc: Doc<'_>, cx: &mut ParseCx<'_>, allowed: Allowed) -> Result<Filter> {
+        let before = meter::held();
         let filter = Parser { cx, allowed, nested: false }.object(doc)?;
         near::check(&filter)?;
         text::check(&filter)?;
+        // Plans are made from copies of it.
+        room::check_copies(usize::try_from(meter::held() - before).unwrap_or(0))?;
         Ok(filter)
     }
 
@@ -105,7 +109,7 @@ impl Parser<'_, '_> {
     pub(super) fn object(&mut self, doc: Doc<'_>) -> Result<Filter> {
         let mut all = Vec::new();
         for element in doc {
-            room::check()?;
+            room::check_list(&all)?;
             let (name, value) = (element.name(), element.value());
             if name.starts_with('$') {
                 let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
@@ -143,12 +147,15 @@ impl Parser<'_, '_> {
         if list.is_empty() {
             bail!(Code::BAD_VALUE, "$and/$or/$nor must be a nonempty array");
         }
-        list.iter()
-            .map(|part| match part {
-                Value::Doc(doc) => self.object(doc),
-                _ => bail!(Code::BAD_VALUE, "$or/$and/$nor entries need to be full objects"),
-            })
-            .collect()
+        let mut all = Vec::new();
+        for part in list.iter() {
+            let Value::Doc(doc) = part else {
+                bail!(Code::BAD_VALUE, "$or/$and/$nor entries need to be full objects");
+            };
+            room::check_list(&all)?;
+            all.push(self.object(doc)?);
+        }
+        Ok(all)
     }
 
     pub(super) fn expr(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {

@@ -81,7 +81,7 @@ pub(super) fn operators(
     // Looked up once: a hostile document may hold either name very often.
     let (regex, options) = (doc.get("$regex"), doc.get("$options"));
     for element in doc {
-        crate::room::check()?;
+        crate::room::check_list(out)?;
         let name = element.name();
         let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
             bail!(Code::BAD_VALUE, "unknown operator: {name}");

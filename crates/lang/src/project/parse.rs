@@ -32,13 +32,17 @@ pub(super) fn leaves<'v>(spec: Doc<'v>) -> Result<Vec<Leaf<'v>>> {
     });
     // A conflict among those before it is complained about first.
     check_apart(&out, spec)?;
-    walked.map(|()| out)
+    walked?;
+    // Each gets its place in a tree.
+    room::check_copies(2 * out.len() * size_of::<(Box<str>, Action)>())?;
+    Ok(out)
 }
 
 fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v>>) -> Result<()> {
     let Value::Doc(doc) = value else {
+        room::check_list(out)?;
         out.push(Leaf { path, value });
-        return room::check();
+        return Ok(());
     };
     if doc.is_empty() {
         bail!(
@@ -55,8 +59,9 @@ fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v
                 doc.count()
             );
         }
+        room::check_list(out)?;
         out.push(Leaf { path, value });
-        return room::check();
+        return Ok(());
     }
     for element in doc {
         let name = element.name();

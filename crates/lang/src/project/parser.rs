@@ -251,6 +251,7 @@ fn insert(
     action: Action,
     appends: bool,
 ) -> Result<()> {
+    room::check_list(&level.fields)?;
     level.appends |= appends;
     let name = path.part(at);
     let found = level.find(name);
