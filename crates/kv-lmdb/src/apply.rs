@@ -121,12 +121,12 @@ impl Core {
     }
 
     fn freeze(&self) {
-        let _writer = self.commit.lock();
+        let writer = self.commit.lock();
         let view = self.views.load();
         if view.active().is_empty() || view.frozen().is_some() {
             return;
         }
-        view.active().freeze(self.newest());
+        view.active().freeze(writer.covered);
         let layers = vec![Arc::new(Layer::new()), Arc::clone(view.active())];
         let base = Arc::clone(&view.base);
         self.views.store(Arc::new(View { layers, base }));

@@ -50,6 +50,9 @@ pub(crate) struct Writer {
     record: Record,
     /// What the same record adds up of counters, by space and key.
     sums: HashMap<(Space, Vec<u8>), Vec<u8>, RandomState>,
+    /// The log has all commits up to this stamp. A record stands for the stamps behind it up to its last
+    /// commit, so that a record that is missing shows.
+    pub(crate) covered: u64,
     /// The log could not be synced: what it has since the last sync counts only once it is in the file.
     pub(crate) sync_failed: bool,
 }
@@ -61,6 +64,7 @@ impl Core {
             log: parts.log,
             record: Record::default(),
             sums: HashMap::default(),
+            covered: parts.newest,
             sync_failed: false,
         };
         Core {
@@ -106,19 +110,21 @@ impl Core {
         let mut writer = self.commit.lock();
         let writer = &mut *writer;
         let view = self.views.load();
-        let first = self.newest() + 1;
+        let newest = self.newest();
+        let count = followers.len() as u64 + u64::from(own.is_some());
+        let first = self.ledger.clock.take(count);
         let overlays = own.into_iter().chain(followers.iter().map(|w| &w.overlay));
         writer.sums.clear();
-        writer.record.begin(first);
+        writer.record.begin(writer.covered + 1);
         let mut last = first;
         for (stamp, overlay) in (first..).zip(overlays) {
             writer.record.begin_transaction(stamp);
-            let newest = first - 1;
             let overlay = overlay.lock();
             overlay.writes().try_for_each(|write| writer.stage(&view, &write, stamp, newest))?;
             last = stamp;
         }
         writer.log.append(&mut writer.record, last)?;
+        writer.covered = last;
         let oldest = self.ledger.active.oldest();
         let table = &view.active().table;
         for (space, change) in writer.record.changes() {
@@ -173,15 +179,25 @@ impl Core {
         space: Space,
         (start, end): (&[u8], &[u8]),
     ) -> Result<()> {
-        let stamp = self.newest() + 1;
-        if space != Space::Spill {
-            writer.record.begin(stamp);
-            writer.record.push(space, Change::DropRange(start, end));
-            writer.log.append(&mut writer.record, stamp)?;
+        if space == Space::Spill {
+            layer.drop_range(space, start, end);
+            return Ok(());
         }
+        let stamp = self.ledger.clock.take(1);
+        writer.append_alone(stamp, Some((space, Change::DropRange(start, end))))?;
         layer.drop_range(space, start, end);
-        if space != Space::Spill {
-            self.ledger.active.publish(stamp);
+        self.ledger.active.publish(stamp);
+        Ok(())
+    }
+
+    /// See `Engine::advance`. The log keeps the stamp in a record without changes.
+    pub(crate) fn advance(&self, stamp: u64) -> Result<()> {
+        if stamp > self.newest() {
+            let mut writer = self.commit.lock();
+            if stamp > self.newest() {
+                writer.append_alone(stamp, None)?;
+                self.ledger.advance(stamp);
+            }
         }
         Ok(())
     }
@@ -202,7 +218,7 @@ impl Core {
     pub(crate) fn sync_ahead(&self) -> Result<bool> {
         let (work, newest, failed) = {
             let writer = self.commit.lock();
-            (writer.log.sync_work(), self.newest(), writer.sync_failed)
+            (writer.log.sync_work(), writer.covered, writer.sync_failed)
         };
         if failed {
             return Ok(false);
@@ -213,12 +229,25 @@ impl Core {
         };
         let mut writer = self.commit.lock();
         writer.sync_failed = true;
-        writer.log.abandon_segment(self.newest())?;
+        let covered = writer.covered;
+        writer.log.abandon_segment(covered)?;
         Err(error)
     }
 }
 
 impl Writer {
+    /// Appends a record with one change or none.
+    fn append_alone(&mut self, stamp: u64, change: Option<(Space, Change<'_>)>) -> Result<()> {
+        self.record.begin(self.covered + 1);
+        self.record.begin_transaction(stamp);
+        if let Some((space, change)) = change {
+            self.record.push(space, change);
+        }
+        self.log.append(&mut self.record, stamp)?;
+        self.covered = stamp;
+        Ok(())
+    }
+
     fn stage(&mut self, view: &View, write: &Write<'_>, stamp: u64, newest: u64) -> Result<()> {
         let Write { space, key, op } = *write;
         match op {
@@ -300,13 +329,12 @@ impl journal::Log for Core {
     /// A record without changes: it says what is on disk. If it cannot be written, the next one says so.
     fn idle(&self) {
         let mut writer = self.commit.lock();
-        let Writer { log, record, sync_failed, .. } = &mut *writer;
+        let Writer { log, record, sync_failed, covered, .. } = &mut *writer;
         if *sync_failed {
             return;
         }
-        let newest = self.newest();
-        record.begin(newest);
-        if let Err(error) = log.append(record, newest) {
+        record.begin(*covered);
+        if let Err(error) = log.append(record, *covered) {
             log::warn!(target: "STORAGE", id = 7_703_010, error:% = error;
                 "The journal could not note what is on disk");
         }

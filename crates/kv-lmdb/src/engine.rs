@@ -12,7 +12,7 @@ use std::{
 };
 
 use nagi_kv::{
-    CommitStamp, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space, Txn,
+    Clock, CommitStamp, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space, Txn,
     TxnOptions, Watch, descriptors, journal,
     marker::{self, Marker},
     overlay::Staged,
@@ -160,7 +160,8 @@ impl Core {
                         }
                     }
                 }
-                self.ledger.active.publish(last);
+                self.commit.lock().covered = last;
+                self.ledger.advance(last);
                 match layer.table.byte_count() > self.layer_bytes {
                     true => self.checkpoint(),
                     false => Ok(()),
@@ -223,6 +224,18 @@ impl Engine for Lmdb {
 
     fn last_stamp(&self) -> CommitStamp {
         CommitStamp(self.core.newest())
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.core.ledger.clock
+    }
+
+    fn advance(&self, stamp: CommitStamp) -> Result<()> {
+        self.core.advance(stamp.0)
+    }
+
+    fn sync(&self, stamp: CommitStamp) -> Result<()> {
+        self.core.journal.wait(stamp.0)
     }
 
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {

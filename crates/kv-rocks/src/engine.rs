@@ -12,7 +12,7 @@ use std::{
 };
 
 use nagi_kv::{
-    CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Next, RangeSize, Read, Result,
+    Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Next, RangeSize, Read, Result,
     Scratch, Snapshot, Space, Txn, TxnOptions, Watch,
     group::{Group, Waiter},
     journal::{self, Journal, Log},
@@ -27,13 +27,14 @@ use crate::{
     Options,
     closed::{self, Closed},
     commit::Committer,
-    db::{Batch, Db, RocksCursor, SnapshotHandle, System, Ticker},
+    db::{Batch, Db, RocksCursor, System, Ticker},
     governor::{self, Governor},
     layout,
     load::{Ascending, Piece, SMALL_BYTES},
     reclaim::{self, Reclaim},
     repair, rewrite, room,
     spool::{self, Spool},
+    state::{State, Writing},
     stats, wal,
 };
 
@@ -61,13 +62,14 @@ pub struct Rocks {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Core {
-    db: Arc<Db>,
+pub(crate) struct Core {
+    pub(crate) db: Arc<Db>,
     /// Outlives the database, whose log it takes.
     spool: Option<Arc<Spool>>,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
+    pub(crate) writing: Writing,
     group: Group,
-    commit: Mutex<Committer>,
+    pub(crate) commit: Mutex<Committer>,
     journal: Arc<Journal>,
     governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
@@ -78,7 +80,7 @@ struct Core {
     closed: AtomicBool,
     dir: PathBuf,
     files: PathBuf,
-    /// Added to RocksDB's sequence number: stamps before it came from files that were repaired.
+    /// Added to RocksDB's sequence number: stamps of folders from before stamps were times.
     stamps_from: u64,
     piece_number: AtomicU64,
     load_piece_bytes: usize,
@@ -121,9 +123,12 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     if marked.fresh {
         marker::update(dir, ENGINE, marker::Marker { fresh: false, ..marked })?;
     }
-    let newest = db.sequence() + marked.stamps_from;
+    let newest = last_logged(&db)?.max(db.sequence() + marked.stamps_from);
+    let ledger = Ledger::new(newest);
+    let newest = ledger.active.newest();
     let core = Arc::new(Core {
-        ledger: Ledger::new(newest),
+        ledger,
+        writing: Writing::new(newest),
         group: Group::default(),
         commit: Mutex::default(),
         journal: Arc::new(Journal::new(newest)),
@@ -171,6 +176,13 @@ fn open_files(
     check_log()?;
     let system = System { spool: spool.clone(), ..system.clone() };
     Ok((spool, Arc::new(Db::open(files, options, &system)?)))
+}
+
+/// The stamp of the newest entry of the change log; 0 if there is none.
+fn last_logged(db: &Arc<Db>) -> Result<u64> {
+    let mut cursor = RocksCursor::new(db, None, Space::Changes, &[], &[]);
+    cursor.seek_back(&[])?;
+    Ok(cursor.key().first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp)))
 }
 
 /// Compares the files with what the last end in order has noted; from now on the note is void.
@@ -268,13 +280,9 @@ impl Rocks {
 }
 
 impl Core {
-    fn cursor(
-        &self,
-        snapshot: Option<&Arc<SnapshotHandle>>,
-        space: Space,
-        (start, end): (&[u8], &[u8]),
-    ) -> Box<dyn Cursor> {
-        Box::new(RocksCursor::new(&self.db, snapshot, space, start, end))
+    /// A cursor over the newest state.
+    fn cursor(&self, space: Space, (start, end): (&[u8], &[u8])) -> Box<dyn Cursor> {
+        Box::new(RocksCursor::new(&self.db, None, space, start, end))
     }
 
     fn check_open(&self) -> Result<()> {
@@ -308,7 +316,8 @@ impl Core {
     fn write_group(&self, own: Option<&SharedOverlay>, followers: &[Arc<Waiter>]) -> Result<u64> {
         let mut batch = self.batch();
         let mut committer = self.commit.lock();
-        let first = self.ledger.active.newest() + 1;
+        let count = followers.len() as u64 + u64::from(own.is_some());
+        let first = self.ledger.clock.take(count);
         let overlays = own.into_iter().chain(followers.iter().map(|w| &w.overlay));
         committer.begin();
         self.note_synced(&mut committer, &mut batch);
@@ -317,12 +326,25 @@ impl Core {
             committer.stage(&self.db, &mut batch, &overlay.lock(), stamp)?;
             last = stamp;
         }
-        committer.write(&self.db, &mut batch)?;
+        self.writing.begin(last, self.db.sequence());
+        if let Err(error) = committer.write(&self.db, &mut batch) {
+            self.writing.failed(self.ledger.active.newest());
+            return Err(error);
+        }
         self.governor.wrote(batch.byte_count());
         self.ledger.active.publish(last);
         drop(committer);
         self.give_back(batch);
         Ok(first)
+    }
+
+    /// See `Engine::advance`.
+    fn advance(&self, stamp: u64) {
+        if stamp > self.ledger.active.newest() {
+            let _nobody_writes = self.commit.lock();
+            self.ledger.advance(stamp);
+            self.writing.begin(self.ledger.active.newest(), self.db.sequence());
+        }
     }
 
     /// Notes at the beginning of a batch what is on the disk, if more is than the last note says; see
@@ -364,7 +386,7 @@ impl Core {
         let _changing = self.changing.read();
         self.check_open()?;
         let mut last = Vec::new();
-        let mut cursor = self.cursor(None, space, (start, end));
+        let mut cursor = self.cursor(space, (start, end));
         let any = cursor.seek_back(end)?;
         if !any && (space == Space::Spill || end.is_empty()) {
             return Ok(());
@@ -490,53 +512,6 @@ impl Log for Core {
     }
 }
 
-/// One state of the store.
-struct State {
-    core: Arc<Core>,
-    snapshot: Arc<SnapshotHandle>,
-    stamp: u64,
-}
-
-impl State {
-    fn new(core: &Arc<Core>) -> State {
-        // The stamp first: a commit in between is visible although its stamp is greater.
-        let stamp = core.ledger.active.newest();
-        let snapshot = Arc::new(SnapshotHandle::new(&core.db));
-        State { core: Arc::clone(core), snapshot, stamp }
-    }
-}
-
-impl Read for State {
-    fn get<'a>(
-        &'a self,
-        space: Space,
-        key: &[u8],
-        buf: &'a mut Vec<u8>,
-    ) -> Result<Option<&'a [u8]>> {
-        let found = self.snapshot.db().get(Some(&self.snapshot), space, key, buf)?;
-        Ok(found.then_some(buf.as_slice()))
-    }
-
-    fn get_many(
-        &self,
-        space: Space,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        self.snapshot.db().get_many(Some(&self.snapshot), space, keys, visit)
-    }
-
-    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
-        Ok(self.core.cursor(Some(&self.snapshot), space, (start, end)))
-    }
-}
-
-impl Snapshot for State {
-    fn stamp(&self) -> CommitStamp {
-        CommitStamp(self.stamp)
-    }
-}
-
 /// The newest state.
 impl Read for Rocks {
     fn get<'a>(
@@ -559,7 +534,7 @@ impl Read for Rocks {
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
-        Ok(self.core.cursor(None, space, (start, end)))
+        Ok(self.core.cursor(space, (start, end)))
     }
 }
 
@@ -581,7 +556,21 @@ impl Engine for Rocks {
     }
 
     fn last_stamp(&self) -> CommitStamp {
-        CommitStamp(self.core.ledger.active.newest())
+        CommitStamp(self.core.writing.greatest())
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.core.ledger.clock
+    }
+
+    fn advance(&self, stamp: CommitStamp) -> Result<()> {
+        self.core.check_open()?;
+        self.core.advance(stamp.0);
+        Ok(())
+    }
+
+    fn sync(&self, stamp: CommitStamp) -> Result<()> {
+        self.core.journal.wait(stamp.0)
     }
 
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
@@ -665,7 +654,7 @@ impl Engine for Rocks {
         if !end.is_empty() {
             return self.core.db.approximate_size(space, start, end);
         }
-        let mut cursor = self.core.cursor(None, space, (start, end));
+        let mut cursor = self.core.cursor(space, (start, end));
         match cursor.seek_back(end)? {
             true => self.core.db.approximate_size(space, start, cursor.key()),
             false => Ok(0),

@@ -21,8 +21,11 @@
 //!   wal/: whether the log that a crash left has everything that was synced
 //!   db/: the only `unsafe`; RocksDB's C interface behind safe types
 //!
-//! The stamp of a commit never exceeds RocksDB's sequence number after it (each commit writes at
-//! least one entry), so after a restart stamps go on from there and keep growing.
+//!   state.rs: snapshots, and which commits each of them has
+//!
+//! Stamps are times. RocksDB keeps only those of the change log: after a restart stamps are greater than these
+//! and follow the wall clock. Whoever opens the engine advances it past other stamps of before
+//! (`nagi_store::stamps` does).
 //!
 //! Does not know about: documents, collections.
 
@@ -41,6 +44,7 @@ mod repair;
 mod rewrite;
 mod room;
 mod spool;
+mod state;
 mod stats;
 mod tier;
 mod wal;

@@ -7,13 +7,15 @@
 //! - A write that was not preceded by a read conflicts only with a transaction that is still open.
 //!   So uniqueness is: read (or `lock`) the key in this transaction, then `put` it.
 //! - Stamps grow in commit order; who sees a commit sees all commits with smaller stamps.
+//! - A stamp is a cluster time (see `Clock`), and the stamp of a snapshot or transaction is exact: it sees
+//!   every commit up to that stamp and none behind it.
 //! - Keys compare as unsigned bytes. Values may be empty. Keys are not empty.
 
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    CommitStamp, Compressor, Durability, KeyRange, Limits, Next, RangeSize, Result, Savepoint,
-    Scratch, Space, TxnOptions, Watch,
+    Clock, CommitStamp, Compressor, Durability, KeyRange, Limits, Next, RangeSize, Result,
+    Savepoint, Scratch, Space, TxnOptions, Watch,
 };
 
 /// A store of ordered bytes. Shared by all threads; every method may be called at any time.
@@ -38,8 +40,19 @@ pub trait Engine: Send + Sync {
     /// first read.
     fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>>;
 
-    /// The stamp of the newest commit.
+    /// The newest stamp that a reader may have seen: no commit that is visible has a greater one.
     fn last_stamp(&self) -> CommitStamp;
+
+    /// The clock that stamps commits. Stamps that were observed or taken for other purposes are ahead of
+    /// the newest commit.
+    fn clock(&self) -> &Clock;
+
+    /// On return every commit up to `stamp` is visible to all reads that begin, and every later commit of
+    /// this process has a greater stamp. Costs nothing if that is so already.
+    fn advance(&self, stamp: CommitStamp) -> Result<()>;
+
+    /// Returns once the commit with this stamp is durable. Many waiting threads share one sync.
+    fn sync(&self, stamp: CommitStamp) -> Result<()>;
 
     /// Writes many entries outside any transaction: index builds on hidden idents, spilled runs.
     /// `next` fills key and value and says whether it did; any key order is allowed, ascending is
@@ -181,7 +194,7 @@ pub trait Read: Send {
 
 /// One state of the whole store.
 pub trait Snapshot: Read + Sync {
-    /// Every commit up to this stamp is visible (a later one may be).
+    /// Every commit up to this stamp is visible, and none behind it.
     fn stamp(&self) -> CommitStamp;
 }
 
@@ -216,6 +229,10 @@ pub trait Txn: Read {
     /// Adds a value to a log. Its key is the commit stamp, 8 bytes big-endian, then the position
     /// within the transaction, 4 bytes big-endian. Not seen by this transaction's own reads.
     fn append(&mut self, log: Space, value: &[u8]) -> Result<()>;
+
+    /// The stamp of the state that it reads: every commit up to it is visible, and none behind it. Takes
+    /// the state if nothing was read before.
+    fn read_stamp(&self) -> Result<CommitStamp>;
 
     /// Bytes staged so far, to be kept under `Limits::txn_bytes_max`.
     fn staged_bytes(&self) -> usize;

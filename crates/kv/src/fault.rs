@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    CommitStamp, Compressor, Cursor, Durability, Engine, Error, KeyRange, Limits, Next, RangeSize,
-    Read, Result, Savepoint, Scratch, Snapshot, Space, Txn, TxnOptions, Watch,
+    Clock, CommitStamp, Compressor, Cursor, Durability, Engine, Error, KeyRange, Limits, Next,
+    RangeSize, Read, Result, Savepoint, Scratch, Snapshot, Space, Txn, TxnOptions, Watch,
 };
 
 /// Where an error may come from.
@@ -181,6 +181,11 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.append(log, value)
     }
 
+    fn read_stamp(&self) -> Result<CommitStamp> {
+        self.faults.check(Point::Get)?;
+        self.inner.read_stamp()
+    }
+
     fn staged_bytes(&self) -> usize {
         self.inner.staged_bytes()
     }
@@ -254,6 +259,20 @@ impl Engine for Faulty {
 
     fn last_stamp(&self) -> CommitStamp {
         self.inner.last_stamp()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.inner.clock()
+    }
+
+    fn advance(&self, stamp: CommitStamp) -> Result<()> {
+        self.faults.check(Point::Commit)?;
+        self.inner.advance(stamp)
+    }
+
+    fn sync(&self, stamp: CommitStamp) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.sync(stamp)
     }
 
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {

@@ -31,6 +31,7 @@ pub mod sync;
 pub mod table;
 
 mod active;
+mod clock;
 mod compressor;
 mod conflict;
 mod contract;
@@ -41,6 +42,7 @@ mod special;
 mod types;
 
 pub use active::{Active, Ticket};
+pub use clock::Clock;
 pub use compressor::Compressor;
 pub use conflict::{Claim, Claimer, Conflicts, KeyHash, Owner};
 pub use contract::{Cursor, Engine, Read, Snapshot, Txn};

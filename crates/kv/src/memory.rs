@@ -8,8 +8,8 @@
 use std::{collections::VecDeque, io, path::Path, sync::Arc};
 
 use crate::{
-    CommitStamp, Compressor, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space,
-    Txn, TxnOptions,
+    Clock, CommitStamp, Compressor, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot,
+    Space, Txn, TxnOptions,
     active::Ticket,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
     sync::{
@@ -194,7 +194,7 @@ impl Core {
 
     fn write_all(&self, overlay: &Overlay) -> u64 {
         let mut stale = self.commit.lock();
-        let stamp = self.newest() + 1;
+        let stamp = self.ledger.clock.take(1);
         let mut position = 0_u32;
         let mut sum = Vec::new();
         for write in overlay.writes() {
@@ -351,6 +351,22 @@ impl Engine for Memory {
 
     fn last_stamp(&self) -> CommitStamp {
         CommitStamp(self.core.newest())
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.core.ledger.clock
+    }
+
+    fn advance(&self, stamp: CommitStamp) -> Result<()> {
+        if stamp.0 > self.core.newest() {
+            let _alone = self.core.commit.lock();
+            self.core.ledger.advance(stamp.0);
+        }
+        Ok(())
+    }
+
+    fn sync(&self, _: CommitStamp) -> Result<()> {
+        Ok(())
     }
 
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The small values of the contract: spaces, stamps, durability, limits.
 
+use std::fmt;
+
 /// A key space: keys of different spaces never meet, but for those of records (see
 /// [`Space::table`]). Each collection and index is a key prefix in a space of records or in `Index`,
 /// so that ten thousand collections are still a handful of spaces.
@@ -119,10 +121,16 @@ pub enum Durability {
     Synced,
 }
 
-/// The place of a commit in the order of all commits: a later commit has a larger stamp, also
-/// across restarts. Zero is before everything.
+/// The place of a commit in the order of all commits, and its cluster time (see `Clock`): a later commit
+/// has a larger stamp, also across restarts. Zero is before everything.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CommitStamp(pub u64);
+
+impl fmt::Display for CommitStamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Timestamp({}, {})", self.0 >> 32, self.0 & u64::from(u32::MAX))
+    }
+}
 
 /// How a transaction behaves.
 #[derive(Clone, Copy, Debug)]

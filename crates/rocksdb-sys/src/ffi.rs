@@ -584,6 +584,7 @@ unsafe extern "C" {
         values: *const *const libc::c_char,
         errptr: *mut *mut libc::c_char,
     );
+    pub fn rocksdb_snapshot_get_sequence_number(snapshot: *const rocksdb_snapshot_t) -> u64;
     pub fn rocksdb_sstfilewriter_create(
         env: *const rocksdb_envoptions_t,
         io_options: *const rocksdb_options_t,

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nagi_kv::{Error, Result, Space};
+use nagi_kv::{CommitStamp, Error, Result, Space};
 
 use super::{
     Change, PREFIX, numbered,
@@ -54,10 +54,11 @@ pub(crate) fn replay(
         return Ok((last, None));
     };
     let what = format!(
-        "{} is damaged at offset {offset}: commits {} to {synced} had been written to disk and not all \
-         can be read",
+        "{} is damaged at offset {offset}: commits behind {} up to {} had been written to disk and not \
+         all can be read",
         path.display(),
-        whole + 1
+        CommitStamp(whole),
+        CommitStamp(synced)
     );
     if !salvage {
         return Err(Error::Corrupt(what));

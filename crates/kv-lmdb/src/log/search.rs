@@ -21,6 +21,11 @@ const WINDOW_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: usize = 4096;
 /// Zeroes that are passed over at once.
 const ZEROES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+/// Stamps are times: this is a hundred days' worth of them. A segment is hardly written to for longer, nor
+/// does a record follow the one before it later.
+const STAMPS_AHEAD_MAX: u64 = 1 << 55;
+/// Stamps below were counted, before stamps were times.
+const FIRST_TIME: u64 = 1 << 48;
 /// A head, and the head of the change behind it.
 const LOOK_BYTES: usize = RECORD_HEAD_BYTES + CHANGE_HEAD_BYTES;
 
@@ -119,13 +124,15 @@ impl Search {
         // Nearly every place fails here: zeroes, older stamps, or bytes that are no head.
         let first = u64::from_le_bytes(*bytes[8..].first_chunk().expect("a head is longer"));
         let ahead = first.wrapping_add(1).wrapping_sub(self.first_stamp);
-        if ahead > 1 << 40 || bytes.iter().all(|byte| *byte == 0) {
+        // The first segment of a store, or of one whose stamps were counted, goes over to times.
+        let is_first_time = self.first_stamp < FIRST_TIME && first >= FIRST_TIME;
+        if (ahead > STAMPS_AHEAD_MAX && !is_first_time) || bytes.iter().all(|byte| *byte == 0) {
             return None;
         }
         let head = RecordHead::parse(bytes);
         let left = self.file_bytes - at - RECORD_HEAD_BYTES as u64;
         let fits = head.first <= head.last
-            && head.last - head.first < 1 << 20
+            && (head.last - head.first < STAMPS_AHEAD_MAX || head.first < FIRST_TIME)
             && head.synced <= head.last
             && head.body_bytes as u64 <= left.min(BODY_BYTES_MAX);
         let is_whole = fits && (head.body_bytes == 0 || is_change(behind, head.body_bytes));
@@ -203,7 +210,7 @@ mod tests {
     };
 
     const SALT: u64 = 77;
-    const FIRST: u64 = 1000;
+    const FIRST: u64 = 0x6A12_3456_0000_03E8;
 
     /// Numbers below `end`, the same ones in every run.
     struct Random(u64);

@@ -10,12 +10,9 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     ptr,
-    sync::{
-        Arc,
-        atomic::{
-            AtomicBool, AtomicPtr, AtomicU64,
-            Ordering::{Acquire, Release},
-        },
+    sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU64,
+        Ordering::{Acquire, Release},
     },
 };
 
@@ -25,6 +22,7 @@ use parking_lot::Mutex;
 
 use super::native::nagi_cache_set_share;
 use super::setup::{Setup, System, names, pointers};
+use super::snapshot::SnapshotHandle;
 use crate::{damage, options::Options, quarantine::Damaged, tier::Sizes};
 
 /// Calls `run` with a place for an error string.
@@ -79,6 +77,9 @@ pub(crate) struct Db {
     setup: Setup,
     /// How often running compactions were ended before they were done.
     pub(super) interrupt_count: AtomicU64,
+    /// Table files that were to be taken in, and those with which that is over.
+    pub(super) ingests_begun: AtomicU64,
+    pub(super) ingests_ended: AtomicU64,
 }
 
 // SAFETY: RocksDB synchronises its database and column family handles; option objects are only read
@@ -163,6 +164,8 @@ impl Db {
                 writes,
                 setup,
                 interrupt_count: AtomicU64::new(0),
+                ingests_begun: AtomicU64::new(0),
+                ingests_ended: AtomicU64::new(0),
             })
         }
     }
@@ -709,48 +712,6 @@ pub(super) unsafe fn slice<'a>(data: *const c_char, length: usize) -> &'a [u8] {
 pub(super) fn c_path(path: &Path) -> Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| Error::other("a path cannot contain a zero byte"))
-}
-
-/// One state of the database.
-pub(crate) struct SnapshotHandle {
-    db: Arc<Db>,
-    raw: *const ffi::rocksdb_snapshot_t,
-    reads: *mut ffi::rocksdb_readoptions_t,
-}
-
-// SAFETY: a snapshot is a number in a list; reading with it is synchronised by the database.
-unsafe impl Send for SnapshotHandle {}
-// SAFETY: as above.
-unsafe impl Sync for SnapshotHandle {}
-
-impl SnapshotHandle {
-    pub(crate) fn new(db: &Arc<Db>) -> SnapshotHandle {
-        // SAFETY: freed in `drop`, while the database is still open.
-        unsafe {
-            let raw = ffi::rocksdb_create_snapshot(db.raw);
-            let reads = ffi::rocksdb_readoptions_create();
-            ffi::rocksdb_readoptions_set_snapshot(reads, raw);
-            SnapshotHandle { db: Arc::clone(db), raw, reads }
-        }
-    }
-
-    pub(crate) fn db(&self) -> &Arc<Db> {
-        &self.db
-    }
-
-    pub(super) fn raw(&self) -> *const ffi::rocksdb_snapshot_t {
-        self.raw
-    }
-}
-
-impl Drop for SnapshotHandle {
-    fn drop(&mut self) {
-        // SAFETY: created in `new`; the database is kept open by `db`.
-        unsafe {
-            ffi::rocksdb_readoptions_destroy(self.reads);
-            ffi::rocksdb_release_snapshot(self.db.raw, self.raw);
-        }
-    }
 }
 
 /// Writes to be made at once.

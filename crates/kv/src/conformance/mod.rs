@@ -13,6 +13,7 @@ mod cursors;
 mod maintain;
 mod model;
 mod reads;
+mod stamps;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub fn run(open: &dyn Fn() -> Arc<dyn Engine>) {
         counters::POINTS,
         maintain::POINTS,
         concurrent::POINTS,
+        stamps::POINTS,
     ];
     for check in points.iter().copied().flatten() {
         check(&open());

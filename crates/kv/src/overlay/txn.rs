@@ -17,7 +17,8 @@ use std::{
 
 use super::{Merged, Op, Overlay, counter};
 use crate::{
-    CommitStamp, Cursor, Durability, Read, Result, Savepoint, Space, Txn, TxnOptions,
+    Clock, CommitStamp, Cursor, Durability, Read, Result, Savepoint, Snapshot, Space, Txn,
+    TxnOptions,
     active::{Active, Ticket},
     conflict::{Claim, Claimer, Conflicts, KeyHash, Owner},
     sync::{
@@ -35,8 +36,8 @@ pub type SharedOverlay = Arc<Mutex<Overlay>>;
 
 /// What an engine provides below `Staged`.
 pub trait Base: Send + Sync + 'static {
-    /// One state to read from, owned.
-    type State: Read;
+    /// One state to read from, owned; its stamp is exact.
+    type State: Snapshot;
 
     /// The engine's open transactions.
     fn ledger(&self) -> &Ledger;
@@ -44,8 +45,8 @@ pub trait Base: Send + Sync + 'static {
     /// The newest state.
     fn state(self: &Arc<Self>) -> Result<Self::State>;
 
-    /// Writes all of `overlay.writes()` atomically, publishes the new stamp in `ledger().active`
-    /// and returns it. Calls come from many threads at once; the caller does not hold the lock, so
+    /// Writes all of `overlay.writes()` atomically with a stamp from `ledger().clock`, publishes the stamp
+    /// in `ledger().active` and returns it. Calls come from many threads at once; the caller does not hold the lock, so
     /// an engine may let one thread write for others.
     fn write(&self, overlay: &SharedOverlay) -> Result<u64>;
 
@@ -55,6 +56,7 @@ pub trait Base: Send + Sync + 'static {
 
 /// The open transactions of an engine.
 pub struct Ledger {
+    pub clock: Clock,
     pub conflicts: Conflicts,
     pub active: Active,
     next_owner: AtomicU64,
@@ -62,13 +64,26 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// `newest`: the last stamp of the store being opened.
+    /// `newest`: no commit of the store being opened has a greater stamp.
     pub fn new(newest: u64) -> Ledger {
+        let clock = Clock::new(newest);
         Ledger {
             conflicts: Conflicts::new(),
-            active: Active::new(newest),
+            active: Active::new(clock.greatest()),
+            clock,
             next_owner: AtomicU64::new(1),
             pool: Mutex::default(),
+        }
+    }
+}
+
+impl Ledger {
+    /// Makes `stamp` the newest one, if it is greater. For who holds the engine's commit lock: no commit
+    /// may be under way.
+    pub fn advance(&self, stamp: u64) {
+        self.clock.observe(stamp);
+        if stamp > self.active.newest() {
+            self.active.publish(stamp);
         }
     }
 }
@@ -132,10 +147,7 @@ impl<B: Base> Staged<B> {
     ) -> Result<()> {
         let ledger = self.base.ledger();
         let hash = ledger.conflicts.hash(space, key);
-        let read_stamp = match &*self.ticket.borrow() {
-            Some(ticket) => ticket.stamp(),
-            None => u64::MAX,
-        };
+        let read_stamp = self.state.get().map_or(u64::MAX, |state| state.stamp().0);
         let wait = if self.scratch().held.is_empty() { self.wait } else { Duration::ZERO };
         let claimer = Claimer { owner: self.owner, read_stamp, wait };
         let claimed = ledger.conflicts.claim_while(hash, &claimer, &ledger.active, go_on)?;
@@ -274,6 +286,10 @@ impl<B: Base> Txn for Staged<B> {
     fn append(&mut self, log: Space, value: &[u8]) -> Result<()> {
         self.scratch().overlay.lock().append(log, value);
         Ok(())
+    }
+
+    fn read_stamp(&self) -> Result<CommitStamp> {
+        Ok(self.state()?.stamp())
     }
 
     fn staged_bytes(&self) -> usize {

@@ -12,8 +12,8 @@
 mod scheduled;
 #[cfg(feature = "shuttle")]
 pub use scheduled::{
-    Condvar, HashState, Instant, Mutex, MutexGuard, RwLock, RwLockReadGuard, Sender, atomic,
-    channel, point, thread,
+    Condvar, HashState, Instant, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Sender, atomic, channel, point, thread,
 };
 
 #[cfg(not(feature = "shuttle"))]
@@ -24,7 +24,7 @@ mod real {
     pub use std::time::Instant;
 
     pub use foldhash::fast::RandomState as HashState;
-    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
     /// A place where another thread may come in between although there is no lock and no atomic.
     #[inline(always)]
@@ -32,6 +32,6 @@ mod real {
 }
 #[cfg(not(feature = "shuttle"))]
 pub use real::{
-    Condvar, HashState, Instant, Mutex, MutexGuard, RwLock, RwLockReadGuard, Sender, atomic,
-    channel, point, thread,
+    Condvar, HashState, Instant, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Sender, atomic, channel, point, thread,
 };

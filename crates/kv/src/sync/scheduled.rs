@@ -147,6 +147,8 @@ impl Condvar {
 }
 
 pub type RwLockReadGuard<'l, T> = shuttle::sync::RwLockReadGuard<'l, T>;
+/// See `parking_lot::RwLockWriteGuard`.
+pub type RwLockWriteGuard<'l, T> = shuttle::sync::RwLockWriteGuard<'l, T>;
 
 /// See `parking_lot::RwLock`.
 #[derive(Debug, Default)]
@@ -161,13 +163,8 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn try_write_for(&self, _: Duration) -> Option<shuttle::sync::RwLockWriteGuard<'_, T>> {
-        shuttle::thread::yield_now();
-        self.0.try_write().ok()
     }
 
     pub fn get_mut(&mut self) -> &mut T {

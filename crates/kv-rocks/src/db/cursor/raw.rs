@@ -13,7 +13,10 @@ use std::sync::Arc;
 use nagi_kv::{Cursor, Result, Space};
 use nagi_rocksdb_sys as ffi;
 
-use super::super::ffi::{Db, SnapshotHandle, bytes, checked, slice};
+use super::super::{
+    ffi::{Db, bytes, checked, slice},
+    snapshot::SnapshotHandle,
+};
 
 /// Until then a cursor may belong to a query with a small limit.
 const JUDGED_AFTER_BYTES: usize = 256 << 10;

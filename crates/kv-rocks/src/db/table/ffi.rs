@@ -1,7 +1,7 @@
 //! Writes a sorted table file and hands it to the database, past log and memtable.
 #![expect(unsafe_code)]
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::Ordering::SeqCst};
 
 use nagi_kv::{Result, Space};
 use nagi_rocksdb_sys as ffi;
@@ -64,8 +64,9 @@ impl Db {
     /// Makes a finished file part of the space; the file is moved. Durable on return.
     pub(crate) fn ingest(&self, space: Space, path: &Path) -> Result<()> {
         let name = c_path(path)?;
+        self.ingests_begun.fetch_add(1, SeqCst);
         // SAFETY: one name; the options live through the call.
-        unsafe {
+        let result = unsafe {
             let options = ffi::rocksdb_ingestexternalfileoptions_create();
             ffi::rocksdb_ingestexternalfileoptions_set_move_files(options, 1);
             let result = checked(|error| {
@@ -80,6 +81,15 @@ impl Db {
             });
             ffi::rocksdb_ingestexternalfileoptions_destroy(options);
             result
-        }
+        };
+        self.ingests_ended.fetch_add(1, SeqCst);
+        result
+    }
+
+    /// How many files have begun to be taken in, and how many of these are done.
+    pub(crate) fn ingests(&self) -> (u64, u64) {
+        // In this order: what begins in between shows as under way.
+        let ended = self.ingests_ended.load(SeqCst);
+        (self.ingests_begun.load(SeqCst), ended)
     }
 }

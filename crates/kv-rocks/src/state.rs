@@ -1,0 +1,141 @@
+//! Snapshots, and the stamp that each of them has exactly.
+//!
+//! RocksDB numbers entries, not commits: a snapshot knows the sequence number up to which it reads. Which
+//! commits these are is known from what the commit lock's holder publishes before and after it writes:
+//!
+//! ```text
+//!   commit lock's holder:  sequence = 70, written = 12 | RocksDB writes entries 71..=75 | newest = 12
+//!   newest   11 ............................................................................... 12
+//!   a snapshot of sequence 70 taken meanwhile reads commits up to 11, one of sequence 75 up to 12
+//! ```
+//!
+//! A batch becomes visible all at once, so a snapshot has none or all of it. Readers take no lock: if
+//! something was published while they took the snapshot, they take another one. Only files that are
+//! taken in (`Db::ingest`) advance the sequence number without the commit lock; while that happens a
+//! reader asks for the lock.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use nagi_kv::{Active, CommitStamp, Cursor, Read, Result, Snapshot, Space};
+
+use crate::{
+    db::{RocksCursor, SnapshotHandle},
+    engine::Core,
+};
+
+/// Snapshots taken without the commit lock before one is taken with it.
+const ATTEMPTS_MAX: usize = 8;
+
+/// What is being written. Changed under the commit lock only.
+#[derive(Default)]
+pub(crate) struct Writing {
+    /// The last stamp of the batch that is being written, or of the last one.
+    written: AtomicU64,
+    /// The sequence number before that batch.
+    sequence: AtomicU64,
+}
+
+impl Writing {
+    pub(crate) fn new(newest: u64) -> Writing {
+        Writing { written: AtomicU64::new(newest), sequence: AtomicU64::new(0) }
+    }
+
+    /// A batch whose last stamp is `last` begins to be written; `sequence` is the newest number.
+    pub(crate) fn begin(&self, last: u64, sequence: u64) {
+        self.sequence.store(sequence, SeqCst);
+        self.written.store(last, SeqCst);
+    }
+
+    /// The batch was not written; the newest stamp is still `newest`.
+    pub(crate) fn failed(&self, newest: u64) {
+        self.written.store(newest, SeqCst);
+    }
+
+    /// The greatest stamp that a reader may have seen.
+    pub(crate) fn greatest(&self) -> u64 {
+        self.written.load(SeqCst)
+    }
+
+    fn seen(&self, active: &Active, ingests: u64) -> Seen {
+        let (newest, written) = (active.newest(), self.written.load(SeqCst));
+        Seen { newest, written, sequence: self.sequence.load(SeqCst), ingests }
+    }
+}
+
+/// What a reader found published.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    newest: u64,
+    written: u64,
+    sequence: u64,
+    ingests: u64,
+}
+
+/// One state of the store.
+pub(crate) struct State {
+    core: Arc<Core>,
+    snapshot: Arc<SnapshotHandle>,
+    stamp: u64,
+}
+
+impl State {
+    pub(crate) fn new(core: &Arc<Core>) -> State {
+        let (snapshot, stamp) = taken(core);
+        State { core: Arc::clone(core), snapshot: Arc::new(snapshot), stamp }
+    }
+}
+
+/// A snapshot and the stamp of the newest commit in it.
+fn taken(core: &Core) -> (SnapshotHandle, u64) {
+    for _ in 0..ATTEMPTS_MAX {
+        let (begun, ended) = core.db.ingests();
+        if begun != ended {
+            break;
+        }
+        let before = core.writing.seen(&core.ledger.active, begun);
+        let snapshot = SnapshotHandle::new(&core.db);
+        let after = core.writing.seen(&core.ledger.active, core.db.ingests().0);
+        if before != after {
+            continue;
+        }
+        let has_it = before.written == before.newest || snapshot.sequence() > before.sequence;
+        let stamp = if has_it { before.written } else { before.newest };
+        return (snapshot, stamp);
+    }
+    let _nobody_writes = core.commit.lock();
+    (SnapshotHandle::new(&core.db), core.ledger.active.newest())
+}
+
+impl Read for State {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        let found = self.snapshot.db().get(Some(&self.snapshot), space, key, buf)?;
+        Ok(found.then_some(buf.as_slice()))
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.snapshot.db().get_many(Some(&self.snapshot), space, keys, visit)
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        Ok(Box::new(RocksCursor::new(&self.core.db, Some(&self.snapshot), space, start, end)))
+    }
+}
+
+impl Snapshot for State {
+    fn stamp(&self) -> CommitStamp {
+        CommitStamp(self.stamp)
+    }
+}

@@ -1,0 +1,150 @@
+//! Stamps: the order of commits, and what is visible at each of them.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use super::{Check, begin, commit, get, put, scan};
+use crate::{CommitStamp, Engine, Read, Space};
+
+const WRITERS: u8 = 3;
+const COMMITS: u16 = 300;
+
+pub(super) static POINTS: &[Check] = &[
+    a_snapshot_has_exactly_the_commits_up_to_its_stamp,
+    a_transaction_tells_what_it_reads,
+    nothing_comes_before_an_advanced_stamp,
+    stamps_follow_the_wall_clock,
+];
+
+type Key = Vec<u8>;
+
+fn keys(read: &(impl Read + ?Sized)) -> BTreeSet<Key> {
+    scan(read, Space::Records, b"", b"").into_iter().map(|(key, _)| key).collect()
+}
+
+/// Writers, transactions, snapshots and a thread that advances the clock; every view is compared with the
+/// stamps that the writers were told.
+fn a_snapshot_has_exactly_the_commits_up_to_its_stamp(engine: &Arc<dyn Engine>) {
+    let committed: Mutex<Vec<(u64, Key)>> = Mutex::default();
+    let seen: Mutex<Vec<(u64, BTreeSet<Key>)>> = Mutex::default();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let committed = &committed;
+                scope.spawn(move || {
+                    for n in 0..COMMITS {
+                        let key = [&[writer + 1][..], &n.to_be_bytes()].concat();
+                        let stamp = put(engine, Space::Records, &key, b"");
+                        committed.lock().expect("no panic").push((stamp, key));
+                        assert!(engine.last_stamp().0 >= stamp);
+                    }
+                })
+            })
+            .collect();
+        for by_transaction in [false, true] {
+            let (seen, done) = (&seen, &done);
+            scope.spawn(move || {
+                while !done.load(SeqCst) {
+                    let view = match by_transaction {
+                        false => {
+                            let snapshot = engine.snapshot().expect("a snapshot");
+                            (snapshot.stamp().0, keys(&*snapshot))
+                        }
+                        true => {
+                            let txn = begin(engine);
+                            (txn.read_stamp().expect("it reads").0, keys(&*txn))
+                        }
+                    };
+                    assert!(engine.last_stamp().0 >= view.0);
+                    let mut seen = seen.lock().expect("no panic");
+                    if seen.len() < 2_000 {
+                        seen.push(view);
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !done.load(SeqCst) {
+                let next = engine.clock().next();
+                engine.advance(CommitStamp(next)).expect("it advances");
+                thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            while !done.load(SeqCst) {
+                load(engine);
+            }
+        });
+        for writer in writers {
+            writer.join().expect("no panic");
+        }
+        done.store(true, SeqCst);
+    });
+    let committed = committed.into_inner().expect("no panic");
+    let stamps: BTreeSet<u64> = committed.iter().map(|(stamp, _)| *stamp).collect();
+    assert_eq!(stamps.len(), committed.len(), "each commit has a stamp of its own");
+    for (stamp, seen) in seen.into_inner().expect("no panic") {
+        let upto = committed.iter().filter(|commit| commit.0 <= stamp);
+        let expected: BTreeSet<Key> = upto.map(|commit| commit.1.clone()).collect();
+        assert_eq!(seen, expected, "at {stamp}");
+    }
+}
+
+/// Loads entries, enough of them to go past the log: an engine may number such entries like commits.
+fn load(engine: &Arc<dyn Engine>) {
+    let mut count = 0_u16;
+    let loaded = engine.load(Space::Index, &mut |key, value| {
+        count += 1;
+        key.clear();
+        key.extend_from_slice(&count.to_be_bytes());
+        value.resize(1_000, 7);
+        Ok(count < 400)
+    });
+    loaded.expect("it loads");
+}
+
+/// A transaction's stamp is fixed by its first read, and a commit that it sees is no conflict.
+fn a_transaction_tells_what_it_reads(engine: &Arc<dyn Engine>) {
+    let first = put(engine, Space::Records, b"k", b"1");
+    let mut txn = begin(engine);
+    assert!(txn.read_stamp().expect("it reads").0 >= first);
+    let read = txn.read_stamp().expect("it reads");
+    let second = put(engine, Space::Records, b"other", b"2");
+    assert!(read.0 < second && txn.read_stamp().expect("it reads") == read);
+    assert_eq!(get(&*txn, Space::Records, b"other"), None);
+    txn.put(Space::Records, b"k", b"3").expect("the commit before is no conflict");
+    assert!(commit(txn) > second);
+}
+
+/// After `advance(t)` a snapshot is not older than `t`, and later commits are newer.
+fn nothing_comes_before_an_advanced_stamp(engine: &Arc<dyn Engine>) {
+    let first = put(engine, Space::Records, b"k", b"1");
+    let ahead = engine.clock().greatest().max(first) + (3 << 32);
+    engine.advance(CommitStamp(ahead)).expect("it advances");
+    assert_eq!(engine.snapshot().expect("a snapshot").stamp(), CommitStamp(ahead));
+    assert_eq!(engine.last_stamp(), CommitStamp(ahead));
+    engine.advance(CommitStamp(first)).expect("a past stamp changes nothing");
+    assert_eq!(engine.last_stamp(), CommitStamp(ahead));
+    let second = put(engine, Space::Records, b"k", b"2");
+    assert!(second > ahead);
+    engine.sync(CommitStamp(second)).expect("it is durable");
+    assert_eq!(engine.snapshot().expect("a snapshot").stamp(), CommitStamp(second));
+}
+
+/// Stamps are times, and one that was observed is behind every later one.
+fn stamps_follow_the_wall_clock(engine: &Arc<dyn Engine>) {
+    let seconds = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let stamp = put(engine, Space::Records, b"k", b"1");
+    assert!((stamp >> 32).abs_diff(seconds) < 60, "{stamp:#x}");
+    assert!(engine.clock().committed_ms().unsigned_abs() / 1000 >= seconds);
+    engine.clock().observe(stamp + 1_000);
+    assert!(engine.last_stamp().0 < stamp + 1_000, "it was only observed");
+    assert!(put(engine, Space::Records, b"k", b"2") > stamp + 1_000);
+}
