@@ -60,7 +60,7 @@ fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {
     let catalog_lost = anew || found.lost.iter().any(|lost| lost.space == nagi_kv::Space::Catalog);
     let salvaged = Store::salvage(opened, store_options, catalog_lost);
     let (store, salvaged) = salvaged.map_err(|error| error.to_string())?;
-    store.engine().close().map_err(|error| error.to_string())?;
+    store.close().map_err(|error| error.to_string())?;
     Ok(salvaged)
 }
 

@@ -171,6 +171,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         record_cache_bytes,
         budget,
         zstd_level: options.compression.zstd_level.unwrap_or(StoreOptions::default().zstd_level),
+        ..StoreOptions::default()
     };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
         code: exit::UNRECOVERABLE,
@@ -181,7 +182,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
     let served = serve_store(options, args, &store, log);
     if served.is_err() {
         // Nothing was served: the folder is left as after any end in order.
-        let _ = store.engine().close();
+        let _ = store.close();
     }
     served
 }
@@ -269,7 +270,7 @@ fn stop(
     log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
     server.stop();
     listeners.stop(GRACE);
-    store.engine().close().map_err(|error| not_written(&error))
+    store.close().map_err(|error| not_written(&error))
 }
 
 fn not_opened(error: String, code: u8) -> Failure {

@@ -49,6 +49,7 @@ pub use stages::{SEARCH_INDEXES_NOT_ENABLED, Touch, Use, stage_names, write_coll
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use work::Work;
 pub use write::{
-    DeleteStatement, FindAndModifyRequest, FoundAndModified, UpdateOutcome, UpdateStatement,
-    delete, find_and_modify, update,
+    DeleteStatement, FindAndModifyRequest, FoundAndModified, InsertOutcome, InsertStatement,
+    UpdateOutcome, UpdateStatement, delete, ends_command, find_and_modify, insert, prepare_target,
+    try_insert, update,
 };

@@ -282,7 +282,7 @@ impl<'c> Context<'c> {
 
     /// The store, or the transaction that the request runs in.
     pub(crate) fn store(&self) -> &Arc<Store> {
-        self.bound.as_ref().unwrap_or(&self.server.store)
+        self.bound.as_ref().unwrap_or(&self.connection.store)
     }
 
     /// The request's write concern, or what holds without one.
@@ -350,7 +350,7 @@ impl<'c> Context<'c> {
             transactions: attempts,
             ..Work::default()
         });
-        done
+        done.map(|written| written.value)
     }
 
     /// Whether the request is a statement of a transaction.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nagi_bson::DocBuf;
 use nagi_error::Result;
-use nagi_store::Namespace;
+use nagi_store::{Namespace, Store};
 
 use crate::auth::{Login, UserName, sasl::Conversation};
 use crate::op::{ClientMetadata, Op};
@@ -33,6 +33,8 @@ impl Peer {
 /// The server's side of a connection. Dropping it ends the connection's life in the server.
 pub struct Connection {
     pub(crate) server: Arc<Server>,
+    /// Its own handle: commits through it are known to be this client's.
+    pub(crate) store: Arc<Store>,
     pub(crate) id: i64,
     pub(crate) peer: Peer,
     pub(crate) op: Arc<Op>,
@@ -135,6 +137,7 @@ impl Connection {
         room: Room,
     ) -> Connection {
         Connection {
+            store: server.store.for_client(),
             server,
             id,
             peer,

@@ -99,7 +99,7 @@ pub(crate) fn run(
     if let Some(gauge) = active {
         gauge.down();
     }
-    end_reply(&server, &request, &result, out);
+    end_reply(&cx, &request, &result, out);
     let finished = Finished {
         op: &op,
         request: &request,
@@ -123,17 +123,18 @@ pub(crate) fn run(
 
 /// What every reply ends with.
 fn end_reply(
-    server: &Arc<Server>,
+    cx: &Context<'_>,
     request: &Request<'_>,
     result: &Result<()>,
     out: &mut DocWriter<'_>,
 ) {
+    let server = cx.server;
     match result {
         Ok(()) => out.put("ok", 1.0),
         Err(error) => write_error(server, error, Some(request), out),
     }
     if let Some(replica) = &server.replica {
-        replica.write_times(out);
+        replica.write_times(cx.connection.store.client().committed(), out);
     }
 }
 
@@ -178,6 +179,7 @@ type Begun<'a> = std::result::Result<Request<'a>, Box<(Option<Request<'a>>, Erro
 
 /// Finds the row and reads the generic arguments.
 fn begin<'a>(connection: &mut Connection, server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
+    connection.store.client().begin_request();
     let body = incoming.body;
     let db = match database(incoming) {
         Ok(db) => db,

@@ -41,7 +41,7 @@ pub(crate) fn write(store: &Store, collection: &str, doc: Doc<'_>) -> Result<()>
             Ok(true)
         });
         // Otherwise the collection or the document was dropped in between.
-        if written? {
+        if written?.value {
             return Ok(());
         }
     }

@@ -1,9 +1,8 @@
 //! Reads of one state outside transactions: `readConcern: {level: "snapshot"}`, `atClusterTime`.
 //!
-//! The first read of a session takes the state of the moment and is told its time (one step, between
-//! the commits of others); the next ones name
-//! that time. So a state is kept for every time that was given out, as a transaction without writes,
-//! for `minSnapshotHistoryWindowInSeconds`. Any other time of the past is gone (239).
+//! The first read of a session takes the state of the moment and is told its time, which is exact: every
+//! commit up to it is visible, and none behind it. The next ones name that time. So a state is kept for every
+//! time that was given out, as a transaction without writes, for `minSnapshotHistoryWindowInSeconds`. Any other time of the past is gone (239).
 //!
 //! A change of a collection that was read ends the state, as it ends transactions (246).
 
@@ -45,11 +44,17 @@ impl Snapshots {
             if let Some(kept) = self.kept.lock().get(&time) {
                 return Ok((time, Arc::clone(&kept.state)));
             }
-            if time > replica.clock.operation() {
+            if time > replica.clock.cluster() {
                 bail!(
                     Code::SNAPSHOT_UNAVAILABLE,
                     "Unable to read from a snapshot of a time to come"
                 );
+            }
+            // No commit may have happened since then, or only a client has seen that time.
+            replica.clock.advance_to(time)?;
+            let state = Transaction::begin(&cx.server.store, Lifetime::Long)?;
+            if state.read_stamp().0 == time {
+                return Ok((time, self.keep(time, state)));
             }
             bail!(
                 Code::SNAPSHOT_TOO_OLD,
@@ -58,18 +63,20 @@ impl Snapshots {
                 time & u64::from(u32::MAX)
             );
         }
-        let store = &cx.server.store;
-        // Every write with a smaller time is visible, none with a greater one.
-        let (state, time) = store.between_commits(&|| cx.check(), || {
-            let state = Arc::new(Transaction::begin(store, Lifetime::Long)?);
-            Ok((state, replica.clock.tick()))
-        })?;
+        let state = Transaction::begin(&cx.server.store, Lifetime::Long)?;
+        let time = state.read_stamp().0;
+        Ok((time, self.keep(time, state)))
+    }
+
+    /// Keeps a state for who names its time; of two with one time, which are alike, the newer one.
+    fn keep(&self, time: u64, state: Transaction) -> Arc<Transaction> {
+        let state = Arc::new(state);
         let mut kept = self.kept.lock();
         kept.insert(time, Kept { state: Arc::clone(&state), since: clock::now() });
         if kept.len() > SNAPSHOT_COUNT_MAX {
             kept.pop_first();
         }
-        Ok((time, state))
+        state
     }
 
     /// Lets go of the states that are older than `window`, and of those that have ended.

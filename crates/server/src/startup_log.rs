@@ -42,7 +42,8 @@ impl Server {
         self.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
             Some(collection) => txn.insert(&collection, entry.as_doc()).map(drop),
             None => Ok(()),
-        })
+        })?;
+        Ok(())
     }
 }
 

@@ -56,7 +56,8 @@ impl Server {
                 }
                 None => txn.delete(&collection, record, old.as_doc()).map(drop),
             }
-        })
+        })?;
+        Ok(())
     }
 
     /// Brings all documents up to date, at the start.

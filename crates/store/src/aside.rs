@@ -53,7 +53,8 @@ impl Store {
             from = [&last.key[..], &[0]].concat();
             let kept = self.collection_or_create(&name)?;
             let options = WriteOptions { interrupt, ..WriteOptions::default() };
-            let count = self.write(options, &mut |txn| move_all(txn, collection, &kept, &found))?;
+            let count =
+                self.write_value(options, &mut |txn| move_all(txn, collection, &kept, &found))?;
             // They may be remembered under an `_id` that nobody can read any more.
             if let Some(cache) = &self.cache {
                 cache.clear();

@@ -169,7 +169,7 @@ impl Store {
         let options = WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
         loop {
             interrupt()?;
-            let removed = self.write(options, &mut |txn| {
+            let removed = self.write_value(options, &mut |txn| {
                 let at = txn.touch(collection)?;
                 txn.lock_capped(collection)?;
                 txn.trim_capped(collection, at)?;
@@ -191,7 +191,7 @@ impl Store {
         let options = WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
         loop {
             interrupt()?;
-            let count = self.write(options, &mut |txn| {
+            let count = self.write_value(options, &mut |txn| {
                 txn.lock_capped(collection)?;
                 let mut doomed = Vec::new();
                 let mut scan = txn.reader().scan(collection, false)?;

@@ -47,7 +47,7 @@ impl Store {
             if let Some(interrupt) = options.interrupt {
                 interrupt()?;
             }
-            self.write(write, &mut |txn| settle(txn, built, index, &key))?;
+            self.write_value(write, &mut |txn| settle(txn, built, index, &key))?;
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ pub(crate) enum CatalogKey {
     NextIdent = 4,
     /// An ident whose range is still to be dropped; the value is the space's number.
     Dropped = 5,
+    /// No commit has a stamp beyond this one, in little-endian; one key.
+    StampLimit = 6,
 }
 
 impl Ident {

@@ -1,10 +1,10 @@
 //! What a document must be to be stored, and what makes it so.
 
-use nagi_bson::{Doc, DocWriter, Type, Value, oid::Generator};
+use nagi_bson::{Doc, DocWriter, Type, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::text::TextSpec;
 
-use crate::{IndexSpec, clock, record::DOCUMENT_DEPTH_MAX};
+use crate::{IndexSpec, clock, record::DOCUMENT_DEPTH_MAX, store::Shared};
 
 /// Largest document, in bytes.
 const DOC_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX;
@@ -13,7 +13,7 @@ const DOC_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX;
 /// timestamp is empty, else rewritten into `rewritten`.
 pub(crate) fn prepare<'d>(
     doc: Doc<'d>,
-    ids: &Generator,
+    store: &Shared,
     keep_empty_timestamps: bool,
     rewritten: &'d mut Vec<u8>,
 ) -> Result<Doc<'d>> {
@@ -37,7 +37,8 @@ pub(crate) fn prepare<'d>(
         first = false;
     }
     as_it_is &= !id.is_missing();
-    let doc = if as_it_is { doc } else { rewrite(doc, id, ids, keep_empty_timestamps, rewritten) };
+    let doc =
+        if as_it_is { doc } else { rewrite(doc, id, store, keep_empty_timestamps, rewritten) };
     if doc.len() > DOC_BYTES_MAX {
         bail!(
             Code::BAD_VALUE,
@@ -69,7 +70,7 @@ pub(crate) fn check_update(doc: Doc<'_>) -> Result<()> {
 fn rewrite<'d>(
     doc: Doc<'_>,
     id: Value<'_>,
-    ids: &Generator,
+    store: &Shared,
     keep_empty_timestamps: bool,
     rewritten: &'d mut Vec<u8>,
 ) -> Doc<'d> {
@@ -77,13 +78,13 @@ fn rewrite<'d>(
     let seconds = (now_ms / 1000) as u32;
     let mut writer = DocWriter::new(rewritten);
     match id {
-        Value::Missing => writer.put("_id", &ids.next(seconds)),
+        Value::Missing => writer.put("_id", &store.ids.next(seconds)),
         id => writer.put("_id", id),
     }
     for element in doc.iter().filter(|element| element.name() != "_id") {
         match element.value() {
             Value::Timestamp(0) if !keep_empty_timestamps => {
-                writer.put(element.name(), Value::Timestamp(clock::next_timestamp()));
+                writer.put(element.name(), Value::Timestamp(store.engine.clock().next()));
             }
             value => writer.put(element.name(), value),
         }

@@ -19,6 +19,7 @@ mod cache;
 mod capped;
 mod catalog;
 mod clock;
+mod commit;
 mod condition;
 mod config_string;
 mod contended;
@@ -43,7 +44,6 @@ mod session_record;
 mod spill;
 mod split;
 mod store;
-mod times;
 mod transaction;
 mod ttl;
 mod txn;
@@ -58,7 +58,7 @@ pub use catalog::{
     Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
     IndexSelector, Rename, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
-pub use clock::next_timestamp;
+pub use commit::{Change, ChangeLog, Client, Stamp, Statement, Written};
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use division::first_division;
 pub use index::{

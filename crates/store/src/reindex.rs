@@ -113,7 +113,7 @@ impl Store {
         let (count, bytes) = (report.count_off, report.bytes_off);
         if (count, bytes) != (0, 0) {
             let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
-            self.write(write, &mut |txn| {
+            self.write_value(write, &mut |txn| {
                 // Written past the sums of the transaction, which follow what it inserts.
                 let key = collection.ident.bytes();
                 txn.txn().add(Space::Counters, &key, &[-count, -bytes]).map_err(engine)

@@ -98,7 +98,7 @@ impl Store {
             }
         })?;
         for chunk in keys.chunks(CHUNK_RECORDS) {
-            self.write(WriteOptions::default(), &mut |txn| {
+            self.write_value(WriteOptions::default(), &mut |txn| {
                 chunk.iter().try_for_each(|key| txn.delete_session_record(key))
             })?;
         }

@@ -7,7 +7,7 @@ use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{CommitStamp, Compressor, Durability, Engine, Space};
+use nagi_kv::{Compressor, Durability, Engine, Space};
 
 use crate::{
     Catalog, Collection, Namespace, Reader, Snapshot, WriteTxn,
@@ -15,6 +15,12 @@ use crate::{
     cache::Cache,
     catalog::{self, DdlState},
     clock,
+    commit::ChangeLog,
+    commit::Client,
+    commit::{
+        Stamp, Written,
+        stamps::{self, Stamps},
+    },
     contended::until_done,
     division::Division,
     engine_error::engine,
@@ -23,12 +29,11 @@ use crate::{
     reader::unique_record_id,
     reclaim::{self, Reclaimer},
     record::{self, Packing},
-    times::Times,
     transaction::{Bound, OpenTransactions},
 };
 
 /// How the store runs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StoreOptions {
     /// Memory for whole documents read by `_id`; 0 turns the cache off.
     pub record_cache_bytes: usize,
@@ -36,6 +41,8 @@ pub struct StoreOptions {
     pub zstd_level: i32,
     /// What memory is charged to.
     pub budget: Arc<Budget>,
+    /// Keeps all changes in `Space::Changes`.
+    pub change_log: Option<Arc<dyn ChangeLog>>,
 }
 
 /// What zstd takes for its default, too: more costs more time than it saves space.
@@ -47,6 +54,7 @@ impl Default for StoreOptions {
             record_cache_bytes: 64 << 20,
             zstd_level: ZSTD_LEVEL,
             budget: Budget::unlimited(),
+            change_log: None,
         }
     }
 }
@@ -69,6 +77,8 @@ pub struct WriteOptions<'a> {
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) bound: Option<Arc<Bound>>,
+    /// Who writes through it.
+    pub(crate) client: Arc<Client>,
 }
 
 /// What all handles share.
@@ -88,8 +98,8 @@ pub struct Shared {
     pub(crate) build_ended: Condvar,
     /// Transactions that DDL ends.
     pub(crate) open: OpenTransactions,
-    /// The clock that commits advance.
-    pub(crate) times: Times,
+    pub(crate) stamps: Stamps,
+    pub(crate) change_log: Option<Arc<dyn ChangeLog>>,
     /// What sorts and groups have on disk.
     pub(crate) spills: Arc<crate::spill::Totals>,
 }
@@ -112,11 +122,13 @@ impl Store {
     /// Reads the catalog, finishes what a crash left half done.
     pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
         let loaded = catalog::load(&*engine)?;
+        stamps::resume(&*engine)?;
         let random = clock::random().to_be_bytes();
         reclaim::drop_ranges(&*engine, &loaded.dropped)?;
         let shared = Shared {
             open: OpenTransactions::default(),
-            times: Times::default(),
+            stamps: Stamps::default(),
+            change_log: options.change_log,
             spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,
@@ -134,7 +146,7 @@ impl Store {
                 u32::from_be_bytes([0, random[5], random[6], random[7]]),
             ),
         };
-        let store = Store { shared: Arc::new(shared), bound: None };
+        let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
         for (namespace, index) in loaded.unfinished {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
@@ -181,7 +193,7 @@ impl Store {
     /// # Errors
     /// Those of [`WriteTxn::insert`] that depend on the document alone.
     pub fn check_insertable(&self, doc: Doc<'_>) -> Result<()> {
-        insert::prepare(doc, &self.ids, true, &mut Vec::new()).map(drop)
+        insert::prepare(doc, self, true, &mut Vec::new()).map(drop)
     }
 
     /// The newest version of the catalog.
@@ -280,26 +292,29 @@ impl Store {
         &self,
         options: WriteOptions<'_>,
         f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
-    ) -> Result<T> {
-        self.write_stamped(options, f).map(|(value, _)| value)
-    }
-
-    /// As [`Store::write`]; also gives back the commit's place in the order of all commits.
-    pub fn write_stamped<T>(
-        &self,
-        options: WriteOptions<'_>,
-        f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
-    ) -> Result<(T, CommitStamp)> {
+    ) -> Result<Written<T>> {
         if let Some(bound) = &self.bound {
             // The transaction's own commit, or whoever repeats it, deals with conflicts.
-            return bound.write(self, options, f).map(|value| (value, CommitStamp::default()));
+            let value = bound.write(self, options, f)?;
+            return Ok(Written { value, stamp: Stamp::Transaction(Arc::clone(bound)) });
         }
         until_done(&options, |attempt, contended| {
             let mut txn = WriteTxn::begin(self, &options, attempt, *contended)?;
             let done = f(&mut txn);
             *contended = txn.contended();
-            done.and_then(|value| Ok((value, txn.commit(options.durability)?)))
+            let value = done?;
+            let stamp = Stamp::Committed(txn.commit(options.durability)?);
+            Ok(Written { value, stamp })
         })
+    }
+
+    /// As [`Store::write`], for upkeep that does not ask for the stamp.
+    pub(crate) fn write_value<T>(
+        &self,
+        options: WriteOptions<'_>,
+        f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.write(options, f).map(|written| written.value)
     }
 
     /// How a collection's large documents are stored.

@@ -29,6 +29,8 @@ use nagi_kv::{CommitStamp, Cursor, Durability, Read, Space, TxnOptions};
 use crate::{
     Catalog, Collection, CollectionOptions, Namespace, Reader, Store, WriteOptions, WriteTxn,
     catalog::{self, Private},
+    commit::Change,
+    commit::{Stamp, Written},
     contended::{Contended, until_done},
     engine_error::engine,
     ident::Ident,
@@ -75,13 +77,17 @@ pub struct Transaction {
 }
 
 /// What the handles of a transaction share.
-pub(crate) struct Bound {
+pub struct Bound {
     lifetime: Lifetime,
     id: u64,
+    /// Of a long one: the stamp of the state it reads.
+    state: CommitStamp,
     names: Mutex<Names>,
     work: Mutex<Option<Suspended>>,
     /// An [`End`], or zero.
     ended: AtomicUsize,
+    /// The stamp of its commit; zero before.
+    committed: AtomicU64,
     /// Bytes counted in `OpenTransactions::bytes`.
     counted_bytes: AtomicUsize,
     /// The same in the account of memory.
@@ -146,26 +152,22 @@ impl Transaction {
             true => TxnOptions { lock_wait_ms: 0 },
             false => Contended::options(contended.as_ref().map(|(contended, _)| contended)),
         };
-        let mut pinned = shared.catalog.load_full();
-        let txn = loop {
-            let mut txn = shared.engine.begin(options).map_err(engine)?;
-            if let Some((contended, write)) = &contended {
-                contended.lock(&mut *txn, write)?;
+        let mut txn = shared.engine.begin(options).map_err(engine)?;
+        if let Some((contended, write)) = &contended {
+            contended.lock(&mut *txn, write)?;
+        }
+        // A long one reads catalog and data of one moment, with exactly the commits up to `state`.
+        let (pinned, state) = match long {
+            false => (shared.catalog.load_full(), CommitStamp::default()),
+            true => {
+                let _no_ddl = shared.stamps.take_state();
+                (shared.catalog.load_full(), txn.read_stamp().map_err(engine)?)
             }
-            if !long {
-                break txn;
-            }
-            // The first read takes the state; it must be no older than the catalog, nor newer.
-            txn.get(Space::Catalog, &[0], &mut Vec::new()).map_err(engine)?;
-            let now = shared.catalog.load_full();
-            if Arc::ptr_eq(&pinned, &now) {
-                break txn;
-            }
-            pinned = now;
         };
         let bound = Arc::new(Bound {
             lifetime,
             id: shared.open.next_id.fetch_add(1, SeqCst),
+            state,
             names: Mutex::new(Names {
                 catalog: pinned,
                 created: Private::default(),
@@ -173,6 +175,7 @@ impl Transaction {
             }),
             work: Mutex::new(Some(Suspended::new(txn))),
             ended: AtomicUsize::new(0),
+            committed: AtomicU64::new(0),
             counted_bytes: AtomicUsize::new(0),
             charge: Mutex::new(Charge::empty(&shared.budget, Pool::Transactions)),
             shared: Arc::clone(shared),
@@ -180,13 +183,23 @@ impl Transaction {
         if long {
             shared.open.all.lock().insert(bound.id, Arc::clone(&bound));
         }
-        let store = Store { shared: Arc::clone(shared), bound: Some(Arc::clone(&bound)) };
+        let store = Store {
+            shared: Arc::clone(shared),
+            bound: Some(Arc::clone(&bound)),
+            client: Arc::clone(&store.client),
+        };
         Ok(Transaction { store: Arc::new(store), bound })
     }
 
     /// The handle on which its statements run.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// The stamp of the state that a long one reads: every commit up to it is visible, DDL included, and
+    /// none behind it.
+    pub fn read_stamp(&self) -> CommitStamp {
+        self.bound.state
     }
 
     /// Why it has ended, if it has.
@@ -223,6 +236,11 @@ impl Drop for Transaction {
 }
 
 impl Store {
+    /// The same client's handle that is not bound: for DDL.
+    fn unbound(&self) -> Store {
+        Store { shared: Arc::clone(&self.shared), bound: None, client: Arc::clone(&self.client) }
+    }
+
     /// The long transaction this handle is bound to: what it creates is its own.
     pub(crate) fn private(&self) -> Option<&Arc<Bound>> {
         self.bound.as_ref().filter(|bound| bound.lifetime == Lifetime::Long)
@@ -238,6 +256,11 @@ impl Bound {
             4 => Some(End::Committed),
             _ => Some(End::Aborted),
         }
+    }
+
+    /// The stamp of its commit.
+    pub(crate) fn committed(&self) -> Option<CommitStamp> {
+        Some(CommitStamp(self.committed.load(SeqCst))).filter(|stamp| stamp.0 > 0)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -342,18 +365,16 @@ impl Bound {
             let created = std::mem::take(&mut self.names.lock().created);
             match created.is_empty() {
                 true => txn.commit(durability),
-                false => catalog::commit_private(&self.plain(), txn, created),
+                false => catalog::commit_private(&store.unbound(), txn, created),
             }
         });
+        if let Ok(stamp) = &result {
+            self.committed.store(stamp.0, SeqCst);
+        }
         let end = if result.is_ok() { End::Committed } else { End::Aborted };
         let _ = self.ended.compare_exchange(0, end as usize, SeqCst, SeqCst);
         self.give_back(&mut work);
         result
-    }
-
-    /// A handle that is not bound: for DDL.
-    fn plain(&self) -> Store {
-        Store { shared: Arc::clone(&self.shared), bound: None }
     }
 
     pub(crate) fn catalog(&self, shared: &Shared) -> Arc<Catalog> {
@@ -415,18 +436,25 @@ impl Bound {
                 "Cannot create a view or a capped collection in a multi-document transaction."
             );
         }
-        let collection = catalog::create_private(&self.plain(), namespace, options)?;
-        self.put_created(Arc::clone(&collection));
+        let collection = catalog::create_private(&store.unbound(), namespace, options)?;
+        self.put_created(store, Arc::clone(&collection))?;
         Ok(collection)
     }
 
     /// Adds a collection of its own, or replaces its older version.
-    pub(crate) fn put_created(&self, collection: Arc<Collection>) {
+    pub(crate) fn put_created(&self, store: &Store, collection: Arc<Collection>) -> Result<()> {
+        let mut work = self.work.lock();
         let mut names = self.names.lock();
+        if let Some(work) = work.as_mut() {
+            let before = names.created.get(collection.ident).map(Arc::as_ref);
+            let change = Change::Catalog { before, after: Some(&collection) };
+            store.log_change(work.txn(), &change)?;
+        }
         let mut collections = names.catalog.collections.clone();
         collections.insert(collection.namespace.clone(), Arc::clone(&collection));
         names.catalog = Arc::new(Catalog { collections });
         names.created.put(collection);
+        Ok(())
     }
 
     /// Whether it created this collection and has not written to it.
@@ -494,13 +522,15 @@ impl Store {
         &self,
         options: WriteOptions<'_>,
         f: &mut dyn FnMut(&Transaction) -> Result<T>,
-    ) -> Result<T> {
+    ) -> Result<Written<T>> {
         until_done(&options, |_, contended| {
             let lined_up = contended.map(|contended| (contended, &options));
             let txn = Transaction::begin_with(self, Lifetime::Short, lined_up)?;
             let done = f(&txn);
             *contended = txn.bound.work.lock().as_ref().and_then(Suspended::contended);
-            done.and_then(|value| txn.commit(options.durability).map(|_| value))
+            let value = done?;
+            let stamp = Stamp::Committed(txn.commit(options.durability)?);
+            Ok(Written { value, stamp })
         })
     }
 }

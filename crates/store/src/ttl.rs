@@ -58,7 +58,7 @@ impl Store {
                 return Ok(deleted);
             }
             let options = WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
-            let count = self.write(options, &mut |txn| {
+            let count = self.write_value(options, &mut |txn| {
                 let mut count = 0;
                 for id in &ids {
                     txn.lock(collection, *id)?;

@@ -109,7 +109,8 @@ pub(super) fn insert_all(
         WriteOptions { interrupt: Some(&check), bypass_validation, ..WriteOptions::default() };
     store.write(options, &mut |txn| {
         docs.iter().try_for_each(|doc| txn.insert(collection, doc.as_doc()).map(|_| ()))
-    })
+    })?;
+    Ok(())
 }
 
 impl Running {

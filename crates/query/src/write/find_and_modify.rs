@@ -209,7 +209,10 @@ impl Run<'_> {
         }
         let arena = Bump::new();
         let info = self.prepared.info(doc, self.vars, &arena, self.env)?.unwrap_or_default();
-        let cx = update_cx(self.vars, &arena, self.env, self.prepared.keep_empty_timestamps);
+        let store = txn.store();
+        let timestamp = || store.next_timestamp();
+        let keep = self.prepared.keep_empty_timestamps;
+        let cx = update_cx(self.vars, &arena, self.env, &timestamp, keep);
         let applied = self.prepared.update.apply(doc, info, &cx, &mut new)?;
         let mut after = doc;
         if applied == Applied::Modified {

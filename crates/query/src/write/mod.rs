@@ -1,4 +1,4 @@
-//! Write statements: update, delete, findAndModify.
+//! Write statements: insert, update, delete, findAndModify.
 //!
 //! A statement that changes at most one document runs in one transaction: plan, find, change; after a
 //! conflict it all begins again. A statement on many first collects the ids of the records that match
@@ -8,6 +8,7 @@
 
 mod delete;
 mod find_and_modify;
+mod insert;
 mod update;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::{
 pub(crate) use delete::prepare as prepare_delete;
 pub use delete::{DeleteStatement, delete};
 pub use find_and_modify::{FindAndModifyRequest, FoundAndModified, find_and_modify};
+pub use insert::{InsertOutcome, InsertStatement, insert, prepare_target, try_insert};
 pub(crate) use update::prepare as prepare_update;
 pub use update::{UpdateOutcome, UpdateStatement, update};
 
@@ -45,6 +47,25 @@ const CHUNK_RECORDS: usize = 500;
 const CHUNK_BYTES: usize = 8 << 20;
 /// Times an upsert begins again after somebody else inserted its key.
 const UPSERT_RETRIES: u32 = 3;
+
+/// Whether an error ends the whole command instead of one statement: whoever asked wants it to stop, or its
+/// transaction is over.
+pub fn ends_command(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::INTERRUPTED
+            | Code::INTERRUPTED_AT_SHUTDOWN
+            | Code::MAX_TIME_MS_EXPIRED
+            | Code::CURSOR_KILLED
+            | Code::WRITE_CONFLICT
+            | Code::LOCK_TIMEOUT
+            | Code::SNAPSHOT_TOO_OLD
+            | Code::SNAPSHOT_UNAVAILABLE
+            | Code::NO_SUCH_TRANSACTION
+            | Code::TRANSACTION_TOO_LARGE_FOR_CACHE
+            | Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION
+    )
+}
 
 /// Refuses views; what does not exist is none.
 fn target(store: &Store, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
@@ -179,9 +200,10 @@ fn update_cx<'a>(
     vars: &'a Vars<'a>,
     arena: &'a Bump,
     env: &Env<'_>,
+    next_timestamp: &'a dyn Fn() -> u64,
     keep_empty_timestamps: bool,
 ) -> UpdateCx<'a> {
-    let cx = UpdateCx::new(vars, arena, env.now_ms(), &nagi_store::next_timestamp);
+    let cx = UpdateCx::new(vars, arena, env.now_ms(), next_timestamp);
     UpdateCx { keep_empty_timestamps, ..cx }
 }
 
@@ -219,7 +241,7 @@ fn with_txn<T>(
         done
     });
     env.note_attempt(false, if done.is_ok() { keys } else { KeysWritten::default() });
-    done
+    done.map(|written| written.value)
 }
 
 /// What a change did to one record.

@@ -194,6 +194,7 @@ fn one(
 ) -> Result<UpdateOutcome> {
     let mut old = Vec::new();
     let mut new = Vec::new();
+    let timestamp = || store.next_timestamp();
     with_txn(store, how, env, &mut |txn| {
         let mut outcome = UpdateOutcome::default();
         let found = prepared.selection.first(collection, txn, vars, env, &mut old)?;
@@ -206,7 +207,7 @@ fn one(
             let applied = prepared.update.apply(
                 doc,
                 info,
-                &update_cx(vars, &arena, env, prepared.keep_empty_timestamps),
+                &update_cx(vars, &arena, env, &timestamp, prepared.keep_empty_timestamps),
                 &mut new,
             )?;
             if applied == Applied::Modified {
@@ -246,7 +247,9 @@ impl Prepared<'_> {
         let arena = Bump::new();
         let new_id = txn.store().new_object_id();
         new.clear();
-        let cx = update_cx(vars, &arena, env, self.keep_empty_timestamps);
+        let store = txn.store();
+        let timestamp = || store.next_timestamp();
+        let cx = update_cx(vars, &arena, env, &timestamp, self.keep_empty_timestamps);
         let filter = &self.selection.filter;
         match self.supplied {
             Some(supplied) => upsert_supplied(supplied, filter, &new_id, &cx, new)?,
@@ -271,6 +274,7 @@ fn many(
     let ids = prepared.selection.all(store, collection, vars, env)?;
     let mut arena = Bump::new();
     let mut new = Vec::new();
+    let timestamp = || store.next_timestamp();
     let tally = in_chunks(store, collection, (&ids, before), how, env, &mut |txn, id, doc| {
         renew(&mut arena);
         let Some(info) = prepared.selection.matching(doc, vars, &arena, env)? else {
@@ -280,7 +284,7 @@ fn many(
         let applied = prepared.update.apply(
             doc,
             info,
-            &update_cx(vars, &arena, env, prepared.keep_empty_timestamps),
+            &update_cx(vars, &arena, env, &timestamp, prepared.keep_empty_timestamps),
             &mut new,
         )?;
         let modified = applied == Applied::Modified;

@@ -37,7 +37,8 @@ impl Fixture {
         let ns = Namespace::new("test", name)?;
         let collection = self.store.collection_or_create(&ns)?;
         let options = WriteOptions::default();
-        self.store.write(options, &mut |txn| txn.insert(&collection, doc).map(|_| ()))
+        self.store.write(options, &mut |txn| txn.insert(&collection, doc).map(|_| ()))?;
+        Ok(())
     }
 
     /// Creates a collection or a view.

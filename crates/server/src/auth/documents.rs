@@ -89,9 +89,9 @@ pub(crate) fn insert(
             // Somebody created it at the same moment.
             Err(error) if error.code() == nagi_error::Code::DUPLICATE_KEY => return Err(exists()),
             Err(error) => return Err(error),
-            Ok(true) => return Ok(()),
+            Ok(written) if written.value => return Ok(()),
             // A collection was dropped in between.
-            Ok(false) => {}
+            Ok(_) => {}
         }
     }
 }
@@ -103,13 +103,14 @@ pub(crate) fn replace(
     id: &str,
     change: &mut dyn FnMut(Doc<'_>) -> Result<DocBuf>,
 ) -> Result<bool> {
-    store.write(OPTIONS, &mut |txn| {
+    let written = store.write(OPTIONS, &mut |txn| {
         let Some((record, old)) = locked(txn, kind, id)? else { return Ok(false) };
         let new = change(old.as_doc())?;
         let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(false) };
         txn.update(&collection, record, old.as_doc(), new.as_doc())?;
         Ok(true)
-    })
+    })?;
+    Ok(written.value)
 }
 
 /// Adds a document, or replaces the one with its `_id`.
@@ -128,12 +129,13 @@ pub(crate) fn put(store: &Store, kind: Kind, id: &str, doc: Doc<'_>) -> Result<(
 
 /// Removes the document with that `_id`; false if there is none.
 pub(crate) fn remove(store: &Store, kind: Kind, id: &str) -> Result<bool> {
-    store.write(OPTIONS, &mut |txn| {
+    let written = store.write(OPTIONS, &mut |txn| {
         let Some((record, old)) = locked(txn, kind, id)? else { return Ok(false) };
         let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(false) };
         txn.delete(&collection, record, old.as_doc())?;
         Ok(true)
-    })
+    })?;
+    Ok(written.value)
 }
 
 type Found = (nagi_store::RecordId, DocBuf);

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_store::{Durability, SessionKey, Store, WriteOptions};
+use nagi_store::{Durability, SessionKey, Statement, Store, WriteOptions};
 
 use super::{Scope, count};
 use crate::args::truncate;
@@ -53,6 +53,14 @@ pub(crate) fn statement_id(request: &Request<'_>, index: usize) -> i32 {
     let given = generic.stmt_ids.and_then(|ids| ids.iter().nth(index)).and_then(truncate);
     let id = given.unwrap_or(i64::from(generic.stmt_id.unwrap_or(0)) + index as i64);
     i32::try_from(id.max(0)).unwrap_or(i32::MAX)
+}
+
+/// The session and number of the command that runs, for the store's log of changes; its statement is the
+/// first.
+pub(crate) fn statement(cx: &Context<'_>) -> Statement {
+    let scope = cx.scope.as_ref();
+    let (session, number) = scope.map_or(([0; 16], -1), |scope| (scope.session, scope.number));
+    Statement { session, number, id: 0 }
 }
 
 /// Reads what an earlier attempt of this number has executed.
@@ -113,7 +121,11 @@ pub(crate) fn once<T>(
         return Ok((codec.read)(result.as_doc()));
     }
     let write = |value: &T| (codec.write)(value).map(|result| (vec![statement], Some(result)));
-    recorded(cx, durability, &write, f)
+    let executing = Statement { id: statement, ..self::statement(cx) };
+    cx.connection.store.client().set_statement(Some(executing));
+    let done = recorded(cx, durability, &write, f);
+    cx.connection.store.client().set_statement(None);
+    done
 }
 
 /// What was executed: ids of statements, and the result if it is one statement's.
@@ -131,7 +143,8 @@ pub(crate) fn recorded<T>(
     let check = || nagi_query::Interrupt::check(&watch);
     let options = WriteOptions { durability, interrupt: Some(&check), ..WriteOptions::default() };
     let mut kept = None;
-    let value = server.store.write_together(options, &mut |txn| {
+    let store = Arc::clone(&cx.connection.store);
+    let written = store.write_together(options, &mut |txn| {
         kept = None;
         cx.bound = Some(Arc::clone(txn.store()));
         let result = f(cx);
@@ -152,7 +165,7 @@ pub(crate) fn recorded<T>(
         scope.state.records.push(key);
         server.numbered.record_writes.fetch_add(1, Relaxed);
     }
-    Ok(value)
+    Ok(written.value)
 }
 
 /// Puts the record, and takes those of older numbers out.

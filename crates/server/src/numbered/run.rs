@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Error, Result, bail, err};
-use nagi_store::{Durability, End, Lifetime, SessionKey, Transaction, WriteOptions};
+use nagi_store::{Durability, End, Lifetime, SessionKey, Statement, Transaction, WriteOptions};
 use parking_lot::MutexGuard;
 
 use super::{Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, shown};
@@ -205,7 +205,11 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
         );
     }
     leave(cx, scope);
-    let txn = Arc::new(Transaction::begin(&cx.server.store, Lifetime::Long)?);
+    // A client of its own: its statements may come over several connections.
+    let store = cx.server.store.for_client();
+    let (session, number) = (scope.session, scope.number);
+    store.client().set_statement(Some(Statement { session, number, id: WHOLE }));
+    let txn = Arc::new(Transaction::begin(&store, Lifetime::Long)?);
     let (number, since) = (scope.number, clock::now());
     *scope.slot.open.lock() = Some(Open { txn: Arc::clone(&txn), number, since });
     scope.state.number = scope.number;
@@ -292,7 +296,8 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
         count(&cx.server.numbered.record_writes);
     }
     match txn.commit(durability) {
-        Ok(_) => {
+        Ok(stamp) => {
+            cx.connection.store.client().note_commit(stamp);
             cx.server.numbered.committed(&scope.slot);
             scope.state.phase = Phase::Committed;
             cx.server.cursors.end_transaction(&scope.session, scope.number);

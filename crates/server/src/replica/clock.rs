@@ -1,75 +1,64 @@
-//! The logical clock of a replica set member: what `$clusterTime` and `operationTime` say.
+//! The logical clock of a replica set member, as clients see it: `$clusterTime` and `operationTime`.
 //!
-//! A time is a Timestamp: seconds since 1970 in the upper half, a counter in the lower. Every commit
-//! of the store takes the next one, whatever command, job or stage has made it. Clients hand around the
-//! greatest one they have seen (`$clusterTime`); it is taken over, within limits, so that time never runs
-//! backwards for a client.
+//! A time is a Timestamp: seconds since 1970 in the upper half, a counter in the lower. It is the store's
+//! clock: each commit has a time of its own, in the order in which commits become visible, whatever command,
+//! job or stage has made it (`nagi_kv::Clock`). Clients hand around the greatest time they have seen
+//! (`$clusterTime`); it is taken over, within limits, so that time never runs backwards for a client.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::Arc;
 
 use nagi_error::{Code, Result, bail};
+use nagi_store::{CommitStamp, Store};
 
 use crate::clock;
 use crate::limits::CLUSTER_TIME_DRIFT_SECONDS_MAX;
 
 /// See the module's header.
 pub(crate) struct ClusterClock {
-    /// The greatest time seen.
-    cluster: AtomicU64,
-    /// The time of the newest write.
-    operation: AtomicU64,
-    /// When that was.
-    written_ms: AtomicI64,
-}
-
-impl Default for ClusterClock {
-    fn default() -> ClusterClock {
-        // One second ahead: times given out by the process before, within this second, are past.
-        let start = (u64::from(clock::wall_seconds()) + 1) << 32 | 1;
-        ClusterClock {
-            cluster: AtomicU64::new(start),
-            operation: AtomicU64::new(start),
-            written_ms: AtomicI64::new(clock::wall_ms()),
-        }
-    }
+    store: Arc<Store>,
 }
 
 impl ClusterClock {
-    /// Goes on from a time that an earlier process has kept.
-    pub(super) fn start_at(&self, time: u64) {
-        self.cluster.fetch_max(time, SeqCst);
-        self.operation.fetch_max(time, SeqCst);
+    pub(super) fn new(store: Arc<Store>) -> ClusterClock {
+        ClusterClock { store }
     }
 
     /// `$clusterTime`.
     pub(crate) fn cluster(&self) -> u64 {
-        self.cluster.load(SeqCst)
+        self.store.greatest_stamp().0
     }
 
-    /// `operationTime`: of the newest write.
+    /// `operationTime` of a read: no commit that it may have seen is later.
     pub(crate) fn operation(&self) -> u64 {
-        self.operation.load(SeqCst)
+        self.store.last_stamp().0
     }
 
     /// When the newest write was, milliseconds since 1970.
     pub(crate) fn written_ms(&self) -> i64 {
-        self.written_ms.load(SeqCst)
+        self.store.committed_ms()
     }
 
-    /// A write has happened, or a state was taken: the next time.
-    pub(crate) fn tick(&self) -> u64 {
-        let now_ms = clock::wall_ms();
-        let least = (now_ms / 1000).max(0) as u64;
-        let next = |last: u64| Some((last + 1).max(least << 32 | 1));
-        let last = self.cluster.try_update(SeqCst, SeqCst, next).unwrap_or_else(|last| last);
-        let now = next(last).unwrap_or(last);
-        self.operation.fetch_max(now, SeqCst);
-        self.written_ms.fetch_max(now_ms, SeqCst);
-        now
+    /// Something happens that MongoDB's log has an entry for and no data changes: the next time.
+    pub(crate) fn tick(&self) -> Result<u64> {
+        let now = self.store.next_timestamp();
+        self.store.advance_to(CommitStamp(now))?;
+        Ok(now)
     }
 
     /// A client has seen `time`. Code 205 if it is too far ahead.
     pub(super) fn observe(&self, time: u64) -> Result<()> {
+        self.check_drift(time)?;
+        self.store.observe_stamp(CommitStamp(time))
+    }
+
+    /// `afterClusterTime`: on return everything up to `time` is visible. A time that no write has yet is
+    /// passed by all later ones.
+    pub(crate) fn advance_to(&self, time: u64) -> Result<()> {
+        self.check_drift(time)?;
+        self.store.advance_to(CommitStamp(time))
+    }
+
+    fn check_drift(&self, time: u64) -> Result<()> {
         if time <= self.cluster() {
             return Ok(());
         }
@@ -82,31 +71,26 @@ impl ClusterClock {
                 clock::wall_seconds()
             );
         }
-        self.cluster.fetch_max(time, SeqCst);
-        Ok(())
-    }
-
-    /// `afterClusterTime`: everything up to `time` is here. We are all there is, so nothing is to be
-    /// waited for; a time that nobody was given yet is taken as one that a write takes now.
-    pub(super) fn advance_to(&self, time: u64) -> Result<()> {
-        self.observe(time)?;
-        self.operation.fetch_max(time, SeqCst);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nagi_kv::Memory;
+    use nagi_store::StoreOptions;
+
     use super::*;
 
     #[test]
     fn time_only_grows_and_stays_near_the_wall() {
-        let clock = ClusterClock::default();
-        let (a, b) = (clock.tick(), clock.tick());
+        let store = Store::open(Arc::new(Memory::new()), StoreOptions::default()).unwrap();
+        let clock = ClusterClock::new(store);
+        let (a, b) = (clock.tick().unwrap(), clock.tick().unwrap());
         assert!(b > a && clock.operation() == b && clock.cluster() == b);
         clock.observe(b + 5).unwrap();
-        assert_eq!((clock.cluster(), clock.operation()), (b + 5, b));
-        assert!(clock.tick() > b + 5);
+        assert!(clock.cluster() == b + 5 && clock.operation() < b + 5);
+        assert!(clock.tick().unwrap() > b + 5);
         assert_eq!(clock.observe(u64::MAX).unwrap_err().code(), Code(205));
         let ahead = clock.cluster() + (10 << 32);
         clock.advance_to(ahead).unwrap();

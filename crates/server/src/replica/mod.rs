@@ -13,11 +13,11 @@ mod config;
 mod reach;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 
 use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, doc};
 use nagi_error::{Code, Result, bail};
-use nagi_store::{Durability, Namespace, Store, WriteOptions};
+use nagi_store::{CommitStamp, Durability, Namespace, Store, WriteOptions};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use clock::ClusterClock;
@@ -31,8 +31,6 @@ const CONFIG_NAMESPACE: &str = "local.system.replset";
 const ELECTION_NAMESPACE: &str = "local.replset.election";
 /// Where time is kept when it runs ahead of the wall clock.
 const CLOCK_NAMESPACE: &str = "local.replset.clock";
-/// How much further ahead than needed it is kept, so that it is seldom written.
-const TIME_KEPT_SECONDS: u64 = 10;
 
 /// The member that this server is, or may become.
 pub(crate) struct ReplicaSet {
@@ -46,9 +44,7 @@ pub(crate) struct ReplicaSet {
     stepped_down_until_ms: AtomicI64,
     /// One change at a time.
     changing: Mutex<()>,
-    pub(crate) clock: Arc<ClusterClock>,
-    /// Up to where time may run ahead of the wall clock: a restart begins there.
-    time_kept: AtomicU64,
+    pub(crate) clock: ClusterClock,
 }
 
 /// A member with its configuration; immutable, replaced as a whole.
@@ -84,6 +80,7 @@ pub(crate) enum Role {
 impl ReplicaSet {
     /// Reads what an earlier start has kept. Code 93 if that was of another set.
     pub(crate) fn open(store: Arc<Store>, name: String, own_host: String) -> Result<ReplicaSet> {
+        let clock = ClusterClock::new(Arc::clone(&store));
         let set = ReplicaSet {
             name,
             own_host,
@@ -92,18 +89,13 @@ impl ReplicaSet {
             is_member: AtomicBool::new(false),
             stepped_down_until_ms: AtomicI64::new(0),
             changing: Mutex::new(()),
-            clock: Arc::default(),
-            time_kept: AtomicU64::new(0),
+            clock,
         };
-        let clock = Arc::clone(&set.clock);
-        set.store.follow_commits(move || {
-            clock.tick();
-        });
+        // Where earlier versions kept a time that was ahead of the wall clock.
         if let Some(kept) = read_one(&set.store, CLOCK_NAMESPACE)?
             && let Value::Timestamp(time) = kept.get("ts")
         {
-            set.clock.start_at(time);
-            set.time_kept.store(time, SeqCst);
+            set.store.observe_stamp(CommitStamp(time))?;
         }
         if let Some(stored) = read_one(&set.store, CONFIG_NAMESPACE)? {
             let stored = stored.as_doc();
@@ -157,19 +149,9 @@ impl ReplicaSet {
     /// too far ahead.
     pub(crate) fn observe(&self, time: u64, reads_after: bool) -> Result<()> {
         match reads_after {
-            true => self.clock.advance_to(time)?,
-            false => self.clock.observe(time)?,
+            true => self.clock.advance_to(time),
+            false => self.clock.observe(time),
         }
-        // By the wall clock a restart goes on where this process was, unless time is ahead of it.
-        let ahead = time >> 32 > (wall_ms() / 1000).max(0) as u64 + 2;
-        if ahead && time > self.time_kept.load(SeqCst) {
-            let _one = self.changing.lock();
-            let kept = time.saturating_add(TIME_KEPT_SECONDS << 32);
-            let doc = doc! { "_id": "clock", "ts": (Value::Timestamp(kept)) };
-            write_one(&self.store, CLOCK_NAMESPACE, doc.as_doc())?;
-            self.time_kept.store(kept, SeqCst);
-        }
-        Ok(())
     }
 
     /// `replSetInitiate`. Codes 23, 93, 103.
@@ -271,8 +253,8 @@ impl ReplicaSet {
         let last = last.and_then(|doc| crate::args::truncate(doc.get("term"))).unwrap_or(0);
         let term = last + 1;
         let vote = doc! { "_id": "lastVote", "term": term, "candidateIndex": 0_i64 };
-        write_one(&self.store, ELECTION_NAMESPACE, vote.as_doc())?;
-        self.publish(config, term, (wall_ms(), self.clock.tick()));
+        let elected = write_one(&self.store, ELECTION_NAMESPACE, vote.as_doc())?;
+        self.publish(config, term, (wall_ms(), elected.0));
         Ok(())
     }
 
@@ -289,8 +271,8 @@ impl ReplicaSet {
         self.is_member.store(true, SeqCst);
     }
 
-    /// What every reply of a member ends with.
-    pub(crate) fn write_times(&self, out: &mut DocWriter<'_>) {
+    /// What every reply of a member ends with. `written`: the newest commit that the request made.
+    pub(crate) fn write_times(&self, written: Option<CommitStamp>, out: &mut DocWriter<'_>) {
         if !self.is_member() {
             return;
         }
@@ -301,7 +283,8 @@ impl ReplicaSet {
                 w.put("keyId", 0_i64);
             });
         });
-        out.put("operationTime", Value::Timestamp(self.clock.operation()));
+        let time = written.map_or_else(|| self.clock.operation(), |stamp| stamp.0);
+        out.put("operationTime", Value::Timestamp(time));
     }
 }
 
@@ -330,11 +313,11 @@ fn read_one(store: &Store, namespace: &str) -> Result<Option<DocBuf>> {
     Ok(if cursor.advance()? { Some(cursor.doc().to_buf()) } else { None })
 }
 
-/// Replaces whatever the collection holds by one document, durably.
-fn write_one(store: &Store, namespace: &str, doc: Doc<'_>) -> Result<()> {
+/// Replaces whatever the collection holds by one document, durably. The stamp of that.
+fn write_one(store: &Store, namespace: &str, doc: Doc<'_>) -> Result<CommitStamp> {
     let collection = store.collection_or_create(&Namespace::parse(namespace)?)?;
     let options = WriteOptions { durability: Durability::Synced, ..WriteOptions::default() };
-    store.write(options, &mut |txn| {
+    let written = store.write(options, &mut |txn| {
         let mut cursor = txn.reader().scan(&collection, true)?;
         while cursor.advance()? {
             let old = cursor.doc().to_buf();
@@ -342,7 +325,8 @@ fn write_one(store: &Store, namespace: &str, doc: Doc<'_>) -> Result<()> {
         }
         drop(cursor);
         txn.insert(&collection, doc).map(drop)
-    })
+    })?;
+    Ok(written.stamp.get().unwrap_or_default())
 }
 
 #[cfg(test)]

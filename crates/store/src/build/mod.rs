@@ -189,7 +189,7 @@ impl Store {
                 );
             }
             ddl.keep_idents()?;
-            bound.put_created(collection.renewed(with_new(&collection, &new)));
+            bound.put_created(self, collection.renewed(with_new(&collection, &new)))?;
         }
         Ok(CreatedIndexes { before, after, created_collection })
     }
@@ -261,7 +261,7 @@ impl Store {
                 break;
             }
             let conflicts = std::cell::Cell::new(0);
-            let count = self.write(
+            let count = self.write_value(
                 WriteOptions { interrupt: options.interrupt, ..Default::default() },
                 &mut |txn| {
                     conflicts.set(conflicts.get() + 1);

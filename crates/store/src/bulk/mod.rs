@@ -192,7 +192,7 @@ impl Store {
         options: BuildOptions<'_>,
     ) -> Result<()> {
         let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
-        self.write(write, &mut |txn| {
+        self.write_value(write, &mut |txn| {
             txn.touch(collection)?;
             // Whoever drops an index forgets these once the writers under way have left.
             self.check_wanted(collection, indexes)?;

@@ -65,7 +65,7 @@ impl Walk<'_> {
                 return Ok(done);
             }
             let attempts = Cell::new(0);
-            let (count, settled) = self.store.write(write, &mut |txn| {
+            let (count, settled) = self.store.write_value(write, &mut |txn| {
                 attempts.set(attempts.get() + 1);
                 // Few records at a time where many write.
                 let count = (changes.len() >> (attempts.get() - 1).min(16)).max(1);

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     Index, IndexSpec, Namespace, Store,
     bulk::Bulk,
+    commit::Change,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Multikey,
@@ -77,20 +78,27 @@ impl<'s> Ddl<'s> {
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         let ident = collection.ident;
         let old = self.catalog.collections.values().find(|c| c.ident == ident).cloned();
+        let collection = Arc::new(collection);
+        self.change(old.as_deref(), Some(&collection))?;
         if let Some(old) = old {
             self.catalog.collections.remove(&old.namespace);
             self.replaced.push(old);
         }
-        let collection = Arc::new(collection);
         self.catalog.collections.insert(collection.namespace.clone(), Arc::clone(&collection));
         self.published.push(Arc::clone(&collection));
         Ok(collection)
+    }
+
+    /// The door for changes of the catalog, see `change`.
+    fn change(&mut self, before: Option<&Collection>, after: Option<&Collection>) -> Result<()> {
+        self.store.log_change(&mut *self.txn, &Change::Catalog { before, after })
     }
 
     /// Takes a collection out, with all that belongs to it.
     pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         self.txn.delete(Space::Catalog, &key).map_err(engine)?;
+        self.change(Some(collection), None)?;
         if !collection.is_view() {
             self.drop_range(collection.space, collection.ident)?;
             for index in &collection.indexes {
@@ -120,7 +128,7 @@ impl<'s> Ddl<'s> {
 
     /// Only keeps the idents that were taken from being taken again.
     pub(crate) fn keep_idents(self) -> Result<()> {
-        self.txn.commit(Durability::Buffered).map(drop).map_err(engine)
+        self.store.commit(self.txn, Durability::Buffered).map(drop)
     }
 
     /// Commits, publishes, waits for writers of old versions; or leaves that, with what is to be
@@ -132,8 +140,8 @@ impl<'s> Ddl<'s> {
     /// `finish`, with the durability that the change needs. What drops has to be on the disk before
     /// the files of what was dropped are removed.
     pub(crate) fn finish_with(self, durability: Durability) -> Result<()> {
-        let step = self.store.times.begin();
-        self.txn.commit(durability).map_err(engine)?;
+        let publishing = self.store.stamps.publish();
+        let stamp = self.store.commit(self.txn, Durability::Buffered)?;
         for old in &self.replaced {
             // One store for each, so that nobody sees a collection gone that only changes.
             point();
@@ -147,22 +155,27 @@ impl<'s> Ddl<'s> {
         }
         point();
         self.store.catalog.store(Arc::new(self.catalog));
-        step.done();
+        drop(publishing);
         point();
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
         drop(self.state);
+        // Not while states wait for the catalog: a sync takes as long as the disk likes.
+        let synced = match durability {
+            Durability::Synced => self.store.engine.sync(stamp).map_err(engine),
+            Durability::Buffered => Ok(()),
+        };
         // Nobody waits for a client that holds a transaction open.
         self.store.open.end_users_of(&self.replaced);
         if self.dropped.is_empty() {
             self.replaced.iter().for_each(|old| old.state.gate.wait_for_earlier());
-        } else {
+        } else if synced.is_ok() {
             self.store.reclaimer.push(Job {
                 replaced: self.replaced,
                 builds: self.builds,
                 ranges: self.dropped,
             });
         }
-        Ok(())
+        synced
     }
 }
 
@@ -223,7 +236,9 @@ impl Store {
         namespace: &Namespace,
         expected: Option<Uuid>,
     ) -> Result<Option<Arc<Collection>>> {
-        let mut ddl = Ddl::begin(self)?;
+        let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
+            catalog.collection(namespace).cloned().into_iter().collect()
+        })?;
         ddl.catalog.check_uuid(namespace, expected)?;
         let Some(collection) = ddl.collection(namespace) else { return Ok(None) };
         ddl.remove(&collection)?;
@@ -235,8 +250,9 @@ impl Store {
 
     /// Drops every collection of a database; false if there was none.
     pub fn drop_database(&self, database: &str) -> Result<bool> {
-        let mut ddl = Ddl::begin(self)?;
-        let all: Vec<_> = ddl.catalog.database(database).cloned().collect();
+        let of = |catalog: &Catalog| catalog.database(database).cloned().collect::<Vec<_>>();
+        let (mut ddl, _frozen) = Ddl::alone(self, &of)?;
+        let all = of(&ddl.catalog);
         for collection in &all {
             ddl.remove(collection)?;
         }

@@ -3,6 +3,7 @@
 mod clustered;
 mod collmod;
 mod ddl;
+mod frozen;
 mod options;
 mod persist;
 mod private;
@@ -17,7 +18,7 @@ use nagi_error::{Code, Result, bail, err};
 use nagi_kv::Space;
 use nagi_kv::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicI64, Ordering},
+    atomic::{AtomicI64, AtomicUsize, Ordering},
 };
 
 pub(crate) use clustered::without_clustered;
@@ -125,8 +126,8 @@ pub(crate) struct CollectionState {
     /// Wakes tailable cursors.
     pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) gate: Arc<Gate>,
-    /// Writers try again until this is over, or the collection is gone.
-    pub(crate) frozen: AtomicBool,
+    /// How many have frozen it: writers try again until none has, or the collection is gone.
+    pub(crate) frozen: AtomicUsize,
     pub(crate) notes: Notes,
 }
 

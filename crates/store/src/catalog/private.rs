@@ -29,6 +29,10 @@ impl Private {
         self.0.iter().any(|created| created.ident == ident)
     }
 
+    pub(crate) fn get(&self, ident: Ident) -> Option<&Arc<Collection>> {
+        self.0.iter().find(|created| created.ident == ident)
+    }
+
     /// Adds one, or replaces its older version.
     pub(crate) fn put(&mut self, collection: Arc<Collection>) {
         self.0.retain(|created| created.ident != collection.ident);
@@ -83,10 +87,11 @@ pub(crate) fn commit_private(
         txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         ddl.catalog.collections.insert(collection.namespace.clone(), Arc::clone(collection));
     }
-    let step = store.times.begin();
-    let stamp = txn.commit_untimed(Durability::Synced)?;
+    let publishing = store.stamps.publish();
+    let stamp = txn.commit(Durability::Buffered)?;
     created.0.clear();
     store.catalog.store(Arc::new(ddl.catalog));
-    step.done();
+    drop(publishing);
+    store.engine.sync(stamp).map_err(engine)?;
     Ok(stamp)
 }

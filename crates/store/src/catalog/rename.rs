@@ -1,6 +1,6 @@
 //! `renameCollection`: a new name within a database, a copy across databases.
 
-use std::sync::{Arc, atomic::Ordering::SeqCst};
+use std::sync::Arc;
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
@@ -8,6 +8,7 @@ use nagi_error::{Code, Result, bail};
 use super::{
     Collection, Uuid,
     ddl::{self, Ddl},
+    frozen::Frozen,
 };
 use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
 
@@ -28,34 +29,6 @@ pub struct Rename {
     /// The collections that the client means, checked where the names change: another one is error 361.
     pub source: Option<Uuid>,
     pub target: Option<Uuid>,
-}
-
-/// A collection that nobody writes to until this is dropped: writers wait, as for a record that another
-/// one has, and may be interrupted. What they had acknowledged before is in every state read from now on.
-struct Frozen<'c>(&'c Collection);
-
-impl<'c> Frozen<'c> {
-    /// Waits for the writers under way. 117 if somebody else has frozen it.
-    fn begin(store: &Store, collection: &'c Arc<Collection>) -> Result<Frozen<'c>> {
-        if collection.state.frozen.swap(true, SeqCst) {
-            bail!(
-                Code::CONFLICTING_OPERATION_IN_PROGRESS,
-                "collection {} is being renamed by another operation",
-                collection.namespace
-            );
-        }
-        let frozen = Frozen(collection);
-        // Nobody waits for a client that holds a transaction open.
-        store.open.end_users_of(std::slice::from_ref(collection));
-        collection.state.gate.wait_for_earlier();
-        Ok(frozen)
-    }
-}
-
-impl Drop for Frozen<'_> {
-    fn drop(&mut self) {
-        self.0.state.frozen.store(false, SeqCst);
-    }
 }
 
 impl Store {
@@ -92,7 +65,7 @@ impl Store {
         }
         let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
         let temporary = Namespace::new(to.database(), &name)?;
-        let _frozen = Frozen::begin(self, &source)?;
+        let _frozen = Frozen::begin(self, &source);
         let copied = self.copy(&source, &temporary, interrupt);
         let renamed = copied
             .and_then(|()| self.rename_within(&temporary, to, Rename { source: None, ..how }));
@@ -107,7 +80,9 @@ impl Store {
     }
 
     fn rename_within(&self, from: &Namespace, to: &Namespace, how: Rename) -> Result<()> {
-        let mut ddl = Ddl::begin(self)?;
+        let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
+            [from, to].iter().filter_map(|name| catalog.collection(name).cloned()).collect()
+        })?;
         ddl.catalog.check_uuid(from, how.source)?;
         ddl.catalog.check_uuid(to, how.target)?;
         let Some(source) = ddl.collection(from) else {
@@ -164,7 +139,7 @@ impl Store {
             WriteOptions { bypass_validation: true, interrupt: interrupted, ..Default::default() };
         loop {
             interrupt()?;
-            let copied = self.write(options, &mut |txn| {
+            let copied = self.write_value(options, &mut |txn| {
                 let (mut count, mut bytes, mut id) = (0, 0, last);
                 cursor.resume_after(last);
                 while count < COPY_BATCH_COUNT && bytes < COPY_BATCH_BYTES && cursor.advance()? {

@@ -22,6 +22,7 @@ use nagi_kv::{CommitStamp, Durability, Space, Txn};
 use crate::{
     Collection, Index, Namespace, Reader, RecordId, Store, WriteOptions,
     cache::Cache,
+    commit::Change,
     contended::Contended,
     engine_error::engine,
     gate::Pass,
@@ -109,6 +110,10 @@ impl Suspended {
 
     pub(crate) fn read(&self) -> &dyn Txn {
         &*self.txn
+    }
+
+    pub(crate) fn txn(&mut self) -> &mut dyn Txn {
+        &mut *self.txn
     }
 
     /// The record that it could not write.
@@ -222,7 +227,7 @@ impl<'s> WriteTxn<'s> {
             bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
         };
         // After the gate: whoever freezes it waits for those who came before.
-        if collection.state.frozen.load(SeqCst) {
+        if collection.state.frozen.load(SeqCst) > 0 {
             return Err(engine(nagi_kv::Error::Conflict));
         }
         if current.is_view() {
@@ -254,8 +259,7 @@ impl<'s> WriteTxn<'s> {
     /// becomes now. Codes 2, 15, 52, 121, 11000, 171 and those of index keys.
     pub fn insert(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
         let mut rewritten = Vec::new();
-        let doc =
-            insert::prepare(doc, &self.store.ids, self.keep_empty_timestamps, &mut rewritten)?;
+        let doc = insert::prepare(doc, self.store, self.keep_empty_timestamps, &mut rewritten)?;
         self.insert_checked(collection, doc)
     }
 
@@ -282,8 +286,7 @@ impl<'s> WriteTxn<'s> {
         for index in &collection.indexes {
             self.insert_keys(&collection, index, id, doc)?;
         }
-        self.touched[at].count += 1;
-        self.touched[at].bytes += doc.len() as i64;
+        self.change(at, &collection, id, (None, Some(doc)))?;
         if collection.options.capped {
             self.trim_capped(&collection, at)?;
         }
@@ -348,31 +351,46 @@ impl<'s> WriteTxn<'s> {
                 "Performing an update on the path '_id' would modify the immutable field '_id'"
             );
         }
-        self.forget(&collection, old_id);
         self.put_record(&collection, id, new)?;
         for index in &collection.indexes {
             if insert::keys_may_differ(&index.spec, old, new) {
                 self.update_keys(&collection, index, id, old, new)?;
             }
         }
-        self.touched[at].bytes += new.len() as i64 - old.len() as i64;
-        Ok(())
+        self.change(at, &collection, id, (Some(old), Some(new)))
     }
 
     /// Removes the record `id`, which is `old` as this transaction read it.
     pub fn delete(&mut self, collection: &Collection, id: RecordId, old: Doc<'_>) -> Result<()> {
         let at = self.touch(collection)?;
         let collection = Arc::clone(&self.touched[at].collection);
-        self.forget(&collection, old.get("_id"));
         let key = collection.ident.record_key(id);
         let done = self.txn().delete(collection.space, &key);
         self.had(done, Contended::new(collection.space, key))?;
         for index in &collection.indexes {
             self.delete_keys(index, id, old)?;
         }
-        self.touched[at].count -= 1;
-        self.touched[at].bytes -= old.len() as i64;
-        Ok(())
+        self.change(at, &collection, id, (Some(old), None))
+    }
+
+    /// The door for changes of documents, see `change`: counters, the record cache and the change log follow.
+    fn change(
+        &mut self,
+        at: usize,
+        collection: &Collection,
+        record: RecordId,
+        (before, after): (Option<Doc<'_>>, Option<Doc<'_>>),
+    ) -> Result<()> {
+        let touched = &mut self.touched[at];
+        let bytes = |doc: Option<Doc<'_>>| doc.map_or(0, |doc| doc.len() as i64);
+        touched.count += i64::from(after.is_some()) - i64::from(before.is_some());
+        touched.bytes += bytes(after) - bytes(before);
+        if let Some(before) = before {
+            self.forget(collection, before.get("_id"));
+        }
+        let change = Change::Document { collection, record, before, after };
+        let txn = self.txn.as_mut().expect("taken by the commit only");
+        self.store.log_change(&mut **txn, &change)
     }
 
     /// Takes a record out that is no document, and from the counters what it counts there. Its index
@@ -438,18 +456,7 @@ impl<'s> WriteTxn<'s> {
     }
 
     /// Commits; on success the counters in memory follow.
-    pub(crate) fn commit(self, durability: Durability) -> Result<CommitStamp> {
-        if self.staged_bytes() == 0 {
-            return self.commit_untimed(durability);
-        }
-        let step = self.store.times.begin();
-        let stamp = self.commit_untimed(durability)?;
-        step.done();
-        Ok(stamp)
-    }
-
-    /// `commit`, within a step of the times that is the caller's.
-    pub(crate) fn commit_untimed(mut self, durability: Durability) -> Result<CommitStamp> {
+    pub(crate) fn commit(mut self, durability: Durability) -> Result<CommitStamp> {
         if self.conflict {
             return Err(engine(nagi_kv::Error::Conflict));
         }
@@ -464,11 +471,11 @@ impl<'s> WriteTxn<'s> {
         if let Some(cache) = &self.store.cache {
             self.changed.iter().for_each(|hash| cache.begin_write(*hash));
         }
-        let result = txn.commit(durability);
+        let result = self.store.commit(txn, durability);
         if let Some(cache) = &self.store.cache {
             self.changed.iter().for_each(|hash| cache.end_write(*hash));
         }
-        let stamp = result.map_err(engine)?;
+        let stamp = result?;
         for touched in &self.touched {
             let state = &touched.collection.state;
             state.count.fetch_add(touched.count, Relaxed);

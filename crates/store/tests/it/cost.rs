@@ -42,7 +42,8 @@ fn a_read_through_the_engine_allocates_nothing() {
     let id = f
         .store
         .write(WriteOptions::default(), &mut |txn| txn.insert(&collection, doc.as_doc()))
-        .unwrap();
+        .unwrap()
+        .value;
     let mut buf = nagi_store::RecordBuf::default();
     let mut read = || {
         let reader = f.store.latest();

@@ -14,6 +14,7 @@ mod overlap;
 mod random;
 mod rename;
 mod rising;
+mod stamps;
 mod support;
 mod threads;
 mod transactions;

@@ -72,8 +72,8 @@ fn step(f: &Fixture, model: &mut Model, random: &mut Random) {
             assert_eq!(error.code(), Code::DUPLICATE_KEY, "{error}");
             assert!(inserts && exists || clash && (inserts || action != 1), "{error}");
         }
-        Ok(()) if !inserts && action == 1 => drop(model.docs.remove(&id)),
-        Ok(()) => {
+        Ok(_) if !inserts && action == 1 => drop(model.docs.remove(&id)),
+        Ok(_) => {
             assert!(!clash);
             model.docs.insert(id, doc);
         }

@@ -376,7 +376,7 @@ fn write(f: &Fixture, random: &mut Random) -> Result<()> {
     let a =
         if random.below(20) == 0 { random.below(2000) } else { 10_000 + random.next() % (1 << 40) };
     let new = parse(&format!("{{_id: {id}, a: {a}, b: {}, t: [{}, 'x']}}", id % 7, id % 11));
-    f.store.write(WriteOptions::default(), &mut |txn| {
+    let written = f.store.write(WriteOptions::default(), &mut |txn| {
         let collection = txn.collection(&f.namespace).unwrap();
         let Some(record) = txn.reader().find_id(&collection, id.into())? else {
             return txn.insert(&collection, new.as_doc()).map(drop);
@@ -387,7 +387,8 @@ fn write(f: &Fixture, random: &mut Random) -> Result<()> {
             0 => txn.delete(&collection, record, old.as_doc()),
             _ => txn.update(&collection, record, old.as_doc(), new.as_doc()),
         }
-    })
+    });
+    written.map(drop)
 }
 
 /// Three that create, drop and change indexes, two that write, one that validates; `NAGI_CASES` rounds.

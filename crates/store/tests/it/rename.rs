@@ -13,7 +13,7 @@ fn insert(f: &Fixture, id: usize, options: WriteOptions<'_>) -> Result<()> {
     let Some(collection) = f.store.collection(&f.namespace) else {
         return Err(err!(Code::QUERY_PLAN_KILLED, "gone"));
     };
-    f.store.write(options, &mut |txn| txn.insert(&collection, doc.as_doc()).map(drop))
+    f.store.write(options, &mut |txn| txn.insert(&collection, doc.as_doc())).map(drop)
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn what_is_there_is_refused_above_and_below() {
 fn a_key_of_a_transaction_that_was_taken_back_is_free() {
     let f = Fixture::new();
     let (collection, doc) = (f.collection(), parse("{_id: 9}"));
-    let undone: nagi_error::Result<()> = f.store.write(WriteOptions::default(), &mut |txn| {
+    let undone = f.store.write::<()>(WriteOptions::default(), &mut |txn| {
         txn.insert(&collection, doc.as_doc())?;
         nagi_error::bail!(nagi_error::Code::BAD_VALUE, "taken back")
     });

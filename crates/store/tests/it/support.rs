@@ -10,7 +10,7 @@ use nagi_error::Result;
 use nagi_kv::{Engine, Memory};
 use nagi_store::{
     BuildOptions, Collection, CreatedIndexes, Namespace, RecordId, Store, StoreOptions,
-    WriteOptions,
+    WriteOptions, WriteTxn,
 };
 
 pub(crate) struct Fixture {
@@ -51,7 +51,8 @@ impl Fixture {
 
     pub(crate) fn insert(&self, text: &str) -> Result<RecordId> {
         let (collection, doc) = (self.collection(), parse(text));
-        self.store.write(WriteOptions::default(), &mut |txn| txn.insert(&collection, doc.as_doc()))
+        let insert = &mut |txn: &mut WriteTxn<'_>| txn.insert(&collection, doc.as_doc());
+        Ok(self.store.write(WriteOptions::default(), insert)?.value)
     }
 
     pub(crate) fn index(&self, spec: &str) -> Result<CreatedIndexes> {

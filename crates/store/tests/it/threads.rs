@@ -15,7 +15,7 @@ const DOC_COUNT: usize = 3;
 
 /// Adds one to `n` of a document; gives back the new value.
 fn increment(f: &Fixture, id: i32) -> Result<i64> {
-    f.store.write(WriteOptions::default(), &mut |txn| {
+    let written = f.store.write(WriteOptions::default(), &mut |txn| {
         let collection = txn.collection(&f.namespace).unwrap();
         let record = txn.reader().find_id(&collection, id.into())?.unwrap();
         let mut buf = nagi_store::RecordBuf::default();
@@ -24,7 +24,8 @@ fn increment(f: &Fixture, id: i32) -> Result<i64> {
         let new = parse(&format!("{{_id: {id}, n: {n}}}"));
         txn.update(&collection, record, old.as_doc(), new.as_doc())?;
         Ok(n)
-    })
+    })?;
+    Ok(written.value)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use nagi_bson::{Doc, doc};
 use nagi_store::{
     BuildOptions, Durability, End, IndexSelector, Lifetime, Namespace, SessionKey, Store,
-    Transaction, WriteOptions,
+    Transaction, WriteOptions, WriteTxn,
 };
 
 use crate::{
@@ -20,7 +20,8 @@ fn long(f: &Fixture) -> Transaction {
 fn insert(store: &Store, namespace: &Namespace, text: &str) -> nagi_error::Result<()> {
     let collection = store.collection_or_create(namespace)?;
     let doc = parse(text);
-    store.write(WriteOptions::default(), &mut |txn| txn.insert(&collection, doc.as_doc()).map(drop))
+    let insert = &mut |txn: &mut WriteTxn<'_>| txn.insert(&collection, doc.as_doc());
+    store.write(WriteOptions::default(), insert).map(drop)
 }
 
 /// The documents that a handle sees.
@@ -328,7 +329,7 @@ fn set(
     value: Option<i32>,
 ) -> nagi_error::Result<()> {
     let collection = store.collection(namespace).unwrap();
-    store.write(WriteOptions::default(), &mut |txn| {
+    let written = store.write(WriteOptions::default(), &mut |txn| {
         let id = txn.reader().find_id(&collection, nagi_bson::Value::Int32(key))?;
         let mut buf = nagi_store::RecordBuf::default();
         let old = match id {
@@ -344,5 +345,6 @@ fn set(
             (Some(id), Some(old), None) => txn.delete(&collection, id, old.as_doc()),
             _ => Ok(()),
         }
-    })
+    });
+    written.map(drop)
 }

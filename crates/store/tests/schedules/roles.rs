@@ -188,7 +188,7 @@ fn transfer(world: &World, _: i32, random: &mut Random) {
                 write.update(&bank, record, old.as_doc(), new.as_doc())
             })
         };
-        let moved = add(1, -amount).and_then(|()| add(2, amount));
+        let moved = add(1, -amount).and_then(|_| add(2, amount));
         if may_fail(moved).is_some() {
             may_fail(txn.commit(Durability::Buffered));
         }

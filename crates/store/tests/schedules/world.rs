@@ -66,7 +66,8 @@ impl World {
         self.store.write(WriteOptions::default(), &mut |txn| match txn.collection(name) {
             Some(collection) => txn.insert(&collection, doc.as_doc()).map(drop),
             None => Err(gone()),
-        })
+        })?;
+        Ok(())
     }
 
     /// A document of which `u` is the only one.
@@ -94,6 +95,7 @@ impl World {
             }
             Ok(true)
         })?;
+        let was_there = was_there.value;
         if was_there {
             self.written.lock().unwrap().insert(id, u);
         }

@@ -6,9 +6,11 @@
 //!   tree         what lies in the repository: no large binaries, documents present
 //!   catalogues   row <-> file <-> golden case
 //!   coverage     docs/coverage.md says what the tables say
+//!   doors        what changes data is called in few places
 mod alloc;
 mod catalogues;
 mod coverage;
+mod doors;
 mod logs;
 mod manifests;
 mod sources;

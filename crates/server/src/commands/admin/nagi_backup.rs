@@ -48,7 +48,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             let _writing = cx.begin_write("admin")?;
             backups.begin(cx.server, &mut |id, files| {
                 out.put("backupId", id);
-                out.put("engine", cx.server.store.engine().name());
+                out.put("engine", cx.connection.store.engine().name());
                 out.put("nagiVersion", cx.server.config.nagi_version);
                 out.array("files", |list| {
                     for file in files {

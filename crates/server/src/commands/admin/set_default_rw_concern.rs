@@ -24,7 +24,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     refuse_standalone(cx, req)?;
     let _writing = cx.begin_write("config")?;
     let now = cx.server.replica.as_ref().map_or(0, |set| set.clock.cluster());
-    cx.server.rw_defaults.set(&cx.server.store, args.read, args.write, now)?;
+    cx.server.rw_defaults.set(&cx.connection.store, args.read, args.write, now)?;
     write(cx, out);
     Ok(())
 }

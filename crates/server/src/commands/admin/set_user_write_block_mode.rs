@@ -24,7 +24,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     }
     let _writing = cx.begin_write("config")?;
     let StrictBool(blocked) = args.global;
-    cx.server.write_block.set(&cx.server.store, blocked)?;
+    cx.server.write_block.set(&cx.connection.store, blocked)?;
     log::info!(target: "COMMAND", id = 9_000_020, blocked = blocked;
         "User write block mode was set");
     Ok(())

@@ -33,5 +33,5 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         ..WriteOptions::default()
     };
     let collection = cx.store().collection_or_create(&ns)?;
-    cx.store().write(options, &mut |txn| txn.insert(&collection, args.obj).map(drop))
+    cx.write(options, &mut |txn| txn.insert(&collection, args.obj).map(drop))
 }

@@ -6,7 +6,7 @@
 use nagi_store::Namespace;
 
 use super::insert::{Batch, How, durability, insert_all};
-use super::outcome::{check_batch, ends_command};
+use super::outcome::check_batch;
 use super::statement::{self, Running};
 use super::update::{check_multi, end_durability, how, update_once};
 use super::{delete, update};
@@ -383,7 +383,7 @@ fn run_one(
     };
     match result {
         Ok(()) => Ok(()),
-        Err(error) if ends_command(&error) => Err(error),
+        Err(error) if nagi_query::ends_command(&error) => Err(error),
         Err(error) => {
             report.fail(at, &error, matches!(op, Op::Update(_)));
             Ok(())

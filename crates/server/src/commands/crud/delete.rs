@@ -4,7 +4,7 @@ use nagi_lang::collation::Asked;
 use nagi_query::{DeleteStatement, Hint};
 use nagi_store::{Durability, Namespace};
 
-use super::outcome::{Outcome, check_batch, ends_command};
+use super::outcome::{Outcome, check_batch};
 use super::statement::{self, Running};
 use super::update::{check_multi, end_durability, settle};
 use crate::args::Field;
@@ -92,7 +92,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         });
         match done {
             Ok(count) => outcome.count += count,
-            Err(error) if ends_command(&error) => return Err(error),
+            Err(error) if nagi_query::ends_command(&error) => return Err(error),
             Err(error) => {
                 outcome.fail(index, error);
                 if ordered {

@@ -1,11 +1,10 @@
-//! `insert`: stores documents.
-//!
-//! A batch goes in transactions of at most 1,000 documents or 8 MiB. In a chunk each document is an
-//! attempt of its own, so a duplicate key leaves the others in place.
+//! `insert`: stores documents. A retryable one does so once.
 
-use nagi_store::{Durability, Namespace, WriteOptions, WriteTxn};
+use nagi_query::{Env, InsertOutcome, InsertStatement, ends_command};
+use nagi_store::{Durability, Namespace, Statement, Store};
 
-use super::outcome::{Outcome, check_batch, ends_command};
+use super::outcome::{Outcome, check_batch};
+use crate::clock;
 use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
 use crate::concern::WriteConcern;
@@ -35,10 +34,6 @@ args! { "insert" => Args {
     encryption:      Value<'a>    = "encryptionInformation",
     collection_uuid: Value<'a>    = "collectionUUID",
 }}
-
-/// Documents and bytes of one transaction.
-const CHUNK_COUNT_MAX: usize = 1_000;
-const CHUNK_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let Some(collection) = crate::access::collection(req) else { return Ok(false) };
@@ -104,11 +99,28 @@ pub(super) fn insert_all(
     let docs = batch.docs;
     let mut at = 0;
     while at < docs.len() && (!batch.ordered || outcome.errors.is_empty()) {
-        let end = at + chunk_count(&docs[at..]);
-        let mut chunk = Chunk { ns, docs: &docs[at..end], at, ordered: batch.ordered, done: &[] };
-        match numbered::is_retryable(cx) {
-            true => insert_once(cx, req, &mut chunk, batch.first, how, &mut outcome)?,
-            false => insert_chunk(cx, &chunk, how, &mut outcome)?,
+        let end = at + InsertStatement::chunk_count(&docs[at..]);
+        let statement = InsertStatement {
+            docs: &docs[at..end],
+            ordered: batch.ordered,
+            done: &[],
+            statement: None,
+            durability: how.durability,
+            bypass_validation: how.bypass,
+            keep_empty_timestamps: how.keep_empty_timestamps,
+        };
+        let inserted = match numbered::is_retryable(cx) {
+            true => insert_once(cx, req, ns, batch.first + at, &statement),
+            false => insert_chunk(cx, |store, env| nagi_query::insert(store, ns, &statement, env)),
+        };
+        match inserted {
+            Ok(done) => {
+                outcome.count += done.count;
+                done.errors.into_iter().for_each(|(index, error)| outcome.fail(at + index, error));
+            }
+            // The error of a single document is that document's.
+            Err(error) if end == at + 1 && !ends_command(&error) => outcome.fail(at, error),
+            Err(error) => return Err(error),
         }
         at = end;
     }
@@ -116,174 +128,62 @@ pub(super) fn insert_all(
     Ok(outcome)
 }
 
-/// How many of these documents make one transaction.
-fn chunk_count(docs: &[Doc<'_>]) -> usize {
-    let mut bytes = 0;
-    let full = docs.iter().take(CHUNK_COUNT_MAX).position(|doc| {
-        bytes += doc.len();
-        bytes > CHUNK_BYTES_MAX
-    });
-    full.unwrap_or(docs.len().min(CHUNK_COUNT_MAX)).max(1)
+/// Runs a statement in the request's surroundings.
+fn insert_chunk<T>(cx: &Context<'_>, f: impl FnOnce(&Store, &Env<'_>) -> Result<T>) -> Result<T> {
+    let watch = cx.watch();
+    let env = Env::new(&watch, clock::wall_ms());
+    let done = f(cx.store(), &env);
+    cx.effects.note(&env);
+    done
 }
 
-/// What one transaction inserts.
-#[derive(Clone, Copy)]
-struct Chunk<'c, 'd> {
-    ns: &'c Namespace,
-    docs: &'c [Doc<'d>],
-    /// Position of the first one in the batch.
-    at: usize,
-    ordered: bool,
-    /// Which of them an earlier attempt has inserted; empty: none.
-    done: &'c [bool],
-}
-
-impl Chunk<'_, '_> {
-    fn is_done(&self, offset: usize) -> bool {
-        self.done.get(offset) == Some(&true)
-    }
-}
-
-/// Inserts what an earlier attempt of this command has not inserted, with the record that it was.
-fn insert_once<'c>(
+/// Inserts what an earlier attempt of this command has not inserted, with the record that it was. `first`: the
+/// position of the first document among the statements of the command.
+fn insert_once(
     cx: &mut Context<'_>,
     req: &Request<'_>,
-    chunk: &mut Chunk<'c, '_>,
+    ns: &Namespace,
     first: usize,
-    how: How,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let len = chunk.docs.len();
-    let id = |offset: usize| numbered::statement_id(req, first + chunk.at + offset);
-    let done: Vec<bool> =
-        (0..len).map(|offset| numbered::executed(cx, id(offset)).is_some()).collect();
+    statement: &InsertStatement<'_>,
+) -> Result<InsertOutcome> {
+    let len = statement.docs.len();
+    let id = |at: usize| numbered::statement_id(req, first + at);
+    let done: Vec<bool> = (0..len).map(|at| numbered::executed(cx, id(at)).is_some()).collect();
     if done.iter().all(|done| *done) {
-        outcome.count += len as u64;
-        return Ok(());
+        return Ok(InsertOutcome { count: len as u64, errors: Vec::new() });
     }
-    let chunk = Chunk { done: &done, ..*chunk };
-    let inserted = |written: &Option<Written>| {
-        let (count, errors) = written.as_ref()?;
-        let failed = |offset: usize| errors.iter().any(|(at, _)| *at == chunk.at + offset);
+    let whole = numbered::statement(cx);
+    let named = |at: usize| Statement { id: id(at), ..whole };
+    let durability = statement.durability;
+    let statement = InsertStatement {
+        done: &done,
+        statement: Some(&named),
+        // With the record.
+        durability: Durability::Buffered,
+        ..*statement
+    };
+    let inserted = |outcome: &Option<InsertOutcome>| {
+        let outcome = outcome.as_ref()?;
+        let failed = |at: usize| outcome.errors.iter().any(|(failed, _)| *failed == at);
         // An ordered batch ends at its first error: nothing behind it was tried.
-        let reached = match chunk.ordered {
-            true => *count as usize,
-            false => len,
-        };
-        let new = (0..len).filter(|offset| !failed(*offset)).take(reached);
-        let ids: Vec<i32> = new.filter(|offset| !chunk.is_done(*offset)).map(id).collect();
+        let reached = if statement.ordered { outcome.count as usize } else { len };
+        let new = (0..len).filter(|at| !failed(*at)).take(reached);
+        let ids: Vec<i32> = new.filter(|at| !done[*at]).map(id).collect();
         (!ids.is_empty()).then_some((ids, None))
     };
     loop {
-        let written = numbered::recorded(cx, how.durability, &inserted, &mut |cx| {
-            let options = WriteOptions { bypass_validation: how.bypass, ..WriteOptions::default() };
-            cx.write(options, &mut |txn| attempt_chunk(txn, &chunk))
-        });
-        match written {
-            Ok(None) => {
-                cx.check()?;
-                if let Some(refused) = refused_all(cx, &chunk) {
-                    return take(Ok((0, refused)), &chunk, outcome);
-                }
-                cx.store().collection_or_create(chunk.ns)?;
-            }
-            other => return take(other.map(Option::unwrap_or_default), &chunk, outcome),
+        let written = numbered::recorded(cx, durability, &inserted, &mut |cx| {
+            insert_chunk(cx, |store, env| nagi_query::try_insert(store, ns, &statement, env))
+        })?;
+        if let Some(outcome) = written {
+            return Ok(outcome);
+        }
+        let refused =
+            insert_chunk(cx, |store, env| nagi_query::prepare_target(store, ns, &statement, env))?;
+        if let Some(refused) = refused {
+            return Ok(refused);
         }
     }
-}
-
-/// Adds what a chunk came to. The error of a single document is that document's.
-fn take(written: Result<Written>, chunk: &Chunk<'_, '_>, outcome: &mut Outcome) -> Result<()> {
-    match written {
-        Ok((count, errors)) => {
-            outcome.count += count;
-            errors.into_iter().for_each(|(index, error)| outcome.fail(index, error));
-            Ok(())
-        }
-        Err(error) if chunk.docs.len() == 1 && !ends_command(&error) => {
-            outcome.fail(chunk.at, error);
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn insert_chunk(
-    cx: &Context<'_>,
-    chunk: &Chunk<'_, '_>,
-    how: How,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let check = || cx.check();
-    let options = WriteOptions {
-        durability: how.durability,
-        interrupt: Some(&check),
-        bypass_validation: how.bypass,
-        keep_empty_timestamps: how.keep_empty_timestamps,
-    };
-    loop {
-        match cx.write(options, &mut |txn| attempt_chunk(txn, chunk)) {
-            // The collection is not there yet (or was dropped meanwhile).
-            Ok(None) => {
-                cx.check()?;
-                if let Some(refused) = refused_all(cx, chunk) {
-                    return take(Ok((0, refused)), chunk, outcome);
-                }
-                cx.store().collection_or_create(chunk.ns)?;
-            }
-            other => return take(other.map(Option::unwrap_or_default), chunk, outcome),
-        }
-    }
-}
-
-/// The errors of a chunk none of whose documents can be stored: no collection is created for them. None
-/// if there is one to store.
-fn refused_all(cx: &Context<'_>, chunk: &Chunk<'_, '_>) -> Option<Vec<(usize, Error)>> {
-    let tried = &chunk.docs[..if chunk.ordered { 1 } else { chunk.docs.len() }];
-    let refused = |(offset, doc): (usize, &Doc<'_>)| {
-        let error = cx.store().check_insertable(*doc).err()?;
-        Some((chunk.at + offset, error))
-    };
-    tried.iter().enumerate().map(refused).collect()
-}
-
-type Written = (u64, Vec<(usize, Error)>);
-
-/// One try at a chunk; `None` if there is no such collection.
-fn attempt_chunk(txn: &mut WriteTxn<'_>, chunk: &Chunk<'_, '_>) -> Result<Option<Written>> {
-    let Chunk { ns, docs, at, ordered, .. } = *chunk;
-    let Some(collection) = txn.collection(ns) else { return Ok(None) };
-    if collection.is_view() {
-        let refused = docs.iter().enumerate().take(if ordered { 1 } else { docs.len() });
-        let errors = refused.map(|(offset, _)| (at + offset, not_on_view(ns)));
-        return Ok(Some((0, errors.collect())));
-    }
-    if let [doc] = docs {
-        txn.insert(&collection, *doc)?;
-        return Ok(Some((1, Vec::new())));
-    }
-    let (mut count, mut errors) = (0, Vec::new());
-    for (offset, doc) in docs.iter().enumerate() {
-        if chunk.is_done(offset) {
-            count += 1;
-            continue;
-        }
-        match txn.attempt(|txn| txn.insert(&collection, *doc)) {
-            Ok(_) => count += 1,
-            Err(error) if ends_command(&error) => return Err(error),
-            Err(error) => {
-                errors.push((at + offset, error));
-                if ordered {
-                    break;
-                }
-            }
-        }
-    }
-    Ok(Some((count, errors)))
-}
-
-fn not_on_view(ns: &Namespace) -> Error {
-    err!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
 }
 
 /// When the commit of a write with this concern may return.

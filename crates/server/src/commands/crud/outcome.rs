@@ -32,24 +32,6 @@ pub(in crate::commands) fn check_batch(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Errors that end the whole command instead of one statement: whoever asked wants it to stop.
-pub(super) fn ends_command(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        Code::INTERRUPTED
-            | Code::INTERRUPTED_AT_SHUTDOWN
-            | Code::MAX_TIME_MS_EXPIRED
-            | Code::CURSOR_KILLED
-            | Code::WRITE_CONFLICT
-            | Code::LOCK_TIMEOUT
-            | Code::SNAPSHOT_TOO_OLD
-            | Code::SNAPSHOT_UNAVAILABLE
-            | Code::NO_SUCH_TRANSACTION
-            | Code::TRANSACTION_TOO_LARGE_FOR_CACHE
-            | Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION
-    )
-}
-
 impl Outcome {
     /// Notes a statement that failed. What its error says beyond code and text is left out once all
     /// errors together say too much.

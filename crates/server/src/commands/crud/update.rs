@@ -8,7 +8,7 @@ use nagi_query::{Hint, UpdateOutcome, UpdateStatement};
 use nagi_store::{Durability, Namespace};
 
 use super::insert::How;
-use super::outcome::{Outcome, check_batch, ends_command};
+use super::outcome::{Outcome, check_batch};
 use super::statement::{self, Running};
 use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
@@ -106,7 +106,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         });
         match done {
             Ok(done) => add(&mut outcome, index, done),
-            Err(error) if ends_command(&error) => return Err(error),
+            Err(error) if nagi_query::ends_command(&error) => return Err(error),
             Err(error) => {
                 outcome.fail(index, error);
                 if ordered {

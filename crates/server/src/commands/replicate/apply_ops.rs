@@ -220,7 +220,7 @@ fn apply_diff(cx: &Context<'_>, entry: Entry<'_>) -> Result<()> {
         bypass_validation: true,
         ..WriteOptions::default()
     };
-    cx.store().write(options, &mut |txn| {
+    cx.write(options, &mut |txn| {
         let id = txn.reader().find_id(&collection, entry.target.get("_id"))?;
         let Some(id) = id else { return Err(gone()) };
         let mut buf = nagi_store::RecordBuf::default();

@@ -72,7 +72,7 @@ pub(super) fn replace_user(
     name: &UserName,
     change: &mut dyn FnMut(Doc<'_>) -> Result<DocBuf>,
 ) -> Result<()> {
-    match documents::replace(&cx.server.store, Kind::Users, &name.id(), change)? {
+    match documents::replace(&cx.connection.store, Kind::Users, &name.id(), change)? {
         true => Ok(()),
         false => Err(err!(Code::USER_NOT_FOUND, "User {name} not found")),
     }
@@ -84,7 +84,7 @@ pub(super) fn change_roles_of_user(
     name: &UserName,
     change: &dyn Fn(&mut Vec<RoleName>),
 ) -> Result<()> {
-    let found = documents::replace(&cx.server.store, Kind::Users, &name.id(), &mut |doc| {
+    let found = documents::replace(&cx.connection.store, Kind::Users, &name.id(), &mut |doc| {
         let mut roles = users::roles_of(doc)?;
         change(&mut roles);
         roles.sort_unstable();
@@ -112,7 +112,7 @@ pub(super) fn replace_role(
     change: &mut dyn FnMut(Doc<'_>) -> Result<DocBuf>,
 ) -> Result<()> {
     check_not_built_in(role)?;
-    match documents::replace(&cx.server.store, Kind::Roles, &role.id(), change)? {
+    match documents::replace(&cx.connection.store, Kind::Roles, &role.id(), change)? {
         true => Ok(()),
         false => Err(roles::not_found(role)),
     }
@@ -161,10 +161,10 @@ pub(super) fn check_contained(
                 role.db
             );
         }
-        if !roles::exists(&cx.server.store, other)? {
+        if !roles::exists(&cx.connection.store, other)? {
             bail!(Code::ROLE_NOT_FOUND, "Cannot grant nonexistent role {other}");
         }
-        let below = roles::closure(&cx.server.store, std::slice::from_ref(other))?;
+        let below = roles::closure(&cx.connection.store, std::slice::from_ref(other))?;
         if below.roles.contains(role) {
             bail!(
                 Code::INVALID_ROLE_MODIFICATION,
@@ -192,7 +192,7 @@ pub(super) fn check_privileges(role: &RoleName, privileges: &Privileges) -> Resu
 pub(super) fn forget_roles(cx: &Context<'_>, gone: &[RoleName]) -> Result<()> {
     for kind in [Kind::Users, Kind::Roles] {
         let mut holders = Vec::new();
-        documents::each(&cx.server.store, kind, &mut |doc| {
+        documents::each(&cx.connection.store, kind, &mut |doc| {
             if users::roles_of(doc)?.iter().any(|role| gone.contains(role))
                 && let Value::String(id) = doc.get("_id")
             {
@@ -201,7 +201,7 @@ pub(super) fn forget_roles(cx: &Context<'_>, gone: &[RoleName]) -> Result<()> {
             Ok(true)
         })?;
         for id in holders {
-            documents::replace(&cx.server.store, kind, &id, &mut |doc| {
+            documents::replace(&cx.connection.store, kind, &id, &mut |doc| {
                 let mut roles = users::roles_of(doc)?;
                 roles.retain(|role| !gone.contains(role));
                 Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&roles).as_array()))]))

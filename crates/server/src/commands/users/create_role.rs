@@ -56,7 +56,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     change(cx, || {
         check_contained(cx, &role, &contained)?;
         let exists = || err!(Code::Location(51002), "Role \"{role}\" already exists");
-        documents::insert(&cx.server.store, Kind::Roles, doc.as_doc(), &exists)
+        documents::insert(&cx.connection.store, Kind::Roles, doc.as_doc(), &exists)
     })
 }
 

@@ -61,9 +61,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         }
     });
     change(cx, || {
-        roles::check_all_exist(&cx.server.store, &granted)?;
+        roles::check_all_exist(&cx.connection.store, &granted)?;
         let exists = || err!(Code::Location(51003), "User \"{name}\" already exists");
-        documents::insert(&cx.server.store, Kind::Users, doc.as_doc(), &exists)
+        documents::insert(&cx.connection.store, Kind::Users, doc.as_doc(), &exists)
     })
 }
 

@@ -23,14 +23,14 @@ args! { "dropAllRolesFromDatabase" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
     let count = change(cx, || {
-        let ids = documents::ids_in_database(&cx.server.store, Kind::Roles, req.db)?;
+        let ids = documents::ids_in_database(&cx.connection.store, Kind::Roles, req.db)?;
         let name = |id: &String| {
             id.strip_prefix(req.db)?.strip_prefix('.').map(|name| RoleName::new(name, req.db))
         };
         forget_roles(cx, &ids.iter().filter_map(name).collect::<Vec<_>>())?;
         let mut count = 0;
         for id in ids {
-            count += i32::from(documents::remove(&cx.server.store, Kind::Roles, &id)?);
+            count += i32::from(documents::remove(&cx.connection.store, Kind::Roles, &id)?);
         }
         Ok(count)
     })?;

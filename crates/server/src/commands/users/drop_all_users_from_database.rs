@@ -22,8 +22,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Args::parse(req)?;
     let count = change(cx, || {
         let mut count = 0;
-        for id in documents::ids_in_database(&cx.server.store, Kind::Users, req.db)? {
-            count += i32::from(documents::remove(&cx.server.store, Kind::Users, &id)?);
+        for id in documents::ids_in_database(&cx.connection.store, Kind::Users, req.db)? {
+            count += i32::from(documents::remove(&cx.connection.store, Kind::Users, &id)?);
         }
         Ok(count)
     })?;

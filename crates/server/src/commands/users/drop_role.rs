@@ -23,10 +23,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let role = RoleName::new(Args::parse(req)?.name, req.db);
     check_not_built_in(&role)?;
     change(cx, || {
-        if !roles::exists(&cx.server.store, &role)? {
+        if !roles::exists(&cx.connection.store, &role)? {
             return Err(roles::not_found(&role));
         }
         forget_roles(cx, std::slice::from_ref(&role))?;
-        documents::remove(&cx.server.store, Kind::Roles, &role.id()).map(drop)
+        documents::remove(&cx.connection.store, Kind::Roles, &role.id()).map(drop)
     })
 }

@@ -21,7 +21,7 @@ args! { "dropUser" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let name = UserName::new(Args::parse(req)?.name, req.db);
-    let removed = change(cx, || documents::remove(&cx.server.store, Kind::Users, &name.id()))?;
+    let removed = change(cx, || documents::remove(&cx.connection.store, Kind::Users, &name.id()))?;
     match removed {
         true => Ok(()),
         false => Err(users::not_found(&name)),

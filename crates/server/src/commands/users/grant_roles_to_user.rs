@@ -28,7 +28,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let name = UserName::new(args.name, req.db);
     let roles = some_roles("grantRolesToUser", args.roles, req.db)?;
     change(cx, || {
-        roles::check_all_exist(&cx.server.store, &roles)?;
+        roles::check_all_exist(&cx.connection.store, &roles)?;
         change_roles_of_user(cx, &name, &|all| all.extend(roles.iter().cloned()))
     })
 }

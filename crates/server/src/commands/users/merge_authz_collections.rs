@@ -82,7 +82,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         for (kind, docs) in &merged {
             let mut kept = BTreeSet::new();
             for (id, doc) in docs {
-                documents::put(&cx.server.store, *kind, id, doc.as_doc())?;
+                documents::put(&cx.connection.store, *kind, id, doc.as_doc())?;
                 kept.insert(id.as_str());
             }
             if args.drop == Some(StrictBool(true)) {
@@ -101,7 +101,7 @@ fn read(
     ns: &Namespace,
     db: Option<&str>,
 ) -> Result<Vec<(String, DocBuf)>> {
-    let store = &cx.server.store;
+    let store = &cx.connection.store;
     let mut docs = Vec::new();
     let Some(collection) = store.collection(ns).filter(|c| !c.is_view()) else {
         return Ok(docs);
@@ -164,7 +164,7 @@ fn drop_others(
     kept: &BTreeSet<&str>,
 ) -> Result<()> {
     let mut others = Vec::new();
-    documents::each(&cx.server.store, kind, &mut |doc| {
+    documents::each(&cx.connection.store, kind, &mut |doc| {
         if let Value::String(id) = doc.get("_id")
             && !kept.contains(id)
             && db.is_none_or(|db| doc.get("db").as_str() == Some(db))
@@ -174,7 +174,7 @@ fn drop_others(
         Ok(true)
     })?;
     for id in others {
-        documents::remove(&cx.server.store, kind, &id)?;
+        documents::remove(&cx.connection.store, kind, &id)?;
     }
     Ok(())
 }

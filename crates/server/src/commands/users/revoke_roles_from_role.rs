@@ -31,7 +31,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let roles = some_roles("revokeRolesFromRole", args.roles, req.db)?;
     check_not_built_in(&role)?;
     change(cx, || {
-        roles::check_all_exist(&cx.server.store, &roles)?;
+        roles::check_all_exist(&cx.connection.store, &roles)?;
         replace_role(cx, &role, &mut |doc| {
             let mut all = users::roles_of(doc)?;
             all.retain(|role| !roles.contains(role));

@@ -95,7 +95,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 
 /// What a user with exactly these roles would have.
 fn write_fragment(cx: &Context<'_>, asked: &[RoleName], out: &mut DocWriter<'_>) -> Result<()> {
-    let all = roles::closure(&cx.server.store, asked)?;
+    let all = roles::closure(&cx.connection.store, asked)?;
     out.doc("userFragment", |doc| {
         doc.array("roles", |list| write_roles(asked, list));
         doc.array("inheritedRoles", |list| write_roles(&all.roles, list));
@@ -108,7 +108,7 @@ fn write_fragment(cx: &Context<'_>, asked: &[RoleName], out: &mut DocWriter<'_>)
 /// The roles of a database; built-in ones if they are wanted.
 fn in_database(cx: &Context<'_>, args: &Args<'_>, db: &str) -> Result<Vec<RoleName>> {
     let mut names = Vec::new();
-    documents::each(&cx.server.store, Kind::Roles, &mut |doc| {
+    documents::each(&cx.connection.store, Kind::Roles, &mut |doc| {
         if let (Value::String(role), Value::String(owner)) = (doc.get("role"), doc.get("db"))
             && owner == db
         {
@@ -132,7 +132,7 @@ fn describe(cx: &Context<'_>, args: &Args<'_>, role: &RoleName) -> Result<Option
             built_in.grant(&role.db, &mut own);
             None
         }
-        None => match documents::read(&cx.server.store, Kind::Roles, &role.id())? {
+        None => match documents::read(&cx.connection.store, Kind::Roles, &role.id())? {
             Some(doc) => Some(doc),
             None => return Ok(None),
         },
@@ -142,7 +142,7 @@ fn describe(cx: &Context<'_>, args: &Args<'_>, role: &RoleName) -> Result<Option
     if let Some(doc) = &stored {
         own = roles::privileges_of(doc.as_doc())?;
         contained = users::roles_of(doc.as_doc())?;
-        below = roles::closure(&cx.server.store, &contained)?;
+        below = roles::closure(&cx.connection.store, &contained)?;
     }
     Ok(Some(DocBuf::build(|out| {
         if stored.is_some() {

@@ -76,7 +76,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     };
     change(cx, || {
         if let Some(granted) = &granted {
-            roles::check_all_exist(&cx.server.store, granted)?;
+            roles::check_all_exist(&cx.connection.store, granted)?;
         }
         replace_user(cx, &name, &mut |doc| {
             let kept = match (&credentials, args.mechanisms) {

@@ -90,14 +90,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     match which {
         Which::Named(names) => {
             for name in names {
-                if let Some(doc) = documents::read(&cx.server.store, Kind::Users, &name.id())? {
+                if let Some(doc) = documents::read(&cx.connection.store, Kind::Users, &name.id())? {
                     add(doc.as_doc())?;
                 }
             }
         }
-        Which::Everywhere => documents::each(&cx.server.store, Kind::Users, &mut add)?,
+        Which::Everywhere => documents::each(&cx.connection.store, Kind::Users, &mut add)?,
         Which::Database => {
-            documents::each(&cx.server.store, Kind::Users, &mut |doc| match doc.get("db").as_str()
+            documents::each(&cx.connection.store, Kind::Users, &mut |doc| match doc
+                .get("db")
+                .as_str()
                 == Some(req.db)
             {
                 true => add(doc),
@@ -112,7 +114,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 fn describe(cx: &Context<'_>, args: &Args<'_>, doc: Doc<'_>) -> Result<DocBuf> {
     let resolved = match (doc.get("user"), doc.get("db")) {
         (Value::String(user), Value::String(db)) if args.show_privileges == Some(true) => {
-            users::resolve(&cx.server.store, &UserName::new(user, db))?
+            users::resolve(&cx.connection.store, &UserName::new(user, db))?
         }
         _ => None,
     };

@@ -1,0 +1,172 @@
+//! `insert`: stores documents, in transactions of at most 1,000 documents or 8 MiB.
+//!
+//! In a transaction each document is an attempt of its own, so a duplicate key leaves the others in place.
+//! Whoever records what it did in the same transaction (a retryable write) calls [`try_insert`] and
+//! [`prepare_target`] in turn; [`insert`] is the two for everybody else.
+
+use nagi_bson::Doc;
+use nagi_error::{Code, Error, Result, err};
+use nagi_store::{Durability, Namespace, Statement, Store, WriteTxn};
+
+use super::{How, ends_command, with_txn};
+use crate::source::Env;
+
+/// Documents and bytes of one transaction.
+const CHUNK_COUNT_MAX: usize = 1_000;
+const CHUNK_BYTES_MAX: usize = 8 << 20;
+
+/// What one transaction inserts.
+#[derive(Clone, Copy)]
+pub struct InsertStatement<'a> {
+    pub docs: &'a [Doc<'a>],
+    /// It ends at the first error.
+    pub ordered: bool,
+    /// Which documents an earlier attempt has inserted; empty: none.
+    pub done: &'a [bool],
+    /// Which statement of its session each document is, by its position in `docs`.
+    pub statement: Option<&'a dyn Fn(usize) -> Statement>,
+    pub durability: Durability,
+    pub bypass_validation: bool,
+    /// Empty timestamps at the top stay.
+    pub keep_empty_timestamps: bool,
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub struct InsertOutcome {
+    /// Documents that are there now.
+    pub count: u64,
+    /// By position in `docs`.
+    pub errors: Vec<(usize, Error)>,
+}
+
+impl InsertStatement<'_> {
+    /// How many of these documents make one statement.
+    pub fn chunk_count(docs: &[Doc<'_>]) -> usize {
+        let mut bytes = 0;
+        let full = docs.iter().take(CHUNK_COUNT_MAX).position(|doc| {
+            bytes += doc.len();
+            bytes > CHUNK_BYTES_MAX
+        });
+        full.unwrap_or(docs.len().min(CHUNK_COUNT_MAX)).max(1)
+    }
+
+    fn is_done(&self, at: usize) -> bool {
+        self.done.get(at) == Some(&true)
+    }
+
+    /// The documents that are tried if each of them fails.
+    fn tried(&self) -> &[Doc<'_>] {
+        &self.docs[..if self.ordered { 1 } else { self.docs.len() }]
+    }
+
+    fn how(&self) -> How {
+        How {
+            durability: self.durability,
+            bypass_validation: self.bypass_validation,
+            keep_empty_timestamps: self.keep_empty_timestamps,
+        }
+    }
+}
+
+/// Inserts into a collection, which is created if need be.
+///
+/// # Errors
+/// Those that end a command ([`ends_command`]), and that of a single document.
+pub fn insert(
+    store: &Store,
+    namespace: &Namespace,
+    statement: &InsertStatement<'_>,
+    env: &Env<'_>,
+) -> Result<InsertOutcome> {
+    loop {
+        if let Some(outcome) = try_insert(store, namespace, statement, env)? {
+            return Ok(outcome);
+        }
+        if let Some(refused) = prepare_target(store, namespace, statement, env)? {
+            return Ok(refused);
+        }
+    }
+}
+
+/// One transaction; none if there is no such collection (yet, or any more).
+///
+/// # Errors
+/// As [`insert`].
+pub fn try_insert(
+    store: &Store,
+    namespace: &Namespace,
+    statement: &InsertStatement<'_>,
+    env: &Env<'_>,
+) -> Result<Option<InsertOutcome>> {
+    let done = with_txn(store, statement.how(), env, &mut |txn| attempt(txn, namespace, statement));
+    if statement.statement.is_some() {
+        store.client().set_statement(None);
+    }
+    done
+}
+
+/// Creates the collection, unless none of the documents can be stored: then their errors.
+///
+/// # Errors
+/// Those of creating a collection.
+pub fn prepare_target(
+    store: &Store,
+    namespace: &Namespace,
+    statement: &InsertStatement<'_>,
+    env: &Env<'_>,
+) -> Result<Option<InsertOutcome>> {
+    env.interrupt().check()?;
+    let refused = |(at, doc): (usize, &Doc<'_>)| Some((at, store.check_insertable(*doc).err()?));
+    if let Some(errors) = statement.tried().iter().enumerate().map(refused).collect() {
+        return Ok(Some(InsertOutcome { count: 0, errors }));
+    }
+    store.collection_or_create(namespace)?;
+    Ok(None)
+}
+
+fn attempt(
+    txn: &mut WriteTxn<'_>,
+    namespace: &Namespace,
+    statement: &InsertStatement<'_>,
+) -> Result<Option<InsertOutcome>> {
+    let Some(collection) = txn.collection(namespace) else { return Ok(None) };
+    if collection.is_view() {
+        let errors = statement.tried().iter().enumerate();
+        let errors = errors.map(|(at, _)| (at, not_on_view(namespace))).collect();
+        return Ok(Some(InsertOutcome { count: 0, errors }));
+    }
+    let begin = |txn: &WriteTxn<'_>, at: usize| {
+        if let Some(statement) = statement.statement {
+            txn.store().client().set_statement(Some(statement(at)));
+        }
+    };
+    if let [doc] = statement.docs {
+        begin(txn, 0);
+        txn.insert(&collection, *doc)?;
+        return Ok(Some(InsertOutcome { count: 1, errors: Vec::new() }));
+    }
+    let mut outcome = InsertOutcome::default();
+    for (at, doc) in statement.docs.iter().enumerate() {
+        if statement.is_done(at) {
+            outcome.count += 1;
+            continue;
+        }
+        begin(txn, at);
+        match txn.attempt(|txn| txn.insert(&collection, *doc)) {
+            Ok(_) => outcome.count += 1,
+            Err(error) if ends_command(&error) => return Err(error),
+            Err(error) => {
+                outcome.errors.push((at, error));
+                if statement.ordered {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(Some(outcome))
+}
+
+fn not_on_view(namespace: &Namespace) -> Error {
+    err!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {namespace} is a view, not a collection")
+}

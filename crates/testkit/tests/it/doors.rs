@@ -1,0 +1,83 @@
+//! One door for writes: what changes data is called in few places, and these are listed here.
+//!
+//! Above the store nobody has the engine (`manifests`), so the ways around `store::commit` are in the store itself.
+use nagi_testkit::tidy::{Breaches, Source, rust_sources};
+
+/// A call, and the files of `crates/store/src` that may make it.
+struct Door {
+    call: &'static str,
+    files: &'static [&'static str],
+    instead: &'static str,
+}
+
+const DOORS: &[Door] = &[
+    Door {
+        // Transactions of the engine; all but the last three are committed by `Store::commit`.
+        call: "engine.begin(",
+        files: &["catalog/ddl.rs", "commit/stamps.rs", "transaction.rs", "txn/mod.rs"],
+        instead: "Store::write or Ddl::begin",
+    },
+    Door {
+        // Before there is a store, after a drop, and in a folder that is being salvaged.
+        call: "on.begin(",
+        files: &["catalog/persist.rs", "reclaim.rs", "salvage/mod.rs"],
+        instead: "Store::write or Ddl::begin",
+    },
+    Door {
+        call: ".commit(durability).map_err(engine)",
+        files: &["commit/stamps.rs"],
+        instead: "Store::commit, which keeps stamps growing",
+    },
+    Door {
+        // The bytes of a document: `put_record`, `delete`, and repair's `take_out`.
+        call: "(collection.space, ",
+        files: &["txn/mod.rs"],
+        instead: "WriteTxn::{insert, update, delete}",
+    },
+    Door { call: "Change::Document {", files: &["txn/mod.rs"], instead: "WriteTxn::change" },
+    Door {
+        call: "Change::Catalog {",
+        files: &["catalog/ddl.rs", "transaction.rs"],
+        instead: "Ddl::change",
+    },
+    Door { call: "Space::Changes", files: &["commit/change.rs"], instead: "Store::log_change" },
+];
+
+/// Ways of a transaction of the engine to write documents under another name.
+const WRITES: [&str; 2] = [".put(", ".delete("];
+
+#[test]
+fn every_change_passes_the_door() {
+    let mut breaches = Breaches::default();
+    let mut met = vec![0; DOORS.len()];
+    for Source { path, text } in rust_sources() {
+        let Some(file) = path.strip_prefix("crates/store/src/") else { continue };
+        for (index, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (door, met) in DOORS.iter().zip(&mut met) {
+                if code.contains(door.call) && is_meant(door, code) {
+                    *met += 1;
+                    if !door.files.contains(&file) {
+                        let what = format!("`{}`: go through {}", door.call, door.instead);
+                        breaches.add(&path, Some(index + 1), what);
+                    }
+                }
+            }
+        }
+    }
+    for (door, met) in DOORS.iter().zip(met) {
+        if met < door.files.len() {
+            breaches.add(
+                "crates/testkit/tests/it/doors.rs",
+                None,
+                format!("`{}` is nowhere", door.call),
+            );
+        }
+    }
+    breaches.finish("one door for writes");
+}
+
+/// Records are also read and measured by their space.
+fn is_meant(door: &Door, code: &str) -> bool {
+    !door.call.contains(".space") || WRITES.iter().any(|write| code.contains(write))
+}
