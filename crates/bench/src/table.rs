@@ -1,7 +1,7 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
 use crate::{
-    allocate, compression, crash, disk, echo, jsonbench, limit, memory, mixed, neighbours,
+    allocate, catalog, compression, crash, disk, echo, jsonbench, limit, memory, mixed, neighbours,
 };
 use crate::{query, raw_engine, spill, stall, working_set};
 
@@ -22,6 +22,14 @@ pub(crate) static TABLE: &[Row] = &[
         about: "how long the file system takes to hand out room for data files of 16 MB to 2 GB",
         usage: &["[--dbpath DIR] [--scale DIVISOR] [--html FILE] [--json FILE]"],
         run: allocate::run,
+    },
+    Row {
+        name: "catalog",
+        about: "what a new collection costs, and a start, with many collections",
+        usage: &[
+            "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--collections 1000,12000,100000]",
+        ],
+        run: catalog::run,
     },
     Row {
         name: "compression",

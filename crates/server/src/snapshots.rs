@@ -1,8 +1,9 @@
 //! Reads of one state outside transactions: `readConcern: {level: "snapshot"}`, `atClusterTime`.
 //!
 //! The first read of a session takes the state of the moment and is told its time, which is exact: every
-//! commit up to it is visible, and none behind it. The next ones name that time. So a state is kept for every
-//! time that was given out, as a transaction without writes, for `minSnapshotHistoryWindowInSeconds`. Any other time of the past is gone (239).
+//! commit up to it is visible, and none behind it. The next ones name that time. So a state is kept for
+//! every time that was given out, as a transaction without writes, for `minSnapshotHistoryWindowInSeconds`.
+//! Any other time of the past is gone (239).
 //!
 //! A change of a collection that was read ends the state, as it ends transactions (246).
 

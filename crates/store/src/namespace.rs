@@ -1,6 +1,11 @@
 //! `database.collection`, parsed once and right from then on.
 
-use std::{fmt, sync::Arc};
+use std::{
+    borrow::Borrow,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use nagi_error::{Code, Result, bail};
 
@@ -10,10 +15,22 @@ const NAMESPACE_BYTES_MAX: usize = 255;
 const DATABASE_BYTES_MAX: usize = 63;
 
 /// A checked full name of a collection. Orders by its text; a clone shares it.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Namespace {
     text: Arc<str>,
     dot: u8,
+}
+
+impl Hash for Namespace {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Borrow<str> for Namespace {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
 }
 
 impl Namespace {

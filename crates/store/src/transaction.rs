@@ -450,9 +450,7 @@ impl Bound {
             let change = Change::Catalog { before, after: Some(&collection) };
             store.log_change(work.txn(), &change)?;
         }
-        let mut collections = names.catalog.collections.clone();
-        collections.insert(collection.namespace.clone(), Arc::clone(&collection));
-        names.catalog = Arc::new(Catalog { collections });
+        names.catalog = Arc::new(names.catalog.with(&collection));
         names.created.put(collection);
         Ok(())
     }

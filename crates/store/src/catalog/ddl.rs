@@ -52,7 +52,7 @@ impl<'s> Ddl<'s> {
     pub(crate) fn begin(store: &'s Store) -> Result<Ddl<'s>> {
         let state = store.ddl.lock();
         let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
-        let catalog = Catalog { collections: store.catalog.load().collections.clone() };
+        let catalog = Catalog::clone(&store.catalog.load());
         let (replaced, published) = (Vec::new(), Vec::new());
         let (dropped, builds) = (Vec::new(), Vec::new());
         Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds })
@@ -76,15 +76,10 @@ impl<'s> Ddl<'s> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
-        let ident = collection.ident;
-        let old = self.catalog.collections.values().find(|c| c.ident == ident).cloned();
         let collection = Arc::new(collection);
-        self.change(old.as_deref(), Some(&collection))?;
-        if let Some(old) = old {
-            self.catalog.collections.remove(&old.namespace);
-            self.replaced.push(old);
-        }
-        self.catalog.collections.insert(collection.namespace.clone(), Arc::clone(&collection));
+        let older = self.catalog.names.put(&collection);
+        self.change(older.as_deref(), Some(&collection))?;
+        self.replaced.extend(older);
         self.published.push(Arc::clone(&collection));
         Ok(collection)
     }
@@ -105,7 +100,7 @@ impl<'s> Ddl<'s> {
                 self.remove_index(index)?;
             }
         }
-        self.catalog.collections.remove(&collection.namespace);
+        self.catalog.names.remove(&collection.namespace);
         self.replaced.push(Arc::clone(collection));
         Ok(())
     }
@@ -307,8 +302,7 @@ pub(crate) fn same_options(
 
 /// Refuses a database whose name differs from another's only in case (13297).
 pub(super) fn check_case(catalog: &Catalog, database: &str) -> Result<()> {
-    let clash = |other: &&str| *other != database && other.eq_ignore_ascii_case(database);
-    if let Some(other) = catalog.databases().find(clash) {
+    if let Some(other) = catalog.names.other_case(database) {
         bail!(
             Code::Location(13297),
             "db already exists with different case already have: [{other}] trying to create \

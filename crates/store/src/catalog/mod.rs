@@ -4,13 +4,14 @@ mod clustered;
 mod collmod;
 mod ddl;
 mod frozen;
+mod names;
 mod options;
 mod persist;
 mod private;
 mod rename;
 mod view_graph;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use nagi_bson::{Binary, Doc, DocBuf, Value};
@@ -29,6 +30,8 @@ pub(crate) use persist::{check_entry, load, namespace_of};
 pub(crate) use private::{Private, commit_private, create_private};
 pub use rename::Rename;
 
+use names::Names;
+
 use crate::{
     Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident,
     notes::Notes,
@@ -38,21 +41,28 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
-/// One version of the catalog.
-#[derive(Default)]
+/// One version of the catalog. A clone shares everything.
+#[derive(Clone, Default)]
 pub struct Catalog {
-    pub(crate) collections: BTreeMap<Namespace, Arc<Collection>>,
+    names: Names,
 }
 
 impl Catalog {
     pub fn collection(&self, namespace: &Namespace) -> Option<&Arc<Collection>> {
-        self.collections.get(namespace)
+        self.names.get(namespace)
+    }
+
+    /// The same with a collection that only one transaction knows.
+    pub(crate) fn with(&self, collection: &Arc<Collection>) -> Catalog {
+        let mut with = self.clone();
+        with.names.put(collection);
+        with
     }
 
     /// Refuses (361) a collection that is not the one that the client means.
     pub fn check_uuid(&self, namespace: &Namespace, expected: Option<Uuid>) -> Result<()> {
         let Some(expected) = expected else { return Ok(()) };
-        if self.collections.get(namespace).is_some_and(|collection| collection.uuid == expected) {
+        if self.collection(namespace).is_some_and(|collection| collection.uuid == expected) {
             return Ok(());
         }
         let actual = self.by_uuid(expected);
@@ -71,27 +81,27 @@ impl Catalog {
     }
 
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Collection>> {
-        self.collections.values().find(|c| c.uuid == uuid)
+        self.names.by_uuid(uuid)
     }
 
-    /// Names of the databases that have a collection, sorted.
+    /// Names of the databases that have a collection, in the order of their lower-case forms.
     pub fn databases(&self) -> impl Iterator<Item = &str> {
-        let mut last = "";
-        self.collections.keys().map(|ns| ns.database()).filter(move |name| {
-            let new = *name != last;
-            last = name;
-            new
-        })
+        self.names.databases()
     }
 
     /// The collections and views of a database, sorted by name.
     pub fn database<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Arc<Collection>> {
-        self.collections.values().filter(move |c| c.namespace.database() == name)
+        self.names.database(name)
+    }
+
+    /// The views of a database, sorted by name.
+    pub fn views<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Arc<Collection>> {
+        self.names.views(name)
     }
 
     /// Every collection and view, sorted by namespace.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Collection>> {
-        self.collections.values()
+        self.names.iter()
     }
 }
 

@@ -5,7 +5,7 @@
 //! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
 //! change with ordinary writes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, number};
 use nagi_error::{Code, Error, Result, bail};
@@ -42,7 +42,7 @@ pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
     check_format(from)?;
     let read = from.latest();
     let mut loaded = Loaded {
-        catalog: Catalog { collections: BTreeMap::new() },
+        catalog: Catalog::default(),
         next_ident: 1,
         dropped: Vec::new(),
         unfinished: Vec::new(),
@@ -183,7 +183,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
     let uuid = Uuid({ uuid.bytes }.try_into().map_err(|_| corrupt())?);
     let collection = Arc::new(Collection {
         uuid,
-        namespace: namespace.clone(),
+        namespace,
         validator: options.condition()?,
         options,
         indexes: indexes.into(),
@@ -193,7 +193,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         version_notes: Notes::default(),
     });
     collection.state.current.store(Some(Arc::clone(&collection)));
-    into.catalog.collections.insert(namespace, collection);
+    into.catalog.names.put(&collection);
     Ok(())
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn commit_private(
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
-        ddl.catalog.collections.insert(collection.namespace.clone(), Arc::clone(collection));
+        ddl.catalog.names.put(collection);
     }
     let publishing = store.stamps.publish();
     let stamp = txn.commit(Durability::Buffered)?;

@@ -60,7 +60,7 @@ fn views_below(ddl: &Ddl<'_>, view: &ViewOptions, known: &mut HashMap<Namespace,
 /// The longest chain of views that read `namespace`, which need not be there yet.
 fn views_above(ddl: &Ddl<'_>, namespace: &Namespace) -> usize {
     let mut readers: HashMap<Namespace, Vec<Namespace>> = HashMap::new();
-    for collection in ddl.catalog.database(namespace.database()) {
+    for collection in ddl.catalog.views(namespace.database()) {
         for read in collection.options.view.iter().flat_map(inputs) {
             readers.entry(read).or_default().push(collection.namespace.clone());
         }
