@@ -152,7 +152,7 @@ fn explain_unused(options: &Options) {
 /// A text if the folder has the data of another engine than the chosen one.
 pub(crate) fn settle(options: &Options) -> Result<Options, String> {
     let mut options = options.clone();
-    let found = nagi_kv::marker::engine_of(Path::new(&options.db_path))
+    let found = nagi_kv_disk::marker::engine_of(Path::new(&options.db_path))
         .map_err(|error| paths::named(error.to_string(), &options))?;
     let found = found
         .as_deref()

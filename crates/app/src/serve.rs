@@ -138,7 +138,7 @@ fn serve(
     // Behind the lock: the running server's is not written over.
     let served = PidFile::write(options.pid_file.as_deref()).and_then(|_pid_file| {
         let folder = Path::new(&options.db_path);
-        let is_own = nagi_kv::marker::engine_of(folder).is_ok_and(|engine| engine.is_some());
+        let is_own = nagi_kv_disk::marker::engine_of(folder).is_ok_and(|engine| engine.is_some());
         let options = engine::settle(options).map_err(refused)?;
         if is_own {
             close_to_others(umask, folder);

@@ -66,7 +66,7 @@ impl Wanted {
         let mut count = 0;
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            if nagi_kv::is_own_entry(&entry.file_name().to_string_lossy()) {
+            if nagi_kv_disk::is_own_entry(&entry.file_name().to_string_lossy()) {
                 count += tighten_entry(&entry.path(), mask)?;
             }
         }

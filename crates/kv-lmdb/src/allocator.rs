@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nagi_kv::{Result, descriptors, room};
+use nagi_kv::Result;
+use nagi_kv_disk::{descriptors, room};
 use parking_lot::{Condvar, Mutex};
 use rustix::{
     fs::{FallocateFlags, fallocate},

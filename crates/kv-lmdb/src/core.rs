@@ -6,9 +6,11 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use nagi_kv::{
     Error, Result, Space,
+    overlay::{Base as Seam, Ledger, Op, Overlay, SharedOverlay, Write, add_counters},
+};
+use nagi_kv_disk::{
     group::{Group, Waiter},
     journal::{self, Journal},
-    overlay::{Base as Seam, Ledger, Op, Overlay, SharedOverlay, Write, add_counters},
     room::{Kind, Room},
 };
 use parking_lot::Mutex;

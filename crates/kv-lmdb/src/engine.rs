@@ -12,10 +12,12 @@ use std::{
 };
 
 use nagi_kv::{
-    Clock, CommitStamp, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot, Space, Txn,
-    TxnOptions, Watch, descriptors, journal,
+    Clock, CommitStamp, Cursor, Engine, Error, Maintenance, Next, Read, Result, Scratch, Snapshot,
+    Space, Tuning, Txn, TxnOptions, Watch, overlay::Staged,
+};
+use nagi_kv_disk::{
+    descriptors, journal,
     marker::{self, Marker},
-    overlay::Staged,
     room::{Kind, Room},
     scratch::ScratchFile,
 };
@@ -222,12 +224,12 @@ impl Engine for Lmdb {
         Ok(Box::new(Staged::begin(&self.core, options)))
     }
 
-    fn last_stamp(&self) -> CommitStamp {
-        CommitStamp(self.core.newest())
-    }
-
     fn clock(&self) -> &Clock {
         &self.core.ledger.clock
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        CommitStamp(self.core.newest())
     }
 
     fn advance(&self, stamp: CommitStamp) -> Result<()> {
@@ -237,7 +239,9 @@ impl Engine for Lmdb {
     fn sync(&self, stamp: CommitStamp) -> Result<()> {
         self.core.journal.wait(stamp.0)
     }
+}
 
+impl Maintenance for Lmdb {
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         load::load(&self.core, space, next)
     }
@@ -292,7 +296,9 @@ impl Engine for Lmdb {
         self.core.checkpoint()?;
         check::verify(&self.core, watch)
     }
+}
 
+impl Tuning for Lmdb {
     fn limit_conflicts(&self, bytes: u64) {
         self.core.ledger.conflicts.limit(bytes);
     }

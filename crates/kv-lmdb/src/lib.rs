@@ -7,7 +7,7 @@
 //!
 //!   commit --> group --> log record (log/) --> table of the active layer (view.rs) --> published
 //!                          |
-//!   nagi_kv::journal ------+--> sync each commit interval --> waiters of `Synced`
+//!   nagi_kv_disk::journal ------+--> sync each commit interval --> waiters of `Synced`
 //!
 //!   apply.rs   freezes the active layer, has it written to `data.mdb`, lets the log's segments be used
 //!              again; early back-pressure when commits outrun it

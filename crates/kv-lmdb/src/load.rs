@@ -8,8 +8,8 @@ use std::sync::Arc;
 use nagi_kv::{
     Next, Result, Space,
     overlay::{Base as _, Overlay, SharedOverlay},
-    room::Kind,
 };
+use nagi_kv_disk::room::Kind;
 
 use crate::{core::Core, view::View};
 

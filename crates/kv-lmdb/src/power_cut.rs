@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use nagi_kv::{Durability, Engine, Error, Result, Space, TxnOptions};
+use nagi_kv::{Durability, Engine, Error, Maintenance as _, Result, Space, TxnOptions};
 use nagi_testkit::Scratch;
 use parking_lot::Mutex;
 

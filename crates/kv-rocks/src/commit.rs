@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use nagi_kv::{
-    Error, Result, Space, fatal, log_key,
+    Error, Result, Space, log_key,
     overlay::{Op, Overlay, Write, add_counters},
 };
+use nagi_kv_disk::fatal;
 
 use crate::{
     db::{Batch, Db},

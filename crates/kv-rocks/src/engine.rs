@@ -12,12 +12,14 @@ use std::{
 };
 
 use nagi_kv::{
-    Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Next, RangeSize, Read, Result,
-    Scratch, Snapshot, Space, Txn, TxnOptions, Watch,
+    Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next, RangeSize,
+    Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
+    overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
+};
+use nagi_kv_disk::{
     group::{Group, Waiter},
     journal::{self, Journal, Log},
     marker,
-    overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
     room::{Kind, Room},
     scratch::ScratchFile,
 };
@@ -555,12 +557,12 @@ impl Engine for Rocks {
         Ok(Box::new(Staged::begin(&self.core, options)))
     }
 
-    fn last_stamp(&self) -> CommitStamp {
-        CommitStamp(self.core.writing.greatest())
-    }
-
     fn clock(&self) -> &Clock {
         &self.core.ledger.clock
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        CommitStamp(self.core.writing.greatest())
     }
 
     fn advance(&self, stamp: CommitStamp) -> Result<()> {
@@ -572,7 +574,9 @@ impl Engine for Rocks {
     fn sync(&self, stamp: CommitStamp) -> Result<()> {
         self.core.journal.wait(stamp.0)
     }
+}
 
+impl Maintenance for Rocks {
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         let core = &*self.core;
         core.check_open()?;
@@ -661,15 +665,22 @@ impl Engine for Rocks {
         }
     }
 
+    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
+        let db = &self.core.db;
+        let files = db.live_files();
+        let size = |range: &KeyRange<'_>| {
+            let file_bytes = db.approximate_file_size(range.space, range.start, range.end)?;
+            let bytes = self.approximate_size(range.space, range.start, range.end)?;
+            Ok(layout::size(&files, range, file_bytes, bytes))
+        };
+        ranges.iter().map(size).collect()
+    }
+
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         let _changing = self.core.changing.read();
         self.core.check_open()?;
         self.core.db.compact(space, start, end);
         Ok(())
-    }
-
-    fn compressor(&self, space: Space) -> Compressor {
-        self.core.compressors[space as usize]
     }
 
     fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
@@ -686,23 +697,14 @@ impl Engine for Rocks {
         rewrite::release(&self.core.db)
     }
 
-    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
-        let db = &self.core.db;
-        let files = db.live_files();
-        let size = |range: &KeyRange<'_>| {
-            let file_bytes = db.approximate_file_size(range.space, range.start, range.end)?;
-            let bytes = self.approximate_size(range.space, range.start, range.end)?;
-            Ok(layout::size(&files, range, file_bytes, bytes))
-        };
-        ranges.iter().map(size).collect()
-    }
-
     fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
         rewrite::verify(&self.core.db, watch)
     }
+}
 
-    fn blocks_read(&self) -> u64 {
-        self.core.db.ticker(Ticker::DataBlocksAdded)
+impl Tuning for Rocks {
+    fn compressor(&self, space: Space) -> Compressor {
+        self.core.compressors[space as usize]
     }
 
     fn limit_conflicts(&self, bytes: u64) {
@@ -715,6 +717,10 @@ impl Engine for Rocks {
 
     fn resize_cache(&self, bytes: u64) {
         self.core.db.resize_cache(bytes);
+    }
+
+    fn blocks_read(&self) -> u64 {
+        self.core.db.ticker(Ticker::DataBlocksAdded)
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -7,7 +7,7 @@
 //!
 //!   commit --> engine.rs: batch --(commit lock)--> RocksDB: log + memtable --> published
 //!                                                     |
-//!   nagi_kv::journal: a thread, each commit interval -------+--> fsync --> waiters of `Synced`
+//!   nagi_kv_disk::journal: a thread, each commit interval -------+--> fsync --> waiters of `Synced`
 //!   reclaim.rs: a thread that rewrites dropped ranges, so that their space comes back,
 //!      and decides what goes to the cache unasked
 //!   layout.rs, rewrite.rs: what a range takes on disk, and rewriting it while somebody watches

@@ -1,6 +1,7 @@
 //! Gauges of the engine, by name.
 
-use nagi_kv::{Space, room::Room};
+use nagi_kv::Space;
+use nagi_kv_disk::room::Room;
 
 use crate::{
     db::{Db, Ticker},

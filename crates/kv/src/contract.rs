@@ -1,4 +1,4 @@
-//! The five traits an engine implements.
+//! The traits an engine implements: `Engine` with `Maintenance` and `Tuning`; `Read`, `Snapshot`, `Txn`, `Cursor`.
 //!
 //! Contract, held by `conformance`:
 //! - Snapshot isolation: a snapshot or transaction reads one state, plus a transaction's own writes.
@@ -14,14 +14,20 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    Clock, CommitStamp, Compressor, Durability, KeyRange, Limits, Next, RangeSize, Result,
-    Savepoint, Scratch, Space, TxnOptions, Watch,
+    Capabilities, Clock, CommitStamp, Compressor, Durability, KeyRange, Limits, Next, RangeSize,
+    Result, Savepoint, Scratch, Space, TxnOptions, Watch,
 };
 
-/// A store of ordered bytes. Shared by all threads; every method may be called at any time.
-pub trait Engine: Send + Sync {
+/// A store of ordered bytes. Shared by all threads; every method of it and of its two other traits may be called
+/// at any time.
+pub trait Engine: Maintenance + Tuning {
     /// Name in `serverStatus.storageEngine` and in the data folder's marker file.
     fn name(&self) -> &'static str;
+
+    /// What it promises beyond the contract.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::IN_PROCESS
+    }
 
     /// What fits.
     fn limits(&self) -> Limits {
@@ -40,12 +46,12 @@ pub trait Engine: Send + Sync {
     /// first read.
     fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>>;
 
-    /// The newest stamp that a reader may have seen: no commit that is visible has a greater one.
-    fn last_stamp(&self) -> CommitStamp;
-
     /// The clock that stamps commits. Stamps that were observed or taken for other purposes are ahead of
     /// the newest commit.
     fn clock(&self) -> &Clock;
+
+    /// The newest stamp that a reader may have seen: no commit that is visible has a greater one.
+    fn last_stamp(&self) -> CommitStamp;
 
     /// On return every commit up to `stamp` is visible to all reads that begin, and every later commit of
     /// this process has a greater stamp. Costs nothing if that is so already.
@@ -53,7 +59,10 @@ pub trait Engine: Send + Sync {
 
     /// Returns once the commit with this stamp is durable. Many waiting threads share one sync.
     fn sync(&self, stamp: CommitStamp) -> Result<()>;
+}
 
+/// What is done to ranges and files rather than to keys: bulk loads, drops, copies, checks.
+pub trait Maintenance: Send + Sync {
     /// Writes many entries outside any transaction: index builds on hidden idents, spilled runs.
     /// `next` fills key and value and says whether it did; any key order is allowed, ascending is
     /// fastest. Nobody else may write the keys meanwhile. Not atomic; durable on return (`Spill`
@@ -84,13 +93,17 @@ pub trait Engine: Send + Sync {
     /// Bytes on disk of the keys in `[start, end)`; an estimate, cheap.
     fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64>;
 
+    /// What many ranges take, in their order: one look at the files for all of them. Estimates.
+    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
+        let size = |range: &KeyRange<'_>| {
+            let bytes = self.approximate_size(range.space, range.start, range.end)?;
+            Ok(RangeSize { bytes, ..RangeSize::default() })
+        };
+        ranges.iter().map(size).collect()
+    }
+
     /// Rewrites the range so that removed and old versions give their space back. May take long.
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
-
-    /// How the engine compresses the blocks of this space; none if it does not.
-    fn compressor(&self, _space: Space) -> Compressor {
-        Compressor::None
-    }
 
     /// As `compact`, in pieces that take seconds: `watch` is told bytes done and bytes in all, several
     /// times a second, and ends the work within a fraction of a second by saying false. What was
@@ -116,15 +129,6 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// What many ranges take, in their order: one look at the files for all of them. Estimates.
-    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
-        let size = |range: &KeyRange<'_>| {
-            let bytes = self.approximate_size(range.space, range.start, range.end)?;
-            Ok(RangeSize { bytes, ..RangeSize::default() })
-        };
-        ranges.iter().map(size).collect()
-    }
-
     /// Reads every byte that is on disk against its checksum, past all caches; what does not agree,
     /// with file and place. `watch` is asked several times a second and ends the wait for the answer
     /// by saying false: none then. An engine without files has nothing to check.
@@ -132,11 +136,13 @@ pub trait Engine: Send + Sync {
         watch(0, 0);
         Ok(Some(Vec::new()))
     }
+}
 
-    /// Blocks of documents and index keys that reads of clients have fetched from disk since the start,
-    /// large scans aside. Cheap. Zero where there are no blocks.
-    fn blocks_read(&self) -> u64 {
-        0
+/// Figures, and limits that may change while the engine runs. What an engine does not have it leaves out.
+pub trait Tuning: Send + Sync {
+    /// How the engine compresses the blocks of this space; none if it does not.
+    fn compressor(&self, _space: Space) -> Compressor {
+        Compressor::None
     }
 
     /// Bounds the memory for keys that were written while older states are open. Where it is full, open
@@ -154,6 +160,12 @@ pub trait Engine: Send + Sync {
     /// far as nobody is reading it. An engine without a cache of its own does nothing.
     fn resize_cache(&self, bytes: u64) {
         let _ = bytes;
+    }
+
+    /// Blocks of documents and index keys that reads of clients have fetched from disk since the start,
+    /// large scans aside. Cheap. Zero where there are no blocks.
+    fn blocks_read(&self) -> u64 {
+        0
     }
 
     /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.

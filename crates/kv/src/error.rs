@@ -17,6 +17,9 @@ pub enum Error {
     /// The engine keeps its data in memory and has as much as it may. Nothing was written; reads go on;
     /// writes succeed again once something was deleted.
     MemoryFull,
+    /// Nobody knows whether the commit happened: who has to know looks for what it wrote, or does it again in a
+    /// way that is right in both cases.
+    Undetermined,
     /// The stored bytes are not what was written. Says which file or key.
     Corrupt(String),
     /// The operating system refused; the message names the operation.
@@ -39,6 +42,7 @@ impl fmt::Display for Error {
             Error::MemoryFull => {
                 f.write_str("-31807: WT_CACHE_FULL: operation would overflow cache")
             }
+            Error::Undetermined => f.write_str("the outcome of the commit is not known"),
             Error::Corrupt(what) => write!(f, "corruption: {what}"),
             Error::Io(error) => error.fmt(f),
         }

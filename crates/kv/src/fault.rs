@@ -7,8 +7,9 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    Clock, CommitStamp, Compressor, Cursor, Durability, Engine, Error, KeyRange, Limits, Next,
-    RangeSize, Read, Result, Savepoint, Scratch, Snapshot, Space, Txn, TxnOptions, Watch,
+    Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine, Error, KeyRange,
+    Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch, Snapshot, Space,
+    Tuning, Txn, TxnOptions, Watch,
 };
 
 /// Where an error may come from.
@@ -24,6 +25,8 @@ pub enum Point {
     Write,
     /// Before anything of the commit is written.
     Commit,
+    /// After the commit: it is visible, and its caller gets an error (`Undetermined`).
+    Committed,
     /// `load`, `drop_range`, `flush`, `checkpoint`, `compact`.
     Maintain,
 }
@@ -200,7 +203,10 @@ impl Txn for With<Box<dyn Txn>> {
 
     fn commit(self: Box<Self>, durability: Durability) -> Result<CommitStamp> {
         self.faults.check(Point::Commit)?;
-        self.inner.commit(durability)
+        let faults = self.faults;
+        let stamp = self.inner.commit(durability)?;
+        faults.check(Point::Committed)?;
+        Ok(stamp)
     }
 }
 
@@ -239,6 +245,10 @@ impl Engine for Faulty {
         self.inner.name()
     }
 
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
     fn limits(&self) -> Limits {
         self.inner.limits()
     }
@@ -257,12 +267,12 @@ impl Engine for Faulty {
         Ok(Box::new(With { inner: self.inner.begin(options)?, faults: self.faults.clone() }))
     }
 
-    fn last_stamp(&self) -> CommitStamp {
-        self.inner.last_stamp()
-    }
-
     fn clock(&self) -> &Clock {
         self.inner.clock()
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        self.inner.last_stamp()
     }
 
     fn advance(&self, stamp: CommitStamp) -> Result<()> {
@@ -274,7 +284,9 @@ impl Engine for Faulty {
         self.faults.check(Point::Maintain)?;
         self.inner.sync(stamp)
     }
+}
 
+impl Maintenance for Faulty {
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.load(space, next)
@@ -309,13 +321,13 @@ impl Engine for Faulty {
         self.inner.approximate_size(space, start, end)
     }
 
+    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
+        self.inner.range_sizes(ranges)
+    }
+
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.compact(space, start, end)
-    }
-
-    fn compressor(&self, space: Space) -> Compressor {
-        self.inner.compressor(space)
     }
 
     fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
@@ -332,16 +344,14 @@ impl Engine for Faulty {
         self.inner.release_files()
     }
 
-    fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
-        self.inner.range_sizes(ranges)
-    }
-
     fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
         self.inner.verify(watch)
     }
+}
 
-    fn blocks_read(&self) -> u64 {
-        self.inner.blocks_read()
+impl Tuning for Faulty {
+    fn compressor(&self, space: Space) -> Compressor {
+        self.inner.compressor(space)
     }
 
     fn limit_conflicts(&self, bytes: u64) {
@@ -354,6 +364,10 @@ impl Engine for Faulty {
 
     fn resize_cache(&self, bytes: u64) {
         self.inner.resize_cache(bytes);
+    }
+
+    fn blocks_read(&self) -> u64 {
+        self.inner.blocks_read()
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

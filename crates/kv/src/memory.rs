@@ -8,8 +8,8 @@
 use std::{collections::VecDeque, io, path::Path, sync::Arc};
 
 use crate::{
-    Clock, CommitStamp, Compressor, Cursor, Engine, Error, Next, Read, Result, Scratch, Snapshot,
-    Space, Txn, TxnOptions,
+    Capabilities, Clock, CommitStamp, Compressor, Cursor, Engine, Error, Maintenance, Next, Read,
+    Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions,
     active::Ticket,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
     sync::{
@@ -337,6 +337,10 @@ impl Engine for Memory {
         "memory"
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { links_files: false, ..Capabilities::IN_PROCESS }
+    }
+
     fn latest(&self) -> &(dyn Read + Sync) {
         self
     }
@@ -349,12 +353,12 @@ impl Engine for Memory {
         Ok(Box::new(Staged::begin(&self.core, options)))
     }
 
-    fn last_stamp(&self) -> CommitStamp {
-        CommitStamp(self.core.newest())
-    }
-
     fn clock(&self) -> &Clock {
         &self.core.ledger.clock
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        CommitStamp(self.core.newest())
     }
 
     fn advance(&self, stamp: CommitStamp) -> Result<()> {
@@ -368,7 +372,9 @@ impl Engine for Memory {
     fn sync(&self, _: CommitStamp) -> Result<()> {
         Ok(())
     }
+}
 
+impl Maintenance for Memory {
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut overlay = Overlay::new();
@@ -402,14 +408,6 @@ impl Engine for Memory {
         Ok(())
     }
 
-    fn limit_conflicts(&self, bytes: u64) {
-        self.core.ledger.conflicts.limit(bytes);
-    }
-
-    fn conflict_bytes(&self) -> u64 {
-        self.core.ledger.conflicts.bytes()
-    }
-
     fn checkpoint(&self, _: &Path) -> Result<()> {
         Err(Error::Io(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -424,12 +422,22 @@ impl Engine for Memory {
     fn compact(&self, _: Space, _: &[u8], _: &[u8]) -> Result<()> {
         Ok(())
     }
+}
 
+impl Tuning for Memory {
     fn compressor(&self, space: Space) -> Compressor {
         match self.says_compressed {
             true => Compressor::of_space(space).unwrap_or(Compressor::Lz4),
             false => Compressor::None,
         }
+    }
+
+    fn limit_conflicts(&self, bytes: u64) {
+        self.core.ledger.conflicts.limit(bytes);
+    }
+
+    fn conflict_bytes(&self) -> u64 {
+        self.core.ledger.conflicts.bytes()
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -140,7 +140,10 @@ impl Store {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let capped = CollectionOptions::parse(options, namespace)?;
-        let mut ddl = Ddl::begin(self)?;
+        // It becomes another one: its UUID changes.
+        let (mut ddl, frozen) = Ddl::alone(self, &|catalog| {
+            catalog.collection(namespace).cloned().into_iter().collect()
+        })?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "source collection {namespace} does not exist");
         };
@@ -156,7 +159,7 @@ impl Store {
         next.uuid = Uuid::random();
         let next = ddl.put(next)?;
         ddl.finish()?;
-        next.state.gate.wait_for_earlier();
+        drop(frozen);
         self.trim_now(&next, interrupt)
     }
 

@@ -6,6 +6,10 @@ use nagi_error::{Code, Error};
 const WRITE_CONFLICT: &str = "Caused by :: Write conflict during plan execution and yielding is \
      disabled. :: Please retry your operation or multi-document transaction.";
 
+/// The code of a commit whose outcome is not known: drivers repeat retryable writes and `commitTransaction` after
+/// it, and the record of the session tells whether there is anything left to do.
+pub(crate) const UNDETERMINED: Code = Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE;
+
 /// What the client gets for an engine's error.
 #[cold]
 pub(crate) fn engine(error: nagi_kv::Error) -> Error {
@@ -20,6 +24,9 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
         }
         full @ nagi_kv::Error::MemoryFull => {
             Error::new(Code::EXCEEDED_MEMORY_LIMIT, full.to_string())
+        }
+        unknown @ nagi_kv::Error::Undetermined => {
+            Error::new(UNDETERMINED, format!("{unknown}; a retryable write finds it out"))
         }
         nagi_kv::Error::Corrupt(what) => {
             Error::new(Code::DATA_CORRUPTION_DETECTED, format!("Data corruption detected: {what}"))

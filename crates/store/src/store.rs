@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{Compressor, Durability, Engine, Space};
+use nagi_kv::{Capabilities, Compressor, Durability, Engine, Space};
 
 use crate::{
     Catalog, Collection, Namespace, Reader, Snapshot, WriteTxn,
@@ -44,6 +44,9 @@ pub struct StoreOptions {
     /// Keeps all changes in `Space::Changes`.
     pub change_log: Option<Arc<dyn ChangeLog>>,
 }
+
+/// What the store relies on.
+const NEEDED: Capabilities = Capabilities { links_files: false, ..Capabilities::IN_PROCESS };
 
 /// What zstd takes for its default, too: more costs more time than it saves space.
 const ZSTD_LEVEL: i32 = 3;
@@ -122,6 +125,10 @@ impl Store {
     /// Reads the catalog, finishes what a crash left half done.
     pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
         let loaded = catalog::load(&*engine)?;
+        if let Some(missing) = engine.capabilities().missing(&NEEDED) {
+            let name = engine.name();
+            bail!(Code::ILLEGAL_OPERATION, "the storage engine {name} lacks {missing}");
+        }
         stamps::resume(&*engine)?;
         let random = clock::random().to_be_bytes();
         reclaim::drop_ranges(&*engine, &loaded.dropped)?;

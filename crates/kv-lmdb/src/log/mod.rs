@@ -25,7 +25,8 @@ use std::{
     sync::Arc,
 };
 
-use nagi_kv::{Error, Result, descriptors};
+use nagi_kv::{Error, Result};
+use nagi_kv_disk::descriptors;
 use parking_lot::Mutex;
 
 pub(crate) use record::{Change, Record};

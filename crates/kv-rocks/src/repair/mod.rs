@@ -22,7 +22,8 @@ use std::{
     sync::Arc,
 };
 
-use nagi_kv::{Error, Result, Space, marker};
+use nagi_kv::{Error, Result, Space};
+use nagi_kv_disk::marker;
 
 use crate::{
     Options,

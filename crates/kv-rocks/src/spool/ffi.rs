@@ -107,7 +107,7 @@ unsafe extern "C" fn nagi_spool_close(spool: *const c_void, number: u64) -> c_in
 /// The table of open files is full: makes room in it.
 #[unsafe(no_mangle)]
 extern "C" fn nagi_descriptors_give() {
-    nagi_kv::descriptors::give();
+    nagi_kv_disk::descriptors::give();
 }
 
 #[unsafe(no_mangle)]

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nagi_kv::descriptors;
+use nagi_kv_disk::descriptors;
 use parking_lot::{Condvar, Mutex};
 
 use super::{

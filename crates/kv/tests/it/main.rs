@@ -3,7 +3,8 @@
 use std::{io, sync::Arc};
 
 use nagi_kv::{
-    Durability, Engine, Error, Faults, Faulty, Memory, Point, Space, TxnOptions, conformance,
+    Durability, Engine, Error, Faults, Faulty, Maintenance as _, Memory, Point, Space, TxnOptions,
+    conformance,
 };
 use proptest::prelude::*;
 

@@ -55,6 +55,7 @@ pub fn ends_command(error: &Error) -> bool {
         error.code(),
         Code::INTERRUPTED
             | Code::INTERRUPTED_AT_SHUTDOWN
+            | Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
             | Code::MAX_TIME_MS_EXPIRED
             | Code::CURSOR_KILLED
             | Code::WRITE_CONFLICT

@@ -159,7 +159,12 @@ pub(crate) fn recorded<T>(
             }
         }
         Ok(value)
-    })?;
+    });
+    if let (Err(_), Some(scope)) = (&written, &mut cx.scope) {
+        // Whether it is there after all, the records say.
+        scope.state.loaded = false;
+    }
+    let written = written?;
     if let (Some(key), Some(scope)) = (kept, &mut cx.scope) {
         scope.state.records.retain(|old| old.number == scope.number);
         scope.state.records.push(key);

@@ -21,13 +21,13 @@ pub(crate) fn member() -> Arc<Server> {
 }
 
 /// A server on this engine; a member of the replica set, if one is named.
-pub(crate) fn server_on(engine: Arc<nagi_kv::Memory>, set: Option<&str>) -> Arc<Server> {
+pub(crate) fn server_on(engine: Arc<dyn nagi_kv::Engine>, set: Option<&str>) -> Arc<Server> {
     server_with(engine, set, false)
 }
 
 /// The same, with or without authorization.
 pub(crate) fn server_with(
-    engine: Arc<nagi_kv::Memory>,
+    engine: Arc<dyn nagi_kv::Engine>,
     set: Option<&str>,
     authorization: bool,
 ) -> Arc<Server> {
@@ -41,7 +41,7 @@ pub(crate) fn server_without_scripts() -> Arc<Server> {
 
 /// Passwords are derived with few iterations.
 fn server_made(
-    engine: Arc<nagi_kv::Memory>,
+    engine: Arc<dyn nagi_kv::Engine>,
     set: Option<&str>,
     authorization: bool,
     javascript: bool,

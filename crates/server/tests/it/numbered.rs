@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 
 use nagi_bson::{DocBuf, Value, doc};
-use nagi_kv::Memory;
+use nagi_kv::{Engine, Faults, Faulty, Memory, Point};
 use nagi_server::Server;
 
 use crate::client::{Client, is_ok, member, server_on};
@@ -40,6 +40,50 @@ fn counted(client: &mut Client, name: &str) -> i64 {
     let status = client.shell("{serverStatus: 1}");
     let section = status.get("transactions").as_doc().unwrap().to_buf();
     number(&section, name)
+}
+
+/// A write whose commit nobody knows the outcome of is done once, however often the driver repeats it.
+#[test]
+fn what_an_undetermined_commit_did_is_found_out() {
+    let faults = Faults::default();
+    let engine: Arc<dyn Engine> = Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone()));
+    let mut client = Client::new(&server_on(engine, Some("rs")));
+    admin(&mut client, "{replSetInitiate: {}}");
+    client.shell("{create: 'c'}");
+    let undetermined = || nagi_kv::Error::Undetermined;
+    for (n, point) in [(1, Point::Committed), (2, Point::Commit)] {
+        let inserted = format!(
+            "{{insert: 'c', documents: [{{_id: {n}, v: 0}}], {LSID}, txnNumber: NumberLong({n}0)}}"
+        );
+        let updated = format!(
+            "{{update: 'c', updates: [{{q: {{_id: {n}}}, u: {{$inc: {{v: 1}}}}}}], {OTHER}, \
+             txnNumber: NumberLong({n}0)}}"
+        );
+        for (write, field) in [(&inserted, "insert"), (&updated, "update")] {
+            faults.arm(point, 0, 1, undetermined);
+            let reply = client.shell(write);
+            let text = format!("{reply:?}");
+            assert!(text.contains("11602") && text.contains("RetryableWriteError"), "{text}");
+            let again = client.shell(write);
+            assert_eq!(number(&again, "n"), 1, "{field}: {again:?}");
+        }
+        let found = client.shell(&format!("{{find: 'c', filter: {{_id: {n}, v: 1}}}}"));
+        assert!(format!("{found:?}").contains("v: 1"), "once: {found:?}");
+        let txn = format!("{LSID}, txnNumber: NumberLong({n}1), autocommit: false");
+        client.shell(&format!(
+            "{{insert: 'c', documents: [{{_id: {}}}], startTransaction: true, {txn}}}",
+            10 + n
+        ));
+        faults.arm(point, 0, 1, undetermined);
+        let commit = format!("{{commitTransaction: 1, {txn}}}");
+        let reply = admin(&mut client, &commit);
+        assert_eq!(code(&reply), 11602, "{reply:?}");
+        let again = admin(&mut client, &commit);
+        let is_there =
+            count(&mut client, "c") == i64::from(n) * 2 - i64::from(point == Point::Commit);
+        // What was not committed is gone; what was is not committed twice.
+        assert!(is_there && (is_ok(&again) == (point == Point::Committed)), "{again:?}");
+    }
 }
 
 #[test]
@@ -79,6 +123,7 @@ fn records_survive_the_server() {
         assert!(is_ok(&admin(&mut client, &commit)));
     }
     let mut client = Client::new(&server_on(engine, Some("rs")));
+    admin(&mut client, "{replSetInitiate: {}}");
     assert!(is_ok(&admin(&mut client, &commit)));
     assert_eq!(code(&client.shell(&writes[0])), 225);
     assert_eq!(count(&mut client, "c"), 3);

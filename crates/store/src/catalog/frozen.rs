@@ -19,7 +19,7 @@ use crate::Store;
 
 /// A collection without writers, until this is dropped. What they had acknowledged before is in every state
 /// read from now on.
-pub(super) struct Frozen(Arc<Collection>);
+pub(crate) struct Frozen(Arc<Collection>);
 
 impl Frozen {
     /// Waits for the writers under way; ends transactions that clients hold open.
@@ -42,7 +42,7 @@ impl Drop for Frozen {
 impl<'s> Ddl<'s> {
     /// Begins a change of names of the collections that `which` chooses, which have no writers until the
     /// second result is dropped.
-    pub(super) fn alone(
+    pub(crate) fn alone(
         store: &'s Store,
         which: &dyn Fn(&Catalog) -> Vec<Arc<Collection>>,
     ) -> Result<(Ddl<'s>, Vec<Frozen>)> {

@@ -14,7 +14,7 @@ use nagi_lang::collation::Collation;
 
 use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
 use crate::{
-    Index, IndexSpec, Namespace,
+    Index, IndexSpec, Namespace, Store,
     bulk::Bulk,
     engine_error::engine,
     ident::{CatalogKey, Ident},
@@ -229,6 +229,18 @@ fn load_counters(read: &dyn Read, ident: Ident) -> Result<CollectionState> {
     state.count.store(at(0), Ordering::Relaxed);
     state.data_bytes.store(at(1), Ordering::Relaxed);
     Ok(state)
+}
+
+impl Store {
+    /// Takes a collection's counters as they are stored: after a commit of which nobody knows whether it
+    /// happened.
+    pub(crate) fn reload_counters(&self, collection: &Collection) {
+        if let Ok(stored) = load_counters(self.engine.latest(), collection.ident) {
+            let (count, bytes) = (stored.count, stored.data_bytes);
+            collection.state.count.store(count.into_inner(), Ordering::Relaxed);
+            collection.state.data_bytes.store(bytes.into_inner(), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Collection {

@@ -24,7 +24,7 @@ use crate::{
     cache::Cache,
     commit::Change,
     contended::Contended,
-    engine_error::engine,
+    engine_error::{UNDETERMINED, engine},
     gate::Pass,
     index::{self, keygen::KeySink},
     insert, record, room,
@@ -474,6 +474,9 @@ impl<'s> WriteTxn<'s> {
         let result = self.store.commit(txn, durability);
         if let Some(cache) = &self.store.cache {
             self.changed.iter().for_each(|hash| cache.end_write(*hash));
+        }
+        if result.as_ref().is_err_and(|error| error.code() == UNDETERMINED) {
+            self.touched.iter().for_each(|touched| self.store.reload_counters(&touched.collection));
         }
         let stamp = result?;
         for touched in &self.touched {

@@ -401,7 +401,7 @@ fn a_crash_in_any_phase_leaves_nothing() {
                 for space in [Space::Catalog, Space::Records, Space::Index, Space::Counters] {
                     let mut cursor = f.engine.latest().cursor(space, &[], &[]).unwrap();
                     let mut found = cursor.seek(&[]).unwrap();
-                    nagi_kv::Engine::load(&engine, space, &mut |key, value| {
+                    nagi_kv::Maintenance::load(&engine, space, &mut |key, value| {
                         key.clear();
                         value.clear();
                         if found {

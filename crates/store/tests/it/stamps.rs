@@ -16,7 +16,7 @@ use std::{
 
 use nagi_bson::{Doc, DocBuf, Value, doc, text::doc_text};
 use nagi_error::{Code, Result};
-use nagi_kv::{Engine, Memory, Space};
+use nagi_kv::{Engine, Faults, Faulty, Memory, Point, Space};
 use nagi_store::{
     BuildOptions, Change, ChangeLog, Client, Collection, CommitStamp, Durability, IndexSelector,
     Lifetime, Namespace, Rename, Statement, Store, StoreOptions, Transaction, WriteOptions,
@@ -305,4 +305,29 @@ fn stamps_grow_across_restarts() {
     store.close().unwrap();
     let exact = engine.latest().get(Space::Catalog, &key, &mut buf).unwrap().unwrap();
     assert!(u64::from_le_bytes(exact.try_into().unwrap()) < limit + (1 << 32));
+}
+
+/// A commit of which nobody knows whether it happened has an error of its own, and the counters are right.
+#[test]
+fn an_undetermined_commit_is_told_and_counted() {
+    let faults = Faults::default();
+    let engine: Arc<dyn Engine> = Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone()));
+    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let name = Namespace::parse("d.c").unwrap();
+    let collection = store.create_collection(&name, Doc::EMPTY).unwrap();
+    for (point, count) in [(Point::Committed, 1), (Point::Commit, 1), (Point::Committed, 2)] {
+        faults.arm(point, 0, 1, || nagi_kv::Error::Undetermined);
+        let doc = doc! { "v": 1 };
+        let error = store.write(WriteOptions::default(), &mut |txn| {
+            txn.insert(&collection, doc.as_doc()).map(drop)
+        });
+        let error = error.map(drop).unwrap_err();
+        assert_eq!((error.code().0, collection.count()), (11602, count), "{error}");
+        let mut cursor = store.latest().scan(&collection, true).unwrap();
+        let mut found = 0;
+        while cursor.advance().unwrap() {
+            found += 1;
+        }
+        assert_eq!(found, count);
+    }
 }

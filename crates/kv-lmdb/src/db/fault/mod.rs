@@ -25,7 +25,7 @@ use std::{
     sync::OnceLock,
 };
 
-use nagi_kv::fatal;
+use nagi_kv_disk::fatal;
 use parking_lot::Mutex;
 
 /// A map of a file, as long as it lives.

@@ -19,7 +19,9 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{Error, Result, fatal};
+use nagi_kv::{Error, Result};
+
+use crate::fatal;
 
 /// How long a commit waits for room to be synced. New ones are refused meanwhile, before they change anything.
 const FULL_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -10,7 +10,9 @@
 
 use std::{fs, io, path::Path};
 
-use crate::{Error, Result, refuse_special};
+use nagi_kv::{Error, Result};
+
+use crate::refuse_special;
 
 const FORMAT: u32 = 1;
 const FILE: &str = "nagi.storage";

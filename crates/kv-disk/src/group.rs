@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{Error, Result, overlay::SharedOverlay};
+use nagi_kv::{Error, Result, overlay::SharedOverlay};
 
 /// Bytes of the transactions a leader takes along; a bigger one goes in a group of its own, which its own thread
 /// leads.
@@ -184,7 +184,7 @@ impl Leader<'_> {
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        let given_up = || Err(Error::other("the commit was given up half-way"));
+        let given_up = || Err(Error::Undetermined);
         self.results.extend(self.followers.drain(..).map(|waiter| (waiter, given_up())));
         let mut line = self.group.line.lock();
         if line.waiting.is_empty() {
@@ -227,6 +227,7 @@ fn copy(error: &Error) -> Error {
         Error::SnapshotTooOld => Error::SnapshotTooOld,
         Error::Full => Error::Full,
         Error::MemoryFull => Error::MemoryFull,
+        Error::Undetermined => Error::Undetermined,
         Error::Corrupt(what) => Error::Corrupt(what.clone()),
         Error::Io(error) => Error::other(error.to_string()),
     }

@@ -6,7 +6,7 @@
 
 mod ffi;
 
-use crate::Error;
+use nagi_kv::Error;
 
 /// mongod's exit code for an error it cannot go on after.
 const EXIT_CODE: i32 = 14;

@@ -6,7 +6,7 @@
 
 use std::{fs, io, path::Path};
 
-use crate::{Error, Result};
+use nagi_kv::{Error, Result};
 
 /// Names in the data folder itself that are opened; others, such as a Unix socket, may be anything.
 const NAMES: [&str; 3] = ["nagi.", "mongod.lock", "free_space"];

@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use crate::{Error, Result};
+use nagi_kv::{Error, Result};
 
 const LOOK_EACH_BYTES: u64 = 2 << 20;
 
