@@ -565,4 +565,5 @@ def main():
     finish("pymongo %s, replica set" % pymongo.version)
 
 
-main()
+if __name__ == "__main__":
+    main()

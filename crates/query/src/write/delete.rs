@@ -9,7 +9,7 @@ use nagi_lang::{
 };
 use nagi_store::{Durability, Namespace, Store};
 
-use super::{How, Selection, Tally, collation_of, in_chunks, target, with_txn};
+use super::{How, Selection, Tally, collation_of, in_chunks, ordered, target, with_txn};
 use crate::{
     plan::Hint,
     source::{Env, document, renew},
@@ -50,6 +50,16 @@ pub(crate) fn prepare<'a>(
 
 /// Runs one delete statement; gives back how many documents were deleted.
 pub fn delete(
+    store: &Store,
+    namespace: &Namespace,
+    statement: &DeleteStatement<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<u64> {
+    ordered(env, !statement.multi, || delete_in(store, namespace, statement, durability, env))
+}
+
+fn delete_in(
     store: &Store,
     namespace: &Namespace,
     statement: &DeleteStatement<'_>,

@@ -13,7 +13,7 @@ use nagi_lang::{
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 
 use super::{
-    How, UPSERT_RETRIES, collation_of, target,
+    How, UPSERT_RETRIES, collation_of, ordered, target,
     update::{Prepared, UpdateStatement, prepare},
     update_cx, with_txn,
 };
@@ -122,6 +122,15 @@ pub fn find_and_modify(
     env: &Env<'_>,
 ) -> Result<FoundAndModified> {
     request.check()?;
+    ordered(env, true, || modify_in(store, request, durability, env))
+}
+
+fn modify_in(
+    store: &Store,
+    request: &FindAndModifyRequest<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<FoundAndModified> {
     let collation = collation_of(store, request.namespace, request.collation);
     let mut prepared = prepare(&request.statement(), collation, env)?;
     let selection = &mut prepared.selection;

@@ -143,7 +143,7 @@ fn attempt(
     };
     if let [doc] = statement.docs {
         begin(txn, 0);
-        txn.insert(&collection, *doc)?;
+        txn.insert(&collection, *doc).map_err(anew)?;
         return Ok(Some(InsertOutcome { count: 1, errors: Vec::new() }));
     }
     let mut outcome = InsertOutcome::default();
@@ -153,7 +153,7 @@ fn attempt(
             continue;
         }
         begin(txn, at);
-        match txn.attempt(|txn| txn.insert(&collection, *doc)) {
+        match txn.attempt(|txn| txn.insert(&collection, *doc).map_err(anew)) {
             Ok(_) => outcome.count += 1,
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
@@ -165,6 +165,15 @@ fn attempt(
         }
     }
     Ok(Some(outcome))
+}
+
+/// The collection went away after it was looked up: the next attempt looks again, and creates it if need be.
+#[cold]
+fn anew(error: Error) -> Error {
+    match error.code() {
+        Code::QUERY_PLAN_KILLED => err!(Code::WRITE_CONFLICT, "{}", error.message()),
+        _ => error,
+    }
 }
 
 fn not_on_view(namespace: &Namespace) -> Error {

@@ -48,6 +48,19 @@ const CHUNK_BYTES: usize = 8 << 20;
 /// Times an upsert begins again after somebody else inserted its key.
 const UPSERT_RETRIES: u32 = 3;
 
+/// Runs a statement on one document, again if its collection is dropped or renamed between the look at the catalog
+/// and the write: it comes before that or after it.
+fn ordered<T>(env: &Env<'_>, one: bool, mut statement: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match statement() {
+            Err(error) if one && error.code() == Code::QUERY_PLAN_KILLED => {
+                env.interrupt().check()?;
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Whether an error ends the whole command instead of one statement: whoever asked wants it to stop, or its
 /// transaction is over.
 pub fn ends_command(error: &Error) -> bool {

@@ -14,7 +14,8 @@ use nagi_lang::{
 use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
 
 use super::{
-    How, Selection, Tally, UPSERT_RETRIES, collation_of, in_chunks, target, update_cx, with_txn,
+    How, Selection, Tally, UPSERT_RETRIES, collation_of, in_chunks, ordered, target, update_cx,
+    with_txn,
 };
 use crate::{
     plan::Hint,
@@ -116,6 +117,16 @@ pub(crate) fn prepare<'a>(
 /// # Errors
 /// Those of parsing, of applying (with everything done before kept, for `multi`), 11000, 121, 166.
 pub fn update(
+    store: &Store,
+    namespace: &Namespace,
+    statement: &UpdateStatement<'_>,
+    durability: Durability,
+    env: &Env<'_>,
+) -> Result<UpdateOutcome> {
+    ordered(env, !statement.multi, || update_in(store, namespace, statement, durability, env))
+}
+
+fn update_in(
     store: &Store,
     namespace: &Namespace,
     statement: &UpdateStatement<'_>,

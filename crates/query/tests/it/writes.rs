@@ -2,8 +2,8 @@
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_query::{
-    DeleteStatement, Env, FindAndModifyRequest, FindRequest, UpdateStatement, delete,
-    find_and_modify, update,
+    DeleteStatement, Env, FindAndModifyRequest, FindRequest, InsertStatement, UpdateStatement,
+    delete, find_and_modify, insert, update,
 };
 use nagi_store::Durability;
 
@@ -145,6 +145,55 @@ fn concurrent_increments_are_all_counted() {
     fixture.insert("{_id: 1, n: 0}").unwrap();
     at_once(&fixture, "{_id: 1}", "{$inc: {n: 1}}", false, 100);
     assert_eq!(format!("{:?}", all(&fixture, "{n: 600}")), "[{ _id: 1, n: 600 }]");
+}
+
+/// A drop comes before a write or after it: no statement on one document fails for it.
+#[test]
+fn writes_beside_drops_have_an_order() {
+    let fixture = Fixture::new();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                fixture.store.drop_collection(&fixture.ns).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let writers: Vec<_> = (0..3)
+            .map(|seed| {
+                let fixture = &fixture;
+                scope.spawn(move || {
+                    for n in 0..60 {
+                        let env = Env::new(&(), NOW_MS);
+                        let one = doc(&format!("{{_id: '{seed}-{n}'}}"));
+                        let docs = [one.as_doc()];
+                        let statement = InsertStatement {
+                            docs: &docs,
+                            ordered: true,
+                            done: &[],
+                            statement: None,
+                            durability: Durability::Buffered,
+                            bypass_validation: false,
+                            keep_empty_timestamps: false,
+                        };
+                        let store = &fixture.store;
+                        let inserted = insert(store, &fixture.ns, &statement, &env);
+                        assert_eq!(inserted.map(|outcome| outcome.count).ok(), Some(1));
+                        let own = format!("{{_id: 'u{seed}'}}");
+                        let outcome = run(fixture, &own, "{$inc: {n: 1}}", false, true);
+                        assert!(!outcome.starts_with("error"), "{outcome}");
+                        let filter = doc(&own);
+                        let statement = DeleteStatement::new(filter.as_doc(), false);
+                        let durability = Durability::Buffered;
+                        delete(store, &fixture.ns, &statement, durability, &env).unwrap();
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        ended.into_iter().for_each(|ended| ended.unwrap());
+    });
 }
 
 #[test]
