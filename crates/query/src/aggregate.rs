@@ -18,7 +18,7 @@ use crate::{
     collating,
     execution::{Execution, Parts, Purpose},
     find::{FindRequest, reads, summary},
-    limits::{DENSIFY_DOCS_MAX, StageMemory},
+    limits::QueryOptions,
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, Env},
     stages::{Pipeline, PipelineCx, Step, Touch, Within},
@@ -34,11 +34,8 @@ pub struct AggregateRequest<'a> {
     pub pipeline: Array<'a>,
     pub let_vars: Doc<'a>,
     pub hint: Option<Hint<'a>>,
-    pub allow_disk_use: bool,
-    /// Memory of each blocking stage.
-    pub memory_bytes_max: StageMemory,
-    /// Documents that one `$densify` makes at most.
-    pub densify_docs_max: u64,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
     /// `$out` and `$merge` do not ask the target's validator.
     pub bypass_validation: bool,
     /// Pipelines are rewritten into a form that does less; only tests say no.
@@ -55,9 +52,7 @@ impl<'a> AggregateRequest<'a> {
             pipeline,
             let_vars: Doc::EMPTY,
             hint: None,
-            allow_disk_use: true,
-            memory_bytes_max: StageMemory::DEFAULT,
-            densify_docs_max: DENSIFY_DOCS_MAX,
+            options: QueryOptions::DEFAULT,
             bypass_validation: false,
             rewrites: true,
             host: "",
@@ -143,14 +138,13 @@ pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option
     Ok((pipeline, request.hint))
 }
 
-/// Plans the beginning of a pipeline over a collection. `disk` says whether a sort may write to disk
-/// and how much memory it has.
+/// Plans the beginning of a pipeline over a collection.
 pub(crate) fn assemble(
     collection: Option<Arc<Collection>>,
     pipeline: &Pipeline,
     extra: Option<Filter>,
     hint: Option<Hint<'_>>,
-    disk: (bool, StageMemory),
+    options: QueryOptions,
     cx: &mut Cx<'_>,
 ) -> Result<Assembled> {
     pipeline.check_metas(pipeline.available())?;
@@ -199,8 +193,7 @@ pub(crate) fn assemble(
         skip: head.skip,
         limit: head.limit,
         hint,
-        allow_disk_use: disk.0,
-        memory_bytes_max: disk.1,
+        options,
         needed: needed(pipeline, head.stages),
         metas: pipeline.wanted,
         ..FindSpec::new(collection.clone(), filter)
@@ -226,11 +219,6 @@ fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
     None
 }
 
-/// Whether sorts may write to disk, and their memory.
-pub(crate) fn disk(request: &AggregateRequest<'_>) -> (bool, StageMemory) {
-    (request.allow_disk_use, request.memory_bytes_max)
-}
-
 pub(crate) fn parse(
     request: &AggregateRequest<'_>,
     pipeline: Array<'_>,
@@ -240,13 +228,11 @@ pub(crate) fn parse(
     let mut cx = PipelineCx {
         namespace: request.namespace,
         host: request.host,
-        memory_bytes_max: request.memory_bytes_max,
-        densify_docs_max: request.densify_docs_max,
+        options: request.options,
         bypass_validation: request.bypass_validation,
         rewrites: request.rewrites,
         lets: lets.names(),
         depth: 0,
-        allow_disk_use: request.allow_disk_use,
         within: Within::Top,
         collation,
         metas: &Cell::default(),
@@ -290,7 +276,7 @@ pub fn aggregate(
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
     let mut assembled =
-        assemble(collection, &pipeline, None, request.hint, disk(request), &mut cx)?;
+        assemble(collection, &pipeline, None, request.hint, request.options, &mut cx)?;
     let root = assembled.plan.start_top(env);
     let shown = (env.interrupt().wants_stages() && !begins(&pipeline))
         .then(|| Arc::clone(&assembled.plan.root));

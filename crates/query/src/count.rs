@@ -12,7 +12,7 @@ use crate::{
     collating,
     execution::{ExecutionStats, Take, check_still_there, sum_stats},
     find::{self, FindRequest},
-    limits::{DENSIFY_DOCS_MAX, StageMemory},
+    limits::QueryOptions,
     plan::{self, FindSpec, Hint, Plan},
     source::{self, Cx, Env},
     stages::Counter,
@@ -28,11 +28,8 @@ pub struct CountRequest<'a> {
     pub limit: Option<u64>,
     pub hint: Option<Hint<'a>>,
     pub collation: Asked,
-    /// Of a view: whether its blocking stages may write to disk, their memory, and the documents that one
-    /// `$densify` makes at most.
-    pub allow_disk_use: bool,
-    pub memory_bytes_max: StageMemory,
-    pub densify_docs_max: u64,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
 }
 
 impl<'a> CountRequest<'a> {
@@ -45,9 +42,7 @@ impl<'a> CountRequest<'a> {
             limit: None,
             hint: None,
             collation: Asked::Inherited,
-            allow_disk_use: true,
-            memory_bytes_max: StageMemory::DEFAULT,
-            densify_docs_max: DENSIFY_DOCS_MAX,
+            options: QueryOptions::DEFAULT,
         }
     }
 }
@@ -136,9 +131,7 @@ fn count_view(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> 
     let on_view = AggregateRequest {
         hint: request.hint,
         collation: request.collation,
-        allow_disk_use: request.allow_disk_use,
-        memory_bytes_max: request.memory_bytes_max,
-        densify_docs_max: request.densify_docs_max,
+        options: request.options,
         ..AggregateRequest::new(request.namespace, pipeline.as_array())
     };
     let mut execution = aggregate::aggregate(store, &on_view, env)?;

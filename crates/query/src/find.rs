@@ -16,7 +16,7 @@ use crate::{
     aggregate::{self, AggregateRequest},
     collating,
     execution::{Execution, Parts, Purpose},
-    limits::{DENSIFY_DOCS_MAX, StageMemory},
+    limits::QueryOptions,
     plan::{self, FindSpec, Hint, Node, Plan},
     projection::Projection,
     source::{Cx, Env, ScanOptions},
@@ -39,17 +39,14 @@ pub struct FindRequest<'a> {
     pub show_record_id: bool,
     /// Variables for expressions.
     pub let_vars: Doc<'a>,
-    pub allow_disk_use: bool,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
     /// Stays at the end of a capped collection.
     pub tailable: bool,
     /// `$_requestResumeToken`: [`Execution::resume_token`] is asked for.
     pub request_token: bool,
     /// `$_resumeAfter`: the record to begin behind.
     pub resume_after: Option<i64>,
-    /// Memory of blocking stages: of a sort, and of those of a view.
-    pub memory_bytes_max: StageMemory,
-    /// Documents that one `$densify` of a view makes at most.
-    pub densify_docs_max: u64,
     pub collation: Asked,
 }
 
@@ -69,12 +66,10 @@ impl<'a> FindRequest<'a> {
             return_key: false,
             show_record_id: false,
             let_vars: Doc::EMPTY,
-            allow_disk_use: true,
+            options: QueryOptions::DEFAULT,
             tailable: false,
             request_token: false,
             resume_after: None,
-            memory_bytes_max: StageMemory::DEFAULT,
-            densify_docs_max: DENSIFY_DOCS_MAX,
             collation: Asked::Inherited,
         }
     }
@@ -207,8 +202,7 @@ pub(crate) fn spec<'a>(
         max: request.max,
         return_key: request.return_key,
         show_record_id: request.show_record_id,
-        allow_disk_use: request.allow_disk_use,
-        memory_bytes_max: request.memory_bytes_max,
+        options: request.options,
         scan: ScanOptions {
             tailable: request.tailable,
             tracked: request.request_token,
@@ -225,9 +219,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         let (pipeline, hint) = aggregate::of_find(request)?;
         let mut on_view = AggregateRequest::new(request.namespace, pipeline.as_array());
         on_view.let_vars = request.let_vars;
-        on_view.allow_disk_use = request.allow_disk_use;
-        on_view.memory_bytes_max = request.memory_bytes_max;
-        on_view.densify_docs_max = request.densify_docs_max;
+        on_view.options = request.options;
         on_view.hint = hint;
         on_view.collation = request.collation;
         return aggregate::aggregate(store, &on_view, env);

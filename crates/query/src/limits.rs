@@ -46,6 +46,26 @@ impl StageMemory {
     }
 }
 
+/// What the parameters of the server allow a query; one value for all its stages and sub-pipelines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryOptions {
+    /// Whether blocking stages may write to disk.
+    pub allow_disk_use: bool,
+    /// Memory of each blocking stage.
+    pub memory: StageMemory,
+    /// Documents that one `$densify` makes at most.
+    pub densify_docs_max: u64,
+}
+
+impl QueryOptions {
+    /// What holds unless something is set.
+    pub const DEFAULT: QueryOptions = QueryOptions {
+        allow_disk_use: true,
+        memory: StageMemory::DEFAULT,
+        densify_docs_max: DENSIFY_DOCS_MAX,
+    };
+}
+
 /// Bytes of the table by which one `$lookup` without an index joins: hashes and record ids, some 24 bytes
 /// for a document of the other collection, or the documents that a view or its pipeline makes. With more it reads
 /// them for each document.

@@ -13,7 +13,7 @@ use nagi_store::{Namespace, Store};
 use crate::{
     aggregate::{self, AggregateRequest},
     execution::Execution,
-    limits::StageMemory,
+    limits::QueryOptions,
     source::Env,
 };
 
@@ -44,8 +44,8 @@ pub struct MapReduceRequest<'a> {
     pub limit: Option<u64>,
     pub out: MapReduceOut<'a>,
     pub bypass_validation: bool,
-    /// Memory of each blocking stage.
-    pub memory_bytes_max: StageMemory,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
 }
 
 impl<'a> MapReduceRequest<'a> {
@@ -78,7 +78,7 @@ impl<'a> MapReduceRequest<'a> {
     {
         AggregateRequest {
             bypass_validation: self.bypass_validation,
-            memory_bytes_max: self.memory_bytes_max,
+            options: self.options,
             collation: self.collation,
             ..AggregateRequest::new(self.namespace, pipeline.as_array())
         }

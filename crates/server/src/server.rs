@@ -13,7 +13,7 @@ use nagi_bson::{DocBuf, DocWriter, oid};
 use nagi_budget::Budget;
 use nagi_error::{Code, Result, err};
 use nagi_js::Engines;
-use nagi_query::limits::StageMemory;
+use nagi_query::limits::{QueryOptions, StageMemory};
 use nagi_store::Store;
 use nagi_wire::Compressor;
 use parking_lot::{Condvar, Mutex};
@@ -435,8 +435,18 @@ impl Server {
         }
     }
 
+    /// What the parameters allow a query; `allow_disk_use`: as it asks itself.
+    pub(crate) fn query_options(&self, allow_disk_use: Option<bool>) -> QueryOptions {
+        let densify_docs_max = self.params.int("internalQueryMaxAllowedDensifyDocs");
+        QueryOptions {
+            allow_disk_use: allow_disk_use.unwrap_or_else(|| self.allows_disk()),
+            memory: self.stage_memory(),
+            densify_docs_max: u64::try_from(densify_docs_max).unwrap_or(0),
+        }
+    }
+
     /// Memory of each kind of blocking stage.
-    pub(crate) fn stage_memory(&self) -> StageMemory {
+    fn stage_memory(&self) -> StageMemory {
         macro_rules! bytes {
             ($name:literal) => {{
                 const ROW: usize = params::position($name);
@@ -456,11 +466,6 @@ impl Server {
         }
     }
 
-    /// Documents that one `$densify` makes at most.
-    pub(crate) fn densify_docs_max(&self) -> u64 {
-        u64::try_from(self.params.int("internalQueryMaxAllowedDensifyDocs")).unwrap_or(0)
-    }
-
     /// Whether a second thread may read for a request that has to read much.
     pub(crate) fn helps_scans(&self) -> bool {
         const ROW: usize = params::position("internalQueryParallelScan");
@@ -474,7 +479,7 @@ impl Server {
     }
 
     /// Whether requests that do not say may write temporary files.
-    pub(crate) fn allows_disk(&self) -> bool {
+    fn allows_disk(&self) -> bool {
         const ROW: usize = params::position("allowDiskUseByDefault");
         self.params.number(ROW) != 0
     }

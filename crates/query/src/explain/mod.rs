@@ -136,9 +136,7 @@ pub fn explain(
                 hint,
                 let_vars: request.let_vars,
                 collation: request.collation,
-                allow_disk_use: request.allow_disk_use,
-                memory_bytes_max: request.memory_bytes_max,
-                densify_docs_max: request.densify_docs_max,
+                options: request.options,
                 ..AggregateRequest::new(request.namespace, pipeline.as_array())
             };
             run.aggregate(&on_view, out)
@@ -325,8 +323,7 @@ impl Run<'_> {
         pipeline.check_target(self.store)?;
         let filter = pipeline.head().filter;
         let assembled = self.planned(&lets, |cx| {
-            let disk = aggregate::disk(request);
-            aggregate::assemble(collection, &pipeline, None, request.hint, disk, cx)
+            aggregate::assemble(collection, &pipeline, None, request.hint, request.options, cx)
         })?;
         let subject = Subject {
             namespace: request.namespace,

@@ -25,7 +25,7 @@ use super::{
     order, text, usable,
 };
 use crate::{
-    limits::StageMemory,
+    limits::QueryOptions,
     projection::Projection,
     settings::AllowedIndexes,
     source::{Cx, ScanOptions},
@@ -52,8 +52,8 @@ pub(crate) struct FindSpec<'a> {
     pub(crate) max: Doc<'a>,
     pub(crate) return_key: bool,
     pub(crate) show_record_id: bool,
-    pub(crate) memory_bytes_max: StageMemory,
-    pub(crate) allow_disk_use: bool,
+    /// What the server's parameters allow.
+    pub(crate) options: QueryOptions,
     pub(crate) scan: ScanOptions,
 }
 
@@ -75,8 +75,7 @@ impl<'a> FindSpec<'a> {
             max: Doc::EMPTY,
             return_key: false,
             show_record_id: false,
-            memory_bytes_max: StageMemory::DEFAULT,
-            allow_disk_use: true,
+            options: QueryOptions::DEFAULT,
             scan: ScanOptions::default(),
         }
     }
@@ -668,8 +667,8 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
             keyed_by: index_below(&node).filter(|_| shows_key),
             sort: sort.clone(),
             limit: spec.limit.map(|limit| limit.saturating_add(spec.skip)),
-            memory_bytes_max: spec.memory_bytes_max.sort,
-            allow_disk_use: spec.allow_disk_use,
+            memory_bytes_max: spec.options.memory.sort,
+            allow_disk_use: spec.options.allow_disk_use,
             input: Box::new(node),
         });
     }

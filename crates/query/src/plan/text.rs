@@ -169,8 +169,8 @@ fn search(
     let scored = spec.metas.contains(MetaKind::TextScore);
     let counted = spec.needed.as_ref().is_some_and(Vec::is_empty) && spec.sort.is_none();
     if scored {
-        let memory_bytes_max = spec.memory_bytes_max.text_or;
-        let spills = spec.allow_disk_use;
+        let memory_bytes_max = spec.options.memory.text_or;
+        let spills = spec.options.allow_disk_use;
         let input =
             Node::TextOr { access: access.clone(), filter, memory_bytes_max, spills, inputs };
         return Ok(Node::TextMatch { access, input: Box::new(input) });

@@ -83,8 +83,8 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         buckets,
         limits: Limits {
             collation: cx.collation,
-            memory_bytes_max: cx.memory_bytes_max.bucket_auto,
-            allow_disk_use: cx.allow_disk_use,
+            memory_bytes_max: cx.options.memory.bucket_auto,
+            allow_disk_use: cx.options.allow_disk_use,
         },
         output,
         granularity,

@@ -71,7 +71,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         Arc::new(sort::Sort::new(keys, order, cx)),
         Arc::new(Densify {
             plan: Arc::new(plan),
-            memory_bytes_max: cx.memory_bytes_max.densify,
+            memory_bytes_max: cx.options.memory.densify,
             text,
         }),
     ]))

@@ -83,7 +83,7 @@ pub(super) fn parse(spec: Value<'_>, cx: &PipelineCx<'_>) -> Result<Plan> {
         unit,
         range,
         collation: cx.collation,
-        docs_max: cx.densify_docs_max,
+        docs_max: cx.options.densify_docs_max,
     })
 }
 

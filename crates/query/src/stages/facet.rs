@@ -56,8 +56,8 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     }
     Ok(Box::new(Facet {
         pipelines: pipelines.into(),
-        memory_bytes_max: cx.memory_bytes_max.facet,
-        allow_disk_use: cx.allow_disk_use,
+        memory_bytes_max: cx.options.memory.facet,
+        allow_disk_use: cx.options.allow_disk_use,
     }))
 }
 

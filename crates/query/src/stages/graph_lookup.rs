@@ -167,7 +167,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let inner = Inner::parse(namespace, stages.as_array(), &[], Within::Lookup, cx)?;
     Ok(Box::new(Shared(Arc::new(GraphLookup {
         inner,
-        memory_bytes_max: cx.memory_bytes_max.graph_lookup,
+        memory_bytes_max: cx.options.memory.graph_lookup,
         to: components(to)?,
         start,
         connect_from: FieldPath::new(connect_from),

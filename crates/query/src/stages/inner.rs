@@ -9,7 +9,7 @@ use nagi_store::{Collection, Index, Namespace};
 use super::{Pipeline, Touch, Within, independent::independent, prelude::*};
 use crate::{
     aggregate,
-    limits::StageMemory,
+    limits::QueryOptions,
     plan::{Node, Plan},
 };
 
@@ -24,9 +24,8 @@ pub(super) struct Inner {
     independent: usize,
     within: Within,
     depth: u32,
-    allow_disk_use: bool,
-    memory_bytes_max: StageMemory,
-    densify_docs_max: u64,
+    /// What the server's parameters allow.
+    options: QueryOptions,
     rewrites: bool,
     /// That of the whole operation.
     pub(super) collation: Option<&'static Collation>,
@@ -68,9 +67,7 @@ impl Inner {
             host: cx.host,
             lets: &lets,
             depth: cx.depth + 1,
-            allow_disk_use: cx.allow_disk_use,
-            memory_bytes_max: cx.memory_bytes_max,
-            densify_docs_max: cx.densify_docs_max,
+            options: cx.options,
             bypass_validation: cx.bypass_validation,
             rewrites: cx.rewrites,
             within,
@@ -86,9 +83,7 @@ impl Inner {
             text: stages.to_buf(),
             within,
             depth: cx.depth + 1,
-            allow_disk_use: cx.allow_disk_use,
-            memory_bytes_max: cx.memory_bytes_max,
-            densify_docs_max: cx.densify_docs_max,
+            options: cx.options,
             rewrites: cx.rewrites,
             collation: cx.collation,
         })
@@ -159,8 +154,7 @@ impl Inner {
         used: &mut Used,
         cx: &mut Cx<'_>,
     ) -> Result<Box<dyn Source>> {
-        let disk = (self.allow_disk_use, self.memory_bytes_max);
-        let mut own = aggregate::assemble(collection, pipeline, extra, None, disk, cx)?;
+        let mut own = aggregate::assemble(collection, pipeline, extra, None, self.options, cx)?;
         used.note(&own.plan, cx);
         Ok(pipeline.open(own.planned, own.plan.start()))
     }
@@ -203,9 +197,8 @@ impl Inner {
         used: &Used,
         cx: &mut Cx<'_>,
     ) -> Result<bool> {
-        let disk = (self.allow_disk_use, self.memory_bytes_max);
         let (from, first) = (halves.collection.clone(), &halves.first);
-        let plan = aggregate::assemble(from, first, None, None, disk, cx)?.plan;
+        let plan = aggregate::assemble(from, first, None, None, self.options, cx)?.plan;
         Ok(used.root.as_ref().is_some_and(|root| root.reads() == plan.root.reads()))
     }
 
@@ -224,9 +217,8 @@ impl Inner {
         let Some(collection) = cx.store.collection(&self.namespace).filter(|c| !c.is_view()) else {
             return Ok(None);
         };
-        let disk = (self.allow_disk_use, self.memory_bytes_max);
         let from = Some(collection.clone());
-        let own = aggregate::assemble(from, &self.pipeline, Some(filter), None, disk, cx)?;
+        let own = aggregate::assemble(from, &self.pipeline, Some(filter), None, self.options, cx)?;
         let index = match &*own.plan.root {
             Node::IdLookup { collection, .. } => collection.id_index().cloned(),
             Node::Express { access, .. } => Some(access.index.clone()),
@@ -245,9 +237,7 @@ impl Inner {
             host: "",
             lets: &self.lets,
             depth: self.depth,
-            allow_disk_use: self.allow_disk_use,
-            memory_bytes_max: self.memory_bytes_max,
-            densify_docs_max: self.densify_docs_max,
+            options: self.options,
             // A pipeline within another one writes nothing.
             bypass_validation: false,
             rewrites: self.rewrites,

@@ -195,7 +195,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Shared(Arc::new(Lookup {
         inner,
         compares,
-        found_bytes_max: cx.memory_bytes_max.lookup,
+        found_bytes_max: cx.options.memory.lookup,
         to: components(to)?,
         equality,
         lets,

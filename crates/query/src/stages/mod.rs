@@ -66,7 +66,7 @@ use nagi_store::{Namespace, Store};
 
 pub(crate) use count::Counter;
 
-use crate::{limits::StageMemory, source::Source};
+use crate::{limits::QueryOptions, source::Source};
 
 pub use coll_stats::write_coll_stats;
 pub(crate) use geo_near::GeoNear;
@@ -289,12 +289,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) lets: &'p [Box<str>],
     /// Pipelines around this one (`$lookup`, `$unionWith`, `$facet`).
     pub(crate) depth: u32,
-    /// Whether blocking stages may write to disk.
-    pub(crate) allow_disk_use: bool,
-    /// Memory of each blocking stage.
-    pub(crate) memory_bytes_max: StageMemory,
-    /// Documents that one `$densify` makes at most.
-    pub(crate) densify_docs_max: u64,
+    /// What the server's parameters allow.
+    pub(crate) options: QueryOptions,
     /// Whether stages that write leave the target's validator out.
     pub(crate) bypass_validation: bool,
     /// Whether pipelines are rewritten into a form that does less.

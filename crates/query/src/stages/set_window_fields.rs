@@ -134,8 +134,8 @@ pub(super) fn assemble(parts: &Parts<'_>, cx: &mut PipelineCx<'_>) -> Result<Vec
         key,
         functions,
         fields,
-        allow_disk_use: cx.allow_disk_use,
-        memory_bytes_max: cx.memory_bytes_max.set_window_fields,
+        allow_disk_use: cx.options.allow_disk_use,
+        memory_bytes_max: cx.options.memory.set_window_fields,
         collation: cx.collation,
     };
     stages.push(Arc::new(SetWindowFields { plan: Arc::new(plan), text }));

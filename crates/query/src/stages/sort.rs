@@ -78,8 +78,8 @@ impl Sort {
         Sort {
             spec,
             text,
-            allow_disk_use: cx.allow_disk_use,
-            memory_bytes_max: cx.memory_bytes_max.sort,
+            allow_disk_use: cx.options.allow_disk_use,
+            memory_bytes_max: cx.options.memory.sort,
         }
     }
 

@@ -44,8 +44,8 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let grouping = Grouping {
         id,
         fields,
-        allow_disk_use: cx.allow_disk_use,
-        memory_bytes_max: cx.memory_bytes_max.group,
+        allow_disk_use: cx.options.allow_disk_use,
+        memory_bytes_max: cx.options.memory.group,
         collation: cx.collation,
     };
     let order = doc! { "count": -1 };

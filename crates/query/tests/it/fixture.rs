@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_bson::{Array, Doc, DocBuf, Value, json};
 use nagi_error::Result;
 use nagi_lang::collation::Asked;
+use nagi_query::limits::{QueryOptions, StageMemory};
 use nagi_query::{
     AggregateRequest, Env, Execution, Explained, FindRequest, Interrupt, Take, Verbosity,
     aggregate, explain, find,
@@ -69,7 +70,7 @@ impl Fixture {
         let wrapped = doc(&format!("{{p: {pipeline}}}"));
         let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
         let request = AggregateRequest {
-            memory_bytes_max: nagi_query::limits::StageMemory::all(memory),
+            options: QueryOptions { memory: StageMemory::all(memory), ..QueryOptions::DEFAULT },
             ..AggregateRequest::new(&self.ns, stages)
         };
         let env = Env::new(&(), NOW_MS);
@@ -97,8 +98,11 @@ impl Fixture {
         let wrapped = doc(&format!("{{p: {pipeline}}}"));
         let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
         let request = AggregateRequest {
-            memory_bytes_max: nagi_query::limits::StageMemory::all(memory),
-            allow_disk_use: false,
+            options: QueryOptions {
+                memory: StageMemory::all(memory),
+                allow_disk_use: false,
+                ..QueryOptions::DEFAULT
+            },
             ..AggregateRequest::new(&self.ns, stages)
         };
         let env = Env::new(&(), NOW_MS);

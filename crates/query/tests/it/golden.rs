@@ -170,7 +170,7 @@ fn map_reduce(fixture: &Fixture, input: &str) -> String {
             _ => MapReduceOut::Inline,
         },
         bypass_validation: false,
-        memory_bytes_max: nagi_query::limits::StageMemory::DEFAULT,
+        options: nagi_query::limits::QueryOptions::DEFAULT,
     };
     as_stages(fixture, &Explained::MapReduce(request))
 }

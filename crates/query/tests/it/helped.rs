@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 
 use nagi_bson::{DocBuf, Value};
 use nagi_error::{Code, Error, Result, err};
+use nagi_query::limits::{QueryOptions, StageMemory};
 use nagi_query::{
     AggregateRequest, CountRequest, Env, FindRequest, Interrupt, Take, aggregate, count, find,
 };
@@ -96,8 +97,11 @@ fn run(
     let wrapped = doc(&format!("{{p: {pipeline}}}"));
     let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
     let request = AggregateRequest {
-        memory_bytes_max: nagi_query::limits::StageMemory::all(memory),
-        allow_disk_use: disk,
+        options: QueryOptions {
+            memory: StageMemory::all(memory),
+            allow_disk_use: disk,
+            ..QueryOptions::DEFAULT
+        },
         ..AggregateRequest::new(&fixture.ns, stages)
     };
     let env = Env::new(interrupt, NOW_MS);

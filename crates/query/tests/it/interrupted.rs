@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nagi_bson::Value;
 use nagi_error::{Code, Error, Result, err};
+use nagi_query::limits::{QueryOptions, StageMemory};
 use nagi_query::{
     AggregateRequest, CountRequest, Env, FindRequest, Interrupt, Take, aggregate, count, find,
 };
@@ -105,8 +106,7 @@ fn run(fixture: &Fixture, pipeline: &str, asked: &Asked, memory: usize) -> Resul
     let wrapped = doc(&format!("{{p: {pipeline}}}"));
     let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
     let request = AggregateRequest {
-        memory_bytes_max: nagi_query::limits::StageMemory::all(memory),
-        allow_disk_use: true,
+        options: QueryOptions { memory: StageMemory::all(memory), ..QueryOptions::DEFAULT },
         ..AggregateRequest::new(&fixture.ns, stages)
     };
     let env = Env::new(asked, NOW_MS);

@@ -96,7 +96,6 @@ impl<'a> Args<'a> {
             let_vars: self.let_vars.unwrap_or(Doc::EMPTY),
             hint: Hint::parse(hint)?,
             collation: Asked::parse(self.collation)?,
-            allow_disk_use: self.allow_disk_use != Some(Switch(false)),
             bypass_validation: self.bypass == Some(true),
             ..AggregateRequest::new(ns, self.pipeline)
         })
@@ -205,10 +204,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let mut request = args.request(if own.is_some() { &nowhere } else { &ns })?;
         let host = cx.server.host_and_port();
         request.host = &host;
-        request.memory_bytes_max = cx.server.stage_memory();
-        request.densify_docs_max = cx.server.densify_docs_max();
-        request.allow_disk_use =
-            args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
+        request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
         if let Some(own) = &own {
             request.pipeline = own.as_array();
         }

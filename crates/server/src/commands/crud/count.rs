@@ -76,9 +76,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let counted = {
         let watch = cx.watch();
         let mut request = to_request(&args, &ns)?;
-        request.allow_disk_use = cx.server.allows_disk();
-        request.memory_bytes_max = cx.server.stage_memory();
-        request.densify_docs_max = cx.server.densify_docs_max();
+        request.options = cx.server.query_options(None);
         let env = cx.env(&watch);
         let counted = nagi_query::count(cx.store(), &request, &env);
         cx.effects.note(&env);

@@ -34,9 +34,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = namespace(req.db, args.collection.0)?;
     check_uuid_arg(cx, &ns, "distinct", args.collection_uuid)?;
     let mut request = to_request(&args, &ns)?;
-    request.allow_disk_use = cx.server.allows_disk();
-    request.memory_bytes_max = cx.server.stage_memory();
-    request.densify_docs_max = cx.server.densify_docs_max();
+    request.options = cx.server.query_options(None);
     let settings = cx.server.query_settings.of_running(req)?;
     let stats = out.array("values", |values| {
         let watch = cx.watch();

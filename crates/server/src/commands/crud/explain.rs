@@ -91,8 +91,7 @@ pub(super) fn explain_aggregate(
     }
     let ns = args.namespace(req.db)?;
     let mut request = args.request(&ns)?;
-    request.memory_bytes_max = cx.server.stage_memory();
-    request.densify_docs_max = cx.server.densify_docs_max();
+    request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     write(cx, req, &Explained::Aggregate(request), Verbosity::QueryPlanner, out)
 }
 
@@ -108,16 +107,14 @@ fn explain_inner(
             let args = find::Args::parse(req)?;
             let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
             let mut request = find::to_request(&args, &ns)?;
-            request.memory_bytes_max = cx.server.stage_memory();
-            request.densify_docs_max = cx.server.densify_docs_max();
+            request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
             write(cx, req, &Explained::Find(request), verbosity, out)
         }
         "aggregate" => {
             let args = aggregate::Args::parse(req)?;
             let ns = args.namespace(req.db)?;
             let mut request = args.request(&ns)?;
-            request.memory_bytes_max = cx.server.stage_memory();
-            request.densify_docs_max = cx.server.densify_docs_max();
+            request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
             write(cx, req, &Explained::Aggregate(request), verbosity, out)
         }
         "count" => {

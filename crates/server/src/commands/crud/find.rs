@@ -104,9 +104,7 @@ fn run_on(
     check(args)?;
     check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
     let mut request = to_request(args, ns)?;
-    request.memory_bytes_max = cx.server.stage_memory();
-    request.densify_docs_max = cx.server.densify_docs_max();
-    request.allow_disk_use = args.allow_disk_use.map_or_else(|| cx.server.allows_disk(), |on| on.0);
+    request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     if args.batch_size != Some(Within(0))
         && args.query_stats != Some(StrictBool(true))
         && let Some(id) = request.point()
@@ -219,7 +217,6 @@ pub(in crate::commands) fn to_request<'a>(
         return_key: args.return_key == Some(Switch(true)),
         show_record_id: args.show_record_id == Some(Switch(true)),
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
-        allow_disk_use: args.allow_disk_use != Some(Switch(false)),
         tailable: args.tailable == Some(Switch(true)),
         request_token: args.request_token == Some(Switch(true)),
         resume_after: args.resume_after.and_then(token_record),

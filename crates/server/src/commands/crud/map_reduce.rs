@@ -189,7 +189,7 @@ pub(super) fn to_request<'a>(
             Out::Reduce(ns) => MapReduceOut::Reduce(ns),
         },
         bypass_validation: args.bypass == Some(true),
-        memory_bytes_max: cx.server.stage_memory(),
+        options: cx.server.query_options(None),
     };
     Ok((request, scope))
 }

@@ -74,7 +74,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let request = FindRequest {
         filter: filter.as_doc(),
         sort: sort.as_doc(),
-        memory_bytes_max: cx.server.stage_memory(),
+        options: cx.server.query_options(None),
         ..FindRequest::new(&ns)
     };
     let partial = args.partial_ok.0;
