@@ -219,12 +219,16 @@ impl<'s> WriteTxn<'s> {
             return Ok(at);
         }
         let pass = collection.state.gate.enter();
-        let Some(current) = collection.state.current.load_full() else {
+        let current = collection.state.current.load_full();
+        // One that was renamed is not what the caller named, whatever is there now.
+        let named = current.filter(|current| current.namespace == collection.namespace);
+        let Some(current) = named else {
             if self.attempt == 0 {
-                // Whoever looks the collection up in the transaction finds the newer one, or none.
+                // Whoever looks the collection up in the transaction finds what is there now, or none.
                 return Err(engine(nagi_kv::Error::Conflict));
             }
-            bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
+            let (ns, uuid) = (&collection.namespace, collection.uuid);
+            bail!(Code::QUERY_PLAN_KILLED, "collection dropped or renamed: {ns}. UUID {uuid}");
         };
         // After the gate: whoever freezes it waits for those who came before.
         if collection.state.frozen.load(SeqCst) > 0 {
