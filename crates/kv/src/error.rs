@@ -17,8 +17,8 @@ pub enum Error {
     /// The engine keeps its data in memory and has as much as it may. Nothing was written; reads go on;
     /// writes succeed again once something was deleted.
     MemoryFull,
-    /// Nobody knows whether the commit happened: who has to know looks for what it wrote, or does it again in a
-    /// way that is right in both cases.
+    /// The outcome of the commit is unknown: it may or may not have happened. The caller has to read what it
+    /// wrote, or repeat the write in a way that is correct in both cases.
     Undetermined,
     /// The stored bytes are not what was written. Says which file or key.
     Corrupt(String),

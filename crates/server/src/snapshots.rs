@@ -69,7 +69,7 @@ impl Snapshots {
         Ok((time, self.keep(time, state)))
     }
 
-    /// Keeps a state for who names its time; of two with one time, which are alike, the newer one.
+    /// Keeps a snapshot for requests that name its time; of two equal ones with the same time, the newer.
     fn keep(&self, time: u64, state: Transaction) -> Arc<Transaction> {
         let state = Arc::new(state);
         let mut kept = self.kept.lock();

@@ -80,7 +80,7 @@ pub struct WriteOptions<'a> {
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) bound: Option<Arc<Bound>>,
-    /// Who writes through it.
+    /// The client whose commits go through this handle.
     pub(crate) client: Arc<Client>,
 }
 

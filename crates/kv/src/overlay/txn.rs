@@ -78,7 +78,7 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Makes `stamp` the newest one, if it is greater. For who holds the engine's commit lock: no commit
+    /// Makes `stamp` the newest one, if it is greater. The caller holds the engine's commit lock: no commit
     /// may be under way.
     pub fn advance(&self, stamp: u64) {
         self.clock.observe(stamp);

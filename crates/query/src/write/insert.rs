@@ -167,7 +167,7 @@ fn attempt(
     Ok(Some(outcome))
 }
 
-/// The collection went away after it was looked up: the next attempt looks again, and creates it if need be.
+/// The collection was dropped after the lookup: the next attempt looks it up again, and creates it if need be.
 #[cold]
 fn anew(error: Error) -> Error {
     match error.code() {

@@ -1,4 +1,4 @@
-//! Collections that nobody writes to for a moment, while their names change.
+//! Freezing collections: no write is in progress while a collection is dropped or renamed.
 //!
 //! A write and a drop of its collection must have an order: a document that is stored behind the drop would be
 //! acknowledged and gone, and the change log would tell of a change in a collection that is not there. So who
@@ -7,7 +7,7 @@
 //!
 //!   freeze --> writers under way end --> lock of DDL --> commit, publish --> writers find what is there now
 //!
-//! Freezing is counted: several may freeze one collection, and nobody waits for another one's freeze. It
+//! Freezing is counted: several operations may freeze one collection without waiting for each other. It
 //! comes before the lock of DDL, since a transaction that waits for that lock may be a writer under way.
 
 use std::sync::{Arc, atomic::Ordering::SeqCst};
@@ -26,7 +26,7 @@ impl Frozen {
     pub(super) fn begin(store: &Store, collection: &Arc<Collection>) -> Frozen {
         collection.state.frozen.fetch_add(1, SeqCst);
         let frozen = Frozen(Arc::clone(collection));
-        // Nobody waits for a client that holds a transaction open.
+        // A client may hold a transaction open for long: it is ended instead of waited for.
         store.open.end_users_of(std::slice::from_ref(collection));
         collection.state.gate.wait_for_earlier();
         frozen

@@ -46,18 +46,18 @@ const MARGIN: u64 = 5 << 32;
 pub(crate) struct Stamps {
     /// As the catalog has it.
     limit: AtomicU64,
-    /// Held by who raises the limit.
+    /// Locked while the limit is raised.
     raising: Mutex<()>,
     publishing: RwLock<()>,
 }
 
 impl Stamps {
-    /// Held by who commits and publishes a change of the catalog.
+    /// Excludes readers of catalog and data until a change of the catalog is committed and published.
     pub(crate) fn publish(&self) -> RwLockWriteGuard<'_, ()> {
         self.publishing.write()
     }
 
-    /// Held by who takes a state of catalog and data.
+    /// Excludes changes of the catalog while a snapshot of catalog and data is taken.
     pub(crate) fn take_state(&self) -> RwLockReadGuard<'_, ()> {
         self.publishing.read()
     }
@@ -71,8 +71,12 @@ impl Store {
         }
         self.raise_limit(self.engine.clock().greatest())?;
         let stamp = txn.commit(durability).map_err(engine)?;
-        // Time went on by more than the margin while the commit waited, or a client brought a later one.
-        self.raise_limit(stamp.0.saturating_sub(MARGIN))?;
+        // More time than the margin passed while the commit waited, or a client brought a later stamp. The commit
+        // has happened: an error here must not tell the caller otherwise.
+        if let Err(error) = self.raise_limit(stamp.0.saturating_sub(MARGIN)) {
+            log::warn!(target: "STORAGE", id = 9_000_070, error = error.message();
+                "The limit of commit stamps cannot be written; it is tried again with the next commit");
+        }
         self.client.note_commit(stamp);
         Ok(stamp)
     }
@@ -101,7 +105,7 @@ impl Shared {
     }
 }
 
-/// Has the engine go on behind all stamps that it gave before.
+/// Advances the engine past all stamps that it gave before a restart.
 pub(crate) fn resume(on: &dyn Engine) -> Result<()> {
     let key = Ident(0).catalog_key(CatalogKey::StampLimit);
     let mut buf = Vec::new();
@@ -148,7 +152,7 @@ impl Store {
 
     /// The last call before the end of the process: makes everything durable. Writes fail afterwards.
     pub fn close(&self) -> Result<()> {
-        // The next start goes on right behind the stamps of this one. Without it there is a gap, no more.
+        // The next start continues right after the stamps of this one. Without this there is only a gap.
         let exact = self.put_limit(self.engine.clock().greatest());
         self.engine.close().map_err(engine)?;
         exact
