@@ -1,6 +1,6 @@
 //! Owned bytes, for what must outlive a request: catalog entries, constants of a parsed filter, tests.
 
-use crate::{Array, ArrayWriter, Doc, DocWriter, Result, Value, raw};
+use crate::{Array, ArrayWriter, Doc, DocWriter, Result, Value, view::raw};
 
 /// An owned document.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -62,12 +62,6 @@ impl Default for DocBuf {
     }
 }
 
-impl std::fmt::Debug for DocBuf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.as_doc().fmt(f)
-    }
-}
-
 impl ArrayBuf {
     /// Writes an array.
     pub fn build(fill: impl FnOnce(&mut ArrayWriter<'_>)) -> ArrayBuf {
@@ -84,12 +78,6 @@ impl ArrayBuf {
 
     pub fn as_array(&self) -> Array<'_> {
         Array::trusted(&self.0)
-    }
-}
-
-impl std::fmt::Debug for ArrayBuf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.as_array().fmt(f)
     }
 }
 
@@ -119,8 +107,26 @@ impl From<Value<'_>> for ValueBuf {
     }
 }
 
-impl std::fmt::Debug for ValueBuf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        crate::text::write_value(f, self.value())
+impl Doc<'_> {
+    pub fn to_buf(&self) -> DocBuf {
+        DocBuf::from_doc(*self)
+    }
+}
+
+impl Array<'_> {
+    pub fn to_buf(&self) -> ArrayBuf {
+        ArrayBuf::from_array(*self)
+    }
+}
+
+impl<'a> From<&'a DocBuf> for Value<'a> {
+    fn from(v: &'a DocBuf) -> Self {
+        Value::Doc(v.as_doc())
+    }
+}
+
+impl<'a> From<&'a ArrayBuf> for Value<'a> {
+    fn from(v: &'a ArrayBuf) -> Self {
+        Value::Array(v.as_array())
     }
 }

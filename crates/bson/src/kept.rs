@@ -1,6 +1,6 @@
 //! Values that are kept in great numbers: the bytes behind an element's name, and values that own them.
 
-use crate::{Type, Value, raw, writer};
+use crate::{Type, Value, view::raw, writer};
 
 /// What a small value takes at most; any number does, and an ObjectId.
 const INLINE_BYTES: usize = 16;

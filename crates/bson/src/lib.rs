@@ -17,32 +17,26 @@
 //!
 //! Does not know about: commands, error codes of MongoDB (see `nagi-error`), files, sockets.
 
-mod array;
 mod buf;
 pub mod compare;
-pub mod decimal;
 mod depth;
-mod doc;
-mod error;
+mod hex;
 pub mod json;
 mod kept;
 mod macros;
 pub mod number;
 pub mod oid;
-mod raw;
-mod tag;
 pub mod text;
-mod validate;
-mod value;
+mod view;
 mod writer;
 
-pub use array::Array;
 pub use buf::{ArrayBuf, DocBuf, ValueBuf};
-pub use decimal::Decimal128;
-pub use doc::{Doc, Element, Elements};
-pub use error::{ParseError, Result};
 pub use kept::{KeptValue, append_payload, payload_value};
-pub use tag::NameTag;
-pub use validate::{DEPTH_MAX, DOC_BYTES_MAX};
-pub use value::{Binary, CodeWithScope, DbPointer, Regex, Type, Value};
+pub use view::array::Array;
+pub use view::decimal::Decimal128;
+pub use view::doc::{Doc, Element, Elements};
+pub use view::error::{ParseError, Result};
+pub use view::tag::NameTag;
+pub use view::validate::{DEPTH_MAX, DOC_BYTES_MAX};
+pub use view::value::{Binary, CodeWithScope, DbPointer, Regex, Type, Value};
 pub use writer::{ArrayWriter, DocWriter, Mark, ValueSlot};

@@ -73,20 +73,6 @@ pub enum NotInteger {
     Negative,
 }
 
-impl NotInteger {
-    /// MongoDB's sentence about the value of a field.
-    pub fn describe(self, name: &str, value: Value<'_>) -> String {
-        let reason = match self {
-            NotInteger::NotNumber => "Expected a number in",
-            NotInteger::Nan => "Expected an integer, but found NaN in",
-            NotInteger::Fraction => "Expected an integer",
-            NotInteger::TooLarge => "Cannot represent as a 64-bit integer",
-            NotInteger::Negative => "Expected a non-negative number in",
-        };
-        format!("{reason}: {name}: {}", crate::text::value_text(value))
-    }
-}
-
 /// A number that is an integer and fits into 64 bits, of whatever type, or why it is none.
 ///
 /// # Errors
@@ -198,7 +184,7 @@ fn compare_decimal_f64(a: Decimal128, b: f64) -> Ordering {
 }
 
 /// Order of a finite decimal and a double of the same sign, neither zero, close to each other.
-fn compare_digits(a: crate::decimal::Parts, b: f64) -> Ordering {
+fn compare_digits(a: crate::view::decimal::Parts, b: f64) -> Ordering {
     if a.coefficient == 0 {
         return 0.0_f64.total_cmp(&b);
     }

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display, Write};
 
-use crate::{Doc, Value, json};
+use crate::{Array, ArrayBuf, Doc, DocBuf, Value, ValueBuf, json, number::NotInteger};
+
+pub use crate::hex::Hex;
 
 /// Prints a document for an error message or a log line.
 pub fn doc_text(doc: Doc<'_>) -> String {
@@ -83,7 +85,7 @@ pub fn write_value(out: &mut dyn Write, value: Value<'_>) -> fmt::Result {
     }
 }
 
-fn write_array(out: &mut dyn Write, array: crate::Array<'_>) -> fmt::Result {
+fn write_array(out: &mut dyn Write, array: Array<'_>) -> fmt::Result {
     if array.is_empty() {
         return out.write_str("[]");
     }
@@ -96,15 +98,6 @@ fn write_array(out: &mut dyn Write, array: crate::Array<'_>) -> fmt::Result {
     out.write_str(" ]")
 }
 
-/// Bytes as lower-case hexadecimal digits.
-pub struct Hex<'a>(pub &'a [u8]);
-
-impl Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
 impl Display for Doc<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_doc(f, *self)
@@ -114,6 +107,50 @@ impl Display for Doc<'_> {
 impl Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_value(f, *self)
+    }
+}
+
+impl fmt::Debug for Doc<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_doc(f, *self)
+    }
+}
+
+impl fmt::Debug for Array<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_value(f, Value::Array(*self))
+    }
+}
+
+impl NotInteger {
+    /// MongoDB's sentence about the value of a field.
+    pub fn describe(self, name: &str, value: Value<'_>) -> String {
+        let reason = match self {
+            NotInteger::NotNumber => "Expected a number in",
+            NotInteger::Nan => "Expected an integer, but found NaN in",
+            NotInteger::Fraction => "Expected an integer",
+            NotInteger::TooLarge => "Cannot represent as a 64-bit integer",
+            NotInteger::Negative => "Expected a non-negative number in",
+        };
+        format!("{reason}: {name}: {}", value_text(value))
+    }
+}
+
+impl fmt::Debug for DocBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_doc(f, self.as_doc())
+    }
+}
+
+impl fmt::Debug for ArrayBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_value(f, Value::Array(self.as_array()))
+    }
+}
+
+impl fmt::Debug for ValueBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_value(f, self.value())
     }
 }
 

@@ -313,3 +313,16 @@ pub(crate) fn append_payload(out: &mut Vec<u8>, value: Value<'_>) {
         Value::CodeWithScope(v) => out.extend_from_slice(v.as_bytes()),
     }
 }
+
+impl Value<'_> {
+    /// The same value with same bytes and same type (no numeric widening): NaN equals itself,
+    /// -0.0 differs from 0.0.
+    pub fn same_bytes(&self, other: &Value<'_>) -> bool {
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        self.kind() == other.kind() && {
+            append_payload(&mut a, *self);
+            append_payload(&mut b, *other);
+            a == b
+        }
+    }
+}

@@ -12,42 +12,41 @@
 //!
 //! Does not know about: commands, sessions, cursor ids, batches' reply shape, the wall clock.
 
-mod aggregate;
+mod access;
 mod collating;
-mod count;
-mod distinct;
-mod execution;
 mod explain;
-mod find;
 pub mod limits;
-mod map_reduce;
 mod plan;
 mod projection;
-mod settings;
+mod query_shape;
+mod request;
 mod source;
 mod stages;
 mod storage_stats;
-mod work;
 mod write;
 
-pub use aggregate::{
-    AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
-};
-pub use count::{CountRequest, Counted, count};
-pub use distinct::{DistinctRequest, DistinctStats, distinct};
-pub use execution::{Execution, ExecutionStats, Take};
+pub use access::QuerySettings;
+pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
-pub use find::{FindRequest, find, point_read};
-pub use map_reduce::{MapReduceOut, MapReduceRequest, map_reduce};
+pub use plan::find::{FindRequest, point_read};
 pub use plan::{
     Hint, PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
     plan_cache_figures, set_index_filter,
 };
-pub use settings::{QuerySettings, check_query, query_shape};
+pub use query_shape::query_shape;
+pub use request::aggregate::{
+    AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
+};
+pub use request::count::{CountRequest, Counted, count};
+pub use request::distinct::{DistinctRequest, DistinctStats, distinct};
+pub use request::execution::{Execution, Take};
+pub use request::find::find;
+pub use request::map_reduce::{MapReduceOut, MapReduceRequest, map_reduce};
+pub use source::ExecutionStats;
+pub use source::work::Work;
 pub use source::{Cx, Env, Interrupt};
 pub use stages::{SEARCH_INDEXES_NOT_ENABLED, Touch, Use, stage_names, write_coll_stats};
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
-pub use work::Work;
 pub use write::{
     DeleteStatement, FindAndModifyRequest, FoundAndModified, InsertOutcome, InsertStatement,
     UpdateOutcome, UpdateStatement, delete, ends_command, find_and_modify, insert, prepare_target,

@@ -9,6 +9,7 @@
 //!   pair     key [= or : value]       a key alone is `true`
 //!   value    word | "quoted" | ( ... ) or [ ... ] or { ... }, nested
 
+use nagi_bson::Value;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::Compressor;
 
@@ -260,6 +261,38 @@ fn word(text: &str) -> Option<(&str, &str)> {
             Some(text.split_at(text.find(ends).unwrap_or(text.len())))
         }
     }
+}
+
+/// The `storageEngine` of a collection or an index.
+pub(crate) fn check_engine(value: Value<'_>) -> Result<()> {
+    let Value::Doc(engines) = value else {
+        bail!(Code::BAD_VALUE, "'storageEngine' has to be a document.");
+    };
+    if engines.is_empty() {
+        bail!(
+            Code::BAD_VALUE,
+            "Empty 'storageEngine' options are invalid. Please remove the field or include valid \
+             options."
+        );
+    }
+    for element in engines {
+        if element.value().as_doc().is_none() {
+            bail!(
+                Code::BAD_VALUE,
+                "'storageEngine.{}' has to be an embedded document.",
+                element.name()
+            );
+        }
+        // What it says is read when the collection is made: see `space`.
+        if element.name() != "wiredTiger" {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "{} is not a registered storage engine for this server",
+                element.name()
+            );
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 use nagi_error::{Error, Result};
 use nagi_kv::{Engine, Scratch};
 
-use crate::{Store, engine_error::engine, room};
+use crate::{engine_error::engine, room};
 
 /// A block is closed when it has so many bytes.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -56,6 +56,17 @@ pub struct SpillFigures {
 }
 
 impl Totals {
+    pub(crate) fn figures(&self) -> SpillFigures {
+        let figure = |one: &AtomicU64| one.load(Ordering::Relaxed);
+        SpillFigures {
+            open: figure(&self.open),
+            open_bytes: figure(&self.open_bytes),
+            runs: figure(&self.runs),
+            written_bytes: figure(&self.written_bytes),
+            disk_bytes: figure(&self.stored_bytes),
+        }
+    }
+
     fn add(&self, bytes: u64) {
         self.open_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -118,27 +129,8 @@ fn damaged() -> Error {
     Error::bug("an entry of a spilled run is not what was written")
 }
 
-impl Store {
-    /// A place for runs; empty.
-    pub fn spill(&self) -> Spill {
-        Spill::new(Arc::clone(&self.engine), Arc::clone(&self.spills))
-    }
-
-    /// What is on disk, and what was since the start.
-    pub fn spill_figures(&self) -> SpillFigures {
-        let figure = |one: &AtomicU64| one.load(Ordering::Relaxed);
-        SpillFigures {
-            open: figure(&self.spills.open),
-            open_bytes: figure(&self.spills.open_bytes),
-            runs: figure(&self.spills.runs),
-            written_bytes: figure(&self.spills.written_bytes),
-            disk_bytes: figure(&self.spills.stored_bytes),
-        }
-    }
-}
-
 impl Spill {
-    fn new(engine: Arc<dyn Engine>, totals: Arc<Totals>) -> Spill {
+    pub(crate) fn new(engine: Arc<dyn Engine>, totals: Arc<Totals>) -> Spill {
         totals.open.fetch_add(1, Ordering::Relaxed);
         Spill { engine, totals, place: None, end: 0, runs: Vec::new(), entries: 0, bytes: 0 }
     }

@@ -12,7 +12,7 @@ use nagi_error::Result;
 
 use crate::{
     Collection, Index, RecordBuf, Store, WriteOptions, index::keygen::KeySink, keystring,
-    txn::fill_sink,
+    store::txn::fill_sink,
 };
 
 /// Documents a transaction deletes at most.

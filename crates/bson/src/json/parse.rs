@@ -553,8 +553,8 @@ pub fn code_with_scope(code: &str, scope: crate::Doc<'_>) -> ValueBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{to_canonical, to_relaxed};
     use super::*;
+    use crate::json::{to_canonical, to_relaxed};
 
     #[test]
     fn canonical_reads_back() {

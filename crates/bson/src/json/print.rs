@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{base64, date};
-use crate::text::Hex;
+use crate::hex::Hex;
 use crate::{Array, Doc, Value};
 
 /// A double in the style of messages: 16 significant digits, `.0` behind whole numbers.

@@ -4,11 +4,10 @@
 //! around every node and run to its end, and the walk goes over nodes and sources side by side. Writes
 //! are not applied: what their plan finds is counted.
 
-mod nodes;
+mod check_query;
 mod stages;
 
-pub(crate) use nodes::write_node;
-pub(crate) use stages::{Unwritten, mark_plan, plan_root};
+pub use check_query::check_query;
 
 use std::{cell::Cell, sync::Arc};
 
@@ -22,15 +21,16 @@ use nagi_lang::{
 use nagi_store::{Namespace, Store};
 
 use crate::{
-    aggregate::{self, AggregateRequest},
     collating,
-    count::{self, CountRequest},
-    distinct::{self, DistinctRequest},
-    execution::{ExecutionStats, sum_stats},
-    find::{self, FindRequest},
-    map_reduce::MapReduceRequest,
-    plan::{self, Node, Opener, Plan, Shape, hex},
-    source::{Cx, Env, Source, SourceStats},
+    plan::{self, Node, Opener, Plan, Shape, find::FindRequest, hex},
+    request::{
+        aggregate::{self, AggregateRequest},
+        count::{self, CountRequest},
+        distinct::{self, DistinctRequest},
+        map_reduce::MapReduceRequest,
+    },
+    source::{Cx, Env, ExecutionStats, Source, SourceStats, sum_stats},
+    stages::assemble,
     write::{self, DeleteStatement, FindAndModifyRequest, UpdateStatement},
 };
 
@@ -206,8 +206,8 @@ impl Run<'_> {
 
     fn find<'a>(&self, request: &FindRequest<'a>) -> Result<Subject<'a>> {
         let collation = self.collation(request.namespace, request.collation)?;
-        let parsed = find::parse(request, collation, self.env)?;
-        let spec = find::spec(request, &parsed, self.store.collection(request.namespace));
+        let parsed = plan::find::parse(request, collation, self.env)?;
+        let spec = plan::find::spec(request, &parsed, self.store.collection(request.namespace));
         let plan = self.planned(&parsed.lets, |cx| plan::plan(&spec, cx))?;
         Ok(Subject {
             namespace: request.namespace,
@@ -318,12 +318,12 @@ impl Run<'_> {
         aggregate::parse(request, request.pipeline, &lets, collation)?;
         let catalog = self.store.catalog();
         let (collection, stages) =
-            aggregate::resolve(&catalog, request.namespace, request.pipeline)?;
+            assemble::resolve(&catalog, request.namespace, request.pipeline)?;
         let pipeline = aggregate::parse(request, stages.as_array(), &lets, collation)?;
         pipeline.check_target(self.store)?;
         let filter = pipeline.head().filter;
         let assembled = self.planned(&lets, |cx| {
-            aggregate::assemble(collection, &pipeline, None, request.hint, request.options, cx)
+            assemble::assemble(collection, &pipeline, None, request.hint, request.options, cx)
         })?;
         let subject = Subject {
             namespace: request.namespace,
@@ -414,8 +414,8 @@ fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) 
 fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &mut DocWriter<'_>) {
     let name = match top {
         Top::None => {
-            let counting = nodes::is_counted(root);
-            return nodes::write(root, ran.map(|(source, _)| source), counting, out);
+            let counting = plan::describe::is_counted(root);
+            return plan::describe::write(root, ran.map(|(source, _)| source), counting, out);
         }
         Top::FastCount => "RECORD_STORE_FAST_COUNT",
         Top::Count => "COUNT",
@@ -428,7 +428,7 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
     let source = match ran {
         None => None,
         Some((source, returned)) => {
-            nodes::write_counters(&top_counters(&*source, returned), out);
+            plan::describe::write_counters(&top_counters(&*source, returned), out);
             let n = i32::try_from(returned).unwrap_or(i32::MAX);
             match top {
                 Top::Count | Top::FastCount => {
@@ -446,7 +446,7 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
         }
     };
     if top != Top::FastCount {
-        out.doc("inputStage", |out| nodes::write(root, source, top == Top::Count, out));
+        out.doc("inputStage", |out| plan::describe::write(root, source, top == Top::Count, out));
     }
 }
 

@@ -7,14 +7,10 @@ use nagi_error::Result;
 
 use super::{Ran, Run, Subject, Verbosity, drain, execution_stats, query_planner};
 use crate::{
-    aggregate,
     plan::{self, Opener},
-    source::{Pass, Source, SourceStats, Staged},
-    stages::{Pipeline, Stage},
+    source::{CURSOR, Source, SourceStats, mark_plan, plan_root},
+    stages::{Pipeline, Stage, assemble::begins},
 };
-
-/// The place of the plan below a pipeline's stages.
-const CURSOR: usize = usize::MAX;
 
 impl Run<'_> {
     /// Writes `stages`: the plan as `$cursor`, then each stage above it. Stages that write are shown and
@@ -33,7 +29,7 @@ impl Run<'_> {
             _ => self.ran(subject, pipeline, planned)?,
         };
         out.array("stages", |out| {
-            if !aggregate::begins(pipeline) {
+            if !begins(pipeline) {
                 out.doc(|out| {
                     out.doc("$cursor", |out| self.cursor(subject, &mut shown, out));
                     if let Some(stats) = shown.cursor {
@@ -111,52 +107,7 @@ impl Shown {
     }
 }
 
-/// Marks the source of a plan, so that [`plan_root`] finds it below the stages above it.
-pub(crate) fn mark_plan(plan: Box<dyn Source>) -> Box<dyn Source> {
-    Staged::boxed(Box::new(Pass::new(plan)), CURSOR)
-}
-
-/// The source of the marked plan below the stages; nothing if no plan is marked.
-pub(crate) fn plan_root(source: &mut dyn Source) -> Option<&mut dyn Source> {
-    let mut at = source;
-    loop {
-        let found = at.stage_at() == Some(CURSOR);
-        // The plan lies below the one that only passes on.
-        let input = at.inputs().first_mut()?;
-        if found {
-            return Some(&mut **input);
-        }
-        at = &mut **input;
-    }
-}
-
 fn write_run(stats: &SourceStats, out: &mut DocWriter<'_>) {
     out.put("nReturned", stats.advanced as i64);
     out.put("executionTimeMillisEstimate", (stats.nanos / 1_000_000) as i64);
-}
-
-/// Reads what would be written, and returns nothing.
-pub(crate) struct Unwritten {
-    input: Box<dyn Source>,
-}
-
-impl Unwritten {
-    pub(crate) fn new(input: Box<dyn Source>) -> Unwritten {
-        Unwritten { input }
-    }
-}
-
-impl Source for Unwritten {
-    fn advance(&mut self, cx: &mut crate::source::Cx<'_>) -> Result<bool> {
-        while self.input.advance(cx)? {}
-        Ok(false)
-    }
-
-    fn doc(&self) -> nagi_bson::Doc<'_> {
-        nagi_bson::Doc::EMPTY
-    }
-
-    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        std::slice::from_mut(&mut self.input)
-    }
 }

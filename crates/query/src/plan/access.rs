@@ -16,10 +16,10 @@ use nagi_lang::{
 use nagi_store::{Index, IndexKind, Wildcard};
 
 use super::{
-    Interval, Intervals,
     bounds::{self, Bounds, Keys},
     geo, known_bounds,
 };
+use crate::access::{Interval, Intervals};
 
 /// A predicate that an index could serve.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use nagi_lang::{
     regex::Pattern,
 };
 
-use super::interval::{Interval, Intervals};
+use crate::access::interval::{Interval, Intervals};
 
 /// Bounds of one predicate.
 #[derive(Debug, Clone)]

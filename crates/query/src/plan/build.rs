@@ -12,22 +12,23 @@ use nagi_lang::{
 use nagi_store::{Collection, Index};
 
 use super::{
-    Intervals,
+    GeoNearSpec, IndexAccess, MetaSource,
     access::{self, Assignment},
     cache::{IndexFilters, Shape},
     choose::{self, Candidate},
     explode::explode,
     express::express,
-    geo::{self, GeoNearSpec},
+    geo,
     hint::{self, Chosen, Hint},
     intersect, key_filter,
-    node::{Choice, IndexAccess, MetaSource, Node, Plan, ProjectionKind, SortNode},
+    node::{Choice, Node, Plan, ProjectionKind, SortNode},
     order, text, usable,
 };
+use crate::access::Intervals;
 use crate::{
+    access::AllowedIndexes,
     limits::QueryOptions,
     projection::Projection,
-    settings::AllowedIndexes,
     source::{Cx, ScanOptions},
 };
 

@@ -19,19 +19,17 @@ use nagi_lang::{collation, expr::Vars};
 use nagi_store::{Collection, Index};
 
 use super::{
-    Intervals,
     access::Assignment,
     build::FindSpec,
     cache::{self, Hash, Origin, PlanCache, PlanMetrics},
-    intersect,
+    describe, intersect,
     node::{Choice, Node, Plan, Tried},
     open::{Opener, open},
 };
+use crate::access::Intervals;
 use crate::{
-    execution::{ExecutionStats, sum_stats},
-    explain,
     limits::TRIAL_RESULTS,
-    source::{Cx, Returned, Source, Started},
+    source::{Cx, ExecutionStats, Returned, Source, Started, sum_stats},
 };
 
 /// Entries each candidate may look at in the first round; a cached choice may always look at so many.
@@ -204,7 +202,7 @@ fn report(node: &Node, trial: &mut Trial) -> Tried {
         works: trial.spent,
         keys_examined: stats.keys_examined,
         docs_examined: stats.docs_examined,
-        stages: DocBuf::build(|out| explain::write_node(node, Some(&mut *trial.source), out)),
+        stages: DocBuf::build(|out| describe::write_node(node, Some(&mut *trial.source), out)),
     }
 }
 
@@ -226,7 +224,7 @@ fn origin(spec: &FindSpec<'_>, plan: &Plan, created_ms: i64) -> Origin {
     });
     Origin {
         query,
-        plan: DocBuf::build(|out| explain::write_node(&plan.root, None, out)),
+        plan: DocBuf::build(|out| describe::write_node(&plan.root, None, out)),
         trials: ArrayBuf::build(|out| {
             plan.choice.tried.iter().for_each(|tried| out.doc(|out| tried.write(out)));
         }),

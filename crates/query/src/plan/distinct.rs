@@ -12,11 +12,12 @@ use nagi_lang::filter::Filter;
 use nagi_store::{Collection, Index, IndexKind};
 
 use super::{
-    Intervals, access, build, key_filter,
-    node::{IndexAccess, Node, Plan},
+    IndexAccess, access, build, key_filter,
+    node::{Node, Plan},
     usable,
 };
-use crate::settings::AllowedIndexes;
+use crate::access::AllowedIndexes;
+use crate::access::Intervals;
 
 /// One document `{path: value, ..}` for each value that documents matching `filter` have at `path`. None
 /// if no index serves: one with arrays at the path may not, nor one whose keys do not decide the filter.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use nagi_lang::sort::SortSpec;
 use nagi_store::Index;
 
-use super::{IndexAccess, Intervals, order};
+use super::order;
+use crate::access::{IndexAccess, Intervals};
 
 /// Scans one plan may be split into; MongoDB's `internalQueryMaxScansToExplode`.
 const SCANS_MAX: usize = 200;

@@ -16,12 +16,8 @@ use nagi_lang::{
 };
 use nagi_store::{Collection, Index, IndexKind};
 
-use super::{
-    Intervals, access, build,
-    build::FindSpec,
-    cache::IndexFilters,
-    node::{IndexAccess, Node},
-};
+use super::{IndexAccess, access, build, build::FindSpec, cache::IndexFilters, node::Node};
+use crate::access::Intervals;
 
 /// The plan, if the request is such a read.
 pub(super) fn express(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Option<Node> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::access::same_pattern;
 use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{Collection, Index, keystring};
@@ -55,22 +56,6 @@ impl<'a> Hint<'a> {
                  provided does not correspond to an existing index",
                 collection.namespace
             ),
-        }
-    }
-}
-
-/// Same fields in the same order with equal values (1 equals 1.0).
-pub(crate) fn same_pattern(a: Doc<'_>, b: Doc<'_>) -> bool {
-    let (mut a, mut b) = (a.iter(), b.iter());
-    loop {
-        match (a.next(), b.next()) {
-            (None, None) => return true,
-            (Some(a), Some(b)) if a.name() == b.name() => {
-                if !nagi_bson::compare::equal(a.value(), b.value()) {
-                    return false;
-                }
-            }
-            _ => return false,
         }
     }
 }

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use nagi_store::{Collection, Index};
 
 use super::{
-    Intervals,
+    IndexAccess,
     access::Assignment,
     build::{FindSpec, above},
     choose::Candidate,
-    node::{IndexAccess, Node},
+    node::Node,
 };
-use crate::execution::ExecutionStats;
+use crate::access::Intervals;
+use crate::source::ExecutionStats;
 
 /// Indexes that are walked side by side at the most.
 const INDEXES_MAX: usize = 4;

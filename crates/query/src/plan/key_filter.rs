@@ -19,17 +19,8 @@ use nagi_lang::{
 };
 use nagi_store::Index;
 
-use super::{access, node::IndexAccess};
-
-/// Conditions on the fields of an index.
-pub(crate) struct KeyFilter {
-    /// With the paths of documents, for explain.
-    pub(crate) shown: Arc<Filter>,
-    /// The same about a flat document of the key's fields, called as `names` says.
-    pub(crate) tested: Filter,
-    /// The names of the key's leading fields, up to the last one that is tested.
-    pub(crate) names: Box<[Box<str>]>,
-}
+use super::access;
+use crate::access::{IndexAccess, KeyFilter};
 
 /// The access with the part of `filter` that its keys decide, and the rest of the filter.
 pub(super) fn apply(

@@ -12,10 +12,8 @@ use nagi_lang::{
     filter::{CompareOp, Known},
 };
 
-use super::{
-    bounds::{Held, Keys},
-    interval::{Interval, Intervals},
-};
+use super::bounds::{Held, Keys};
+use crate::access::interval::{Interval, Intervals};
 
 /// The keys of the documents that `known` holds for; none if an index is of no use.
 pub(super) fn of(known: &Known, keys: Keys) -> Option<Intervals> {

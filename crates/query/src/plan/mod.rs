@@ -23,16 +23,18 @@ mod bounds;
 mod build;
 mod cache;
 mod choose;
+pub(crate) mod describe;
 mod distinct;
 mod explode;
 mod express;
+pub(crate) mod find;
 mod geo;
 mod hint;
 mod intersect;
-mod interval;
 mod key_filter;
 mod known_bounds;
 mod node;
+mod noted;
 mod open;
 mod order;
 mod text;
@@ -45,11 +47,10 @@ pub use cache::{
     plan_cache_figures, set_index_filter,
 };
 pub(crate) use distinct::distinct_scan;
-pub(crate) use geo::{GeoNearAccess, GeoNearSpec, Shown};
 pub use hint::Hint;
-pub(crate) use hint::same_pattern;
-pub(crate) use interval::{Interval, Intervals};
-pub(crate) use key_filter::KeyFilter;
-pub(crate) use node::{IndexAccess, MetaSource, Node, Plan, Planned};
+pub(crate) use node::{Node, Plan, Planned};
 pub(crate) use open::{Opener, open};
-pub(crate) use text::TextAccess;
+
+use crate::access::{
+    GeoNearSpec, IndexAccess, MetaSource,
+};

@@ -7,13 +7,10 @@ use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_store::{Collection, Index};
 
 use super::{
-    Intervals,
     cache::Shape,
-    geo::GeoNearAccess,
-    key_filter::KeyFilter,
     open::{Opener, open},
-    text::TextAccess,
 };
+use crate::access::{GeoNearAccess, IndexAccess, MetaSource, TextAccess};
 use crate::{
     projection::Projection,
     source::{Env, ScanOptions, Source, Started},
@@ -238,35 +235,6 @@ pub(crate) enum Node {
     },
 }
 
-/// A scan of part of an index.
-#[derive(Clone)]
-pub(crate) struct IndexAccess {
-    pub(crate) index: Arc<Index>,
-    /// For each field of the key pattern the values to visit, ascending.
-    pub(crate) bounds: Vec<Intervals>,
-    /// Forward is the direction of the index itself.
-    pub(crate) forward: bool,
-    /// Whether a record may come up more than once.
-    pub(crate) dedup: bool,
-    /// If one entry for each value of the leading fields is enough: how many fields that is.
-    pub(crate) distinct: Option<usize>,
-    /// What is tested on each key within the bounds.
-    pub(crate) filter: Option<Arc<KeyFilter>>,
-    /// `min` and `max` of the request: whole keys, inclusive and exclusive.
-    pub(crate) range: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl IndexAccess {
-    /// Explain's name of the scan. The clustered index stands for the records.
-    pub(crate) fn stage_name(&self) -> &'static str {
-        match self.index.spec.is_clustered() {
-            true if self.range.is_none() && self.bounds.iter().all(Intervals::is_all) => "COLLSCAN",
-            true => "CLUSTERED_IXSCAN",
-            false => "IXSCAN",
-        }
-    }
-}
-
 /// A blocking sort.
 pub(crate) struct SortNode {
     pub(crate) sort: Arc<SortSpec>,
@@ -277,13 +245,6 @@ pub(crate) struct SortNode {
     /// The index whose keys are kept with the documents, for who shows them above.
     pub(crate) keyed_by: Option<Arc<Index>>,
     pub(crate) input: Box<Node>,
-}
-
-/// Where a projection's `$meta` finds the values sorted by and the index key.
-#[derive(Clone, Default)]
-pub(crate) struct MetaSource {
-    pub(crate) sort: Option<Arc<SortSpec>>,
-    pub(crate) index: Option<Arc<Index>>,
 }
 
 /// How explain calls a projection.

@@ -7,7 +7,8 @@
 use nagi_lang::sort::SortSpec;
 use nagi_store::Index;
 
-use super::{Intervals, access::has_position};
+use super::access::has_position;
+use crate::access::Intervals;
 
 /// The direction (forward?) in which a scan with these bounds yields `sort`, if one does.
 pub(crate) fn direction_for(index: &Index, bounds: &[Intervals], sort: &SortSpec) -> Option<bool> {

@@ -8,38 +8,25 @@
 
 use std::sync::Arc;
 
-use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     expr::MetaKind,
     filter::{CompareOp, Filter, Pred, TextFilter},
 };
-use nagi_store::{Collection, Index, IndexKind, key_term};
+use nagi_store::{Collection, Index, IndexKind};
 
 use super::{
-    Interval, Intervals,
     access::{self, Item},
     build::{FindSpec, above, best_access, rest},
-    key_filter::{self, KeyFilter},
-    node::{IndexAccess, Node},
+    key_filter::{self},
+    node::Node,
     usable,
 };
+use crate::access::{Intervals, TextAccess};
 use crate::source::room;
 
 /// What the scan of a term takes, with what the engine has for it.
 const TERM_BYTES: usize = 12 << 10;
-
-/// A search in a text index.
-pub(crate) struct TextAccess {
-    pub(crate) collection: Arc<Collection>,
-    pub(crate) index: Arc<Index>,
-    /// Bound to the index.
-    pub(crate) text: Arc<TextFilter>,
-    /// The field of the key pattern that holds terms; their scores stand in the next.
-    pub(crate) term: usize,
-    /// Bounds of the other fields.
-    pub(crate) bounds: Vec<Intervals>,
-}
 
 /// The text index of a collection.
 ///
@@ -209,24 +196,4 @@ fn bounds(index: &Index, items: &[Item<'_>]) -> Option<(usize, Vec<Intervals>)> 
         }
     }
     Some((term, out))
-}
-
-impl TextAccess {
-    /// The scan of one term, with what is tested on its keys.
-    fn scan(&self, term: &str, filter: Option<Arc<KeyFilter>>) -> Arc<IndexAccess> {
-        let term = key_term(term);
-        let term = Value::String(&term);
-        let mut bounds = self.bounds.clone();
-        bounds[self.term] =
-            Intervals::from_any(Interval::new(term, true, term, true).into_iter().collect());
-        Arc::new(IndexAccess {
-            index: self.index.clone(),
-            bounds,
-            forward: true,
-            dedup: false,
-            distinct: None,
-            filter,
-            range: None,
-        })
-    }
 }

@@ -14,7 +14,7 @@ use super::{
     access::{self, Item},
     bounds::{self, Keys},
 };
-use crate::settings::AllowedIndexes;
+use crate::access::AllowedIndexes;
 
 /// The indexes that may serve the filter, by this and by being ready, not hidden and allowed; and those
 /// that may not because they are sparse or partial. Of a wildcard index: one for each path. A text

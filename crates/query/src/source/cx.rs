@@ -14,7 +14,7 @@ use nagi_lang::{
 use nagi_store::{Reader, Store};
 
 use super::Source;
-use crate::{limits::RECORDS_AHEAD_MAX, settings::QuerySettings, work::Noted};
+use crate::{access::QuerySettings, limits::RECORDS_AHEAD_MAX, source::work::Noted};
 
 /// How many entries leaves look at between two looks at the interrupt.
 const TICKS_PER_POLL: u64 = 64;

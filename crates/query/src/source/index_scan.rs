@@ -21,7 +21,7 @@ use super::{
     key_test::KeyTest,
     queue::{Passed, Queue},
 };
-use crate::plan::{IndexAccess, Interval, Intervals};
+use crate::access::{IndexAccess, Interval, Intervals};
 
 /// How often a scan for different values that seeks tries a step instead. A step costs a fraction of a
 /// seek, and is as good where each value has one entry.

@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::{expr::Vars, filter::MatchCx};
 use nagi_store::keystring;
 
-use crate::plan::{IndexAccess, KeyFilter};
+use crate::access::{IndexAccess, KeyFilter};
 
 /// A filter with the memory that it needs.
 pub(super) struct KeyTest {

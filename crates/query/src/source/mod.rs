@@ -57,6 +57,7 @@ mod intersection;
 mod kept;
 mod key_test;
 mod limit;
+mod marked;
 mod memory;
 mod nearest;
 mod partition;
@@ -69,7 +70,10 @@ mod shallow;
 mod shape;
 mod sort;
 mod started;
+mod stats;
 mod text;
+mod unwritten;
+pub(crate) mod work;
 
 pub(crate) use ahead::{Ahead, Taken};
 pub(crate) use carried::{carry, document, metadata};
@@ -86,6 +90,7 @@ pub(crate) use index_scan::IndexScan;
 pub(crate) use intersection::AndSorted;
 pub(crate) use kept::{Kept, KeptDocs};
 pub(crate) use limit::{Limit, Skip};
+pub(crate) use marked::{CURSOR, mark_plan, plan_root};
 pub(crate) use memory::Documents;
 pub(crate) use nearest::Nearest;
 pub(crate) use partition::{Partition, PartitionReader};
@@ -97,7 +102,10 @@ pub(crate) use shallow::Shallow;
 pub(crate) use shape::{FromKey, KeptKey, Project, RecordIds, put_key};
 pub(crate) use sort::{Sort, SortLimits};
 pub(crate) use started::{Returned, Started};
+pub use stats::ExecutionStats;
+pub(crate) use stats::sum_stats;
 pub(crate) use text::{TextMatch, TextOr};
+pub(crate) use unwritten::Unwritten;
 
 /// Anything that yields documents.
 pub(crate) trait Source: Send {

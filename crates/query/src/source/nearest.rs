@@ -21,8 +21,8 @@ use nagi_store::{RecordBuf, RecordId};
 
 use super::{Cx, IndexScan, Source, SourceStats, fetch::Seen, renew};
 use crate::{
+    access::{GeoNearAccess, IndexAccess, Shown},
     limits::SORT_MEMORY_BYTES_MAX,
-    plan::{GeoNearAccess, IndexAccess, Shown},
 };
 
 /// Documents of a ring below which the next one is made wider, and above which narrower.

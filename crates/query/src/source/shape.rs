@@ -9,7 +9,7 @@ use nagi_lang::{expr::Metadata, filter::Filter};
 use nagi_store::{Index, RecordId, keystring};
 
 use super::{Cx, Source, index_scan::became_multikey, renew};
-use crate::{plan::MetaSource, projection::Projection};
+use crate::{access::MetaSource, projection::Projection};
 
 /// Applies the projection of a `find`.
 pub(crate) struct Project {

@@ -17,7 +17,7 @@ use nagi_lang::{
 use nagi_store::{RecordId, Spill, keystring};
 
 use super::{Ahead, Cx, Held, Source, SourceStats, Taken, renew, runs::Runs};
-use crate::plan::TextAccess;
+use crate::access::TextAccess;
 
 /// What a record with its score costs in the map, about.
 const ENTRY_BYTES: usize = 40;

@@ -14,7 +14,7 @@ use nagi_lang::{
 };
 
 use super::prelude::*;
-use crate::plan::{GeoNearSpec, Shown};
+use crate::access::{GeoNearSpec, Shown};
 
 pub(super) static GEO_NEAR: StageSpec = StageSpec { name: "$geoNear", place: Place::First, parse };
 

@@ -34,9 +34,8 @@ use super::{
     prelude::*,
 };
 use crate::{
-    execution::{ExecutionStats, sum_stats},
     limits::LOOKUP_TABLE_BYTES_MAX,
-    source::{Fetch, Filtered, Held, Ids, Kept, KeptDocs},
+    source::{ExecutionStats, Fetch, Filtered, Held, Ids, Kept, KeptDocs, sum_stats},
 };
 
 /// What a table is to be made of.

@@ -6,9 +6,8 @@ use nagi_bson::{Array, ArrayBuf};
 use nagi_lang::{collation::Collation, filter::Filter};
 use nagi_store::{Collection, Index, Namespace};
 
-use super::{Pipeline, Touch, Within, independent::independent, prelude::*};
+use super::{Pipeline, Touch, Within, assemble, independent::independent, prelude::*};
 use crate::{
-    aggregate,
     limits::QueryOptions,
     plan::{Node, Plan},
 };
@@ -118,7 +117,7 @@ impl Inner {
             );
         }
         let catalog = cx.store.catalog();
-        let (collection, text) = aggregate::resolve(&catalog, &self.namespace, Array::EMPTY)?;
+        let (collection, text) = assemble::resolve(&catalog, &self.namespace, Array::EMPTY)?;
         let pipeline = self.parse_again(text.as_array(), Within::Top)?;
         self.pipeline.check_metas(pipeline.available())?;
         self.pipeline.check_behind(&pipeline)?;
@@ -154,7 +153,7 @@ impl Inner {
         used: &mut Used,
         cx: &mut Cx<'_>,
     ) -> Result<Box<dyn Source>> {
-        let mut own = aggregate::assemble(collection, pipeline, extra, None, self.options, cx)?;
+        let mut own = assemble::assemble(collection, pipeline, extra, None, self.options, cx)?;
         used.note(&own.plan, cx);
         Ok(pipeline.open(own.planned, own.plan.start()))
     }
@@ -198,7 +197,7 @@ impl Inner {
         cx: &mut Cx<'_>,
     ) -> Result<bool> {
         let (from, first) = (halves.collection.clone(), &halves.first);
-        let plan = aggregate::assemble(from, first, None, None, self.options, cx)?.plan;
+        let plan = assemble::assemble(from, first, None, None, self.options, cx)?.plan;
         Ok(used.root.as_ref().is_some_and(|root| root.reads() == plan.root.reads()))
     }
 
@@ -218,7 +217,7 @@ impl Inner {
             return Ok(None);
         };
         let from = Some(collection.clone());
-        let own = aggregate::assemble(from, &self.pipeline, Some(filter), None, self.options, cx)?;
+        let own = assemble::assemble(from, &self.pipeline, Some(filter), None, self.options, cx)?;
         let index = match &*own.plan.root {
             Node::IdLookup { collection, .. } => collection.id_index().cloned(),
             Node::Express { access, .. } => Some(access.index.clone()),

@@ -19,10 +19,7 @@ use super::{
     paths::write_replaced,
     prelude::*,
 };
-use crate::{
-    execution::{ExecutionStats, sum_stats},
-    source::SourceStats,
-};
+use crate::source::{ExecutionStats, SourceStats, sum_stats};
 
 /// The join while it runs.
 pub(super) struct Running {

@@ -9,10 +9,7 @@ use nagi_bson::{Array, ValueBuf};
 use nagi_lang::expr::Vars;
 
 use super::{Touch, lookup::Lookup, lookup_run::Running, prelude::*, unwind::Unwind};
-use crate::{
-    execution::sum_stats,
-    source::{SourceStats, carry, document, metadata},
-};
+use crate::source::{SourceStats, carry, document, metadata, sum_stats};
 
 /// See the module's header.
 pub(super) struct LookupUnwind {

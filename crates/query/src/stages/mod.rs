@@ -4,6 +4,7 @@
 //! over a source. One file a stage; the row in [`STAGES`] is the only place that knows its name.
 
 mod add_fields;
+pub(crate) mod assemble;
 mod bucket;
 mod bucket_auto;
 mod bucket_rows;

@@ -12,9 +12,8 @@ use super::{
     rewrite::rewrite, stage_spec,
 };
 use crate::{
-    explain::Unwritten,
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
-    source::{Deep, Shallow, Source, Staged},
+    source::{Deep, Shallow, Source, Staged, Unwritten},
 };
 
 /// Levels of nesting that stages may add before documents between them are looked at: far from what

@@ -29,8 +29,7 @@ use nagi_store::{
 };
 
 use crate::{
-    find,
-    plan::{self, FindSpec, Hint},
+    plan::{self, FindSpec, Hint, find::parse_sort},
     source::{Cx, Env, carry},
 };
 
@@ -131,7 +130,7 @@ impl<'a> Selection<'a> {
             .with_scripts(env.scripts().is_some());
         let filter = Filter::parse_with(filter, &mut cx, Allowed::WITH_NEAR)?;
         let filter = Arc::new(filter.normalize());
-        let sort = find::parse_sort(sort, collation, filter.metas())?;
+        let sort = parse_sort(sort, collation, filter.metas())?;
         let metas = sort.as_ref().map_or(MetaSet::NONE, |sort| sort.metas());
         Ok(Selection { filter, sort, hint, lets, collation, metas })
     }

@@ -1,6 +1,6 @@
 //! Building indexes on existing data while others read and write.
 //!
-//! Collections that are not small are built from sorted keys ([`crate::bulk`]). The others:
+//! Collections that are not small are built from sorted keys ([`crate::build::bulk`]). The others:
 //!
 //!   publish as "not ready" -> wait for writers who do not know it -> read records in batches, put
 //!   their keys in ordinary transactions -> publish as ready
@@ -13,6 +13,8 @@
 //! Several builds may run on one collection. A [`Build`] owns the indexes that it has published: it
 //! fills, publishes or takes out these and no others, whatever else is not ready in the collection.
 
+pub(crate) mod bulk;
+pub(crate) mod doubts;
 mod place;
 mod plan;
 
@@ -26,11 +28,14 @@ use nagi_kv::{Durability, Space};
 use crate::{
     Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, Store, WriteOptions,
     WriteTxn,
-    bulk::{Meter, dropped},
-    catalog::{self, CollectionOptions, Ddl, Uuid},
+    build::bulk::{Meter, dropped},
+    catalog::{self, CollectionOptions, Uuid},
     index::keygen::KeySink,
-    transaction::Bound,
-    txn::PutBy,
+    store::{
+        ddl::{Ddl, create, refuse_view},
+        transaction::Bound,
+        txn::PutBy,
+    },
 };
 pub(crate) use plan::to_build;
 use plan::{checked, plan};
@@ -175,7 +180,7 @@ impl Store {
             Some(collection) => (collection, false),
             None => (bound.create(self, namespace, CollectionOptions::default())?, true),
         };
-        catalog::refuse_view(&collection)?;
+        refuse_view(&collection)?;
         let before = collection.named_indexes().count();
         let mut ddl = Ddl::begin(self)?;
         let new = plan(&mut ddl, &collection, specs, true)?;
@@ -205,9 +210,9 @@ impl Store {
         let created_collection = existing.is_none();
         let collection = match existing {
             Some(collection) => collection,
-            None => catalog::create(&mut ddl, namespace, CollectionOptions::default(), None)?,
+            None => create(&mut ddl, namespace, CollectionOptions::default(), None)?,
         };
-        catalog::refuse_view(&collection)?;
+        refuse_view(&collection)?;
         let before = collection.named_indexes().count();
         // Nobody can have written to a collection that comes into being here.
         let planned = plan(&mut ddl, &collection, specs, created_collection);

@@ -7,9 +7,9 @@ use nagi_error::{Code, Result, bail};
 
 use crate::{
     Collection, Index, IndexSpec,
-    bulk::Bulk,
-    catalog::Ddl,
-    index::{Building, Multikey, multikey_words},
+    build::bulk::is_worth_it,
+    index::{Building, Bulk, Multikey, multikey_words},
+    store::ddl::Ddl,
 };
 
 /// Most indexes of a collection.
@@ -60,7 +60,7 @@ pub(crate) fn to_build(
     replaces: bool,
 ) -> Result<Vec<Arc<Index>>> {
     // Decided once: the collection may grow while the indexes are made.
-    let in_bulk = Bulk::is_worth_it(of);
+    let in_bulk = is_worth_it(of);
     let mut build = None;
     let one = |spec| {
         let mut index = made(ddl, spec, false)?;
@@ -86,7 +86,7 @@ fn shared(index: Result<Index>) -> Result<Arc<Index>> {
 /// What a specification needs to be right besides its own syntax: a partial filter that parses.
 pub(super) fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     if let Some(partial) = &spec.partial {
-        crate::condition::Condition::partial(partial.as_doc(), spec.collation)?;
+        crate::index::condition::Condition::partial(partial.as_doc(), spec.collation)?;
     }
     Ok(spec)
 }

@@ -1,15 +1,12 @@
 //! What exists: databases, collections, indexes. Immutable; a request holds one version.
 
+mod arrivals;
 mod clustered;
-mod collmod;
-mod ddl;
-mod frozen;
-mod names;
+pub(crate) mod names;
 mod options;
 mod persist;
-mod private;
-mod rename;
-mod view_graph;
+mod validity;
+pub(crate) mod view_graph;
 
 use std::{fmt, sync::Arc};
 
@@ -22,19 +19,16 @@ use nagi_kv::sync::{
     atomic::{AtomicI64, AtomicUsize, Ordering},
 };
 
+pub use arrivals::Arrivals;
 pub(crate) use clustered::without_clustered;
-pub(crate) use ddl::{Ddl, DdlState, create, refuse_view, same_options};
+pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
-pub(crate) use options::{check_engine, table_options};
-pub(crate) use persist::{check_entry, load, namespace_of};
-pub(crate) use private::{Private, commit_private, create_private};
-pub use rename::Rename;
+pub(crate) use persist::{check_entry, load, load_counters, namespace_of};
 
 use names::Names;
 
 use crate::{
-    Index, Namespace, capped::Arrivals, condition::Condition, gate::Gate, ident::Ident,
-    notes::Notes,
+    Index, Namespace, gate::Gate, ident::Ident, index::condition::Condition, notes::Notes,
 };
 
 /// A collection's identity; subtype 4 binary on the wire.
@@ -44,7 +38,7 @@ pub struct Uuid(pub [u8; 16]);
 /// One version of the catalog. A clone shares everything.
 #[derive(Clone, Default)]
 pub struct Catalog {
-    names: Names,
+    pub(crate) names: Names,
 }
 
 impl Catalog {

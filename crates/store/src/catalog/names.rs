@@ -17,7 +17,7 @@ use crate::{Namespace, ident::Ident};
 
 /// See the module's header.
 #[derive(Clone, Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     by_name: RedBlackTreeMapSync<Namespace, Arc<Collection>>,
     by_ident: HashTrieMapSync<Ident, Arc<Collection>>,
     by_uuid: HashTrieMapSync<Uuid, Arc<Collection>>,
@@ -34,20 +34,20 @@ struct Database {
 }
 
 impl Names {
-    pub(super) fn get(&self, namespace: &Namespace) -> Option<&Arc<Collection>> {
+    pub(crate) fn get(&self, namespace: &Namespace) -> Option<&Arc<Collection>> {
         self.by_name.get(namespace)
     }
 
-    pub(super) fn by_ident(&self, ident: Ident) -> Option<&Arc<Collection>> {
+    pub(crate) fn by_ident(&self, ident: Ident) -> Option<&Arc<Collection>> {
         self.by_ident.get(&ident)
     }
 
-    pub(super) fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Collection>> {
+    pub(crate) fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Collection>> {
         self.by_uuid.get(&uuid)
     }
 
     /// Adds a collection in the place of its older version, which is given back, and of what had its name.
-    pub(super) fn put(&mut self, collection: &Arc<Collection>) -> Option<Arc<Collection>> {
+    pub(crate) fn put(&mut self, collection: &Arc<Collection>) -> Option<Arc<Collection>> {
         let older = self.by_ident(collection.ident).cloned();
         if let Some(older) = &older {
             self.remove(&older.namespace);
@@ -64,7 +64,7 @@ impl Names {
         older
     }
 
-    pub(super) fn remove(&mut self, namespace: &Namespace) {
+    pub(crate) fn remove(&mut self, namespace: &Namespace) {
         let Some(collection) = self.by_name.get(namespace).cloned() else { return };
         self.by_name.remove_mut(namespace);
         self.by_ident.remove_mut(&collection.ident);
@@ -88,16 +88,16 @@ impl Names {
     }
 
     /// The name of a database that this one differs from only in case.
-    pub(super) fn other_case(&self, database: &str) -> Option<&str> {
+    pub(crate) fn other_case(&self, database: &str) -> Option<&str> {
         let known = self.databases.get(&database.to_ascii_lowercase());
         known.map(|known| &*known.name).filter(|name| *name != database)
     }
 
-    pub(super) fn databases(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn databases(&self) -> impl Iterator<Item = &str> {
         self.databases.values().map(|database| &*database.name)
     }
 
-    pub(super) fn database<'c>(
+    pub(crate) fn database<'c>(
         &'c self,
         name: &'c str,
     ) -> impl Iterator<Item = &'c Arc<Collection>> {
@@ -105,11 +105,11 @@ impl Names {
     }
 
     /// The views of a database.
-    pub(super) fn views<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Arc<Collection>> {
+    pub(crate) fn views<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Arc<Collection>> {
         of_database(&self.views, name)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Collection>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Collection>> {
         self.by_name.values()
     }
 }

@@ -11,8 +11,8 @@ use nagi_lang::{
 use super::{Uuid, clustered};
 use crate::{
     Namespace,
-    condition::Condition,
-    config_string::{TableConfig, table_config},
+    config_string::{TableConfig, check_engine, table_config},
+    index::condition::Condition,
 };
 
 /// The smallest: what is listed may be less.
@@ -320,38 +320,6 @@ pub(crate) fn validation_action(value: Value<'_>) -> Result<ValidationAction> {
         Some(other) => bail!(Code::BAD_VALUE, "invalid validation action: {other}"),
         None => bail!(Code::BAD_VALUE, "'validationAction' has to be a string."),
     })
-}
-
-/// The `storageEngine` of a collection or an index.
-pub(crate) fn check_engine(value: Value<'_>) -> Result<()> {
-    let Value::Doc(engines) = value else {
-        bail!(Code::BAD_VALUE, "'storageEngine' has to be a document.");
-    };
-    if engines.is_empty() {
-        bail!(
-            Code::BAD_VALUE,
-            "Empty 'storageEngine' options are invalid. Please remove the field or include valid \
-             options."
-        );
-    }
-    for element in engines {
-        if element.value().as_doc().is_none() {
-            bail!(
-                Code::BAD_VALUE,
-                "'storageEngine.{}' has to be an embedded document.",
-                element.name()
-            );
-        }
-        // What it says is read when the collection is made: see `space`.
-        if element.name() != "wiredTiger" {
-            bail!(
-                Code::INVALID_OPTIONS,
-                "{} is not a registered storage engine for this server",
-                element.name()
-            );
-        }
-    }
-    Ok(())
 }
 
 /// What `storageEngine` of a collection or an index says: `{wiredTiger: {configString: "..."}}`.

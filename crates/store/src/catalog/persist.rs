@@ -14,11 +14,10 @@ use nagi_lang::collation::Collation;
 
 use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
 use crate::{
-    Index, IndexSpec, Namespace, Store,
-    bulk::Bulk,
+    Index, IndexSpec, Namespace,
     engine_error::engine,
     ident::{CatalogKey, Ident},
-    index::{Multikey, multikey_words},
+    index::{Bulk, Multikey, multikey_words},
     notes::Notes,
 };
 
@@ -220,7 +219,7 @@ fn load_multikey(read: &dyn Read, ident: Ident, field_count: usize) -> Result<Mu
     Ok(multikey)
 }
 
-fn load_counters(read: &dyn Read, ident: Ident) -> Result<CollectionState> {
+pub(crate) fn load_counters(read: &dyn Read, ident: Ident) -> Result<CollectionState> {
     let mut buf = Vec::new();
     let stored = read.get(Space::Counters, &ident.bytes(), &mut buf).map_err(engine)?;
     let counters = stored.unwrap_or(&[]).as_chunks().0;
@@ -229,18 +228,6 @@ fn load_counters(read: &dyn Read, ident: Ident) -> Result<CollectionState> {
     state.count.store(at(0), Ordering::Relaxed);
     state.data_bytes.store(at(1), Ordering::Relaxed);
     Ok(state)
-}
-
-impl Store {
-    /// Takes a collection's counters as they are stored: after a commit of which nobody knows whether it
-    /// happened.
-    pub(crate) fn reload_counters(&self, collection: &Collection) {
-        if let Ok(stored) = load_counters(self.engine.latest(), collection.ident) {
-            let (count, bytes) = (stored.count, stored.data_bytes);
-            collection.state.count.store(count.into_inner(), Ordering::Relaxed);
-            collection.state.data_bytes.store(bytes.into_inner(), Ordering::Relaxed);
-        }
-    }
 }
 
 impl Collection {

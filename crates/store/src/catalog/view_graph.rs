@@ -9,7 +9,7 @@ use nagi_bson::{Array, Doc, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_lang::collation::Collation;
 
-use super::{Ddl, ViewOptions};
+use super::{Catalog, ViewOptions};
 use crate::Namespace;
 
 /// Views in a chain, those that read the new one among them.
@@ -20,15 +20,15 @@ const DEPTH_MAX: usize = 20;
 /// # Errors
 /// 5 when it would read itself, 165 when a chain of views through it had more than 20, 167 when a view that it reads
 /// has another collation: one operation has one.
-pub(super) fn check(
-    ddl: &Ddl<'_>,
+pub(crate) fn check(
+    catalog: &Catalog,
     namespace: &Namespace,
     view: &ViewOptions,
     collation: Option<&'static Collation>,
 ) -> Result<()> {
-    visit(ddl, view, collation, &mut vec![namespace.clone()], &mut HashSet::new())?;
-    let below = 1 + views_below(ddl, view, &mut HashMap::new());
-    if below + views_above(ddl, namespace) > DEPTH_MAX {
+    visit(catalog, view, collation, &mut vec![namespace.clone()], &mut HashSet::new())?;
+    let below = 1 + views_below(catalog, view, &mut HashMap::new());
+    if below + views_above(catalog, namespace) > DEPTH_MAX {
         return Err(too_deep());
     }
     Ok(())
@@ -39,15 +39,19 @@ fn too_deep() -> Error {
 }
 
 /// The longest chain of views that a view reads. `known` holds what was counted before.
-fn views_below(ddl: &Ddl<'_>, view: &ViewOptions, known: &mut HashMap<Namespace, usize>) -> usize {
+fn views_below(
+    catalog: &Catalog,
+    view: &ViewOptions,
+    known: &mut HashMap<Namespace, usize>,
+) -> usize {
     let mut longest = 0;
     for next in inputs(view) {
         let length = match known.get(&next) {
             Some(length) => *length,
             None => {
-                let collection = ddl.collection(&next);
+                let collection = catalog.collection(&next);
                 let view = collection.as_ref().and_then(|c| c.options.view.as_ref());
-                let length = view.map_or(0, |view| 1 + views_below(ddl, view, known));
+                let length = view.map_or(0, |view| 1 + views_below(catalog, view, known));
                 known.insert(next, length);
                 length
             }
@@ -58,9 +62,9 @@ fn views_below(ddl: &Ddl<'_>, view: &ViewOptions, known: &mut HashMap<Namespace,
 }
 
 /// The longest chain of views that read `namespace`, which need not be there yet.
-fn views_above(ddl: &Ddl<'_>, namespace: &Namespace) -> usize {
+fn views_above(catalog: &Catalog, namespace: &Namespace) -> usize {
     let mut readers: HashMap<Namespace, Vec<Namespace>> = HashMap::new();
-    for collection in ddl.catalog.views(namespace.database()) {
+    for collection in catalog.views(namespace.database()) {
         for read in collection.options.view.iter().flat_map(inputs) {
             readers.entry(read).or_default().push(collection.namespace.clone());
         }
@@ -81,7 +85,7 @@ fn views_above(ddl: &Ddl<'_>, namespace: &Namespace) -> usize {
 /// `way` leads from the new view to this one; what is in `seen` was looked through before, so that
 /// views which meet again and again cost no more than views which do not.
 fn visit(
-    ddl: &Ddl<'_>,
+    catalog: &Catalog,
     view: &ViewOptions,
     collation: Option<&'static Collation>,
     way: &mut Vec<Namespace>,
@@ -94,7 +98,7 @@ fn visit(
             let names: Vec<&str> = way.iter().map(Namespace::as_str).collect();
             bail!(Code::GRAPH_CONTAINS_CYCLE, "View cycle detected: {}", names.join(" => "));
         }
-        let below = ddl.collection(&next).filter(|_| seen.insert(next));
+        let below = catalog.collection(&next).filter(|_| seen.insert(next));
         if let Some((found, view)) =
             below.as_ref().and_then(|c| Some((c, c.options.view.as_ref()?)))
         {
@@ -109,7 +113,7 @@ fn visit(
             if way.len() > DEPTH_MAX {
                 return Err(too_deep());
             }
-            visit(ddl, view, collation, way, seen)?;
+            visit(catalog, view, collation, way, seen)?;
         }
         way.pop();
     }

@@ -1,6 +1,8 @@
 //! Indexes: what they are (spec), which keys a document has in them (kinds), what is known of them.
 
+mod bulk;
 mod ceiling;
+pub(crate) mod condition;
 mod geo;
 mod grid;
 mod hashed;
@@ -18,6 +20,7 @@ use nagi_kv::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+pub(crate) use bulk::Bulk;
 use ceiling::Ceiling;
 pub use geo::Geometry;
 pub use grid::Grid;
@@ -28,7 +31,7 @@ pub use text::key_term;
 pub use wildcard::Wildcard;
 pub(crate) use wildcard::multikey_words;
 
-use crate::{bulk::Bulk, clock, condition::Condition, ident::Ident, keystring};
+use crate::{clock, ident::Ident, index::condition::Condition, keystring};
 
 /// One index of a collection. Never changes, but for the multikey paths, which only grow.
 #[derive(Debug)]

@@ -287,7 +287,7 @@ impl IndexSpec {
                      include valid options."
                 );
             }
-            crate::catalog::check_engine(spec.get("storageEngine"))?;
+            crate::config_string::check_engine(spec.get("storageEngine"))?;
         }
         Ok(())
     }

@@ -14,33 +14,42 @@ const DOORS: &[Door] = &[
     Door {
         // Transactions of the engine; all but the last three are committed by `Store::commit`.
         call: "engine.begin(",
-        files: &["catalog/ddl.rs", "commit/stamps.rs", "transaction.rs", "txn/mod.rs"],
+        files: &[
+            "store/ddl.rs",
+            "store/commit/stamps.rs",
+            "store/transaction.rs",
+            "store/txn/mod.rs",
+        ],
         instead: "Store::write or Ddl::begin",
     },
     Door {
         // Before there is a store, after a drop, and in a folder that is being salvaged.
         call: "on.begin(",
-        files: &["catalog/persist.rs", "reclaim.rs", "salvage/mod.rs"],
+        files: &["catalog/persist.rs", "store/reclaim.rs", "repair/salvage/mod.rs"],
         instead: "Store::write or Ddl::begin",
     },
     Door {
         call: ".commit(durability).map_err(engine)",
-        files: &["commit/stamps.rs"],
+        files: &["store/commit/stamps.rs"],
         instead: "Store::commit, which keeps stamps growing",
     },
     Door {
         // The bytes of a document: `put_record`, `delete`, and repair's `take_out`.
         call: "(collection.space, ",
-        files: &["txn/mod.rs"],
+        files: &["store/txn/mod.rs"],
         instead: "WriteTxn::{insert, update, delete}",
     },
-    Door { call: "Change::Document {", files: &["txn/mod.rs"], instead: "WriteTxn::change" },
+    Door { call: "Change::Document {", files: &["store/txn/mod.rs"], instead: "WriteTxn::change" },
     Door {
         call: "Change::Catalog {",
-        files: &["catalog/ddl.rs", "transaction.rs"],
+        files: &["store/ddl.rs", "store/transaction.rs"],
         instead: "Ddl::change",
     },
-    Door { call: "Space::Changes", files: &["commit/change.rs"], instead: "Store::log_change" },
+    Door {
+        call: "Space::Changes",
+        files: &["store/commit/change.rs"],
+        instead: "Store::log_change",
+    },
 ];
 
 /// Ways of a transaction of the engine to write documents under another name.

@@ -19,9 +19,9 @@ use parking_lot::RwLock;
 
 use super::{PlanCache, Shape};
 use crate::{
+    access::{Allowed, AllowedIndexes},
     collating,
-    find::{self, FindRequest},
-    settings::{Allowed, AllowedIndexes},
+    plan::find::FindRequest,
     source::Env,
 };
 
@@ -96,8 +96,8 @@ fn shape(
         collation: asked,
         ..FindRequest::new(namespace)
     };
-    let parsed = find::parse(&find, collating::of(Some(collection), asked)?, env)?;
-    let spec = find::spec(&find, &parsed, Some(Arc::clone(collection)));
+    let parsed = crate::plan::find::parse(&find, collating::of(Some(collection), asked)?, env)?;
+    let spec = crate::plan::find::spec(&find, &parsed, Some(Arc::clone(collection)));
     Ok(Shape::of(&spec).shape)
 }
 

@@ -1,0 +1,184 @@
+//! The one place with `unsafe`: reading text and numbers out of bytes that were validated before.
+#![allow(unsafe_code)]
+
+use crate::view::value::{CodeWithScope, DbPointer};
+use crate::{Array, Binary, Decimal128, Doc, NameTag, Regex, Type, Value};
+
+/// Text of validated bytes, without checking it again on every read.
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    // SAFETY: a `Doc` is made from bytes that passed `validate` (which checks UTF-8 of every name
+    // and string), from `DocWriter` (which takes `&str`), or from an engine that gives back, guarded
+    // by its checksums, exactly the bytes that were stored after validation.
+    unsafe { std::str::from_utf8_unchecked(bytes) }
+}
+
+const LOW: u64 = 0x0101_0101_0101_0101;
+
+/// The lowest bit set is the highest of the first byte that is zero; none if there is none.
+#[inline(always)]
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(LOW) & !word & (LOW << 7)
+}
+
+/// Position of the first zero byte, eight bytes a step: names are short, calls are not free.
+pub(crate) fn name_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let zeros = zero_bytes(u64::from_le_bytes(*chunk));
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    bytes.get(at..)?.iter().position(|b| *b == 0).map(|i| at + i)
+}
+
+/// Where the parts of one element lie: `kind name \0 value`.
+pub(crate) struct Step {
+    pub(crate) kind: u8,
+    pub(crate) tag: NameTag,
+    /// Where the name ends; it begins one byte behind the element's first.
+    pub(crate) name_end: usize,
+    /// Where the value ends and the next element begins.
+    pub(crate) end: usize,
+}
+
+/// The element at `at`, or none at the end of the document.
+#[inline(always)]
+pub(crate) fn step(bytes: &[u8], at: usize) -> Option<Step> {
+    let (kind, rest) = bytes.get(at..)?.split_first()?;
+    let kind = *kind;
+    if kind == 0 {
+        return None;
+    }
+    let (name_len, tag) = match rest.first_chunk::<8>() {
+        Some(chunk) => {
+            let word = u64::from_le_bytes(*chunk);
+            let zeros = zero_bytes(word);
+            match zeros {
+                0 => (8 + name_len(&rest[8..])?, NameTag(word)),
+                // Everything below the first zero byte.
+                _ => (
+                    zeros.trailing_zeros() as usize / 8,
+                    NameTag(word & (zeros ^ zeros.wrapping_sub(1))),
+                ),
+            }
+        }
+        None => {
+            let len = rest.iter().position(|b| *b == 0)?;
+            (len, NameTag::of(text(&rest[..len])))
+        }
+    };
+    let name_end = at + 1 + name_len;
+    let value_at = name_end + 1;
+    let end = value_at + value_len(bytes, value_at, kind);
+    (value_at <= end && end <= bytes.len()).then_some(Step { kind, tag, name_end, end })
+}
+
+/// The two words of a number of the decimal library, which keeps them private.
+pub(crate) fn decimal_words(n: dfp_number_sys::BID128) -> [u64; 2] {
+    // SAFETY: `BID128` is `repr(C)` around exactly `[u64; 2]`; every bit pattern is a valid u64.
+    unsafe { std::mem::transmute::<dfp_number_sys::BID128, [u64; 2]>(n) }
+}
+
+pub(crate) fn int32(bytes: &[u8], at: usize) -> i32 {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        Some(chunk) => i32::from_le_bytes(*chunk),
+        None => 0,
+    }
+}
+
+fn chunk<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
+    bytes[at..].first_chunk().expect("validated: the value lies inside the document")
+}
+
+/// Lengths of values by type; `VARIABLE` where the value itself says it.
+const FIXED: [u8; 256] = {
+    let mut table = [0; 256];
+    let known = [
+        (0x08, 1),
+        (0x10, 4),
+        (0x01, 8),
+        (0x09, 8),
+        (0x11, 8),
+        (0x12, 8),
+        (0x07, 12),
+        (0x13, 16),
+        (0x02, VARIABLE),
+        (0x0D, VARIABLE),
+        (0x0E, VARIABLE),
+        (0x03, VARIABLE),
+        (0x04, VARIABLE),
+        (0x0F, VARIABLE),
+        (0x05, VARIABLE),
+        (0x0C, VARIABLE),
+        (0x0B, VARIABLE),
+    ];
+    let mut at = 0;
+    while at < known.len() {
+        table[known[at].0] = known[at].1;
+        at += 1;
+    }
+    table
+};
+
+const VARIABLE: u8 = 0xFF;
+
+/// Length of the value of type `kind` that begins at `at`. The bytes are validated.
+#[inline(always)]
+pub(crate) fn value_len(bytes: &[u8], at: usize, kind: u8) -> usize {
+    match FIXED[kind as usize] {
+        VARIABLE => variable_len(bytes, at, kind),
+        len => len as usize,
+    }
+}
+
+#[inline(always)]
+fn variable_len(bytes: &[u8], at: usize, kind: u8) -> usize {
+    let len = int32(bytes, at) as usize;
+    match kind {
+        0x02 | 0x0D | 0x0E => 4 + len,
+        0x05 => 5 + len,
+        0x0C => 4 + len + 12,
+        0x0B => regex_len(bytes.get(at..).unwrap_or(&[])),
+        _ => len,
+    }
+}
+
+#[cold]
+fn regex_len(rest: &[u8]) -> usize {
+    let pattern = rest.iter().position(|b| *b == 0).unwrap_or(rest.len());
+    let tail = rest.get(pattern + 1..).unwrap_or(&[]);
+    let options = tail.iter().position(|b| *b == 0).unwrap_or(tail.len());
+    pattern + 1 + options + 1
+}
+
+/// The value of type `kind` in `bytes[at..end]`. The bytes are validated.
+pub(crate) fn value(bytes: &[u8], at: usize, end: usize, kind: u8) -> Value<'_> {
+    match Type::from_byte(kind) {
+        Some(Type::Double) => Value::Double(f64::from_le_bytes(*chunk(bytes, at))),
+        Some(Type::String) => Value::String(text(&bytes[at + 4..end - 1])),
+        Some(Type::Object) => Value::Doc(Doc::trusted(&bytes[at..end])),
+        Some(Type::Array) => Value::Array(Array::trusted(&bytes[at..end])),
+        Some(Type::BinData) => {
+            Value::Binary(Binary { subtype: bytes[at + 4], bytes: &bytes[at + 5..end] })
+        }
+        Some(Type::Undefined) => Value::Undefined,
+        Some(Type::ObjectId) => Value::ObjectId(chunk(bytes, at)),
+        Some(Type::Bool) => Value::Bool(bytes[at] != 0),
+        Some(Type::Date) => Value::DateTime(i64::from_le_bytes(*chunk(bytes, at))),
+        Some(Type::Null) => Value::Null,
+        Some(Type::Regex) => Value::Regex(Regex(&bytes[at..end])),
+        Some(Type::DbPointer) => Value::DbPointer(DbPointer(&bytes[at..end])),
+        Some(Type::JavaScript) => Value::Code(text(&bytes[at + 4..end - 1])),
+        Some(Type::Symbol) => Value::Symbol(text(&bytes[at + 4..end - 1])),
+        Some(Type::JavaScriptWithScope) => Value::CodeWithScope(CodeWithScope(&bytes[at..end])),
+        Some(Type::Int) => Value::Int32(i32::from_le_bytes(*chunk(bytes, at))),
+        Some(Type::Timestamp) => Value::Timestamp(u64::from_le_bytes(*chunk(bytes, at))),
+        Some(Type::Long) => Value::Int64(i64::from_le_bytes(*chunk(bytes, at))),
+        Some(Type::Decimal) => Value::Decimal128(Decimal128::from_bytes(*chunk(bytes, at))),
+        Some(Type::MinKey) => Value::MinKey,
+        Some(Type::MaxKey) => Value::MaxKey,
+        Some(Type::Missing) | None => Value::Missing,
+    }
+}

@@ -1,0 +1,210 @@
+//! The arguments of `find`, and their parsed form.
+
+use std::{cell::Cell, sync::Arc};
+
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    collation::{Asked, Collation},
+    expr::{LetVars, MetaSet, ParseCx},
+    filter::{Allowed, Filter},
+    sort::SortSpec,
+};
+use nagi_store::{Collection, Namespace, RecordId, Store};
+
+use super::{FindSpec, Hint};
+use crate::{
+    limits::QueryOptions,
+    projection::Projection,
+    source::{Env, ScanOptions},
+};
+
+/// The arguments of `find` that decide what is returned. Documents absent from the command are empty.
+#[derive(Debug, Clone, Copy)]
+pub struct FindRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub filter: Doc<'a>,
+    pub projection: Doc<'a>,
+    pub sort: Doc<'a>,
+    pub hint: Option<Hint<'a>>,
+    pub skip: u64,
+    /// None: all. (`limit: 0` of the command is none.)
+    pub limit: Option<u64>,
+    pub min: Doc<'a>,
+    pub max: Doc<'a>,
+    pub return_key: bool,
+    pub show_record_id: bool,
+    /// Variables for expressions.
+    pub let_vars: Doc<'a>,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
+    /// Stays at the end of a capped collection.
+    pub tailable: bool,
+    /// `$_requestResumeToken`: [`Execution::resume_token`] is asked for.
+    pub request_token: bool,
+    /// `$_resumeAfter`: the record to begin behind.
+    pub resume_after: Option<i64>,
+    pub collation: Asked,
+}
+
+impl<'a> FindRequest<'a> {
+    /// Everything in the collection.
+    pub fn new(namespace: &'a Namespace) -> FindRequest<'a> {
+        FindRequest {
+            namespace,
+            filter: Doc::EMPTY,
+            projection: Doc::EMPTY,
+            sort: Doc::EMPTY,
+            hint: None,
+            skip: 0,
+            limit: None,
+            min: Doc::EMPTY,
+            max: Doc::EMPTY,
+            return_key: false,
+            show_record_id: false,
+            let_vars: Doc::EMPTY,
+            options: QueryOptions::DEFAULT,
+            tailable: false,
+            request_token: false,
+            resume_after: None,
+            collation: Asked::Inherited,
+        }
+    }
+
+    /// The `_id` if the request is nothing but a lookup by `_id`: then [`point_read`] answers it.
+    pub fn point(&self) -> Option<Value<'a>> {
+        let mut fields = self.filter.iter();
+        let (Some(first), None) = (fields.next(), fields.next()) else { return None };
+        let plain = self.projection.is_empty()
+            && self.hint.is_none()
+            && self.skip == 0
+            && !self.return_key
+            && !self.show_record_id
+            && !self.tailable
+            && !self.request_token
+            && self.min.is_empty()
+            && self.max.is_empty()
+            && self.let_vars.is_empty()
+            // By its own collation, that of the collection, an id is found whatever it is.
+            && self.collation == Asked::Inherited;
+        if !plain || first.name() != "_id" {
+            return None;
+        }
+        match first.value() {
+            value @ (Value::Int32(_)
+            | Value::Int64(_)
+            | Value::String(_)
+            | Value::ObjectId(_)
+            | Value::Binary(_)
+            | Value::DateTime(_)) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// A lookup by `_id` without plan and without allocation: the document, in `buf` or from the cache.
+///
+/// The caller checked that the collection is no view and got `id` from [`FindRequest::point`].
+pub fn point_read<'b>(
+    store: &Store,
+    collection: &Collection,
+    id: Value<'_>,
+    buf: &'b mut Vec<u8>,
+) -> Result<Option<Doc<'b>>> {
+    store.find_by_id(collection, id, buf)
+}
+
+/// What parsing a find yields.
+pub(crate) struct Parsed {
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) sort: Option<Arc<SortSpec>>,
+    pub(crate) projection: Option<Arc<Projection>>,
+    pub(crate) lets: LetVars,
+    /// Metadata that is asked for.
+    pub(crate) metas: MetaSet,
+    /// `sort: {$natural: 1}` or -1: the order of the collection, forward or backward.
+    pub(crate) natural: Option<bool>,
+}
+
+pub(crate) fn parse(
+    request: &FindRequest<'_>,
+    collation: Option<&'static Collation>,
+    env: &Env<'_>,
+) -> Result<Parsed> {
+    let lets = LetVars::parse(request.let_vars, env.now_ms(), collation)?;
+    let noted = Cell::default();
+    let mut cx = ParseCx::with_let(lets.names())
+        .collated(collation)
+        .with_scripts(env.scripts().is_some())
+        .noting(&noted);
+    let filter = Filter::parse_with(request.filter, &mut cx, Allowed::WITH_NEAR)?.normalize();
+    let natural = natural(request.sort)?;
+    let sort = match natural {
+        Some(_) => None,
+        None => parse_sort(request.sort, collation, filter.metas())?,
+    };
+    let projection = Projection::parse(request.projection, &filter, &mut cx)?.map(Arc::new);
+    if sort.is_none() && projection.as_ref().is_some_and(|shape| shape.needs_sort_key()) {
+        bail!(Code::Location(40218), "query requires sort key metadata, but it is not available");
+    }
+    noted.get().check(filter.metas())?;
+    let metas = noted.get() | sort.as_ref().map_or(MetaSet::NONE, |sort| sort.metas());
+    Ok(Parsed { filter: Arc::new(filter), sort, projection, lets, metas, natural })
+}
+
+/// The order of a request whose filter leaves the metadata `available`.
+pub(crate) fn parse_sort(
+    sort: Doc<'_>,
+    collation: Option<&'static Collation>,
+    available: MetaSet,
+) -> Result<Option<Arc<SortSpec>>> {
+    let spec = SortSpec::parse(sort)?.collated(collation);
+    spec.metas().check(available)?;
+    Ok((!spec.is_empty()).then(|| Arc::new(spec)))
+}
+
+/// The direction of `{$natural: 1}`.
+fn natural(sort: Doc<'_>) -> Result<Option<bool>> {
+    if sort.element("$natural").is_none() {
+        return Ok(None);
+    }
+    let direction = sort.first().and_then(|part| nagi_bson::number::as_f64(part.value()));
+    match direction {
+        Some(1.0) if sort.count() == 1 => Ok(Some(true)),
+        Some(-1.0) if sort.count() == 1 => Ok(Some(false)),
+        _ if sort.count() > 1 => bail!(
+            Code::BAD_VALUE,
+            "Cannot include '$natural' in compound sort: {}",
+            nagi_bson::text::doc_text(sort)
+        ),
+        _ => bail!(Code::BAD_VALUE, "$natural sort cannot be set to a value other than -1 or 1."),
+    }
+}
+
+pub(crate) fn spec<'a>(
+    request: &FindRequest<'a>,
+    parsed: &Parsed,
+    collection: Option<Arc<Collection>>,
+) -> FindSpec<'a> {
+    FindSpec {
+        sort: parsed.sort.clone(),
+        projection: parsed.projection.clone(),
+        natural: parsed.natural,
+        needed: parsed.projection.as_ref().and_then(|projection| projection.included()),
+        metas: parsed.metas,
+        skip: request.skip,
+        limit: request.limit,
+        hint: request.hint,
+        min: request.min,
+        max: request.max,
+        return_key: request.return_key,
+        show_record_id: request.show_record_id,
+        options: request.options,
+        scan: ScanOptions {
+            tailable: request.tailable,
+            tracked: request.request_token,
+            resume_after: request.resume_after.map(RecordId),
+        },
+        ..FindSpec::new(collection, parsed.filter.clone())
+    }
+}

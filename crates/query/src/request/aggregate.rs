@@ -1,0 +1,233 @@
+//! `aggregate`: a pipeline over a collection, a view or nothing.
+//!
+//! The first stages that come to filter, sort, skip and limit are planned like a find; the others
+//! run above the plan.
+
+use std::{cell::Cell, sync::Arc};
+
+use nagi_bson::{Array, ArrayBuf, Doc, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    collation::{Asked, Collation},
+    expr::{LetVars, Vars},
+};
+use nagi_store::{Index, Namespace, Store};
+
+use crate::{
+    collating,
+    limits::QueryOptions,
+    plan::{Hint, find::FindRequest},
+    request::{
+        execution::{Execution, Parts, Purpose},
+        find::{reads, summary},
+    },
+    source::{Cx, Env},
+    stages::{
+        Pipeline, PipelineCx, Touch, Within,
+        assemble::{assemble, begins, resolve},
+    },
+};
+
+/// The arguments of `aggregate` that decide what is returned.
+#[derive(Debug, Clone, Copy)]
+pub struct AggregateRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub pipeline: Array<'a>,
+    pub let_vars: Doc<'a>,
+    pub hint: Option<Hint<'a>>,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
+    /// `$out` and `$merge` do not ask the target's validator.
+    pub bypass_validation: bool,
+    /// Pipelines are rewritten into a form that does less; only tests say no.
+    pub rewrites: bool,
+    /// This server's name, as some stages print it.
+    pub host: &'a str,
+    pub collation: Asked,
+}
+
+impl<'a> AggregateRequest<'a> {
+    pub fn new(namespace: &'a Namespace, pipeline: Array<'a>) -> AggregateRequest<'a> {
+        AggregateRequest {
+            namespace,
+            pipeline,
+            let_vars: Doc::EMPTY,
+            hint: None,
+            options: QueryOptions::DEFAULT,
+            bypass_validation: false,
+            rewrites: true,
+            host: "",
+            collation: Asked::Inherited,
+        }
+    }
+}
+
+/// A find on a view as the pipeline that does the same.
+pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option<Hint<'a>>)> {
+    let refused = [
+        ("min", !request.min.is_empty()),
+        ("max", !request.max.is_empty()),
+        ("returnKey", request.return_key),
+        ("showRecordId", request.show_record_id),
+        ("tailable", request.tailable),
+        ("$_requestResumeToken", request.request_token),
+    ];
+    if let Some((option, _)) = refused.iter().find(|(_, given)| *given) {
+        bail!(Code::INVALID_PIPELINE_OPERATOR, "Option {option} not supported in aggregation.");
+    }
+    if !request.sort.get("$natural").is_missing() {
+        bail!(
+            Code::INVALID_PIPELINE_OPERATOR,
+            "Sort option $natural not supported in aggregation."
+        );
+    }
+    let pipeline = ArrayBuf::build(|out| {
+        if !request.filter.is_empty() {
+            out.doc(|out| out.put("$match", request.filter));
+        }
+        if !request.sort.is_empty() {
+            out.doc(|out| out.put("$sort", request.sort));
+        }
+        if request.skip > 0 {
+            out.doc(|out| out.put("$skip", request.skip as i64));
+        }
+        if let Some(limit) = request.limit {
+            out.doc(|out| out.put("$limit", limit as i64));
+        }
+        if !request.projection.is_empty() {
+            out.doc(|out| out.put("$project", request.projection));
+        }
+    });
+    Ok((pipeline, request.hint))
+}
+
+pub(crate) fn parse(
+    request: &AggregateRequest<'_>,
+    pipeline: Array<'_>,
+    lets: &LetVars,
+    collation: Option<&'static Collation>,
+) -> Result<Pipeline> {
+    let mut cx = PipelineCx {
+        namespace: request.namespace,
+        host: request.host,
+        options: request.options,
+        bypass_validation: request.bypass_validation,
+        rewrites: request.rewrites,
+        lets: lets.names(),
+        depth: 0,
+        within: Within::Top,
+        collation,
+        metas: &Cell::default(),
+    };
+    Pipeline::parse(pipeline, &mut cx)
+}
+
+/// Refuses a pipeline that no view may have: one that does not parse, or that writes (167).
+pub fn check_view(namespace: &Namespace, pipeline: Array<'_>) -> Result<()> {
+    for (at, stage) in pipeline.iter().enumerate() {
+        let name = stage.as_doc().and_then(|stage| stage.first()).map_or("", |field| field.name());
+        if matches!(name, "$out" | "$merge" | "$changeStream") {
+            bail!(
+                Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                "The aggregation stage {name} in location {at} of the pipeline cannot be used in the \
+                 view definition of {namespace}"
+            );
+        }
+    }
+    let request = AggregateRequest::new(namespace, pipeline);
+    parse(&request, pipeline, &LetVars::default(), None).map(drop)
+}
+
+/// Plans and opens an aggregation.
+pub fn aggregate(
+    store: &Arc<Store>,
+    request: &AggregateRequest<'_>,
+    env: &Env<'_>,
+) -> Result<Execution> {
+    let collation = collating::by_name(store, request.namespace, request.collation)?;
+    let lets = LetVars::parse(request.let_vars, env.now_ms(), collation)?;
+    // The caller's stages first: their errors do not depend on what a view adds.
+    parse(request, request.pipeline, &lets, collation)?;
+    let catalog = store.catalog();
+    let (collection, stages) = resolve(&catalog, request.namespace, request.pipeline)?;
+    let pipeline = parse(request, stages.as_array(), &lets, collation)?;
+    pipeline.check_target(store)?;
+    let snapshot = store.snapshot()?;
+    let noted = Index::multikey_changes();
+    let values = lets.values();
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
+    let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
+    let mut assembled =
+        assemble(collection, &pipeline, None, request.hint, request.options, &mut cx)?;
+    let root = assembled.plan.start_top(env);
+    let shown = (env.interrupt().wants_stages() && !begins(&pipeline))
+        .then(|| Arc::clone(&assembled.plan.root));
+    // The plan is found again below the stages that use it.
+    let root = match shown.is_some() && assembled.planned < pipeline.stages.len() {
+        true => crate::source::mark_plan(root),
+        false => root,
+    };
+    let root = pipeline.open(assembled.planned, root);
+    // A pipeline that writes may replace the very collection it read; it is not parked anyway.
+    let reads = match writes(stages.as_array()) {
+        true => Vec::new(),
+        false => reads(assembled.collection, &assembled.plan),
+    };
+    drop(values);
+    Ok(Execution::new(Parts {
+        store: store.clone(),
+        root,
+        snapshot,
+        lets,
+        now_ms: env.now_ms(),
+        system: env.system().clone(),
+        settings: env.settings().cloned(),
+        purpose: Purpose::Aggregate,
+        reads,
+        summary: summary(&assembled.plan),
+        blocking_sort: assembled.plan.root.has_blocking_sort(),
+        planned: assembled.plan.planned(),
+        tailable: false,
+        wants_token: false,
+        noted,
+        shown,
+    }))
+}
+
+/// What a pipeline does to which collections, for privileges. Its errors are those of parsing it.
+pub fn touches(request: &AggregateRequest<'_>) -> Result<Vec<Touch>> {
+    let lets = LetVars::parse(request.let_vars, 0, None)?;
+    let pipeline = parse(request, request.pipeline, &lets, None)?;
+    let mut out = Vec::new();
+    pipeline.touches(request.namespace, &mut out);
+    Ok(out)
+}
+
+/// Whether a pipeline ends with a stage that writes, for privileges and write concern.
+pub fn writes(pipeline: Array<'_>) -> bool {
+    let last = pipeline.iter().last();
+    let Some(Value::Doc(stage)) = last else { return false };
+    stage.first().is_some_and(|field| matches!(field.name(), "$out" | "$merge"))
+}
+
+/// Stages that no transaction runs: they write elsewhere, or show what is not the data's.
+const REFUSED_IN_TRANSACTIONS: &[&str] = &[
+    "$changeStream",
+    "$collStats",
+    "$currentOp",
+    "$indexStats",
+    "$listLocalCursors",
+    "$listLocalSessions",
+    "$listSessions",
+    "$merge",
+    "$out",
+    "$planCacheStats",
+    "$querySettings",
+    "$queryStats",
+];
+
+/// The first stage of a pipeline that cannot run in a transaction.
+pub fn refused_in_transaction(pipeline: Array<'_>) -> Option<&str> {
+    let names = pipeline.iter().filter_map(|stage| Some(stage.as_doc()?.first()?.name()));
+    names.into_iter().find(|name| REFUSED_IN_TRANSACTIONS.contains(name))
+}

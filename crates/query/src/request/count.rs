@@ -1,0 +1,153 @@
+//! `count`: how many documents match. Without a filter the collection's own counter answers.
+
+use std::sync::Arc;
+
+use nagi_bson::{ArrayBuf, Doc, Value};
+use nagi_error::Result;
+use nagi_lang::{collation::Asked, expr::Vars};
+use nagi_store::{Namespace, Store};
+
+use crate::{
+    collating,
+    limits::QueryOptions,
+    plan::{self, FindSpec, Hint, Plan, find::FindRequest},
+    request::{
+        aggregate::{self, AggregateRequest},
+        execution::{Take, check_still_there},
+        find::{self},
+    },
+    source::{self, Cx, Env, ExecutionStats, sum_stats},
+    stages::Counter,
+};
+
+/// The arguments of `count`.
+#[derive(Debug, Clone, Copy)]
+pub struct CountRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub filter: Doc<'a>,
+    pub skip: u64,
+    /// None: all. (A negative limit of the command is its absolute value, 0 is none.)
+    pub limit: Option<u64>,
+    pub hint: Option<Hint<'a>>,
+    pub collation: Asked,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
+}
+
+impl<'a> CountRequest<'a> {
+    /// Everything in the collection.
+    pub fn new(namespace: &'a Namespace) -> CountRequest<'a> {
+        CountRequest {
+            namespace,
+            filter: Doc::EMPTY,
+            skip: 0,
+            limit: None,
+            hint: None,
+            collation: Asked::Inherited,
+            options: QueryOptions::DEFAULT,
+        }
+    }
+}
+
+/// A number with what it took, for the log.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    pub count: i64,
+    pub plan_summary: String,
+    pub stats: ExecutionStats,
+}
+
+/// Whether the collection's counter answers the request.
+pub(crate) fn is_metadata(request: &CountRequest<'_>) -> bool {
+    request.filter.is_empty() && request.hint.is_none()
+}
+
+pub(crate) fn plan_count(
+    store: &Store,
+    request: &CountRequest<'_>,
+    cx: &mut Cx<'_>,
+) -> Result<Plan> {
+    let find = FindRequest {
+        filter: request.filter,
+        hint: request.hint,
+        skip: request.skip,
+        limit: request.limit,
+        ..FindRequest::new(request.namespace)
+    };
+    let collection = store.collection(request.namespace);
+    let collation = collating::of(collection.as_deref(), request.collation)?;
+    let parsed = plan::find::parse(&find, collation, cx.env)?;
+    // No path is needed: exact bounds alone can count.
+    let spec =
+        FindSpec { needed: Some(Vec::new()), ..plan::find::spec(&find, &parsed, collection) };
+    plan::plan(&spec, cx)
+}
+
+/// Counts.
+pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
+    let Some(collection) = store.collection(request.namespace) else {
+        let find = FindRequest { filter: request.filter, ..FindRequest::new(request.namespace) };
+        plan::find::parse(&find, collating::of(None, request.collation)?, env)?;
+        return Ok(Counted { plan_summary: "EOF".to_owned(), ..Counted::default() });
+    };
+    if collection.is_view() {
+        return count_view(store, request, env);
+    }
+    if is_metadata(request) {
+        let all = u64::try_from(collection.count()).unwrap_or(0).saturating_sub(request.skip);
+        let count = request.limit.map_or(all, |limit| limit.min(all)) as i64;
+        return Ok(Counted {
+            count,
+            plan_summary: "RECORD_STORE_FAST_COUNT".to_owned(),
+            ..Counted::default()
+        });
+    }
+    let snapshot = store.snapshot()?;
+    let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts()).with_pace(env);
+    let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
+    let mut plan = plan_count(store, request, &mut cx)?;
+    let mut source = plan.start_top(env);
+    let stats = ExecutionStats::of(plan.planned());
+    let mut out = Counted { count: 0, plan_summary: find::summary(&plan), stats };
+    let mut counter = Counter(0);
+    let helper = source::drain(&mut *source, &mut counter, &mut cx)?;
+    env.note_stages(&plan, &mut *source);
+    out.count = counter.0;
+    for source in [Some(source), helper].iter_mut().flatten() {
+        sum_stats(&mut **source, &mut out.stats);
+    }
+    check_still_there(store, &find::reads(Some(collection), &plan))?;
+    Ok(out)
+}
+
+fn count_view(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
+    let pipeline = ArrayBuf::build(|out| {
+        out.doc(|out| out.put("$match", request.filter));
+        if request.skip > 0 {
+            out.doc(|out| out.put("$skip", request.skip as i64));
+        }
+        if let Some(limit) = request.limit {
+            out.doc(|out| out.put("$limit", limit as i64));
+        }
+        out.doc(|out| out.put("$count", "count"));
+    });
+    let on_view = AggregateRequest {
+        hint: request.hint,
+        collation: request.collation,
+        options: request.options,
+        ..AggregateRequest::new(request.namespace, pipeline.as_array())
+    };
+    let mut execution = aggregate::aggregate(store, &on_view, env)?;
+    let mut out =
+        Counted { plan_summary: execution.plan_summary().to_owned(), ..Counted::default() };
+    execution.batch(env.interrupt(), &mut |doc| {
+        if let Value::Int32(n) = doc.get("count") {
+            out.count = i64::from(n);
+        } else if let Value::Int64(n) = doc.get("count") {
+            out.count = n;
+        }
+        Ok(Take::More)
+    })?;
+    out.stats = execution.stats();
+    Ok(out)
+}

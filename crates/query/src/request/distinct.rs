@@ -1,0 +1,187 @@
+//! `distinct`: the different values at a path. Arrays are unwound one level; numbers of different
+//! types that are equal are one value, the first one seen.
+
+use std::{collections::HashMap, sync::Arc};
+
+use nagi_bson::{ArrayBuf, ArrayWriter, Doc, Value, ValueBuf};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    collation::{self, Asked, Collation},
+    expr::Vars,
+    path,
+    path::FieldPath,
+};
+use nagi_store::{Namespace, Store};
+
+use crate::{
+    collating,
+    limits::{DISTINCT_BYTES_MAX, QueryOptions},
+    plan::{self, FindSpec, Hint, Plan, find::FindRequest},
+    request::{
+        aggregate::{self, AggregateRequest},
+        execution::{Take, check_still_there},
+        find::{self},
+    },
+    source::{Cx, Env, ExecutionStats, sum_stats},
+};
+
+/// The arguments of `distinct`.
+#[derive(Debug, Clone, Copy)]
+pub struct DistinctRequest<'a> {
+    pub namespace: &'a Namespace,
+    pub key: &'a str,
+    pub filter: Doc<'a>,
+    pub hint: Option<Hint<'a>>,
+    pub collation: Asked,
+    /// What the server's parameters allow.
+    pub options: QueryOptions,
+}
+
+impl<'a> DistinctRequest<'a> {
+    /// The different values of a field of everything.
+    pub fn new(namespace: &'a Namespace, key: &'a str) -> DistinctRequest<'a> {
+        DistinctRequest {
+            namespace,
+            key,
+            filter: Doc::EMPTY,
+            hint: None,
+            collation: Asked::Inherited,
+            options: QueryOptions::DEFAULT,
+        }
+    }
+}
+
+/// What it took.
+#[derive(Debug, Clone, Default)]
+pub struct DistinctStats {
+    pub plan_summary: String,
+    pub stats: ExecutionStats,
+}
+
+/// Values seen, found by hash and chained where hashes meet.
+#[derive(Default)]
+struct Seen {
+    values: Vec<(ValueBuf, Option<u32>)>,
+    heads: HashMap<u64, u32, foldhash::fast::RandomState>,
+    bytes: usize,
+    collation: Option<&'static Collation>,
+}
+
+impl Seen {
+    fn add(&mut self, value: Value<'_>, env: &Env<'_>) -> Result<()> {
+        env.room(0)?;
+        let hash = collation::hash_of(value, self.collation);
+        let head = self.heads.get(&hash).copied();
+        let mut at = head;
+        while let Some(index) = at {
+            let (old, next) = &self.values[index as usize];
+            if collation::equal(old.value(), value, self.collation) {
+                return Ok(());
+            }
+            at = *next;
+        }
+        let value = ValueBuf::new(value);
+        self.bytes += value.heap_bytes();
+        if self.bytes > DISTINCT_BYTES_MAX {
+            bail!(Code::Location(17217), "distinct too big, 16mb cap");
+        }
+        self.values.push((value, head));
+        self.heads.insert(hash, (self.values.len() - 1) as u32);
+        Ok(())
+    }
+}
+
+pub(crate) fn plan_distinct(
+    store: &Store,
+    request: &DistinctRequest<'_>,
+    cx: &mut Cx<'_>,
+) -> Result<Plan> {
+    let find = FindRequest {
+        filter: request.filter,
+        hint: request.hint,
+        ..FindRequest::new(request.namespace)
+    };
+    let collection = store.collection(request.namespace);
+    let collation = collating::of(collection.as_deref(), request.collation)?;
+    let parsed = plan::find::parse(&find, collation, cx.env)?;
+    let settings = cx.env.settings();
+    let allowed = settings.and_then(|settings| settings.allowed(request.namespace));
+    if let Some(collection) = &collection
+        && (request.hint.is_none() || allowed.is_some())
+        && let Some(plan) =
+            plan::distinct_scan(collection, request.key, &parsed.filter, false, allowed)
+    {
+        return Ok(plan);
+    }
+    let needed = Some(vec![request.key.to_owned()]);
+    let spec = FindSpec { needed, ..plan::find::spec(&find, &parsed, collection) };
+    plan::plan(&spec, cx)
+}
+
+/// Writes the different values into `out`.
+///
+/// # Errors
+/// 17217 if they come to more than 16 MB; 2 for an empty key or one with a NUL.
+pub fn distinct(
+    store: &Arc<Store>,
+    request: &DistinctRequest<'_>,
+    env: &Env<'_>,
+    out: &mut ArrayWriter<'_>,
+) -> Result<DistinctStats> {
+    if request.key.contains('\0') {
+        bail!(Code::BAD_VALUE, "distinct key cannot contain an embedded null byte");
+    }
+    let path = FieldPath::new(request.key);
+    let collation = collating::by_name(store, request.namespace, request.collation)?;
+    let mut seen = Seen { collation, ..Seen::default() };
+    let mut stats = DistinctStats::default();
+    if store.collection(request.namespace).is_some_and(|c| c.is_view()) {
+        let pipeline = ArrayBuf::build(|out| {
+            out.doc(|out| out.put("$match", request.filter));
+        });
+        let on_view = AggregateRequest {
+            hint: request.hint,
+            collation: request.collation,
+            options: request.options,
+            ..AggregateRequest::new(request.namespace, pipeline.as_array())
+        };
+        let mut execution = aggregate::aggregate(store, &on_view, env)?;
+        execution.batch(env.interrupt(), &mut |doc| {
+            collect(doc, &path, &mut seen, env)?;
+            Ok(Take::More)
+        })?;
+        stats.plan_summary = execution.plan_summary().to_owned();
+        stats.stats = execution.stats();
+    } else {
+        let snapshot = store.snapshot()?;
+        let vars = Vars::with_system(&[], env.system()).with_scripts(env.scripts()).with_pace(env);
+        let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
+        let mut plan = plan_distinct(store, request, &mut cx)?;
+        let mut source = plan.start_top(env);
+        while source.advance(&mut cx)? {
+            collect(source.doc(), &path, &mut seen, env)?;
+        }
+        env.note_stages(&plan, &mut *source);
+        stats.plan_summary = find::summary(&plan);
+        stats.stats = ExecutionStats::of(plan.planned());
+        sum_stats(&mut *source, &mut stats.stats);
+        let collection = store.collection(request.namespace);
+        check_still_there(store, &find::reads(collection, &plan))?;
+    }
+    seen.values.iter().for_each(|(value, _)| out.push(value.value()));
+    Ok(stats)
+}
+
+/// Adds the values at the path: of an array each element, else the value; nothing for a missing one.
+fn collect(doc: Doc<'_>, path: &FieldPath, seen: &mut Seen, env: &Env<'_>) -> Result<()> {
+    let mut outcome = Ok(());
+    path::any(doc, path, path::Leaf::Whole, &mut |value, _| {
+        outcome = match value {
+            Value::Missing => Ok(()),
+            Value::Array(array) => array.iter().try_for_each(|element| seen.add(element, env)),
+            value => seen.add(value, env),
+        };
+        Ok(outcome.is_err())
+    })?;
+    outcome
+}

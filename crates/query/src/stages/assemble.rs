@@ -1,0 +1,142 @@
+//! The plan of a pipeline: the first stages, as far as they filter, sort, skip and limit, are planned like a find.
+
+use std::sync::Arc;
+
+use nagi_bson::{Array, ArrayBuf};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{expr::Deps, filter::Filter};
+use nagi_store::{Catalog, Collection, Namespace};
+
+use super::{Pipeline, Step};
+use crate::{
+    limits::QueryOptions,
+    plan::{self, FindSpec, Hint, Plan},
+    source::Cx,
+};
+
+/// Views upon views, as MongoDB allows.
+const VIEW_DEPTH_MAX: usize = 20;
+
+/// A pipeline with its plan, ready to run.
+pub(crate) struct Assembled {
+    pub(crate) plan: Plan,
+    /// Stages the plan stands for.
+    pub(crate) planned: usize,
+    pub(crate) collection: Option<Arc<Collection>>,
+}
+
+/// What a name stands for: a collection (or none) and, for a view, its pipeline before the caller's.
+pub(crate) fn resolve(
+    catalog: &Catalog,
+    namespace: &Namespace,
+    pipeline: Array<'_>,
+) -> Result<(Option<Arc<Collection>>, ArrayBuf)> {
+    let mut pipelines = vec![pipeline.to_buf()];
+    let mut at = namespace.clone();
+    for _ in 0..VIEW_DEPTH_MAX {
+        let collection = catalog.collection(&at).cloned();
+        let Some(view) = collection.as_ref().and_then(|c| c.options.view.as_ref()) else {
+            return Ok((collection, concat(&pipelines)));
+        };
+        pipelines.push(view.pipeline.clone());
+        at = view.on.clone();
+    }
+    bail!(
+        Code::VIEW_DEPTH_LIMIT_EXCEEDED,
+        "View depth too deep or view cycle detected; maximum depth is {VIEW_DEPTH_MAX}"
+    );
+}
+
+fn concat(pipelines: &[ArrayBuf]) -> ArrayBuf {
+    ArrayBuf::build(|out| {
+        for pipeline in pipelines.iter().rev() {
+            pipeline.as_array().iter().for_each(|stage| out.push(stage));
+        }
+    })
+}
+
+/// Plans the beginning of a pipeline over a collection.
+pub(crate) fn assemble(
+    collection: Option<Arc<Collection>>,
+    pipeline: &Pipeline,
+    extra: Option<Filter>,
+    hint: Option<Hint<'_>>,
+    options: QueryOptions,
+    cx: &mut Cx<'_>,
+) -> Result<Assembled> {
+    pipeline.check_metas(pipeline.available())?;
+    let head = pipeline.head();
+    if begins(pipeline) {
+        return Ok(Assembled { plan: plan::nothing(), planned: 0, collection: None });
+    }
+    let filter = match (extra, &*head.filter) {
+        (None, _) => head.filter.clone(),
+        (Some(extra), Filter::AlwaysTrue) => Arc::new(extra),
+        (Some(extra), own) => Arc::new(Filter::And(vec![extra, own.clone()]).normalize()),
+    };
+    if let Some(stage) = head.near {
+        let Some(collection) = collection else {
+            bail!(
+                Code::NAMESPACE_NOT_FOUND,
+                "$geoNear requires a geo index to run, but the collection does not exist"
+            );
+        };
+        let plan = plan::nearest(&collection, &stage.spec, &filter, hint, pipeline.wanted)?;
+        return Ok(Assembled { plan, planned: 1, collection: Some(collection) });
+    }
+    if let (Some(collection), Some(Step::Sample(size)), Filter::AlwaysTrue, None) =
+        (&collection, pipeline.stages.first().map(|stage| stage.step()), &*filter, hint)
+        && let Some(plan) = plan::pick(collection, size, cx)?
+    {
+        let collection = Some(collection.clone());
+        return Ok(Assembled { plan, planned: 0, collection });
+    }
+    let settings = cx.env.settings();
+    let allowed =
+        collection.as_ref().and_then(|collection| settings?.allowed(&collection.namespace));
+    let plain = head.sort.is_none()
+        && head.skip == 0
+        && head.limit.is_none()
+        && (hint.is_none() || allowed.is_some());
+    let distinct = pipeline.stages.get(head.stages).and_then(|stage| stage.distinct_of());
+    if let (Some(collection), Some(path), true) = (&collection, distinct, plain)
+        && let Some(plan) = plan::distinct_scan(collection, path, &filter, true, allowed)
+    {
+        let collection = Some(collection.clone());
+        return Ok(Assembled { plan, planned: head.stages, collection });
+    }
+    let spec = FindSpec {
+        sort: head.sort,
+        skip: head.skip,
+        limit: head.limit,
+        hint,
+        options,
+        needed: needed(pipeline, head.stages),
+        metas: pipeline.wanted,
+        ..FindSpec::new(collection.clone(), filter)
+    };
+    let plan = plan::plan(&spec, cx)?;
+    Ok(Assembled { plan, planned: head.stages, collection })
+}
+
+/// The paths that the stages from `from` on read, if one replaces the whole document and those before
+/// it say what they read.
+fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
+    let stages = &pipeline.stages[from..];
+    for (at, stage) in stages.iter().enumerate() {
+        let mut deps = Deps::default();
+        if stage.needs(&mut deps) {
+            let all = stages[..at].iter().rev().all(|stage| stage.hands_on(&mut deps));
+            return (all && !deps.whole).then(|| deps.paths.into_iter().collect());
+        }
+        if !stage.hands_on(&mut Deps::default()) {
+            return None;
+        }
+    }
+    None
+}
+
+/// Whether the stage begins a pipeline with documents of its own.
+pub(crate) fn begins(pipeline: &Pipeline) -> bool {
+    pipeline.stages.first().is_some_and(|stage| matches!(stage.step(), Step::Begins))
+}

@@ -1,0 +1,164 @@
+//! `renameCollection`: a new name within a database, a copy across databases.
+
+use std::sync::Arc;
+
+use nagi_bson::Doc;
+use nagi_error::{Code, Result, bail};
+
+use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
+use crate::{
+    catalog::{Collection, Uuid},
+    store::{
+        ddl::{self, Ddl},
+        frozen::Frozen,
+    },
+};
+
+/// Documents a transaction copies at most.
+const COPY_BATCH_COUNT: usize = 500;
+/// Documents between two questions whether to go on.
+const ASK_EACH: usize = 32;
+/// Bytes a transaction copies, about.
+const COPY_BATCH_BYTES: usize = 4 << 20;
+
+/// What a rename does beside the name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rename {
+    /// A collection of the new name is dropped.
+    pub drop_target: bool,
+    /// A temporary collection stays one.
+    pub stay_temp: bool,
+    /// The collections that the client means, checked where the names change: another one is error 361.
+    pub source: Option<Uuid>,
+    pub target: Option<Uuid>,
+}
+
+impl Store {
+    /// Renames within a database; copies across, while writers of the collection wait. A temporary
+    /// collection becomes a lasting one, unless it stays one. `interrupt` is asked while documents are
+    /// copied; its error ends and undoes that. Codes 20, 26, 48, 117, 166, 361, 12587.
+    pub fn rename_collection(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        how: Rename,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        self.catalog().check_uuid(from, how.source)?;
+        let Some(source) = self.collection(from) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
+        };
+        // Between the check and here it may have become another one.
+        if how.source.is_some_and(|expected| expected != source.uuid) {
+            self.catalog().check_uuid(from, how.source)?;
+        }
+        if source.is_view() {
+            bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot rename view: {from}");
+        }
+        if from == to {
+            bail!(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself");
+        }
+        source.refuse_while_building()?;
+        if from.database() == to.database() {
+            return self.rename_within(from, to, how);
+        }
+        if !how.drop_target && self.collection(to).is_some() {
+            bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
+        }
+        let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
+        let temporary = Namespace::new(to.database(), &name)?;
+        let _frozen = Frozen::begin(self, &source);
+        let copied = self.copy(&source, &temporary, interrupt);
+        let renamed = copied
+            .and_then(|()| self.rename_within(&temporary, to, Rename { source: None, ..how }));
+        if let Err(error) = renamed {
+            self.drop_collection(&temporary)?;
+            return Err(error);
+        }
+        match self.newest(&source) {
+            Some(_) => self.drop_collection(from).map(drop),
+            None => Ok(()), // somebody has dropped it meanwhile
+        }
+    }
+
+    fn rename_within(&self, from: &Namespace, to: &Namespace, how: Rename) -> Result<()> {
+        let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
+            [from, to].iter().filter_map(|name| catalog.collection(name).cloned()).collect()
+        })?;
+        ddl.catalog.check_uuid(from, how.source)?;
+        ddl.catalog.check_uuid(to, how.target)?;
+        let Some(source) = ddl.collection(from) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
+        };
+        source.refuse_while_building()?;
+        if let Some(target) = ddl.collection(to) {
+            if !how.drop_target {
+                bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
+            }
+            if target.is_view() {
+                bail!(Code::NAMESPACE_EXISTS, "a view already exists with that name: {to}");
+            }
+            target.refuse_while_building()?;
+            ddl.remove(&target)?;
+        }
+        let mut renamed = source.with_indexes(source.indexes.to_vec());
+        renamed.namespace = to.clone();
+        if !how.stay_temp {
+            renamed.options.set_temporary(false);
+        }
+        ddl.put(renamed)?;
+        ddl.finish()?;
+        log::info!(target: "COMMAND", id = 20319, fromName = from.as_str(),
+            toName = to.as_str(); "renameCollection");
+        Ok(())
+    }
+
+    /// Copies options, indexes and documents; keeps the order of the documents.
+    fn copy(
+        &self,
+        source: &Arc<Collection>,
+        to: &Namespace,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut ddl = Ddl::begin(self)?;
+        let mut options = source.options.clone();
+        options.set_temporary(true);
+        let target = ddl::create(&mut ddl, to, options, Some(source.space))?;
+        ddl.finish()?;
+        let specs: Vec<Doc<'_>> = source
+            .ready_indexes()
+            .filter(|index| !index.spec.is_id())
+            .map(|index| index.spec.doc.as_doc())
+            .collect();
+        if !specs.is_empty() {
+            self.create_indexes(to, &specs, BuildOptions::default())?;
+        }
+        let snapshot = self.snapshot()?;
+        let mut cursor = snapshot.reader().scan(source, true)?;
+        let mut last = RecordId(0);
+        let interrupted = Some(interrupt);
+        let options =
+            WriteOptions { bypass_validation: true, interrupt: interrupted, ..Default::default() };
+        loop {
+            interrupt()?;
+            let copied = self.write_value(options, &mut |txn| {
+                let (mut count, mut bytes, mut id) = (0, 0, last);
+                cursor.resume_after(last);
+                while count < COPY_BATCH_COUNT && bytes < COPY_BATCH_BYTES && cursor.advance()? {
+                    if count % ASK_EACH == 0 {
+                        interrupt()?;
+                    }
+                    txn.insert(&target, cursor.doc())?;
+                    count += 1;
+                    bytes += cursor.doc().len();
+                    id = cursor.id();
+                }
+                Ok(id)
+            })?;
+            if copied == last {
+                return Ok(());
+            }
+            last = copied;
+        }
+    }
+}

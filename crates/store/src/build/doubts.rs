@@ -1,0 +1,98 @@
+//! The end of a unique build: keys that a writer found taken while the index was being built.
+//!
+//! Such a writer is not refused; its entry is put aside under the key and its record id. When the
+//! build ends and no writer puts entries aside any more, each such key is looked at: if one record is
+//! left that has it, its entry takes the usual place, if there are several the build fails.
+
+use nagi_error::Result;
+use nagi_kv::Space;
+
+use crate::{
+    BuildOptions, Collection, Index, RecordId, Store, WriteOptions, WriteTxn, engine_error::engine,
+    index::Doubts, keystring, store::txn::duplicate_key,
+};
+
+/// Keys in doubt that a build keeps in memory; writers beyond that are refused.
+const DOUBT_COUNT_MAX: usize = 10_000;
+
+impl Doubts {
+    /// Notes a key; false if there are too many.
+    pub(crate) fn add(&self, key: &[u8]) -> bool {
+        let mut keys = self.0.lock();
+        let fits = keys.len() < DOUBT_COUNT_MAX;
+        if fits {
+            keys.push(key.into());
+        }
+        fits
+    }
+
+    /// Notes a key, whatever their number: for who builds.
+    pub(crate) fn add_any(&self, key: &[u8]) {
+        self.0.lock().push(key.into());
+    }
+}
+
+impl Store {
+    /// Settles the keys in doubt of an index; 11000 if several records have one of them.
+    pub(crate) fn judge(
+        &self,
+        built: &Collection,
+        index: &Index,
+        options: BuildOptions<'_>,
+    ) -> Result<()> {
+        let Some(doubts) = &index.doubts else { return Ok(()) };
+        let keys = std::mem::take(&mut *doubts.0.lock());
+        let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
+        for key in keys {
+            if let Some(interrupt) = options.interrupt {
+                interrupt()?;
+            }
+            self.write_value(write, &mut |txn| settle(txn, built, index, &key))?;
+        }
+        Ok(())
+    }
+}
+
+fn settle(
+    txn: &mut WriteTxn<'_>,
+    collection: &Collection,
+    index: &Index,
+    key: &[u8],
+) -> Result<()> {
+    let full = [&index.ident.bytes(), key].concat();
+    txn.txn().lock(Space::Index, &full).map_err(engine)?;
+    let end = [&full[..], &[keystring::AFTER]].concat();
+    let mut cursor = txn.txn().cursor(Space::Index, &full, &end).map_err(engine)?;
+    let mut usual: Option<RecordId> = None;
+    let mut aside: Vec<(RecordId, Vec<u8>)> = Vec::new();
+    let mut found = cursor.seek(&full).map_err(engine)?;
+    while found {
+        let id = |bytes: &[u8; 8]| RecordId::from_bytes(*bytes);
+        match cursor.key().strip_prefix(&full[..]) {
+            Some([]) => usual = cursor.value().first_chunk().map(id),
+            Some(tail) => {
+                if let Ok(bytes) = tail.try_into() {
+                    aside.push((id(bytes), cursor.value().to_vec()));
+                }
+            }
+            None => {}
+        }
+        found = cursor.next().map_err(engine)?;
+    }
+    drop(cursor);
+    // One record may have come by the usual place after it was put aside.
+    let others: Vec<_> = aside.iter().filter(|(id, _)| Some(*id) != usual).collect();
+    if others.len() + usize::from(usual.is_some()) > 1 {
+        let bits = others.first().map_or(&[][..], |(_, bits)| bits);
+        return Err(duplicate_key(collection, index, key, bits));
+    }
+    if let [(id, bits)] = others[..] {
+        let entry = [&id.bytes(), &bits[..]].concat();
+        txn.txn().put(Space::Index, &full, &entry).map_err(engine)?;
+    }
+    for (id, _) in &aside {
+        let key = [&full[..], &id.bytes()].concat();
+        txn.txn().delete(Space::Index, &key).map_err(engine)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Who waits at the end of a capped collection.
+
+use nagi_error::Result;
+use nagi_kv::sync::{Condvar, Instant, Mutex};
+
+/// Tells those who wait at the end of a capped collection that it has changed, or is gone.
+#[derive(Default)]
+pub struct Arrivals {
+    version: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Arrivals {
+    /// A number that grows with every change: take it before reading, then wait beyond it.
+    pub fn version(&self) -> u64 {
+        *self.version.lock()
+    }
+
+    pub(crate) fn announce(&self) {
+        *self.version.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    /// Wakes everybody who waits, to look at its interrupt.
+    pub fn wake(&self) {
+        let _held = self.version.lock();
+        self.changed.notify_all();
+    }
+
+    /// Waits until something has changed since `seen`, or until `until`. `interrupt` is asked first
+    /// and at each waking; its error ends the wait. True if something has changed.
+    pub fn wait_beyond(
+        &self,
+        seen: u64,
+        until: Instant,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<bool> {
+        let mut version = self.version.lock();
+        loop {
+            interrupt()?;
+            if *version != seen {
+                return Ok(true);
+            }
+            if self.changed.wait_until(&mut version, until).timed_out() {
+                return Ok(*version != seen);
+            }
+        }
+    }
+}

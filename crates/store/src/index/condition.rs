@@ -1,0 +1,106 @@
+//! Filters that belong to the catalog: of partial indexes and of validators.
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_lang::{
+    collation::Collation,
+    expr::{ParseCx, Vars},
+    filter::{Filter, MatchCx, Pred},
+};
+
+use crate::{clock, index::Index};
+
+/// A parsed filter, kept as long as the catalog version.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    pub(crate) filter: Filter,
+}
+
+impl Condition {
+    /// A validator: any filter, but for what needs an index or a script.
+    pub(crate) fn validator(
+        doc: Doc<'_>,
+        collation: Option<&'static Collation>,
+    ) -> Result<Condition> {
+        for operator in ["$text", "$where", "$near", "$nearSphere", "$geoNear"] {
+            if mentions(Value::Doc(doc), operator) {
+                bail!(Code::BAD_VALUE, "{operator} is not allowed in this context");
+            }
+        }
+        if mentions(Value::Doc(doc), "$function") {
+            bail!(Code::Location(4660800), "$function cannot be used inside a validator.");
+        }
+        let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
+        Ok(Condition { filter: filter.normalize() })
+    }
+
+    /// The filter of a partial index: equality, ranges, `$exists: true`, `$type`, `$in`, `$and`,
+    /// `$or`; 67 for anything else.
+    pub(crate) fn partial(
+        doc: Doc<'_>,
+        collation: Option<&'static Collation>,
+    ) -> Result<Condition> {
+        let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
+        if !fits_partial(&filter) || says_always(doc) {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "unsupported expression in partial index: {}",
+                nagi_bson::text::doc_text(doc)
+            );
+        }
+        Ok(Condition { filter: filter.normalize() })
+    }
+
+    pub(crate) fn matches(&self, doc: Doc<'_>) -> Result<bool> {
+        let arena = Bump::new();
+        let vars = Vars::EMPTY;
+        let now_ms = if self.filter.contains_expr() { clock::now_ms() } else { 0 };
+        self.filter.matches(doc, &MatchCx::new(&vars, &arena, now_ms))
+    }
+}
+
+fn fits_partial(filter: &Filter) -> bool {
+    match filter {
+        Filter::AlwaysTrue => true,
+        Filter::And(parts) | Filter::Or(parts) => parts.iter().all(fits_partial),
+        Filter::Field { pred, .. } => match pred {
+            Pred::Compare { .. } | Pred::Exists | Pred::Type(_) => true,
+            Pred::In(list) => list.patterns().is_empty(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether `$alwaysTrue` stands in it, which the parsed filter does not tell from an empty document.
+fn says_always(doc: Doc<'_>) -> bool {
+    doc.iter().any(|element| match (element.name(), element.value()) {
+        ("$alwaysTrue", _) => true,
+        ("$and" | "$or", Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.as_doc()).any(says_always)
+        }
+        _ => false,
+    })
+}
+
+/// Whether a field of this name occurs anywhere.
+fn mentions(value: Value<'_>, name: &str) -> bool {
+    match value {
+        Value::Doc(doc) => doc.iter().any(|e| e.name() == name || mentions(e.value(), name)),
+        Value::Array(items) => items.iter().any(|item| mentions(item, name)),
+        _ => false,
+    }
+}
+
+impl Index {
+    /// The condition under which a partial index has a document; none for other indexes.
+    pub fn partial_filter(&self) -> Option<&Filter> {
+        self.partial.as_ref().map(|condition| &condition.filter)
+    }
+
+    /// Whether the index has keys of the document, as far as its partial filter says.
+    pub(crate) fn covers(&self, doc: Doc<'_>) -> Result<bool> {
+        self.partial.as_ref().map_or(Ok(true), |condition| condition.matches(doc))
+    }
+}

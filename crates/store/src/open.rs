@@ -1,0 +1,78 @@
+//! Opening a store: reads the catalog and finishes what a crash left half done.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use nagi_bson::oid::Generator;
+use nagi_error::{Code, Result, bail};
+use nagi_kv::sync::{Condvar, Mutex};
+use nagi_kv::{Capabilities, Engine};
+
+use crate::{
+    Store, StoreOptions,
+    build::Build,
+    cache::Cache,
+    catalog::{self},
+    clock,
+    notes::Notes,
+    store::{
+        Shared,
+        commit::stamps::{self, Stamps},
+        ddl::DdlState,
+        division::Division,
+        reclaim::{self, Reclaimer},
+        transaction::OpenTransactions,
+    },
+};
+
+/// What the store relies on.
+const NEEDED: Capabilities = Capabilities { links_files: false, ..Capabilities::IN_PROCESS };
+
+impl Store {
+    /// Reads the catalog, finishes what a crash left half done.
+    pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
+        let loaded = catalog::load(&*engine)?;
+        if let Some(missing) = engine.capabilities().missing(&NEEDED) {
+            let name = engine.name();
+            bail!(Code::ILLEGAL_OPERATION, "the storage engine {name} lacks {missing}");
+        }
+        stamps::resume(&*engine)?;
+        let random = clock::random().to_be_bytes();
+        reclaim::drop_ranges(&*engine, &loaded.dropped)?;
+        let shared = Shared {
+            open: OpenTransactions::default(),
+            stamps: Stamps::default(),
+            change_log: options.change_log,
+            spills: Arc::default(),
+            reclaimer: Reclaimer::new(Arc::clone(&engine)),
+            engine,
+            catalog: ArcSwap::from_pointee(loaded.catalog),
+            ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
+            cache: Cache::new(options.record_cache_bytes),
+            division: Division::new(options.record_cache_bytes as u64),
+            zstd_level: options.zstd_level,
+            budget: options.budget,
+            notes: Notes::default(),
+            builds: Mutex::default(),
+            build_ended: Condvar::new(),
+            ids: Generator::new(
+                [random[0], random[1], random[2], random[3], random[4]],
+                u32::from_be_bytes([0, random[5], random[6], random[7]]),
+            ),
+        };
+        let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
+        for (namespace, index) in loaded.unfinished {
+            log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
+                index = &*index; "Index build: dropping an index whose build was interrupted");
+            if let Some(collection) = store.collection(&namespace) {
+                store.give_up(&Build::left_over(&collection))?;
+            }
+        }
+        for collection in store.catalog().iter().filter(|c| c.options.is_temporary()) {
+            log::info!(target: "STORAGE", id = 20_557, namespace = collection.namespace.as_str();
+                "Dropping a temporary collection that an earlier run has left");
+            store.drop_collection(&collection.namespace)?;
+        }
+        Ok(Arc::new(store))
+    }
+}

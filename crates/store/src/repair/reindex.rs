@@ -1,0 +1,125 @@
+//! Building the indexes of a collection again, from its records.
+//!
+//! New indexes are built beside the old ones, as any index is; then they take their names. Reads use
+//! the old ones meanwhile, writers keep both.
+
+use std::sync::Arc;
+
+use nagi_error::{Code, Result, bail};
+use nagi_kv::Space;
+
+use crate::{
+    BuildOptions, Collection, Index, Namespace, Store, WriteOptions,
+    build::{Build, bulk::dropped, of_build, to_build},
+    engine_error::engine,
+    repair::validate::ValidateReport,
+    store::ddl::{Ddl, refuse_view},
+};
+
+/// What [`Store::repair`] has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Repaired {
+    /// Whether there was anything to do.
+    pub any: bool,
+    /// Records that were no documents and are in the lost and found now.
+    pub corrupt_records: i64,
+}
+
+impl Store {
+    /// `reIndex`: builds all indexes again; gives back how many. Codes 26, 166, 12587, 11000.
+    pub fn reindex(&self, namespace: &Namespace, options: BuildOptions<'_>) -> Result<usize> {
+        let (old, build) = self.start_again(namespace)?;
+        let built = self
+            .fill_indexes(&build, options)
+            .and_then(|()| self.judge_all(&build, options))
+            .and_then(|()| self.replace(&old, &build));
+        let built = built
+            .or_else(|error| self.give_up(&build).and(Err(of_build(error, &build.collection))));
+        self.build_ended.notify_all();
+        built
+    }
+
+    /// Publishes a second, empty index beside each; gives back the first ones, and the build.
+    fn start_again(&self, namespace: &Namespace) -> Result<(Vec<Arc<Index>>, Build)> {
+        let mut ddl = Ddl::begin(self)?;
+        let Some(collection) = ddl.collection(namespace) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
+        };
+        refuse_view(&collection)?;
+        collection.refuse_while_building()?;
+        let old = collection.indexes.to_vec();
+        let specs = old.iter().map(|index| index.spec.clone()).collect();
+        let indexes = to_build(&mut ddl, &collection, specs, true)?;
+        let all = old.iter().chain(&indexes).cloned().collect();
+        let collection = ddl.put(collection.with_indexes(all))?;
+        ddl.finish()?;
+        Ok((old, Build { collection, indexes }))
+    }
+
+    /// The new indexes take the places of the old ones, in one step: at no time, also after a crash, are
+    /// there two of one name that plans may use. How many there are.
+    fn replace(&self, old: &[Arc<Index>], build: &Build) -> Result<usize> {
+        let mut ddl = Ddl::begin(self)?;
+        let current = self.newest_of(build)?;
+        let is_old = |index: &Index| old.iter().any(|old| old.ident == index.ident);
+        let lasting = |name: &str| current.indexes.iter().any(|i| is_old(i) && i.name() == name);
+        let (mut kept, mut doomed) = (Vec::new(), Vec::new());
+        for index in &current.indexes {
+            match build.owns(index) {
+                true if lasting(index.name()) => {
+                    kept.push(Arc::new(index.changed(index.spec.clone(), true)?));
+                }
+                // What was dropped meanwhile does not come back.
+                true => doomed.push(Arc::clone(index)),
+                false if is_old(index) => doomed.push(Arc::clone(index)),
+                false => kept.push(Arc::clone(index)),
+            }
+        }
+        if let Some(missing) = build.indexes.iter().find(|own| {
+            lasting(own.name()) && !current.indexes.iter().any(|index| index.ident == own.ident)
+        }) {
+            return Err(dropped(missing.name()));
+        }
+        for index in &doomed {
+            ddl.remove_index(index)?;
+        }
+        let count = kept.len();
+        ddl.put(current.with_indexes(kept))?;
+        ddl.finish()?;
+        Ok(count)
+    }
+
+    /// Mends what `validate` has found: records that are none are moved to the lost and found, then the
+    /// counters are set right, then the indexes built again.
+    pub fn repair(
+        &self,
+        collection: &Collection,
+        report: &ValidateReport,
+        options: BuildOptions<'_>,
+    ) -> Result<Repaired> {
+        if report.errors.is_empty() {
+            return Ok(Repaired::default());
+        }
+        let mut again = None;
+        let mut repaired = Repaired { any: true, ..Repaired::default() };
+        if report.invalid_count > 0 {
+            repaired.corrupt_records = self.set_aside_corrupt(collection, options.interrupt)?;
+            let go_on = || Ok(());
+            let interrupt = options.interrupt.unwrap_or(&go_on);
+            again = Some(self.validate_with(collection, false, interrupt)?);
+        }
+        let report = again.as_ref().unwrap_or(report);
+        let (count, bytes) = (report.count_off, report.bytes_off);
+        if (count, bytes) != (0, 0) {
+            let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
+            self.write_value(write, &mut |txn| {
+                // Written past the sums of the transaction, which follow what it inserts.
+                let key = collection.ident.bytes();
+                txn.txn().add(Space::Counters, &key, &[-count, -bytes]).map_err(engine)
+            })?;
+            collection.add_to_counters(-count, -bytes);
+        }
+        self.reindex(&collection.namespace, options)?;
+        Ok(repaired)
+    }
+}

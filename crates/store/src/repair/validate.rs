@@ -1,0 +1,250 @@
+//! The full check of a collection: records against index keys against counters.
+//!
+//! One snapshot. First every record is read: each of its keys must be in its index. Then every index
+//! entry is counted: if there are as many as the records have keys, none is left over. Reads
+//! everything once and each index once more by key. Indexes that are being built are left out; those
+//! that are dropped meanwhile do not count.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_kv::Space;
+
+use crate::{
+    Collection, Index, RecordId, Snapshot, Store, engine_error::engine, index::keygen::KeySink,
+    record, store::txn::fill_sink,
+};
+
+/// Errors listed at most.
+const ERROR_COUNT_MAX: usize = 100;
+/// Records or keys between two questions whether to go on: a record may have many keys, each a `get`.
+const ASK_EACH: i64 = 32;
+
+/// What `validate` found.
+#[derive(Clone, Debug, Default)]
+pub struct ValidateReport {
+    pub record_count: i64,
+    pub data_bytes: i64,
+    /// Name and number of keys.
+    pub index_keys: Vec<(Box<str>, i64)>,
+    /// Records that are no valid BSON.
+    pub invalid_count: i64,
+    /// By how much the counters are too high.
+    pub count_off: i64,
+    pub bytes_off: i64,
+    /// Names of the indexes that do not fit the records.
+    pub wrong_indexes: Vec<Box<str>>,
+    /// Documents with a field name twice in one object; counted only if asked for.
+    pub non_compliant_count: i64,
+    /// Index and record of keys that are not there.
+    pub missing_entries: Vec<(Box<str>, i64)>,
+    /// Records that are no valid BSON.
+    pub corrupt_records: Vec<i64>,
+    /// What is wrong; empty if the collection is valid.
+    pub errors: Vec<String>,
+}
+
+impl ValidateReport {
+    fn wrong_index(&mut self, name: &str, text: String) {
+        if !self.wrong_indexes.iter().any(|wrong| &**wrong == name) {
+            self.wrong_indexes.push(name.into());
+        }
+        self.error(text);
+    }
+
+    fn missing_entry(&mut self, name: &str, id: RecordId) {
+        if self.missing_entries.len() < ERROR_COUNT_MAX {
+            self.missing_entries.push((name.into(), id.0));
+        }
+    }
+
+    fn corrupt(&mut self, id: RecordId) {
+        if self.corrupt_records.len() < ERROR_COUNT_MAX {
+            self.corrupt_records.push(id.0);
+        }
+    }
+
+    fn error(&mut self, text: String) {
+        if self.errors.len() < ERROR_COUNT_MAX {
+            self.errors.push(text);
+        }
+    }
+}
+
+impl Store {
+    /// Reads everything and compares records, index keys and counters. Takes as long as that takes;
+    /// others go on.
+    pub fn validate(&self, collection: &Collection) -> Result<ValidateReport> {
+        self.validate_with(collection, false, &|| Ok(()))
+    }
+
+    /// As [`Store::validate`]; `conformance`: looks for field names given twice, too. `interrupt` is
+    /// asked now and then and may end it.
+    pub fn validate_with(
+        &self,
+        collection: &Collection,
+        conformance: bool,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<ValidateReport> {
+        let mut indexes: Vec<_> = collection.ready_indexes().collect();
+        loop {
+            let report = self.validate_indexes(collection, &indexes, conformance, interrupt)?;
+            if report.errors.is_empty() {
+                return Ok(report);
+            }
+            let Some(current) = self.newest(collection) else {
+                bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
+            };
+            // Of an index that was dropped meanwhile, any part may be gone: not an error.
+            let count = indexes.len();
+            indexes.retain(|index| current.indexes.iter().any(|i| i.ident == index.ident));
+            if indexes.len() == count {
+                return Ok(report);
+            }
+        }
+    }
+
+    fn validate_indexes(
+        &self,
+        collection: &Collection,
+        indexes: &[&Arc<Index>],
+        conformance: bool,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<ValidateReport> {
+        let snapshot = self.snapshot()?;
+        let mut report = ValidateReport::default();
+        let mut expected: Vec<_> = indexes.iter().map(|index| (&***index, 0i64)).collect();
+        let how = (conformance, interrupt);
+        self.check_records(collection, &snapshot, how, &mut expected, &mut report)?;
+        for (index, expected) in expected {
+            let mut cursor = snapshot.reader().index_cursor(index, true, &[], &[])?;
+            let mut count = 0;
+            while cursor.advance()? {
+                count += 1;
+                if count % ASK_EACH == 0 {
+                    interrupt()?;
+                }
+            }
+            if count != expected {
+                report.wrong_index(
+                    index.name(),
+                    format!(
+                        "index '{}' has {count} entries, the records have {expected} keys",
+                        index.name()
+                    ),
+                );
+            }
+            report.index_keys.push((index.name().into(), count));
+        }
+        let mut buf = Vec::new();
+        let stored =
+            snapshot.reader().read.get(Space::Counters, &collection.ident.bytes(), &mut buf);
+        let stored = stored.map_err(engine)?.unwrap_or(&[]).as_chunks().0;
+        let counter = |at: usize| stored.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
+        let (count, bytes) = (counter(0), counter(1));
+        if (count, bytes) != (report.record_count, report.data_bytes) {
+            report.count_off = count - report.record_count;
+            report.bytes_off = bytes - report.data_bytes;
+            report.error(format!(
+                "counters say {count} records of {bytes} bytes, there are {} of {} bytes",
+                report.record_count, report.data_bytes
+            ));
+        }
+        Ok(report)
+    }
+
+    fn check_records(
+        &self,
+        collection: &Collection,
+        snapshot: &Snapshot,
+        (conformance, interrupt): (bool, &dyn Fn() -> Result<()>),
+        expected: &mut [(&Index, i64)],
+        report: &mut ValidateReport,
+    ) -> Result<()> {
+        let ident = collection.ident;
+        let cursor = snapshot.reader().read.cursor(collection.space, &ident.bytes(), &ident.end());
+        let mut cursor = cursor.map_err(engine)?;
+        let mut found = cursor.seek(&ident.bytes()).map_err(engine)?;
+        let (mut sink, mut spare) = (KeySink::default(), Vec::new());
+        while found {
+            let id = cursor.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
+            report.record_count += 1;
+            if report.record_count % ASK_EACH == 0 {
+                interrupt()?;
+            }
+            let bytes = record::decode_bytes(cursor.value(), &mut spare);
+            report.data_bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as i64);
+            let doc = bytes.and_then(|bytes| Ok(Doc::parse(bytes)?));
+            if let Err(error) = &doc {
+                report.invalid_count += 1;
+                report.corrupt(id);
+                report.error(format!("record {} is no valid BSON: {error}", id.0));
+            }
+            if let Ok(doc) = doc {
+                if conformance && has_name_twice(doc) {
+                    report.non_compliant_count += 1;
+                }
+                for (index, expected) in expected.iter_mut() {
+                    check_keys(index, snapshot, id, doc, &mut sink, report)?;
+                    *expected += sink.len() as i64;
+                }
+            }
+            found = cursor.next().map_err(engine)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an object of the document, at any depth, has one field name twice.
+fn has_name_twice(doc: Doc<'_>) -> bool {
+    let mut names: Vec<&str> = doc.iter().map(|element| element.name()).collect();
+    names.sort_unstable();
+    let inner = |value: Value<'_>| match value {
+        Value::Doc(doc) => has_name_twice(doc),
+        Value::Array(items) => items.iter().any(|item| item.as_doc().is_some_and(has_name_twice)),
+        _ => false,
+    };
+    !names.is_sorted_by(|a, b| a < b) || doc.iter().any(|element| inner(element.value()))
+}
+
+fn check_keys(
+    index: &Index,
+    snapshot: &Snapshot,
+    id: RecordId,
+    doc: Doc<'_>,
+    sink: &mut KeySink,
+    report: &mut ValidateReport,
+) -> Result<()> {
+    fill_sink(index, doc, sink)?;
+    let mut buf = Vec::new();
+    let mut value = Vec::new();
+    for (key, bits) in sink.iter() {
+        let mut full = [&index.ident.bytes(), key].concat();
+        value.clear();
+        match index.keyed_alone {
+            true => value.extend_from_slice(&id.bytes()),
+            false => full.extend_from_slice(&id.bytes()),
+        }
+        value.extend_from_slice(bits);
+        match snapshot.reader().read.get(Space::Index, &full, &mut buf).map_err(engine)? {
+            Some(entry) if *entry == value => {}
+            Some(_) => report.wrong_index(
+                index.name(),
+                format!(
+                    "index '{}': the entry of record {} has another record or type",
+                    index.name(),
+                    id.0
+                ),
+            ),
+            None => {
+                report.missing_entry(index.name(), id);
+                report.wrong_index(
+                    index.name(),
+                    format!("index '{}': record {} has no entry", index.name(), id.0),
+                );
+            }
+        }
+    }
+    Ok(())
+}

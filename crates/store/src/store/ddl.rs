@@ -1,0 +1,464 @@
+//! Creating and dropping collections and indexes.
+//!
+//! One DDL statement at a time works on the catalog (index builds do not hold the lock while they
+//! build). Each makes new versions, stores them durably, publishes them, then waits until no writer
+//! uses the old ones. Keys are dropped behind the reply (see `reclaim`), once that is so.
+//!
+//!   lock -> check -> commit catalog keys (synced) -> publish -> gate
+//!
+//! A crash between commit and drop leaves `Dropped` keys behind; the next start goes on with them.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, Value, compare, text::doc_text};
+use nagi_error::{Code, Result, bail};
+use nagi_kv::sync::{MutexGuard, point};
+use nagi_kv::{Durability, Space, Txn, TxnOptions};
+
+use crate::catalog::{
+    Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid, view_graph,
+};
+use crate::{
+    Index, IndexSpec, Namespace, Store,
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+    index::{Bulk, Multikey},
+    notes::Notes,
+    store::{commit::Change, reclaim::Job},
+};
+
+/// What only the one who does DDL may use.
+pub(crate) struct DdlState {
+    pub(crate) next_ident: u32,
+}
+
+/// A DDL statement under way: catalog keys are staged here, then committed and published.
+pub(crate) struct Ddl<'s> {
+    pub(crate) store: &'s Store,
+    state: MutexGuard<'s, DdlState>,
+    txn: Box<dyn Txn>,
+    pub(crate) catalog: Catalog,
+    /// Old versions that are no longer current once this is published.
+    replaced: Vec<Arc<Collection>>,
+    published: Vec<Arc<Collection>>,
+    dropped: Vec<(Space, Ident)>,
+    /// Builds of dropped indexes.
+    builds: Vec<Arc<Bulk>>,
+}
+
+impl<'s> Ddl<'s> {
+    pub(crate) fn begin(store: &'s Store) -> Result<Ddl<'s>> {
+        let state = store.ddl.lock();
+        let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
+        let catalog = Catalog::clone(&store.catalog.load());
+        let (replaced, published) = (Vec::new(), Vec::new());
+        let (dropped, builds) = (Vec::new(), Vec::new());
+        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds })
+    }
+
+    pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        self.catalog.collection(namespace).cloned()
+    }
+
+    pub(crate) fn ident(&mut self) -> Result<Ident> {
+        let ident = Ident(self.state.next_ident);
+        self.state.next_ident += 1;
+        let key = Ident(0).catalog_key(CatalogKey::NextIdent);
+        let next = self.state.next_ident.to_le_bytes();
+        self.txn.put(Space::Catalog, &key, &next).map_err(engine)?;
+        Ok(ident)
+    }
+
+    /// Stores a new collection, or a new version of one.
+    pub(crate) fn put(&mut self, collection: Collection) -> Result<Arc<Collection>> {
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        let doc = collection.to_entry()?;
+        self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        let collection = Arc::new(collection);
+        let older = self.catalog.names.put(&collection);
+        self.change(older.as_deref(), Some(&collection))?;
+        self.replaced.extend(older);
+        self.published.push(Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// The door for changes of the catalog, see `change`.
+    fn change(&mut self, before: Option<&Collection>, after: Option<&Collection>) -> Result<()> {
+        self.store.log_change(&mut *self.txn, &Change::Catalog { before, after })
+    }
+
+    /// Takes a collection out, with all that belongs to it.
+    pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        self.txn.delete(Space::Catalog, &key).map_err(engine)?;
+        self.change(Some(collection), None)?;
+        if !collection.is_view() {
+            self.drop_range(collection.space, collection.ident)?;
+            for index in &collection.indexes {
+                self.remove_index(index)?;
+            }
+        }
+        self.catalog.names.remove(&collection.namespace);
+        self.replaced.push(Arc::clone(collection));
+        Ok(())
+    }
+
+    /// Takes an index's keys out; the collection's new version is the caller's.
+    pub(crate) fn remove_index(&mut self, index: &Index) -> Result<()> {
+        if let Some(bulk) = &index.bulk {
+            self.drop_range(Space::Index, bulk.side)?;
+            self.builds.push(Arc::clone(bulk));
+        }
+        self.drop_range(Space::Index, index.ident)
+    }
+
+    fn drop_range(&mut self, space: Space, ident: Ident) -> Result<()> {
+        let key = ident.catalog_key(CatalogKey::Dropped);
+        self.txn.put(Space::Catalog, &key, &[space as u8]).map_err(engine)?;
+        self.dropped.push((space, ident));
+        Ok(())
+    }
+
+    /// Only keeps the idents that were taken from being taken again.
+    pub(crate) fn keep_idents(self) -> Result<()> {
+        self.store.commit(self.txn, Durability::Buffered).map(drop)
+    }
+
+    /// Commits, publishes, waits for writers of old versions; or leaves that, with what is to be
+    /// dropped, to the reclaimer.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.finish_with(Durability::Synced)
+    }
+
+    /// `finish`, with the durability that the change needs. What drops has to be on the disk before
+    /// the files of what was dropped are removed.
+    pub(crate) fn finish_with(self, durability: Durability) -> Result<()> {
+        let publishing = self.store.stamps.publish();
+        let stamp = self.store.commit(self.txn, Durability::Buffered)?;
+        for old in &self.replaced {
+            // One store for each, so that nobody sees a collection gone that only changes.
+            point();
+            let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
+            old.state.current.store(newest.cloned());
+        }
+        for new in &self.published {
+            if new.state.current.load().is_none() {
+                new.state.current.store(Some(Arc::clone(new)));
+            }
+        }
+        point();
+        self.store.catalog.store(Arc::new(self.catalog));
+        drop(publishing);
+        point();
+        self.replaced.iter().for_each(|old| old.state.arrivals.announce());
+        drop(self.state);
+        // Not while states wait for the catalog: a sync takes as long as the disk likes.
+        let synced = match durability {
+            Durability::Synced => self.store.engine.sync(stamp).map_err(engine),
+            Durability::Buffered => Ok(()),
+        };
+        // Nobody waits for a client that holds a transaction open.
+        self.store.open.end_users_of(&self.replaced);
+        if self.dropped.is_empty() {
+            self.replaced.iter().for_each(|old| old.state.gate.wait_for_earlier());
+        } else if synced.is_ok() {
+            self.store.reclaimer.push(Job {
+                replaced: self.replaced,
+                builds: self.builds,
+                ranges: self.dropped,
+            });
+        }
+        synced
+    }
+}
+
+impl Store {
+    /// `create`: same options as an existing one: that one; other options: 48.
+    pub fn create_collection(
+        &self,
+        namespace: &Namespace,
+        options: Doc<'_>,
+    ) -> Result<Arc<Collection>> {
+        self.create_with(namespace, options, Durability::Synced)
+    }
+
+    fn create_with(
+        &self,
+        namespace: &Namespace,
+        options: Doc<'_>,
+        durability: Durability,
+    ) -> Result<Arc<Collection>> {
+        let options = CollectionOptions::parse(options, namespace)?;
+        if let Some(bound) = self.private() {
+            return bound.create(self, namespace, options);
+        }
+        let mut ddl = Ddl::begin(self)?;
+        if let Some(existing) = ddl.collection(namespace) {
+            return same_options(existing, &options);
+        }
+        let collection = create(&mut ddl, namespace, options, None)?;
+        ddl.finish_with(durability)?;
+        log::info!(target: "STORAGE", id = 20320, namespace = namespace.as_str(),
+            uuid:% = collection.uuid; "createCollection");
+        Ok(collection)
+    }
+
+    /// The collection, created if need be: what a first insert does. As durable as that insert: the
+    /// log has the collection before its documents, so nothing has to wait for the disk here.
+    pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
+        match self.collection(namespace) {
+            Some(collection) => Ok(collection),
+            None => {
+                self.create_with(namespace, Doc::EMPTY, Durability::Buffered).or_else(|error| {
+                    // Somebody else was faster, with options of his own.
+                    self.collection(namespace).ok_or(error)
+                })
+            }
+        }
+    }
+
+    /// Drops a collection or view; gives back what it was, none if it did not exist. Milliseconds,
+    /// whatever its size.
+    pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
+        self.drop_collection_of(namespace, None)
+    }
+
+    /// The same, if it is the one that the client means (361).
+    pub fn drop_collection_of(
+        &self,
+        namespace: &Namespace,
+        expected: Option<Uuid>,
+    ) -> Result<Option<Arc<Collection>>> {
+        let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
+            catalog.collection(namespace).cloned().into_iter().collect()
+        })?;
+        ddl.catalog.check_uuid(namespace, expected)?;
+        let Some(collection) = ddl.collection(namespace) else { return Ok(None) };
+        ddl.remove(&collection)?;
+        ddl.finish()?;
+        log::info!(target: "STORAGE", id = 20318, namespace = namespace.as_str(),
+            uuid:% = collection.uuid; "Finishing collection drop");
+        Ok(Some(collection))
+    }
+
+    /// Drops every collection of a database; false if there was none.
+    pub fn drop_database(&self, database: &str) -> Result<bool> {
+        let of = |catalog: &Catalog| catalog.database(database).cloned().collect::<Vec<_>>();
+        let (mut ddl, _frozen) = Ddl::alone(self, &of)?;
+        let all = of(&ddl.catalog);
+        for collection in &all {
+            ddl.remove(collection)?;
+        }
+        if all.is_empty() {
+            return Ok(false);
+        }
+        ddl.finish()?;
+        log::info!(target: "COMMAND", id = 20336, db = database; "dropDatabase");
+        Ok(true)
+    }
+
+    /// Drops indexes; gives back how many there were. Those that are being built have their build
+    /// aborted. Codes 26, 27, 72, 166, 181; 12587 for some of the indexes that one build makes.
+    pub fn drop_indexes(&self, namespace: &Namespace, which: IndexSelector<'_>) -> Result<usize> {
+        let mut ddl = Ddl::begin(self)?;
+        let Some(collection) = ddl.collection(namespace) else {
+            bail!(Code::NAMESPACE_NOT_FOUND, "ns not found {namespace}");
+        };
+        refuse_view(&collection)?;
+        let dropped = select_indexes(&collection, &which)?;
+        refuse_part_of_build(&collection, &dropped)?;
+        let before = collection.named_indexes().count();
+        if dropped.is_empty() {
+            return Ok(before);
+        }
+        let is_dropped = |index: &Arc<Index>| dropped.iter().any(|d| d.ident == index.ident);
+        let kept = collection.indexes.iter().filter(|index| !is_dropped(index)).cloned().collect();
+        for index in &dropped {
+            ddl.remove_index(index)?;
+        }
+        ddl.put(collection.with_indexes(kept))?;
+        ddl.finish()?;
+        for index in &dropped {
+            log::info!(target: "INDEX", id = 4715601, namespace = namespace.as_str(),
+                index = index.name(); "Index dropped");
+        }
+        Ok(before)
+    }
+}
+
+/// The collection that is there already, if it was created with the same options (48).
+pub(crate) fn same_options(
+    existing: Arc<Collection>,
+    options: &CollectionOptions,
+) -> Result<Arc<Collection>> {
+    if existing.options.same(options) {
+        return Ok(existing);
+    }
+    let kind = if existing.is_view() { "View" } else { "Collection" };
+    bail!(Code::NAMESPACE_EXISTS, "{kind} {} already exists.", existing.namespace);
+}
+
+/// Refuses a database whose name differs from another's only in case (13297).
+pub(crate) fn check_case(catalog: &Catalog, database: &str) -> Result<()> {
+    if let Some(other) = catalog.names.other_case(database) {
+        bail!(
+            Code::Location(13297),
+            "db already exists with different case already have: [{other}] trying to create \
+             [{database}]"
+        );
+    }
+    Ok(())
+}
+
+/// Stages a new collection with its `_id` index. Its records go to `space`, or where the options say.
+pub(crate) fn create(
+    ddl: &mut Ddl<'_>,
+    namespace: &Namespace,
+    options: CollectionOptions,
+    space: Option<Space>,
+) -> Result<Arc<Collection>> {
+    let collection = made(ddl, namespace, options, space)?;
+    ddl.put(collection)
+}
+
+/// A new collection with its `_id` index, of idents that are taken.
+pub(crate) fn made(
+    ddl: &mut Ddl<'_>,
+    namespace: &Namespace,
+    options: CollectionOptions,
+    space: Option<Space>,
+) -> Result<Collection> {
+    check_case(&ddl.catalog, namespace.database())?;
+    if let Some(view) = &options.view {
+        view_graph::check(&ddl.catalog, namespace, view, options.collation)?;
+    }
+    let uuid = Uuid::random();
+    options.check_place(namespace, uuid)?;
+    let space = match space {
+        Some(space) => space,
+        None => options.space()?,
+    };
+    let ident = ddl.ident()?;
+    let mut indexes = Vec::new();
+    if options.view.is_none() {
+        let version = options.id_index_version.unwrap_or(2);
+        let spec = match &options.clustered {
+            Some(name) => IndexSpec::clustered(name, options.collation),
+            None => IndexSpec::id_of_version(version, options.collation),
+        };
+        let index = Index::new_empty(spec, ddl.ident()?, Multikey::new(1))?;
+        indexes.push(Arc::new(index));
+    }
+    Ok(Collection {
+        uuid,
+        namespace: namespace.clone(),
+        validator: options.condition()?,
+        options,
+        indexes: indexes.into(),
+        ident,
+        space,
+        state: Arc::new(CollectionState::of_nothing()),
+        version_notes: Notes::default(),
+    })
+}
+
+impl Collection {
+    /// The next version of a collection that only one transaction knows.
+    pub(crate) fn renewed(&self, indexes: Vec<Arc<Index>>) -> Arc<Collection> {
+        let renewed = Arc::new(self.with_indexes(indexes));
+        renewed.state.current.store(Some(Arc::clone(&renewed)));
+        renewed
+    }
+
+    /// The next version, with other indexes.
+    pub(crate) fn with_indexes(&self, indexes: Vec<Arc<Index>>) -> Collection {
+        Collection {
+            uuid: self.uuid,
+            namespace: self.namespace.clone(),
+            options: self.options.clone(),
+            indexes: indexes.into(),
+            ident: self.ident,
+            space: self.space,
+            state: Arc::clone(&self.state),
+            validator: self.validator.clone(),
+            version_notes: Notes::default(),
+        }
+    }
+}
+
+pub(crate) fn refuse_view(collection: &Collection) -> Result<()> {
+    if collection.is_view() {
+        bail!(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {} is a view, not a collection",
+            collection.namespace
+        );
+    }
+    Ok(())
+}
+
+fn select_indexes(collection: &Collection, which: &IndexSelector<'_>) -> Result<Vec<Arc<Index>>> {
+    let by_name = |name: &str| -> Result<Vec<Arc<Index>>> {
+        match collection.index(name) {
+            Some(index) => Ok(vec![Arc::clone(index)]),
+            None => bail!(Code::INDEX_NOT_FOUND, "index not found with name [{name}]"),
+        }
+    };
+    let selected = match which {
+        IndexSelector::All => {
+            return Ok(collection.indexes.iter().filter(|i| !i.spec.is_id()).cloned().collect());
+        }
+        IndexSelector::Name(name) => by_name(name)?,
+        IndexSelector::Names(names) => {
+            let mut all = Vec::new();
+            for name in names {
+                all.extend(by_name(name)?);
+            }
+            all
+        }
+        IndexSelector::Key(key) => vec![find_by_key(collection, *key)?],
+    };
+    if collection.options.clustered.is_some() && selected.iter().any(|index| index.spec.is_id()) {
+        bail!(Code::Location(5_979_800), "It is illegal to drop the clusteredIndex");
+    }
+    if selected.iter().any(|index| index.spec.is_id()) {
+        bail!(Code::INVALID_OPTIONS, "cannot drop _id index");
+    }
+    Ok(selected)
+}
+
+/// A build is aborted as a whole: what it makes is dropped together or not at all (12587).
+fn refuse_part_of_build(collection: &Collection, dropped: &[Arc<Index>]) -> Result<()> {
+    let is_dropped = |index: &Index| dropped.iter().any(|dropped| dropped.ident == index.ident);
+    for build in dropped.iter().filter_map(|index| index.building) {
+        let mut all = collection.indexes.iter().filter(|index| index.building == Some(build));
+        if !all.all(|index| is_dropped(index)) {
+            return collection.refuse_while_building();
+        }
+    }
+    Ok(())
+}
+
+/// The one index with this key pattern. Codes 27, 181.
+pub(crate) fn find_by_key(collection: &Collection, key: Doc<'_>) -> Result<Arc<Index>> {
+    let same = |index: &&Arc<Index>| {
+        let pattern = index.spec.key_pattern.as_doc();
+        compare::equal(Value::Doc(pattern), Value::Doc(key))
+    };
+    let found: Vec<_> = collection.named_indexes().filter(same).collect();
+    match found.as_slice() {
+        [] => bail!(Code::INDEX_NOT_FOUND, "can't find index with key: {}", doc_text(key)),
+        [one] => Ok(Arc::clone(one)),
+        several => {
+            let specs: Vec<_> =
+                several.iter().map(|index| doc_text(index.spec.doc.as_doc())).collect();
+            bail!(
+                Code::AMBIGUOUS_INDEX_KEY_PATTERN,
+                "{} indexes found for key: {}, identify by name instead. Conflicting indexes: {}",
+                several.len(),
+                doc_text(key),
+                specs.join(", ")
+            )
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Collections that only one transaction knows until it commits.
+
+use std::sync::Arc;
+
+use nagi_error::Result;
+use nagi_kv::{CommitStamp, Durability, Space};
+
+use crate::{
+    Namespace, Store, WriteTxn,
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+};
+use crate::{
+    catalog::{Catalog, Collection, CollectionOptions},
+    store::ddl::{Ddl, check_case, made},
+};
+
+/// What a transaction has created. A collection and its state hold each other: what is not published is let go of
+/// with this.
+#[derive(Default)]
+pub(crate) struct Private(Vec<Arc<Collection>>);
+
+impl Private {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn has(&self, ident: Ident) -> bool {
+        self.0.iter().any(|created| created.ident == ident)
+    }
+
+    pub(crate) fn get(&self, ident: Ident) -> Option<&Arc<Collection>> {
+        self.0.iter().find(|created| created.ident == ident)
+    }
+
+    /// Adds one, or replaces its older version.
+    pub(crate) fn put(&mut self, collection: Arc<Collection>) {
+        self.0.retain(|created| created.ident != collection.ident);
+        self.0.push(collection);
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|collection| collection.state.current.store(None));
+    }
+}
+
+impl Catalog {
+    /// Lets go of the collections: nobody is going to use them.
+    pub(crate) fn close(&self) {
+        self.iter().for_each(|collection| collection.state.current.store(None));
+    }
+}
+
+/// A collection that only one transaction knows until it commits. Its idents are taken for good.
+pub(crate) fn create_private(
+    store: &Store,
+    namespace: &Namespace,
+    options: CollectionOptions,
+) -> Result<Arc<Collection>> {
+    let mut ddl = Ddl::begin(store)?;
+    if ddl.collection(namespace).is_some() {
+        // It came into being after the transaction had begun.
+        return Err(engine(nagi_kv::Error::Conflict));
+    }
+    let collection = Arc::new(made(&mut ddl, namespace, options, None)?);
+    ddl.keep_idents()?;
+    collection.state.current.store(Some(Arc::clone(&collection)));
+    Ok(collection)
+}
+
+/// Commits a transaction that made collections, and publishes them.
+pub(crate) fn commit_private(
+    store: &Store,
+    mut txn: WriteTxn<'_>,
+    mut created: Private,
+) -> Result<CommitStamp> {
+    let mut ddl = Ddl::begin(store)?;
+    for collection in &created.0 {
+        if ddl.collection(&collection.namespace).is_some() {
+            return Err(engine(nagi_kv::Error::Conflict));
+        }
+        check_case(&ddl.catalog, collection.namespace.database())?;
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        let doc = collection.to_entry()?;
+        txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        ddl.catalog.names.put(collection);
+    }
+    let publishing = store.stamps.publish();
+    let stamp = txn.commit(Durability::Buffered)?;
+    created.0.clear();
+    store.catalog.store(Arc::new(ddl.catalog));
+    drop(publishing);
+    store.engine.sync(stamp).map_err(engine)?;
+    Ok(stamp)
+}

@@ -1,0 +1,112 @@
+//! Giving back the space of what was dropped, behind the reply.
+//!
+//! By the time a job comes here the drop is durable and published: nobody finds the collection or the
+//! index any more. One thread waits until the writers who still use an old version have ended, drops
+//! the key ranges and forgets the idents. What a crash interrupts the next start does.
+
+use std::sync::Arc;
+
+use nagi_error::{Code, Result};
+use nagi_kv::sync::{
+    Mutex, Sender, channel,
+    thread::{Builder, JoinHandle},
+};
+use nagi_kv::{Durability, Engine, Space, TxnOptions};
+
+use crate::{
+    Collection,
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+    index::Bulk,
+};
+
+/// What one DDL statement left to drop.
+pub(crate) struct Job {
+    /// Versions that writers may still use.
+    pub(crate) replaced: Vec<Arc<Collection>>,
+    /// Of indexes that were being built: a load may still be under way.
+    pub(crate) builds: Vec<Arc<Bulk>>,
+    pub(crate) ranges: Vec<(Space, Ident)>,
+}
+
+/// The thread and the way to it. Ends, with all jobs done, when dropped.
+pub(crate) struct Reclaimer {
+    jobs: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+    engine: Arc<dyn Engine>,
+}
+
+impl Reclaimer {
+    pub(crate) fn new(engine: Arc<dyn Engine>) -> Reclaimer {
+        Reclaimer { jobs: Mutex::new(None), engine }
+    }
+
+    /// Does the job soon; at once if there can be no thread.
+    pub(crate) fn push(&self, job: Job) {
+        let mut jobs = self.jobs.lock();
+        if jobs.is_none() {
+            let (sender, receiver) = channel::<Job>();
+            let engine = Arc::clone(&self.engine);
+            let thread = Builder::new().name("dropReclaimer".into());
+            let spawned = thread.spawn(move || {
+                receiver.into_iter().for_each(|job| run(&*engine, job));
+            });
+            *jobs = spawned.ok().map(|thread| (sender, thread));
+        }
+        let refused = match &*jobs {
+            Some((sender, _)) => sender.send(job).err().map(|refused| refused.0),
+            None => Some(job),
+        };
+        if let Some(job) = refused {
+            run(&*self.engine, job);
+        }
+    }
+}
+
+impl Drop for Reclaimer {
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.jobs.get_mut().take() {
+            drop(sender);
+            // A panic of the thread has been reported; what it left the next start drops.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(engine: &dyn Engine, job: Job) {
+    for old in &job.replaced {
+        old.state.gate.wait_for_earlier();
+    }
+    for build in &job.builds {
+        drop(build.loading.lock());
+    }
+    if let Err(error) = drop_ranges(engine, &job.ranges) {
+        log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;
+            "Cannot give back the space of a dropped collection; the next start tries again");
+    }
+}
+
+/// Drops ranges nobody uses any more, then forgets that they were to be dropped.
+pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<()> {
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    for (space, ident) in ranges {
+        on.drop_range(*space, &ident.bytes(), &ident.end()).map_err(engine)?;
+    }
+    let mut txn = on.begin(TxnOptions::default()).map_err(engine)?;
+    for (space, ident) in ranges {
+        let key = ident.catalog_key(CatalogKey::Dropped);
+        txn.delete(Space::Catalog, &key).map_err(engine)?;
+        if space.is_records() {
+            txn.delete(Space::Counters, &ident.bytes()).map_err(engine)?;
+        } else {
+            let key = ident.catalog_key(CatalogKey::Multikey);
+            txn.delete(Space::Catalog, &key).map_err(engine)?;
+        }
+    }
+    match txn.commit(Durability::Buffered).map_err(engine) {
+        // Somebody else forgets them just now.
+        Err(error) if error.code() == Code::WRITE_CONFLICT => Ok(()),
+        other => other.map(drop),
+    }
+}

@@ -1,0 +1,510 @@
+//! A write transaction: records, index keys and counters change together.
+//!
+//! Each collection that is written is entered through its gate once, in its newest version; the
+//! index list used is that version's, whatever version the caller holds. Counters are summed up here
+//! and added once, at commit. Buffers live in the thread and are reused: an insert allocates what
+//! the engine allocates.
+
+pub(crate) mod capped;
+mod keys;
+
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+    },
+};
+
+use nagi_bson::{Doc, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_kv::{CommitStamp, Durability, Space, Txn};
+
+use crate::{
+    Collection, Index, Namespace, Reader, RecordId, Store, WriteOptions,
+    cache::Cache,
+    engine_error::{UNDETERMINED, engine},
+    gate::Pass,
+    index::{self, keygen::KeySink},
+    record, room,
+    store::{commit::Change, contended::Contended, insert, written::KeysWritten},
+};
+
+pub(crate) use keys::{duplicate_key, fill_sink};
+
+/// One attempt of [`Store::write`].
+pub struct WriteTxn<'s> {
+    store: &'s Store,
+    /// Taken by the commit.
+    txn: Option<Box<dyn Txn>>,
+    pub(crate) touched: Vec<Touched>,
+    /// Indexes that became multikey on more paths.
+    multikey: Vec<(Arc<Index>, Vec<u64>)>,
+    /// Cache entries that the commit makes stale.
+    changed: Vec<u64>,
+    scratch: Box<Scratch>,
+    /// After a conflict nothing but a new transaction helps.
+    conflict: bool,
+    bypass_validation: bool,
+    keep_empty_timestamps: bool,
+    /// How often `write` has begun again.
+    attempt: u32,
+    /// The record that somebody else writes.
+    contended: Option<Contended>,
+    pub(crate) keys: KeysWritten,
+}
+
+/// A collection this transaction writes.
+pub(crate) struct Touched {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) count: i64,
+    pub(crate) bytes: i64,
+    /// In a capped collection: records below this id are gone.
+    pub(crate) first_record: i64,
+    _pass: Pass,
+}
+
+/// Who puts an index key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PutBy {
+    Writer,
+    /// Who builds an index record by record.
+    Build,
+    /// Who makes an index agree with what writers did while it was built.
+    Drain,
+}
+
+/// Buffers that outlive the transaction.
+#[derive(Default)]
+struct Scratch {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    old_keys: KeySink,
+    new_keys: KeySink,
+}
+
+impl Scratch {
+    /// Memory held.
+    fn bytes(&self) -> usize {
+        let keys = self.old_keys.heap_bytes() + self.new_keys.heap_bytes();
+        self.key.capacity() + self.value.capacity() + keys
+    }
+}
+
+/// The parts of a transaction that waits for its next statement.
+pub(crate) struct Suspended {
+    txn: Box<dyn Txn>,
+    touched: Vec<Touched>,
+    multikey: Vec<(Arc<Index>, Vec<u64>)>,
+    changed: Vec<u64>,
+    conflict: bool,
+    contended: Option<Contended>,
+}
+
+impl Suspended {
+    pub(crate) fn new(txn: Box<dyn Txn>) -> Suspended {
+        let (touched, multikey, changed) = (Vec::new(), Vec::new(), Vec::new());
+        Suspended { txn, touched, multikey, changed, conflict: false, contended: None }
+    }
+
+    pub(crate) fn read(&self) -> &dyn Txn {
+        &*self.txn
+    }
+
+    pub(crate) fn txn(&mut self) -> &mut dyn Txn {
+        &mut *self.txn
+    }
+
+    /// The record that it could not write.
+    pub(crate) fn contended(&self) -> Option<Contended> {
+        self.contended
+    }
+
+    /// Whether it has written to the collection.
+    pub(crate) fn has_touched(&self, collection: &Collection) -> bool {
+        self.touched.iter().any(|touched| touched.collection.ident == collection.ident)
+    }
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) };
+}
+
+impl<'s> WriteTxn<'s> {
+    pub(crate) fn begin(
+        store: &'s Store,
+        options: &WriteOptions<'_>,
+        attempt: u32,
+        contended: Option<Contended>,
+    ) -> Result<WriteTxn<'s>> {
+        let mut txn = store.engine.begin(Contended::options(contended.as_ref())).map_err(engine)?;
+        if let Some(contended) = &contended {
+            contended.lock(&mut *txn, options)?;
+        }
+        let scratch = SCRATCH.take().unwrap_or_default();
+        Ok(WriteTxn {
+            store,
+            txn: Some(txn),
+            touched: Vec::new(),
+            multikey: Vec::new(),
+            changed: Vec::new(),
+            scratch,
+            conflict: false,
+            bypass_validation: options.bypass_validation,
+            keep_empty_timestamps: options.keep_empty_timestamps,
+            attempt,
+            contended: None,
+            keys: KeysWritten::default(),
+        })
+    }
+
+    /// Goes on with a transaction of several statements.
+    pub(crate) fn resume(store: &'s Store, from: Suspended, options: &WriteOptions<'_>) -> Self {
+        WriteTxn {
+            store,
+            txn: Some(from.txn),
+            touched: from.touched,
+            multikey: from.multikey,
+            changed: from.changed,
+            scratch: SCRATCH.take().unwrap_or_default(),
+            conflict: from.conflict,
+            bypass_validation: options.bypass_validation,
+            keep_empty_timestamps: options.keep_empty_timestamps,
+            attempt: 0,
+            contended: None,
+            keys: KeysWritten::default(),
+        }
+    }
+
+    /// Waits for the next statement.
+    pub(crate) fn suspend(mut self) -> Suspended {
+        Suspended {
+            txn: self.txn.take().expect("taken by the commit only"),
+            touched: std::mem::take(&mut self.touched),
+            multikey: std::mem::take(&mut self.multikey),
+            changed: std::mem::take(&mut self.changed),
+            conflict: self.conflict,
+            contended: self.contended,
+        }
+    }
+
+    /// Bytes staged so far.
+    pub(crate) fn staged_bytes(&self) -> usize {
+        self.txn.as_ref().map_or(0, |txn| txn.staged_bytes())
+    }
+
+    pub fn store(&self) -> &'s Store {
+        self.store
+    }
+
+    /// The collection in the newest catalog.
+    pub fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        self.store.collection(namespace)
+    }
+
+    /// Reads through the transaction: one state, with its own writes. Make a new one after a write.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::of(&**self.txn.as_ref().expect("taken by the commit only"))
+    }
+
+    pub(crate) fn txn(&mut self) -> &mut dyn Txn {
+        &mut **self.txn.as_mut().expect("taken by the commit only")
+    }
+
+    /// Enters the collection; gives back its place in `touched`.
+    pub(crate) fn touch(&mut self, collection: &Collection) -> Result<usize> {
+        let same = |touched: &Touched| touched.collection.ident == collection.ident;
+        if let Some(at) = self.touched.iter().position(same) {
+            return Ok(at);
+        }
+        let pass = collection.state.gate.enter();
+        let current = collection.state.current.load_full();
+        // One that was renamed is not what the caller named, whatever is there now.
+        let named = current.filter(|current| current.namespace == collection.namespace);
+        let Some(current) = named else {
+            if self.attempt == 0 {
+                // Whoever looks the collection up in the transaction finds what is there now, or none.
+                return Err(engine(nagi_kv::Error::Conflict));
+            }
+            let (ns, uuid) = (&collection.namespace, collection.uuid);
+            bail!(Code::QUERY_PLAN_KILLED, "collection dropped or renamed: {ns}. UUID {uuid}");
+        };
+        // After the gate: whoever freezes it waits for those who came before.
+        if collection.state.frozen.load(SeqCst) > 0 {
+            return Err(engine(nagi_kv::Error::Conflict));
+        }
+        if current.is_view() {
+            bail!(
+                Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "Namespace {} is a view, not a collection",
+                current.namespace
+            );
+        }
+        if current.options.capped && self.store.private().is_some() {
+            bail!(
+                Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                "Collection '{}' is a capped collection. Writes in transactions are not allowed on \
+                 capped collections.",
+                current.namespace
+            );
+        }
+        self.touched.push(Touched {
+            collection: current,
+            count: 0,
+            bytes: 0,
+            first_record: 0,
+            _pass: pass,
+        });
+        Ok(self.touched.len() - 1)
+    }
+
+    /// Stores a document. `_id` is moved to the front or generated; an empty timestamp at the top
+    /// becomes now. Codes 2, 15, 52, 121, 11000, 171 and those of index keys.
+    pub fn insert(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
+        let mut rewritten = Vec::new();
+        let doc = insert::prepare(doc, self.store, self.keep_empty_timestamps, &mut rewritten)?;
+        self.insert_checked(collection, doc)
+    }
+
+    /// Inserts a document that an upsert made: it begins with `_id`, and its empty timestamps stay.
+    ///
+    /// # Errors
+    /// Those of [`WriteTxn::insert`].
+    pub fn insert_made(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
+        insert::check_made(doc)?;
+        self.insert_checked(collection, doc)
+    }
+
+    fn insert_checked(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
+        let at = self.touch(collection)?;
+        let collection = Arc::clone(&self.touched[at].collection);
+        if !self.bypass_validation {
+            collection.check_valid(doc)?;
+        }
+        if collection.options.capped {
+            self.enter_capped(&collection, doc)?;
+        }
+        let id = self.next_record_id(&collection)?;
+        self.put_record(&collection, id, doc)?;
+        for index in &collection.indexes {
+            self.insert_keys(&collection, index, id, doc)?;
+        }
+        self.change(at, &collection, id, (None, Some(doc)))?;
+        if collection.options.capped {
+            self.trim_capped(&collection, at)?;
+        }
+        Ok(id)
+    }
+
+    fn put_record(&mut self, collection: &Collection, id: RecordId, doc: Doc<'_>) -> Result<()> {
+        let mut value = std::mem::take(&mut self.scratch.value);
+        value.clear();
+        record::encode(doc, || self.store.packing(collection), &mut value);
+        let key = collection.ident.record_key(id);
+        let done = self.txn().put(collection.space, &key, &value);
+        self.scratch.value = value;
+        self.had(done, Contended::new(collection.space, key))
+    }
+
+    /// Remembers the key if somebody else has it.
+    fn had(&mut self, done: nagi_kv::Result<()>, key: Contended) -> Result<()> {
+        if matches!(done, Err(nagi_kv::Error::Conflict)) {
+            self.contended = Some(key);
+        }
+        done.map_err(engine)
+    }
+
+    /// The record that this transaction could not write.
+    pub(crate) fn contended(&self) -> Option<Contended> {
+        self.contended
+    }
+
+    fn next_record_id(&mut self, collection: &Collection) -> Result<RecordId> {
+        let state = &collection.state;
+        if state.next_record.load(Acquire) == 0 {
+            let _one = state.next_record_lock.lock();
+            if state.next_record.load(Acquire) == 0 {
+                let mut last = self.store.latest().scan(collection, false)?;
+                let next = if last.advance()? { last.id().0 + 1 } else { 1 };
+                state.next_record.store(next, std::sync::atomic::Ordering::Release);
+            }
+        }
+        Ok(RecordId(state.next_record.fetch_add(1, AcqRel)))
+    }
+
+    /// Replaces the record `id`, which is `old` as this transaction read it. The `_id` must not
+    /// change (66).
+    pub fn update(
+        &mut self,
+        collection: &Collection,
+        id: RecordId,
+        old: Doc<'_>,
+        new: Doc<'_>,
+    ) -> Result<()> {
+        let at = self.touch(collection)?;
+        let collection = Arc::clone(&self.touched[at].collection);
+        insert::check_update(new)?;
+        if !self.bypass_validation {
+            collection.check_valid_update(old, new)?;
+        }
+        let (old_id, new_id) = (old.get("_id"), new.get("_id"));
+        if !nagi_bson::compare::equal(old_id, new_id) {
+            bail!(
+                Code::IMMUTABLE_FIELD,
+                "Performing an update on the path '_id' would modify the immutable field '_id'"
+            );
+        }
+        self.put_record(&collection, id, new)?;
+        for index in &collection.indexes {
+            if insert::keys_may_differ(&index.spec, old, new) {
+                self.update_keys(&collection, index, id, old, new)?;
+            }
+        }
+        self.change(at, &collection, id, (Some(old), Some(new)))
+    }
+
+    /// Removes the record `id`, which is `old` as this transaction read it.
+    pub fn delete(&mut self, collection: &Collection, id: RecordId, old: Doc<'_>) -> Result<()> {
+        let at = self.touch(collection)?;
+        let collection = Arc::clone(&self.touched[at].collection);
+        let key = collection.ident.record_key(id);
+        let done = self.txn().delete(collection.space, &key);
+        self.had(done, Contended::new(collection.space, key))?;
+        for index in &collection.indexes {
+            self.delete_keys(index, id, old)?;
+        }
+        self.change(at, &collection, id, (Some(old), None))
+    }
+
+    /// The door for changes of documents, see `change`: counters, the record cache and the change log follow.
+    fn change(
+        &mut self,
+        at: usize,
+        collection: &Collection,
+        record: RecordId,
+        (before, after): (Option<Doc<'_>>, Option<Doc<'_>>),
+    ) -> Result<()> {
+        let touched = &mut self.touched[at];
+        let bytes = |doc: Option<Doc<'_>>| doc.map_or(0, |doc| doc.len() as i64);
+        touched.count += i64::from(after.is_some()) - i64::from(before.is_some());
+        touched.bytes += bytes(after) - bytes(before);
+        if let Some(before) = before {
+            self.forget(collection, before.get("_id"));
+        }
+        let change = Change::Document { collection, record, before, after };
+        let txn = self.txn.as_mut().expect("taken by the commit only");
+        self.store.log_change(&mut **txn, &change)
+    }
+
+    /// Takes a record out that is no document, and from the counters what it counts there. Its index
+    /// keys stay: nobody knows what they are.
+    pub(crate) fn take_out(
+        &mut self,
+        collection: &Collection,
+        key: &[u8],
+        bytes: i64,
+    ) -> Result<()> {
+        let at = self.touch(collection)?;
+        // Its number must not be used again while there are keys that lead to it.
+        self.next_record_id(collection)?;
+        self.txn().delete(collection.space, key).map_err(engine)?;
+        self.touched[at].count -= 1;
+        self.touched[at].bytes -= bytes;
+        Ok(())
+    }
+
+    /// Makes this transaction conflict with whoever writes the record, as if it wrote it itself. A
+    /// lock before the first read waits for others a while instead of failing.
+    pub fn lock(&mut self, collection: &Collection, id: RecordId) -> Result<()> {
+        let at = self.touch(collection)?;
+        let current = &self.touched[at].collection;
+        let (space, key) = (current.space, current.ident.record_key(id));
+        self.txn().lock(space, &key).map_err(engine)
+    }
+
+    /// Runs `f`; if it fails, its writes are undone and the transaction goes on. For the statements
+    /// of a batch that may fail one by one. A conflict ends the transaction all the same.
+    pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let (savepoint, keys) = (self.txn().savepoint(), self.keys);
+        let sums: Vec<(i64, i64, i64)> =
+            self.touched.iter().map(|t| (t.count, t.bytes, t.first_record)).collect();
+        let multikey_count = self.multikey.len();
+        let result = f(self);
+        if let Err(error) = &result {
+            if error.code() == Code::WRITE_CONFLICT {
+                self.conflict = true;
+                return result;
+            }
+            self.txn().rollback_to(savepoint);
+            self.keys = keys;
+            // Their keys are undone too: nobody may take them for stored.
+            self.multikey.truncate(multikey_count);
+            for (at, touched) in self.touched.iter_mut().enumerate() {
+                (touched.count, touched.bytes, touched.first_record) =
+                    sums.get(at).copied().unwrap_or((0, 0, 0));
+            }
+        }
+        result
+    }
+
+    /// The cached copy of this document is stale once this commits.
+    fn forget(&mut self, collection: &Collection, id: Value<'_>) {
+        if self.store.cache.is_some()
+            && let Some(index) = collection.id_index()
+        {
+            self.scratch.key.clear();
+            index::append_id(index, id, &mut self.scratch.key);
+            self.changed.push(Cache::hash(collection.ident, &self.scratch.key));
+        }
+    }
+
+    /// Commits; on success the counters in memory follow.
+    pub(crate) fn commit(mut self, durability: Durability) -> Result<CommitStamp> {
+        if self.conflict {
+            return Err(engine(nagi_kv::Error::Conflict));
+        }
+        room::check_refused()?;
+        let mut txn = self.txn.take().expect("taken here only");
+        for touched in &self.touched {
+            if touched.count != 0 || touched.bytes != 0 {
+                let key = touched.collection.ident.bytes();
+                txn.add(Space::Counters, &key, &[touched.count, touched.bytes]).map_err(engine)?;
+            }
+        }
+        if let Some(cache) = &self.store.cache {
+            self.changed.iter().for_each(|hash| cache.begin_write(*hash));
+        }
+        let result = self.store.commit(txn, durability);
+        if let Some(cache) = &self.store.cache {
+            self.changed.iter().for_each(|hash| cache.end_write(*hash));
+        }
+        if result.as_ref().is_err_and(|error| error.code() == UNDETERMINED) {
+            self.touched.iter().for_each(|touched| self.store.reload_counters(&touched.collection));
+        }
+        let stamp = result?;
+        for touched in &self.touched {
+            let state = &touched.collection.state;
+            state.count.fetch_add(touched.count, Relaxed);
+            state.data_bytes.fetch_add(touched.bytes, Relaxed);
+            if touched.collection.options.capped {
+                state.first_record.fetch_max(touched.first_record, Relaxed);
+                state.arrivals.announce();
+            }
+        }
+        for (index, bits) in &self.multikey {
+            for (durable, bits) in index.multikey.durable.iter().zip(bits) {
+                durable.fetch_or(*bits, AcqRel);
+            }
+        }
+        Ok(stamp)
+    }
+}
+
+impl Drop for WriteTxn<'_> {
+    fn drop(&mut self) {
+        let scratch = std::mem::take(&mut self.scratch);
+        if scratch.bytes() <= record::SCRATCH_BYTES_MAX {
+            SCRATCH.set(Some(scratch));
+        }
+    }
+}
