@@ -8,7 +8,7 @@ use std::time::Duration;
 use nagi_bson::{DocBuf, DocWriter, doc, json};
 use nagi_budget::Budget;
 use nagi_net::NetConfig;
-use nagi_server::{Log, LogDestination, Server, ServerConfig, Stamp};
+use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
 use nagi_store::{Store, StoreOptions};
 
 use crate::lock::Lock;
@@ -198,16 +198,22 @@ fn serve_store(
     let limits = connections::Limits::of_process(options);
     limits.log(options);
     let config = server_config(options, args, store.clone(), limits.connections, log);
-    let server = Server::new(config).map_err(|error| Failure {
+    let bad_options = |error: nagi_error::Error| Failure {
         code: exit::BAD_OPTIONS,
         id: 20574,
         message: "Error during global initialization",
         error: error.to_string(),
-    })?;
+    };
+    let mut builder = ServerBuilder::new(config)
+        .map_err(bad_options)?
+        .slow_operations(options.slow_ms, options.slow_sample_rate)
+        .profile_level(options.profile_level)
+        .compressors(&options.compressors);
     if options.engine != EngineKind::Memory {
-        server.set_data_folder(Path::new(&options.db_path)).map_err(|error| not_written(&error))?;
+        let data = Path::new(&options.db_path);
+        builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
     }
-    configure(&server, options);
+    let server = builder.start().map_err(bad_options)?;
     warnings::at_start(options, limits.connections, log);
     say_what_the_journal_does(options);
     let record = record::Record::start(options);
@@ -231,13 +237,6 @@ fn serve_store(
     server.wait_for_shutdown();
     drop((record, watcher));
     stop(&server, listeners, store)
-}
-
-/// Options that a server is told after it was made.
-fn configure(server: &Server, options: &Options) {
-    server.set_slow_operations(options.slow_ms, options.slow_sample_rate);
-    server.set_default_profile(options.profile_level);
-    server.set_compressors(&options.compressors);
 }
 
 /// How the log's lines look, and which there are.

@@ -14,6 +14,7 @@
 use nagi_bson::{Array, Doc, Elements, Value, number};
 use nagi_error::{Code, Error, Result, bail, err};
 
+use crate::number::truncate;
 use crate::request::{Sequence, is_generic};
 
 /// What stands under a field name: a value of the body or a document sequence.
@@ -418,11 +419,6 @@ impl<'a> Iterator for DocsIter<'a> {
             }),
         }
     }
-}
-
-/// Any number as int64, rounded toward zero, saturating; `None` if it is no number.
-pub(crate) fn truncate(value: Value<'_>) -> Option<i64> {
-    value.is_number().then(|| number::truncate_to_i64(value)).flatten()
 }
 
 /// Checks the fields that are no argument of the command.

@@ -10,10 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nagi_error::{Code, Error, Result, bail, err};
+use nagi_store::Store;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::server::Server;
 
 const FOLDER: &str = "nagi.backup";
 const IDLE_MS_MAX: i64 = 10 * 60 * 1000;
@@ -77,7 +77,7 @@ impl Backups {
     /// Makes a checkpoint; calls `list` with its id and files.
     pub(crate) fn begin(
         &self,
-        server: &Server,
+        store: &Store,
         list: &mut dyn FnMut(&str, &[BackupFile]),
     ) -> Result<()> {
         let parent = {
@@ -98,7 +98,7 @@ impl Backups {
             state.beginning = true;
             folder
         };
-        let made = make(server, &parent);
+        let made = make(store, &parent);
         let mut state = self.0.lock();
         state.beginning = false;
         let open = made?;
@@ -163,11 +163,11 @@ fn find<'s>(state: &'s mut State, id: &str) -> Result<&'s mut Open> {
     })
 }
 
-fn make(server: &Server, parent: &Path) -> Result<Open> {
+fn make(store: &Store, parent: &Path) -> Result<Open> {
     fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
-    let id = nagi_bson::text::Hex(&crate::server::random_bytes()?[..8]).to_string();
+    let id = nagi_bson::text::Hex(&crate::random::random_bytes()?[..8]).to_string();
     let folder = parent.join(&id);
-    server.store.checkpoint(&folder)?;
+    store.checkpoint(&folder)?;
     let mut open = Open { id, folder, files: Vec::new(), used_ms: clock::wall_ms() };
     list_files(&open.folder, "", &mut open.files).map_err(|error| failed(&open.folder, &error))?;
     if open.files.len() > FILE_COUNT_MAX {

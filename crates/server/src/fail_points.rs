@@ -12,8 +12,8 @@ use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_error::{Code, Error, Result, bail};
 use parking_lot::Mutex;
 
-use crate::args::truncate;
-use crate::op::interruption;
+use crate::interruption::interruption;
+use crate::number::truncate;
 use crate::request::Request;
 
 /// Makes commands fail, wait, close their connection, or report a write concern error.

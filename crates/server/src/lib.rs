@@ -13,63 +13,47 @@
 //!
 //! Does not know about: sockets, TLS, engines, configuration files.
 
-mod access;
 mod args;
 mod auth;
 mod backup;
-mod batch;
+mod builder;
 mod clock;
-mod cluster_params;
-mod command;
 mod commands;
-mod compaction;
-mod concern;
-mod connection;
-mod cursors;
-mod dispatch;
-mod ending;
+mod compactions;
+mod core;
 mod fail_points;
-mod filtering;
 mod fsync;
-mod handle;
 mod helpers;
-mod jobs;
-mod legacy;
-mod legacy_names;
+mod interruption;
 mod limits;
-mod locks;
 mod logging;
 mod metrics;
-mod numbered;
+mod names;
+mod number;
+mod observe;
 mod op;
-mod pace;
-mod params;
-mod persisted;
-mod producer;
-mod profile;
-mod profile_entries;
-mod query_settings;
+mod printable;
+pub(crate) mod profile;
+mod random;
 mod replica;
 mod request;
 mod room;
-mod rw_defaults;
-mod scripting;
-mod server;
 mod session;
-mod slow;
-mod snapshots;
+mod settings;
+mod signal;
 mod startup_log;
 mod tickets;
 mod timeslice;
 mod top;
-mod views_collection;
-mod write_block;
+mod transport;
+mod upkeep;
 
 pub use auth::LoginClient;
+pub use builder::{ServerBuilder, ServerConfig};
 pub use clock::wall_ms;
 pub use commands::COMPATIBLE_VERSION;
-pub use connection::{Connection, Peer};
-pub use handle::Outcome;
+pub use core::connection::{Connection, Peer};
+pub use core::server::Server;
 pub use limits::MESSAGE_BYTES_MAX;
 pub use logging::{
     Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,
@@ -77,4 +61,4 @@ pub use logging::{
 };
 pub use nagi_lang::time::Zone;
 pub use room::{FREE_BYTES, message_cost, room_for_message};
-pub use server::{Server, ServerConfig};
+pub use transport::handle::Outcome;

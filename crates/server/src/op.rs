@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value};
-use nagi_error::{Code, Error, Result};
+use nagi_bson::{Doc, DocBuf};
+use nagi_error::{Code, Result};
 use nagi_store::Arrivals;
 use parking_lot::Mutex;
 
-use crate::auth::UserName;
 use crate::clock;
 use crate::fail_points::FailPoints;
+use crate::interruption::interruption;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
+use crate::names::UserName;
+use crate::printable::write_cut;
 use crate::timeslice;
 
 /// The operation of one connection or background job.
@@ -379,72 +381,6 @@ impl Op {
             yields: self.examined.yields.load(Ordering::Relaxed),
             write_conflicts: self.examined.conflicts.load(Ordering::Relaxed),
         })
-    }
-}
-
-/// The error of an operation that somebody ended.
-pub(crate) fn interruption(code: Code) -> Error {
-    Error::new(
-        code,
-        match code {
-            Code::CLIENT_DISCONNECT => "operation was interrupted because a client disconnected",
-            Code::MAX_TIME_MS_EXPIRED => "operation exceeded time limit",
-            Code::INTERRUPTED_AT_SHUTDOWN => "interrupted at shutdown",
-            Code::CURSOR_KILLED => "operation was interrupted because the cursor was killed",
-            _ => "operation was interrupted",
-        },
-    )
-}
-
-/// Arguments that hold secrets, in commands whose rows say so.
-const SECRETS: &[&str] = &["key", "nonce", "payload", "pwd", "speculativeAuthenticate"];
-
-/// A command as messages may show it: cut if it is large, `secret` arguments hidden.
-pub(crate) fn printable(command: Doc<'_>, secret: bool) -> DocBuf {
-    if command.len() > OP_COMMAND_BYTES_MAX {
-        let mut cut = Vec::new();
-        write_cut(&mut cut, command);
-        let cut = DocBuf::from_bytes(cut).unwrap_or_default();
-        return if secret { hide_secrets(cut.as_doc()) } else { cut };
-    }
-    if secret { hide_secrets(command) } else { command.to_buf() }
-}
-
-/// Whether the row of a command says that its arguments hold secrets.
-fn holds_secrets(command: Doc<'_>) -> bool {
-    let name = command.first().map_or("", |first| first.name());
-    crate::commands::find(name).is_some_and(|row| row.secret)
-}
-
-fn hide_secrets(command: Doc<'_>) -> DocBuf {
-    DocBuf::build(|out| {
-        for element in command {
-            match (SECRETS.contains(&element.name()), element.value()) {
-                (true, _) => out.put(element.name(), "xxx"),
-                // What is explained is a command itself.
-                (false, Value::Doc(inner))
-                    if element.name() == "explain" && holds_secrets(inner) =>
-                {
-                    out.put("explain", hide_secrets(inner).as_doc());
-                }
-                (false, _) => out.put_element(element),
-            }
-        }
-    })
-}
-
-/// The small fields of a large command, so that one still sees what it is.
-fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
-    let mut writer = DocWriter::new(out);
-    writer.put("$truncated", true);
-    for element in command {
-        let small = element.value_bytes().len() <= 256 && element.name().len() <= 64;
-        match element.value() {
-            _ if writer.len() > OP_COMMAND_BYTES_MAX => break,
-            value if small => writer.put(element.name(), value),
-            Value::Array(_) => writer.put(element.name(), "[...]"),
-            _ => writer.put(element.name(), "..."),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use nagi_bson::{Binary, Doc, Value};
 use nagi_error::{Code, Result, bail};
 use parking_lot::Mutex;
 
-use crate::auth::UserName;
+use crate::names::UserName;
 
 const SHARD_COUNT: usize = 16;
 

@@ -7,7 +7,7 @@ use nagi_store::{Namespace, WriteOptions};
 
 use crate::clock;
 use crate::commands::write_build_info;
-use crate::server::Server;
+use crate::core::server::Server;
 
 /// What the collection holds before its oldest documents go.
 const LOG_BYTES_MAX: i32 = 10 << 20;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf, Value, doc};
 use nagi_net::{Listeners, NetConfig};
-use nagi_server::{Log, LogDestination, Server, ServerConfig};
+use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig};
 use nagi_store::{Store, StoreOptions};
 
 pub(crate) struct Running {
@@ -20,7 +20,7 @@ pub(crate) struct Running {
 /// Starts a server whose configuration `change` may change. Every test has its own socket folder.
 pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) -> Running {
     let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
-    let server = Server::new(ServerConfig {
+    let server = ServerBuilder::new(ServerConfig {
         store,
         log: Log::open(LogDestination::Nowhere).unwrap(),
         storage_engine: "inMemory".to_owned(),
@@ -37,6 +37,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         nagi_version: "0.1.0",
         git_version: "unknown",
     })
+    .and_then(ServerBuilder::start)
     .unwrap();
     let folder = std::env::temp_dir().join(format!("nagi-net-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -51,6 +51,4 @@ pub use hint::Hint;
 pub(crate) use node::{Node, Plan, Planned};
 pub(crate) use open::{Opener, open};
 
-use crate::access::{
-    GeoNearSpec, IndexAccess, MetaSource,
-};
+use crate::access::{GeoNearSpec, IndexAccess, MetaSource};

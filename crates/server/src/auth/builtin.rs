@@ -548,8 +548,8 @@ impl BuiltinRole {
 
 #[cfg(test)]
 mod tests {
-    use super::super::privilege::{PrivilegeSet, Target};
     use super::*;
+    use crate::auth::privilege::{PrivilegeSet, Target};
 
     fn set(name: &str, db: &str) -> PrivilegeSet {
         let mut privileges = Privileges::new();

@@ -14,11 +14,11 @@
 
 use nagi_error::Result;
 
+use super::Auth;
 use super::documents::{self, Kind};
-use super::names::UserName;
 use super::scram::{Credential, MECHANISMS, Mechanism};
 use super::users::iteration_counts;
-use crate::server::Server;
+use crate::names::UserName;
 
 /// Documents that are looked at for shapes.
 const USERS_SAMPLED_MAX: u64 = 1000;
@@ -50,10 +50,10 @@ pub(crate) struct Decoys {
 
 impl Decoys {
     /// Looks at the users. Reads [`USERS_SAMPLED_MAX`] documents at most.
-    pub(crate) fn new(server: &Server, generation: u64) -> Result<Decoys> {
+    pub(crate) fn new(auth: &Auth, generation: u64) -> Result<Decoys> {
         let mut shapes: Vec<Shape> = Vec::new();
         let mut seen = 0;
-        documents::each(&server.store, Kind::Users, &mut |doc| {
+        documents::each(&auth.store, Kind::Users, &mut |doc| {
             seen += 1;
             let counts = iteration_counts(doc);
             match shapes.iter().position(|shape| shape.counts == counts) {
@@ -67,11 +67,10 @@ impl Decoys {
             Ok(seen < USERS_SAMPLED_MAX)
         })?;
         shapes.sort_unstable_by_key(|shape| shape.counts);
-        let collection = server.store.collection(&Kind::Users.namespace());
-        let usual = MECHANISMS.map(|mechanism| {
-            u32::try_from(server.params.int(mechanism.iterations_parameter())).ok()
-        });
-        let key = collection.map_or(*server.auth.secret(), |users| users.uuid.0);
+        let collection = auth.store.collection(&Kind::Users.namespace());
+        let usual = MECHANISMS
+            .map(|mechanism| u32::try_from(auth.params.int(mechanism.iterations_parameter())).ok());
+        let key = collection.map_or(*auth.secret(), |users| users.uuid.0);
         Ok(Decoys { generation, key, shapes, usual })
     }
 

@@ -2,7 +2,8 @@
 
 use nagi_bson::json::{base64_decode, base64_encode};
 
-use super::scram::{MECHANISM_NAMES, Mechanism};
+use super::scram::Mechanism;
+use crate::settings::params::MECHANISM_NAMES;
 
 /// More would be an attack on the client's time.
 const ITERATION_COUNT_MAX: u32 = 1_000_000;
@@ -28,7 +29,7 @@ impl LoginClient {
         let prepared = mechanism.prepare(user, password, false);
         let password = prepared.map_err(|error| error.message().to_owned())?.into_owned();
         let mut nonce = String::new();
-        let random = crate::server::random_bytes();
+        let random = crate::random::random_bytes();
         base64_encode(&mut nonce, &random.map_err(|error| error.message().to_owned())?);
         let user = user.replace('=', "=3D").replace(',', "=2C");
         let first_bare = format!("n={user},r={nonce}");

@@ -1,7 +1,7 @@
 //! Who a client is and what it may do.
 //!
 //!   saslStart, saslContinue --> Conversation (scram) --> Login in the connection
-//!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::access)
+//!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1
 //!
 //! A login holds its user's resolved privileges and the generation they are of; a request compares
@@ -18,9 +18,7 @@ mod counters;
 mod decoys;
 pub(crate) mod documents;
 pub(crate) mod failures;
-pub(crate) mod login;
 mod login_client;
-mod names;
 mod privilege;
 pub(crate) mod restrictions;
 pub(crate) mod roles;
@@ -34,21 +32,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use nagi_error::Result;
+use nagi_store::Store;
 use parking_lot::{Mutex, MutexGuard};
 
+pub(crate) use crate::names::{UserName, parse_roles, write_roles};
+use crate::settings::params::Parameters;
 pub(crate) use action::{Action, ActionSet};
 use decoys::Decoys;
-pub(crate) use login::Login;
 pub use login_client::LoginClient;
-pub(crate) use names::{RoleName, UserName, parse_roles, write_roles};
 pub(crate) use privilege::{
     PrivilegeSet, Privileges, Resource, Target, parse_all as parse_privileges,
     write_all as write_privileges,
 };
-pub(crate) use scram::MECHANISM_NAMES;
 pub(crate) use users::User;
-
-use crate::server::Server;
 
 /// Resolved users that are kept; beyond it they are forgotten and resolved anew.
 const CACHED_COUNT_MAX: usize = 10_000;
@@ -57,6 +53,8 @@ const CACHED_COUNT_MAX: usize = 10_000;
 pub(crate) struct Auth {
     enabled: bool,
     /// Grows with every change of a user or role.
+    store: Arc<Store>,
+    params: Arc<Parameters>,
     generation: AtomicU64,
     cache: Mutex<Cache>,
     /// A user or role was seen: the localhost exception is over.
@@ -77,9 +75,16 @@ struct Cache {
 }
 
 impl Auth {
-    pub(crate) fn new(enabled: bool, secret: [u8; 16]) -> Auth {
+    pub(crate) fn new(
+        enabled: bool,
+        store: Arc<Store>,
+        params: Arc<Parameters>,
+        secret: [u8; 16],
+    ) -> Auth {
         Auth {
             enabled,
+            store,
+            params,
             generation: AtomicU64::new(1),
             cache: Mutex::default(),
             users_seen: AtomicBool::new(false),
@@ -110,12 +115,12 @@ impl Auth {
     }
 
     /// How to make up users; looks at the users anew when they have changed.
-    pub(crate) fn decoys(&self, server: &Server) -> Result<Arc<Decoys>> {
+    pub(crate) fn decoys(&self) -> Result<Arc<Decoys>> {
         let generation = self.generation();
         if let Some(decoys) = self.decoys.lock().as_ref().filter(|d| d.generation == generation) {
             return Ok(decoys.clone());
         }
-        let made = Arc::new(Decoys::new(server, generation)?);
+        let made = Arc::new(Decoys::new(self, generation)?);
         *self.decoys.lock() = Some(made.clone());
         Ok(made)
     }
@@ -126,7 +131,7 @@ impl Auth {
     }
 
     /// The user with what it may do, from the cache or from the documents; `None` if there is none.
-    pub(crate) fn user(&self, server: &Server, name: &UserName) -> Result<Option<Arc<User>>> {
+    pub(crate) fn user(&self, name: &UserName) -> Result<Option<Arc<User>>> {
         let generation = self.generation();
         {
             let mut cache = self.cache.lock();
@@ -138,7 +143,7 @@ impl Auth {
                 return Ok(Some(user.clone()));
             }
         }
-        let Some(user) = users::resolve(&server.store, name)? else { return Ok(None) };
+        let Some(user) = users::resolve(&self.store, name)? else { return Ok(None) };
         let user = Arc::new(user);
         let mut cache = self.cache.lock();
         if cache.generation == generation && self.generation() == generation {
@@ -151,13 +156,13 @@ impl Auth {
     }
 
     /// Whether there is any user or role. A scan of one document until the first is seen.
-    pub(crate) fn has_users(&self, server: &Server) -> Result<bool> {
+    pub(crate) fn has_users(&self) -> Result<bool> {
         if self.users_seen.load(Ordering::Relaxed) {
             return Ok(true);
         }
         let mut seen = false;
         for kind in [documents::Kind::Users, documents::Kind::Roles] {
-            documents::each(&server.store, kind, &mut |_| {
+            documents::each(&self.store, kind, &mut |_| {
                 seen = true;
                 Ok(false)
             })?;

@@ -8,10 +8,10 @@ use nagi_store::Store;
 
 use super::builtin;
 use super::documents::{self, Kind};
-use super::names::RoleName;
 use super::privilege::{self, Privileges};
 use super::restrictions::Restrictions;
 use super::users::roles_of;
+use crate::names::RoleName;
 
 /// Roles that one user may have through others; a limit on the work of a login.
 const CONTAINED_COUNT_MAX: usize = 10_000;

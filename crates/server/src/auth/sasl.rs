@@ -11,10 +11,11 @@
 use nagi_bson::json::{base64_decode, base64_encode};
 use nagi_error::{Code, Error, Result, bail, err};
 
-use super::names::UserName;
+use super::Auth;
 use super::scram::{Credential, Mechanism};
 use super::users;
-use crate::server::{Server, random_bytes};
+use crate::names::UserName;
+use crate::random::random_bytes;
 
 /// Longest message of a client; names and nonces are short.
 const PAYLOAD_BYTES_MAX: usize = 8 * 1024;
@@ -78,23 +79,23 @@ impl Conversation {
     }
 
     /// The next message of the client. An error ends the conversation; its text is for the log.
-    pub(crate) fn step(&mut self, server: &Server, payload: &[u8]) -> Result<Answer> {
+    pub(crate) fn step(&mut self, auth: &Auth, payload: &[u8]) -> Result<Answer> {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(failed("SCRAM message is too long"));
         }
         match std::mem::replace(&mut self.step, Step::Empty) {
-            Step::First => self.first(server, text(payload)?),
+            Step::First => self.first(auth, text(payload)?),
             Step::Final(challenge) => self.last(&challenge, text(payload)?),
             Step::Empty if payload.is_empty() => Ok(Answer { payload: Vec::new(), done: true }),
             Step::Empty => Err(failed("Unexpected payload after the SCRAM conversation")),
         }
     }
 
-    fn first(&mut self, server: &Server, message: &str) -> Result<Answer> {
+    fn first(&mut self, auth: &Auth, message: &str) -> Result<Answer> {
         let first = ClientFirst::parse(message)?;
         let user = UserName::new(&first.user, &self.db);
         self.user = Some(user.clone());
-        let (known, credential) = users::credential(server, &user, self.mechanism)?;
+        let (known, credential) = users::credential(auth, &user, self.mechanism)?;
         let mut nonce = first.nonce.to_owned();
         base64_encode(&mut nonce, &[random_bytes()?, random_bytes()?].concat()[..24]);
         let mut reply = format!("r={nonce},s=");

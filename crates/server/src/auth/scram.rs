@@ -14,7 +14,7 @@ use nagi_error::{Code, Result, err};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use crate::params::Parameters;
+use crate::settings::params::Parameters;
 
 /// A mechanism that stores credentials of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +25,6 @@ pub(crate) enum Mechanism {
 
 /// All of them, in the order in which replies list them.
 pub(crate) const MECHANISMS: [Mechanism; 2] = [Mechanism::Sha1, Mechanism::Sha256];
-
-/// Their names, for the parameter that enables them.
-pub(crate) const MECHANISM_NAMES: &[&str] = &["SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// What the server knows of a password for one mechanism.
 #[derive(Clone, PartialEq, Eq)]

@@ -8,14 +8,15 @@ use nagi_bson::{Array, ArrayBuf, Binary, Doc, DocBuf, DocWriter, Value, json};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::Store;
 
+use super::Auth;
 use super::decoys::{Counts, Decoys};
 use super::documents::{self, Kind};
-use super::names::{self, RoleName, UserName};
 use super::privilege::PrivilegeSet;
 use super::restrictions::Restrictions;
 use super::roles::{self, Closure};
 use super::scram::{Credential, MECHANISMS, Mechanism};
-use crate::server::{Server, random_bytes};
+use crate::names::{self, RoleName, UserName};
+use crate::random::random_bytes;
 
 /// What looking a name up takes at least: longer than the work, so that what is in a cache and what is not
 /// does not show. A login takes two of these.
@@ -83,14 +84,14 @@ pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
 /// # Errors
 /// 334 if the user, or the decoy, lacks the mechanism.
 pub(crate) fn credential(
-    server: &Server,
+    auth: &Auth,
     name: &UserName,
     mechanism: Mechanism,
 ) -> Result<(bool, Credential)> {
     let began = Instant::now();
-    let decoys = server.auth.decoys(server)?;
+    let decoys = auth.decoys()?;
     let made_up = decoys.credential(name, mechanism);
-    let (own, model) = own_and_model(server, &decoys, name)?;
+    let (own, model) = own_and_model(auth, &decoys, name)?;
     let known = own.is_some();
     let parsed = own.or(model).and_then(|document| parse_credential(document.as_doc(), mechanism));
     wait_since(began);
@@ -106,11 +107,11 @@ pub(crate) fn credential(
 }
 
 /// Mechanisms for which a user has credentials; for an unknown name those of its decoy.
-pub(crate) fn mechanisms(server: &Server, name: &UserName) -> Result<Vec<Mechanism>> {
+pub(crate) fn mechanisms(auth: &Auth, name: &UserName) -> Result<Vec<Mechanism>> {
     let began = Instant::now();
-    let decoys = server.auth.decoys(server)?;
+    let decoys = auth.decoys()?;
     let made_up = decoys.mechanisms(name);
-    let (own, model) = own_and_model(server, &decoys, name)?;
+    let (own, model) = own_and_model(auth, &decoys, name)?;
     let known = own.is_some();
     let parsed = own.or(model).map(|document| mechanisms_of(document.as_doc()));
     wait_since(began);
@@ -127,18 +128,18 @@ fn wait_since(began: Instant) {
 /// The document of a user, and that of the model of its decoy. Whether the user is there or not, the same is looked
 /// for: two documents that are there and one that is not, which takes longer.
 fn own_and_model(
-    server: &Server,
+    auth: &Auth,
     decoys: &Decoys,
     name: &UserName,
 ) -> Result<(Option<DocBuf>, Option<DocBuf>)> {
     let id = name.id();
-    let own = documents::read(&server.store, Kind::Users, &id)?;
+    let own = documents::read(&auth.store, Kind::Users, &id)?;
     let model = decoys.model(name);
     // No user's `_id` ends so: a name has no NUL.
     let nobody = format!("{id}\0");
     let other = if own.is_some() { nobody.as_str() } else { model };
-    std::hint::black_box(documents::read(&server.store, Kind::Users, other)?);
-    Ok((own, documents::read(&server.store, Kind::Users, model)?))
+    std::hint::black_box(documents::read(&auth.store, Kind::Users, other)?);
+    Ok((own, documents::read(&auth.store, Kind::Users, model)?))
 }
 
 /// Iteration counts by mechanism; none where the document has no credential.
@@ -156,7 +157,7 @@ fn parse_credential(doc: Doc<'_>, mechanism: Mechanism) -> Option<Credential> {
     let bytes = |name: &str| json::base64_decode(doc.get(name).as_str()?);
     let key = |name: &str| bytes(name).filter(|key| key.len() == mechanism.hash_bytes());
     Some(Credential {
-        iteration_count: u32::try_from(crate::args::truncate(doc.get("iterationCount"))?).ok()?,
+        iteration_count: u32::try_from(crate::number::truncate(doc.get("iterationCount"))?).ok()?,
         salt: bytes("salt")?,
         stored_key: key("storedKey")?,
         server_key: key("serverKey")?,
@@ -175,7 +176,7 @@ impl<'a> Password<'a> {
     /// Checks `pwd`, `mechanisms` and `digestPassword` (2). Mechanisms that are not enabled get no credentials;
     /// a user would have none without any (2).
     pub(crate) fn parse(
-        server: &Server,
+        auth: &Auth,
         text: &'a str,
         mechanisms: Option<Array<'_>>,
         digest: Option<bool>,
@@ -188,7 +189,7 @@ impl<'a> Password<'a> {
             Some(list) => {
                 let named = parse_mechanisms(list)?;
                 if let Some(mechanism) =
-                    named.iter().find(|mechanism| !mechanism.is_enabled(&server.params))
+                    named.iter().find(|mechanism| !mechanism.is_enabled(&auth.params))
                 {
                     bail!(Code::BAD_VALUE, "{} not supported in authMechanisms", mechanism.name());
                 }
@@ -197,7 +198,7 @@ impl<'a> Password<'a> {
             // A digest cannot be hashed for SCRAM-SHA-256.
             None => MECHANISMS
                 .into_iter()
-                .filter(|mechanism| mechanism.is_enabled(&server.params))
+                .filter(|mechanism| mechanism.is_enabled(&auth.params))
                 .filter(|mechanism| !digested || *mechanism == Mechanism::Sha1)
                 .collect(),
         };
@@ -214,11 +215,11 @@ impl<'a> Password<'a> {
     }
 
     /// The `credentials` of a user's document. Derives keys: tens of milliseconds.
-    pub(crate) fn credentials(&self, server: &Server, user: &str) -> Result<DocBuf> {
+    pub(crate) fn credentials(&self, auth: &Auth, user: &str) -> Result<DocBuf> {
         let mut derived = Vec::new();
         for mechanism in &self.mechanisms {
             let prepared = mechanism.prepare(user, self.text, self.digested)?;
-            let count = server.params.int(mechanism.iterations_parameter());
+            let count = auth.params.int(mechanism.iterations_parameter());
             let count = u32::try_from(count).unwrap_or(u32::MAX);
             let random = [random_bytes()?, random_bytes()?].concat();
             let salt = random[..mechanism.salt_bytes()].to_vec();

@@ -2,7 +2,7 @@
 
 use nagi_store::{Namespace, Uuid};
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 /// The namespace of a collection argument (73).
 pub(crate) fn namespace(db: &str, collection: &str) -> Result<Namespace> {
@@ -85,7 +85,7 @@ impl CursorOption {
         for element in option.unwrap_or(Doc::EMPTY) {
             match (element.name(), element.value()) {
                 ("batchSize", value) if value.is_number() => {
-                    let count = crate::args::truncate(value).unwrap_or(0);
+                    let count = crate::number::truncate(value).unwrap_or(0);
                     if count < 0 {
                         bail!(
                             Code::Location(51024),

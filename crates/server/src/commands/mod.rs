@@ -18,7 +18,8 @@ use std::sync::OnceLock;
 
 use foldhash::fast::RandomState;
 
-use crate::command::Command;
+use crate::core::command::Command;
+use crate::request::Facts;
 pub(crate) use crud::may_kill;
 pub use diagnose::COMPATIBLE_VERSION;
 pub(crate) use diagnose::write_build_info;
@@ -177,14 +178,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
 }
 
 /// The position of a row.
-pub(crate) fn index_of(command: &Command) -> Option<usize> {
+pub(crate) fn index_of(command: &Facts) -> Option<usize> {
     names().get(command.name).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Access;
+    use crate::core::access::Access;
 
     #[test]
     fn rows_have_golden_cases() {

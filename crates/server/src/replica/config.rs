@@ -3,7 +3,7 @@
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 
-use crate::args::truncate;
+use crate::number::truncate;
 
 /// Longest name or host in a configuration.
 const TEXT_BYTES_MAX: usize = 256;

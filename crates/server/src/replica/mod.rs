@@ -107,7 +107,7 @@ impl ReplicaSet {
                     set.name
                 );
             }
-            let term = crate::args::truncate(stored.get("term")).unwrap_or(1);
+            let term = crate::number::truncate(stored.get("term")).unwrap_or(1);
             let config = config::complete(stored, &set.name, term)?;
             set.elect(config)?;
         }
@@ -250,7 +250,7 @@ impl ReplicaSet {
     /// Becomes primary, in the next term.
     fn elect(&self, config: Config) -> Result<()> {
         let last = read_one(&self.store, ELECTION_NAMESPACE)?;
-        let last = last.and_then(|doc| crate::args::truncate(doc.get("term"))).unwrap_or(0);
+        let last = last.and_then(|doc| crate::number::truncate(doc.get("term"))).unwrap_or(0);
         let term = last + 1;
         let vote = doc! { "_id": "lastVote", "term": term, "candidateIndex": 0_i64 };
         let elected = write_one(&self.store, ELECTION_NAMESPACE, vote.as_doc())?;

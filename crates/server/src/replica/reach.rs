@@ -7,7 +7,7 @@ use std::time::Duration;
 use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 
-use crate::args::truncate;
+use crate::number::truncate;
 
 /// Port of a host that names none.
 const DEFAULT_PORT: u16 = 27017;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value, json};
-use nagi_server::{Connection, Log, LogDestination, Outcome, Peer, Server, ServerConfig};
+use nagi_server::{
+    Connection, Log, LogDestination, Outcome, Peer, Server, ServerBuilder, ServerConfig,
+};
 use nagi_store::{Store, StoreOptions};
 
 /// A server on the memory engine, test commands allowed.
@@ -67,7 +69,7 @@ pub(crate) fn server_over(
         ("scramIterationCount", "5000"),
         ("scramSHA256IterationCount", "5000"),
     ];
-    Server::new(ServerConfig {
+    ServerBuilder::new(ServerConfig {
         store,
         log,
         storage_engine: "inMemory".to_owned(),
@@ -84,6 +86,7 @@ pub(crate) fn server_over(
         nagi_version: "0.1.0",
         git_version: "unknown",
     })
+    .and_then(ServerBuilder::start)
     .unwrap()
 }
 

@@ -1,15 +1,18 @@
 //! `autoCompact`: compaction in the background, on or off.
 
-use crate::command::prelude::*;
-use crate::compaction::{Background, TARGET_MB};
+use crate::compactions::Background;
+use crate::core::command::prelude::*;
+use crate::upkeep::compaction::TARGET_MB;
 
 pub(in crate::commands) static AUTO_COMPACT: Command = Command {
-    name: "autoCompact",
-    help: "Turns compaction in the background on or off.",
+    facts: Facts {
+        name: "autoCompact",
+        help: "Turns compaction in the background on or off.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::Compact]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "autoCompact" => Args {
@@ -28,13 +31,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
                 "freeSpaceTargetMB and runOnce can only be given when autoCompact is enabled"
             );
         }
-        cx.server.compactions.disable();
+        cx.server.upkeep.compactions.disable();
         log::info!(target: "COMMAND", id = 9_000_034; "Background compaction disabled");
         return Ok(());
     }
     let target_mb = target_mb.unwrap_or(TARGET_MB);
     let once = args.run_once == Some(true);
-    cx.server.compactions.enable(Background { target_mb, once })?;
+    cx.server.upkeep.compactions.enable(Background { target_mb, once })?;
     log::info!(target: "COMMAND", id = 9_000_035, freeSpaceTargetMB = target_mb, runOnce = once;
         "Background compaction enabled");
     Ok(())

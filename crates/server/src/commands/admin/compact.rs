@@ -1,17 +1,19 @@
 //! `compact`: gives the space of deleted documents back.
 
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
-use crate::compaction;
+use crate::core::command::prelude::*;
 use crate::replica::Role;
+use crate::upkeep::compaction;
 
 pub(in crate::commands) static COMPACT: Command = Command {
-    name: "compact",
-    help: "Gives unused space of a collection back.",
+    facts: Facts {
+        name: "compact",
+        help: "Gives unused space of a collection back.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Compact]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "compact" => Args {

@@ -1,15 +1,17 @@
 //! `configureFailPoint`: faults for the tests of drivers.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static CONFIGURE_FAIL_POINT: Command = Command {
-    name: "configureFailPoint",
-    help: "Makes commands fail, for tests.",
+    facts: Facts {
+        name: "configureFailPoint",
+        help: "Makes commands fail, for tests.",
+        admin_only: true,
+        test_only: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    admin_only: true,
-    test_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "configureFailPoint" => Args {
@@ -21,7 +23,7 @@ args! { "configureFailPoint" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let data = args.data.unwrap_or(Doc::EMPTY);
-    let count = cx.server.fail_points.set(args.name, args.mode, data)?;
+    let count = cx.server.settings.fail_points.set(args.name, args.mode, data)?;
     log::warn!(target: "COMMAND", id = 23_829, failPointName = args.name;
         "Set failpoint");
     out.put("count", count);

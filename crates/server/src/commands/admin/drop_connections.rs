@@ -2,15 +2,17 @@
 //!
 //! A set of one member opens none, so there is never one to end; the hosts are checked all the same.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static DROP_CONNECTIONS: Command = Command {
-    name: "dropConnections",
-    help: "Ends outgoing connections of the server to the named hosts.",
+    facts: Facts {
+        name: "dropConnections",
+        help: "Ends outgoing connections of the server to the named hosts.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::DropConnections]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "dropConnections" => Args {

@@ -2,27 +2,31 @@
 
 use std::time::Duration;
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 /// How long `fsync` may wait for the lock, unless it says.
 const WAIT_MS: i64 = 90_000;
 
 pub(in crate::commands) static FSYNC: Command = Command {
-    name: "fsync",
-    help: "Writes everything to disk; with lock, holds writes until fsyncUnlock.",
+    facts: Facts {
+        name: "fsync",
+        help: "Writes everything to disk; with lock, holds writes until fsyncUnlock.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::Fsync]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 pub(in crate::commands) static FSYNC_UNLOCK: Command = Command {
-    name: "fsyncUnlock",
-    help: "Lets writes go on after fsync with lock.",
+    facts: Facts {
+        name: "fsyncUnlock",
+        help: "Lets writes go on after fsync with lock.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::Unlock]),
-    admin_only: true,
     run: unlock,
-    ..Command::ROW
 };
 
 args! { "fsync" => Args {
@@ -52,13 +56,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         false => cx.check(),
     };
     // Writes first, then the engine's own work: what was written last is then in the log.
-    let count = cx.server.fsync.lock(&mut watch)?;
+    let count = cx.server.upkeep.fsync.lock(&mut watch)?;
     cx.server.metrics.locks.exclusive_count.increment();
     let store = cx.store();
     if count == 1
         && let Err(error) = store.hold_files(&mut watch)
     {
-        cx.server.fsync.unlock();
+        cx.server.upkeep.fsync.unlock();
         return Err(error);
     }
     if let Err(error) = store.flush()
@@ -83,7 +87,7 @@ fn unlock(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Res
 }
 
 fn unlock_once(cx: &Context<'_>) -> Result<i64> {
-    let Some(count) = cx.server.fsync.unlock() else {
+    let Some(count) = cx.server.upkeep.fsync.unlock() else {
         bail!(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked");
     };
     if count == 0 {

@@ -1,15 +1,17 @@
 //! `getClusterParameter`: values of cluster parameters.
 
-use crate::cluster_params;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::settings::cluster_params;
 
 pub(in crate::commands) static GET_CLUSTER_PARAMETER: Command = Command {
-    name: "getClusterParameter",
-    help: "Shows cluster parameters.",
+    facts: Facts {
+        name: "getClusterParameter",
+        help: "Shows cluster parameters.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::GetClusterParameter]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "getClusterParameter" => Args {
@@ -41,7 +43,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     let server = cx.server;
-    let found = names.iter().map(|name| server.cluster_params.show(&server.store, name));
+    let found = names.iter().map(|name| server.settings.cluster_params.show(&server.store, name));
     let found = found.collect::<Result<Vec<_>>>()?;
     out.array("clusterParameters", |list| found.iter().for_each(|doc| list.push_doc(doc.as_doc())));
     Ok(())

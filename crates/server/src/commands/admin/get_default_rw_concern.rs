@@ -1,15 +1,17 @@
 //! `getDefaultRWConcern`: concerns of requests that name none.
 
 use super::set_default_rw_concern::refuse_standalone;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
-    name: "getDefaultRWConcern",
-    help: "Default read and write concern.",
+    facts: Facts {
+        name: "getDefaultRWConcern",
+        help: "Default read and write concern.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::GetDefaultRWConcern]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "getDefaultRWConcern" => Args {
@@ -30,6 +32,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 /// Appends what is in force.
 pub(super) fn write(cx: &Context<'_>, out: &mut DocWriter<'_>) {
     let server = cx.server;
-    server.rw_defaults.write(&server.default_write_concern(), out);
-    out.put("localUpdateWallClockTime", Value::DateTime(server.rw_defaults.local_ms()));
+    server.settings.rw_defaults.write(&server.default_write_concern(), out);
+    out.put("localUpdateWallClockTime", Value::DateTime(server.settings.rw_defaults.local_ms()));
 }

@@ -1,17 +1,20 @@
 //! `getParameter`: values of server parameters.
 
 use crate::args::check_other;
-use crate::command::prelude::*;
-use crate::params::{self, PARAMETERS};
+use crate::core::command::prelude::*;
+use crate::core::parameters;
 use crate::request::is_generic;
+use crate::settings::params::PARAMETERS;
 
 pub(in crate::commands) static GET_PARAMETER: Command = Command {
-    name: "getParameter",
-    help: "Reads server parameters.",
+    facts: Facts {
+        name: "getParameter",
+        help: "Reads server parameters.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::GetParameter]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -19,7 +22,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let server = cx.server;
     let mut found = false;
     if first.as_str() == Some("*") {
-        params::write_all(server, out);
+        parameters::write_all(server, out);
         return Ok(());
     }
     let options = first.as_doc();
@@ -33,8 +36,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         if all || !req.body.get(param.name).is_missing() {
             found = true;
             match details {
-                true => params::write_details(server, index, out),
-                false => server.params.write(server, index, out),
+                true => parameters::write_details(server, index, out),
+                false => server.settings.params.write(server, index, out),
             }
         }
     }

@@ -1,14 +1,16 @@
 //! `logRotate`: begins a new log file.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static LOG_ROTATE: Command = Command {
-    name: "logRotate",
-    help: "Begins a new log file.",
+    facts: Facts {
+        name: "logRotate",
+        help: "Begins a new log file.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::LogRotate]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "logRotate" => Args {

@@ -7,15 +7,17 @@
 use nagi_bson::Binary;
 
 use crate::backup::READ_BYTES_MAX;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static NAGI_BACKUP: Command = Command {
-    name: "nagiBackup",
-    help: "Hands out a consistent copy of the data files.",
+    facts: Facts {
+        name: "nagiBackup",
+        help: "Hands out a consistent copy of the data files.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "nagiBackup" => Args {
@@ -37,7 +39,7 @@ fn access(asking: &Asking<'_>, _: &Request<'_>) -> Result<bool> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let backups = &cx.server.backups;
+    let backups = &cx.server.upkeep.backups;
     let id = || {
         let missing =
             || err!(Code::IDL_FAILED_TO_PARSE, "BSON field 'nagiBackup.backupId' is missing");
@@ -46,7 +48,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     match args.what {
         "begin" => {
             let _writing = cx.begin_write("admin")?;
-            backups.begin(cx.server, &mut |id, files| {
+            backups.begin(&cx.server.store, &mut |id, files| {
                 out.put("backupId", id);
                 out.put("engine", cx.connection.store.engine().name());
                 out.put("nagiVersion", cx.server.config.nagi_version);

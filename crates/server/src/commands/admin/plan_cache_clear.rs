@@ -2,16 +2,18 @@
 
 use nagi_query::ShapeRequest;
 
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static PLAN_CACHE_CLEAR: Command = Command {
-    name: "planCacheClear",
-    help: "Forgets cached plans of a collection.",
+    facts: Facts {
+        name: "planCacheClear",
+        help: "Forgets cached plans of a collection.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::PlanCacheWrite]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "planCacheClear" => Args {

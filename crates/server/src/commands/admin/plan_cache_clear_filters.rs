@@ -1,16 +1,18 @@
 //! `planCacheClearFilters`: removes the index filters of a collection, or that of one query shape.
 
 use super::plan_cache_clear::optional_shape;
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static PLAN_CACHE_CLEAR_FILTERS: Command = Command {
-    name: "planCacheClearFilters",
-    help: "Removes index filters of a collection.",
+    facts: Facts {
+        name: "planCacheClearFilters",
+        help: "Removes index filters of a collection.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::PlanCacheIndexFilter]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "planCacheClearFilters" => Args {

@@ -1,15 +1,17 @@
 //! `planCacheListFilters`: the index filters of a collection.
 
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static PLAN_CACHE_LIST_FILTERS: Command = Command {
-    name: "planCacheListFilters",
-    help: "Lists the index filters of a collection.",
+    facts: Facts {
+        name: "planCacheListFilters",
+        help: "Lists the index filters of a collection.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::PlanCacheIndexFilter]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "planCacheListFilters" => Args {

@@ -2,16 +2,18 @@
 
 use nagi_query::ShapeRequest;
 
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static PLAN_CACHE_SET_FILTER: Command = Command {
-    name: "planCacheSetFilter",
-    help: "Sets which indexes a query shape may use.",
+    facts: Facts {
+        name: "planCacheSetFilter",
+        help: "Sets which indexes a query shape may use.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::PlanCacheIndexFilter]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "planCacheSetFilter" => Args {

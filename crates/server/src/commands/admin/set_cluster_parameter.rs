@@ -1,16 +1,18 @@
 //! `setClusterParameter`: sets one cluster parameter.
 
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static SET_CLUSTER_PARAMETER: Command = Command {
-    name: "setClusterParameter",
-    help: "Sets a cluster parameter.",
+    facts: Facts {
+        name: "setClusterParameter",
+        help: "Sets a cluster parameter.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::SetClusterParameter]),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "setClusterParameter" => Args {
@@ -30,5 +32,5 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let server = cx.server;
     let wall = (clock::wall_seconds() as u64) << 32 | 1;
     let now = server.replica.as_ref().map_or(wall, |set| set.clock.cluster());
-    server.cluster_params.set(&server.store, field.name(), value, now)
+    server.settings.cluster_params.set(&server.store, field.name(), value, now)
 }

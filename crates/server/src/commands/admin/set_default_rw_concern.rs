@@ -1,16 +1,18 @@
 //! `setDefaultRWConcern`: the concerns of requests that name none, on members of replica sets.
 
 use super::get_default_rw_concern::write;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static SET_DEFAULT_RW_CONCERN: Command = Command {
-    name: "setDefaultRWConcern",
-    help: "Sets the default read and write concern of a replica set.",
+    facts: Facts {
+        name: "setDefaultRWConcern",
+        help: "Sets the default read and write concern of a replica set.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::SetDefaultRWConcern]),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "setDefaultRWConcern" => Args {
@@ -24,7 +26,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     refuse_standalone(cx, req)?;
     let _writing = cx.begin_write("config")?;
     let now = cx.server.replica.as_ref().map_or(0, |set| set.clock.cluster());
-    cx.server.rw_defaults.set(&cx.connection.store, args.read, args.write, now)?;
+    cx.server.settings.rw_defaults.set(&cx.connection.store, args.read, args.write, now)?;
     write(cx, out);
     Ok(())
 }

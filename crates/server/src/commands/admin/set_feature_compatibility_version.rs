@@ -1,15 +1,17 @@
 //! `setFeatureCompatibilityVersion`: this server has one, and accepts being told so.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static SET_FEATURE_COMPATIBILITY_VERSION: Command = Command {
-    name: "setFeatureCompatibilityVersion",
-    help: "Sets the feature compatibility version.",
+    facts: Facts {
+        name: "setFeatureCompatibilityVersion",
+        help: "Sets the feature compatibility version.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::SetFeatureCompatibilityVersion]),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "setFeatureCompatibilityVersion" => Args {

@@ -1,16 +1,18 @@
 //! `setParameter`: sets one server parameter.
 
-use crate::command::prelude::*;
-use crate::params;
+use crate::core::command::prelude::*;
 use crate::request::is_generic;
+use crate::settings::params;
 
 pub(in crate::commands) static SET_PARAMETER: Command = Command {
-    name: "setParameter",
-    help: "Sets a server parameter.",
+    facts: Facts {
+        name: "setParameter",
+        help: "Sets a server parameter.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::SetParameter]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -25,8 +27,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             setting.name()
         );
     };
-    let before = DocBuf::build(|w| cx.server.params.write(cx.server, index, w));
-    cx.server.params.set(cx.server, index, setting.value())?;
+    let before = DocBuf::build(|w| cx.server.settings.params.write(cx.server, index, w));
+    cx.server.settings.params.set(cx.server, index, setting.value())?;
     out.put("was", before.as_doc().first().map_or(Value::Missing, |e| e.value()));
     log::info!(target: "COMMAND", id = 23_435, parameter = setting.name(),
         newValue = setting.value().to_string(); "Successfully set parameter");

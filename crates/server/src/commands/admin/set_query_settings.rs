@@ -1,17 +1,19 @@
 //! `setQuerySettings`: which indexes queries of a shape may use, or that they are rejected.
 
-use crate::command::prelude::*;
 use crate::commands::crud;
-use crate::query_settings::Target;
+use crate::core::command::prelude::*;
+use crate::settings::query_settings::Target;
 
 pub(in crate::commands) static SET_QUERY_SETTINGS: Command = Command {
-    name: "setQuerySettings",
-    help: "Sets the query settings for the query shape of a given query.",
+    facts: Facts {
+        name: "setQuerySettings",
+        help: "Sets the query settings for the query shape of a given query.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::QuerySettings]),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "setQuerySettings" => Args {
@@ -26,5 +28,5 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         crud::check_representative(cx, req, *query)?;
     }
     let _writing = cx.begin_write("admin")?;
-    cx.server.query_settings.set(cx, &target, args.settings, out)
+    cx.server.settings.query_settings.set(&cx.server.store, &target, args.settings, out)
 }

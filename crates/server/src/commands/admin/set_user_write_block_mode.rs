@@ -1,15 +1,17 @@
 //! `setUserWriteBlockMode`: blocks the writes of users, for tools that copy a cluster.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static SET_USER_WRITE_BLOCK_MODE: Command = Command {
-    name: "setUserWriteBlockMode",
-    help: "Blocks or allows writes of users to all databases.",
+    facts: Facts {
+        name: "setUserWriteBlockMode",
+        help: "Blocks or allows writes of users to all databases.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::SetUserWriteBlockMode]),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "setUserWriteBlockMode" => Args {
@@ -24,7 +26,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     }
     let _writing = cx.begin_write("config")?;
     let StrictBool(blocked) = args.global;
-    cx.server.write_block.set(&cx.connection.store, blocked)?;
+    cx.server.settings.write_block.set(&cx.connection.store, blocked)?;
     log::info!(target: "COMMAND", id = 9_000_020, blocked = blocked;
         "User write block mode was set");
     Ok(())

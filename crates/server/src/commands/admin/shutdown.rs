@@ -6,15 +6,12 @@
 use std::time::Duration;
 
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static SHUTDOWN: Command = Command {
-    name: "shutdown",
-    help: "Stops the server.",
+    facts: Facts { name: "shutdown", help: "Stops the server.", admin_only: true, ..Facts::ROW },
     access: Access::Cluster(&[Action::Shutdown]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "shutdown" => Args {

@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static SLEEP: Command = Command {
-    name: "sleep",
-    help: "Does nothing for a while (for tests).",
+    facts: Facts {
+        name: "sleep",
+        help: "Does nothing for a while (for tests).",
+        admin_only: true,
+        test_only: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    admin_only: true,
-    test_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "sleep" => Args {

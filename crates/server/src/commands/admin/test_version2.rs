@@ -1,14 +1,16 @@
 //! `testVersion2`: for tests of drivers, a command that is not in version 1 of the stable API.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static TEST_VERSION2: Command = Command {
-    name: "testVersion2",
-    help: "Does nothing; not in version 1 of the stable API (for tests).",
+    facts: Facts {
+        name: "testVersion2",
+        help: "Does nothing; not in version 1 of the stable API (for tests).",
+        test_only: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    test_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "testVersion2" => Args {

@@ -1,14 +1,17 @@
 //! `authenticate`: logins of one message. MONGODB-CR is gone since MongoDB 4.0; a certificate needs
 //! TLS, so no mechanism of this command is enabled.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static AUTHENTICATE: Command = Command {
-    name: "authenticate",
-    help: "Logs in with a client certificate.",
-    before_login: true,
-    api_v1: true,
-    secret: true,
+    facts: Facts {
+        name: "authenticate",
+        help: "Logs in with a client certificate.",
+        before_login: true,
+        api_v1: true,
+        secret: Secret::Yes,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };

@@ -1,13 +1,16 @@
 //! `getnonce`: drivers of 2010-2014 ask before anything else; the number is used by nothing.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static GETNONCE: Command = Command {
-    name: "getnonce",
-    help: "A random number for an authentication mechanism of the past.",
-    before_login: true,
+    facts: Facts {
+        name: "getnonce",
+        help: "A random number for an authentication mechanism of the past.",
+        before_login: true,
+        ..Facts::ROW
+    },
     run: |_, _, out| {
-        let bytes = crate::server::random_bytes()?;
+        let bytes = crate::random::random_bytes()?;
         out.put("nonce", &nagi_bson::text::Hex(&bytes[..8]).to_string());
         Ok(())
     },

@@ -1,12 +1,15 @@
 //! `logout`: forgets who is logged in; always succeeds.
 
-use crate::auth::login;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::core::login;
 
 pub(in crate::commands) static LOGOUT: Command = Command {
-    name: "logout",
-    help: "Logs the connection out of a database.",
-    before_login: true,
+    facts: Facts {
+        name: "logout",
+        help: "Logs the connection out of a database.",
+        before_login: true,
+        ..Facts::ROW
+    },
     run: |cx, req, _| {
         cx.connection.conversation = None;
         login::log_out(cx.connection, req.db);

@@ -1,15 +1,18 @@
 //! `saslContinue`: the next message of a login.
 
 use super::sasl_start::{CONVERSATION_ID, payload, write};
-use crate::auth::login;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::core::login;
 
 pub(in crate::commands) static SASL_CONTINUE: Command = Command {
-    name: "saslContinue",
-    help: "Goes on with a login.",
-    before_login: true,
-    api_v1: true,
-    secret: true,
+    facts: Facts {
+        name: "saslContinue",
+        help: "Goes on with a login.",
+        before_login: true,
+        api_v1: true,
+        secret: Secret::Yes,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };

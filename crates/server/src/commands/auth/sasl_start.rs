@@ -2,18 +2,21 @@
 
 use nagi_bson::{Binary, json};
 
-use crate::auth::login;
 use crate::auth::sasl::{Answer, Conversation};
 use crate::auth::scram::Mechanism;
-use crate::command::prelude::*;
-use crate::connection::Connection;
+use crate::core::command::prelude::*;
+use crate::core::connection::Connection;
+use crate::core::login;
 
 pub(in crate::commands) static SASL_START: Command = Command {
-    name: "saslStart",
-    help: "Begins to log in.",
-    before_login: true,
-    api_v1: true,
-    secret: true,
+    facts: Facts {
+        name: "saslStart",
+        help: "Begins to log in.",
+        before_login: true,
+        api_v1: true,
+        secret: Secret::Yes,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };
@@ -41,7 +44,7 @@ fn start(
 ) -> Result<Answer> {
     connection.conversation = None;
     let payload = payload("saslStart", args.payload)?;
-    let params = &connection.server.params;
+    let params = &connection.server.settings.params;
     let Some(mechanism) = Mechanism::parse(args.mechanism).filter(|m| m.is_enabled(params)) else {
         bail!(
             Code::MECHANISM_UNAVAILABLE,

@@ -1,17 +1,19 @@
 //! `captrunc`: for tests, takes the newest documents out of a capped collection.
 
 use super::emptycapped::capped;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static CAPTRUNC: Command = Command {
-    name: "captrunc",
-    help: "Takes the newest documents out of a capped collection (for tests).",
+    facts: Facts {
+        name: "captrunc",
+        help: "Takes the newest documents out of a capped collection (for tests).",
+        write: true,
+        test_only: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Remove]),
-    write: true,
-    test_only: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "captrunc" => Args {

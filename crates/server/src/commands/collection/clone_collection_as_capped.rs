@@ -5,17 +5,19 @@ use std::sync::Arc;
 use nagi_store::{Collection, WriteOptions};
 
 use super::convert_to_capped::capped_options;
-use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static CLONE_COLLECTION_AS_CAPPED: Command = Command {
-    name: "cloneCollectionAsCapped",
-    help: "Copies a collection into a new capped one, the newest documents that fit.",
+    facts: Facts {
+        name: "cloneCollectionAsCapped",
+        help: "Copies a collection into a new capped one, the newest documents that fit.",
+        write: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "cloneCollectionAsCapped" => Args {

@@ -3,18 +3,20 @@
 use nagi_store::CollMod;
 
 use super::create::{ACTIONS, LEVELS, check_enum};
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, namespace};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static COLL_MOD: Command = Command {
-    name: "collMod",
-    help: "Changes options of a collection, a view or an index.",
+    facts: Facts {
+        name: "collMod",
+        help: "Changes options of a collection, a view or an index.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    api_v1: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 /// Largest `cappedSize`, in bytes.

@@ -1,16 +1,18 @@
 //! `convertToCapped`: makes a collection capped where it stands.
 
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static CONVERT_TO_CAPPED: Command = Command {
-    name: "convertToCapped",
-    help: "Makes a collection capped; drops its indexes other than _id.",
+    facts: Facts {
+        name: "convertToCapped",
+        help: "Makes a collection capped; drops its indexes other than _id.",
+        write: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::ConvertToCapped]),
-    write: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "convertToCapped" => Args {

@@ -3,20 +3,22 @@
 use nagi_lang::filter::EncryptedFields;
 use nagi_store::Namespace;
 
-use crate::command::prelude::*;
 use crate::commands::common::{check_writable, namespace};
+use crate::core::command::prelude::*;
 use crate::request::is_generic;
 
 pub(in crate::commands) static CREATE: Command = Command {
-    name: "create",
-    help: "Creates a collection or a view.",
+    facts: Facts {
+        name: "create",
+        help: "Creates a collection or a view.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    api_v1: true,
-    on_collection: true,
-    in_transaction: true,
     run,
-    ..Command::ROW
 };
 
 /// The documents of a capped collection are fewer.
@@ -269,7 +271,7 @@ fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
 
 fn check_id_index(index: Doc<'_>) -> Result<()> {
     let key = index.get("key").as_doc().unwrap_or(Doc::EMPTY);
-    let is_id = key.count() == 1 && crate::args::truncate(key.get("_id")) == Some(1);
+    let is_id = key.count() == 1 && crate::number::truncate(key.get("_id")) == Some(1);
     if !is_id {
         bail!(
             Code::BAD_VALUE,

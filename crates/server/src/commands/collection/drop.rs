@@ -1,18 +1,20 @@
 //! `drop`: removes a collection or a view. A missing one is no error (MongoDB 7.0).
 
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid, namespace, uuid};
-use crate::views_collection;
+use crate::core::command::prelude::*;
+use crate::upkeep::views_collection;
 
 pub(in crate::commands) static DROP: Command = Command {
-    name: "drop",
-    help: "Drops a collection or a view.",
+    facts: Facts {
+        name: "drop",
+        help: "Drops a collection or a view.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::DropCollection]),
-    write: true,
-    api_v1: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "drop" => Args {
@@ -32,7 +34,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if ns.is_system() && !droppable.contains(&ns.collection()) {
         bail!(Code::ILLEGAL_OPERATION, "can't drop system collection {ns}");
     }
-    if ns.collection() == "system.profile" && cx.server.profile.level(req.db) != 0 {
+    if ns.collection() == "system.profile" && cx.server.settings.profile.level(req.db) != 0 {
         bail!(
             Code::ILLEGAL_OPERATION,
             "turn off profiling before dropping system.profile collection"

@@ -1,17 +1,19 @@
 //! `emptycapped`: for tests, takes all documents out of a capped collection.
 
-use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static EMPTYCAPPED: Command = Command {
-    name: "emptycapped",
-    help: "Empties a capped collection (for tests).",
+    facts: Facts {
+        name: "emptycapped",
+        help: "Empties a capped collection (for tests).",
+        write: true,
+        test_only: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Emptycapped]),
-    write: true,
-    test_only: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "emptycapped" => Args {

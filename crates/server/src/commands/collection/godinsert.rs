@@ -2,18 +2,20 @@
 
 use nagi_store::WriteOptions;
 
-use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static GODINSERT: Command = Command {
-    name: "godinsert",
-    help: "Inserts a document (for tests).",
+    facts: Facts {
+        name: "godinsert",
+        help: "Inserts a document (for tests).",
+        write: true,
+        test_only: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Insert]),
-    write: true,
-    test_only: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "godinsert" => Args {

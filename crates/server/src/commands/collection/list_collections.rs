@@ -4,19 +4,21 @@ use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
 use nagi_store::Collection;
 
-use crate::batch::{self, FirstBatch};
-use crate::command::prelude::*;
 use crate::commands::common::CursorOption;
-use crate::filtering;
-use crate::producer::Producer;
+use crate::core::batch::{self, FirstBatch};
+use crate::core::command::prelude::*;
+use crate::core::producer::Producer;
+use crate::observe::filtering;
 
 pub(in crate::commands) static LIST_COLLECTIONS: Command = Command {
-    name: "listCollections",
-    help: "Lists the collections and views of a database.",
+    facts: Facts {
+        name: "listCollections",
+        help: "Lists the collections and views of a database.",
+        api_v1: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    api_v1: true,
     run,
-    ..Command::ROW
 };
 
 args! { "listCollections" => Args {

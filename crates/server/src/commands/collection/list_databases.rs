@@ -3,17 +3,19 @@
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
 
-use crate::command::prelude::*;
-use crate::filtering;
+use crate::core::command::prelude::*;
+use crate::observe::filtering;
 
 pub(in crate::commands) static LIST_DATABASES: Command = Command {
-    name: "listDatabases",
-    help: "Lists the databases.",
+    facts: Facts {
+        name: "listDatabases",
+        help: "Lists the databases.",
+        admin_only: true,
+        api_v1: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    admin_only: true,
-    api_v1: true,
     run,
-    ..Command::ROW
 };
 
 /// The databases that every server has, even before something is written to them.
@@ -35,7 +37,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     let asking = cx.asking();
     let all = match (args.authorized, asking.on_cluster(Action::ListDatabases)) {
-        (Some(false), false) => return Err(crate::access::refusal(req)),
+        (Some(false), false) => return Err(crate::core::access::refusal(req)),
         (Some(true), _) => false,
         (_, allowed) => allowed,
     };

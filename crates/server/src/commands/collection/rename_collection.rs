@@ -2,16 +2,18 @@
 
 use nagi_store::{Namespace, Rename, Uuid};
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static RENAME_COLLECTION: Command = Command {
-    name: "renameCollection",
-    help: "Renames a collection.",
+    facts: Facts {
+        name: "renameCollection",
+        help: "Renames a collection.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "renameCollection" => Args {

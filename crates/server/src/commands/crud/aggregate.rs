@@ -6,24 +6,26 @@ use nagi_store::Namespace;
 
 use super::{own_stages, pipeline_rules};
 use crate::args::Field;
-use crate::batch::{self, FirstBatch};
-use crate::command::prelude::*;
 use crate::commands::common::{CursorOption, check_uuid_arg, namespace};
-use crate::producer::Producer;
+use crate::core::batch::{self, FirstBatch};
+use crate::core::command::prelude::*;
+use crate::core::producer::Producer;
 
 pub(in crate::commands) static AGGREGATE: Command = Command {
-    name: "aggregate",
-    help: "Runs a pipeline of stages over a collection.",
+    facts: Facts {
+        name: "aggregate",
+        help: "Runs a pipeline of stages over a collection.",
+        write: true,
+        read_concern: true,
+        snapshot_read: true,
+        api_v1: true,
+        on_collection: true,
+        latency: LatencyKind::Read,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::By(super::pipeline_access::access),
-    write: true,
-    read_concern: true,
-    snapshot_read: true,
-    api_v1: true,
-    on_collection: true,
-    latency: LatencyKind::Read,
-    in_transaction: true,
     run,
-    ..Command::ROW
 };
 
 args! { "aggregate" => Args {
@@ -196,7 +198,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             }
         }
     }
-    let settings = cx.server.query_settings.of_running(req)?;
+    let settings = cx.server.settings.query_settings.of_running(req)?;
     let own = own_stages::replace(cx, req, &args)?;
     let execution = {
         // What the server answers is read from no collection: it may be a view's name.

@@ -10,24 +10,26 @@ use super::outcome::check_batch;
 use super::statement::{self, Running};
 use super::update::{check_multi, end_durability, how, update_once};
 use super::{delete, update};
-use crate::batch::{self, FirstBatch};
-use crate::command::prelude::*;
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
-use crate::numbered;
-use crate::producer::Producer;
+use crate::core::batch::{self, FirstBatch};
+use crate::core::command::prelude::*;
+use crate::core::numbered;
+use crate::core::producer::Producer;
 
 pub(in crate::commands) static BULK_WRITE: Command = Command {
-    name: "bulkWrite",
-    help: "Runs inserts, updates and deletes on several collections.",
+    facts: Facts {
+        name: "bulkWrite",
+        help: "Runs inserts, updates and deletes on several collections.",
+        admin_only: true,
+        write: true,
+        api_v1: true,
+        latency: LatencyKind::Write,
+        in_transaction: true,
+        retryable: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    admin_only: true,
-    write: true,
-    api_v1: true,
-    latency: LatencyKind::Write,
-    in_transaction: true,
-    retryable: true,
     run,
-    ..Command::ROW
 };
 
 args! { "bulkWrite" => Args {
@@ -171,7 +173,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         last_error: None,
     };
     // Entries go to the profiles of the databases that are written.
-    let profile = &cx.server.profile;
+    let profile = &cx.server.settings.profile;
     cx.op.set_profiled(namespaces.iter().any(|ns| profile.level(ns.database()) > 0));
     let done = run_all(cx, req, &args, &namespaces, &statements, &mut report);
     if namespaces.iter().any(|ns| ns.database() == "admin" && ns.is_system()) {

@@ -6,19 +6,21 @@ use nagi_query::{CountRequest, Hint};
 use nagi_store::Namespace;
 
 use crate::args::Field;
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, namespace};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static COUNT: Command = Command {
-    name: "count",
-    help: "Counts the documents of a collection that match a filter.",
+    facts: Facts {
+        name: "count",
+        help: "Counts the documents of a collection that match a filter.",
+        read_concern: true,
+        api_v1: true,
+        on_collection: true,
+        latency: LatencyKind::Read,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Find]),
-    read_concern: true,
-    api_v1: true,
-    on_collection: true,
-    latency: LatencyKind::Read,
     run,
-    ..Command::ROW
 };
 
 args! { "count" => Args {

@@ -8,23 +8,25 @@ use super::outcome::{Outcome, check_batch};
 use super::statement::{self, Running};
 use super::update::{check_multi, end_durability, settle};
 use crate::args::Field;
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
-use crate::numbered::{self, Codec};
+use crate::core::command::prelude::*;
+use crate::core::numbered::{self, Codec};
 
 pub(in crate::commands) static DELETE: Command = Command {
-    name: "delete",
-    help: "Removes documents from a collection.",
+    facts: Facts {
+        name: "delete",
+        help: "Removes documents from a collection.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        counts_as: OpKind::Delete,
+        latency: LatencyKind::Write,
+        in_transaction: true,
+        retryable: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Remove]),
-    write: true,
-    api_v1: true,
-    on_collection: true,
-    counts_as: OpKind::Delete,
-    latency: LatencyKind::Write,
-    in_transaction: true,
-    retryable: true,
     run,
-    ..Command::ROW
 };
 
 args! { "delete" => Args {
@@ -110,7 +112,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 /// How the count of a statement is kept in a session's records.
 static DELETED: Codec<u64> = Codec {
     write: |count| (*count > 0).then(|| nagi_bson::doc! { "n": (*count as i64) }),
-    read: |doc| crate::args::truncate(doc.get("n")).unwrap_or(0) as u64,
+    read: |doc| crate::number::truncate(doc.get("n")).unwrap_or(0) as u64,
 };
 
 /// Runs one statement; once, if it has a number.

@@ -4,20 +4,22 @@ use nagi_lang::collation::Asked;
 use nagi_query::{DistinctRequest, Hint};
 use nagi_store::Namespace;
 
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, namespace};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static DISTINCT: Command = Command {
-    name: "distinct",
-    help: "Lists the different values of a field.",
+    facts: Facts {
+        name: "distinct",
+        help: "Lists the different values of a field.",
+        read_concern: true,
+        snapshot_read: true,
+        on_collection: true,
+        latency: LatencyKind::Read,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Find]),
-    read_concern: true,
-    snapshot_read: true,
-    on_collection: true,
-    latency: LatencyKind::Read,
-    in_transaction: true,
     run,
-    ..Command::ROW
 };
 
 args! { "distinct" => Args {
@@ -35,7 +37,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_uuid_arg(cx, &ns, "distinct", args.collection_uuid)?;
     let mut request = to_request(&args, &ns)?;
     request.options = cx.server.query_options(None);
-    let settings = cx.server.query_settings.of_running(req)?;
+    let settings = cx.server.settings.query_settings.of_running(req)?;
     let stats = out.array("values", |values| {
         let watch = cx.watch();
         let env = cx.env(&watch).with_settings(settings);

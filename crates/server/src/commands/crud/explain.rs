@@ -7,22 +7,23 @@ use super::{
     aggregate, count, delete, distinct, find, find_and_modify, insert, map_reduce, update,
 };
 use crate::clock;
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
 use crate::commands::{self, COMPATIBLE_VERSION};
-use crate::query_settings::ShapeHash;
+use crate::core::command::prelude::*;
 use crate::request::Generic;
+use crate::settings::query_settings::ShapeHash;
 
 pub(in crate::commands) static EXPLAIN: Command = Command {
-    name: "explain",
-    help: "Explains how a command is run.",
+    facts: Facts {
+        name: "explain",
+        help: "Explains how a command is run.",
+        read_concern: true,
+        secret: Secret::Carried("explain", secret_of),
+        api_v1: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    read_concern: true,
-    // Those of the command that is explained.
-    secret: true,
-    api_v1: true,
     run,
-    ..Command::ROW
 };
 
 args! { "explain" => Args {
@@ -30,19 +31,23 @@ args! { "explain" => Args {
     verbosity: Value<'a> = "verbosity",
 }}
 
+fn secret_of(name: &str) -> Secret {
+    commands::find(name).map_or(Secret::No, |command| command.secret)
+}
+
 /// Whoever may run a command may have it explained.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let explained = args.explained.first().and_then(|first| commands::find(first.name()));
     // Unknown commands are refused by the command itself.
     let Some(command) = explained else { return Ok(true) };
-    crate::access::permits(asking, &inner(req, &args, command)?)
+    crate::core::access::permits(asking, &command.access, &inner(req, &args, command)?)
 }
 
 /// The explained command as a request.
 fn inner<'a>(req: &Request<'a>, args: &Args<'a>, command: &'static Command) -> Result<Request<'a>> {
     Ok(Request {
-        command,
+        command: &command.facts,
         name: args.explained.first().map_or("", |first| first.name()),
         db: req.db,
         body: args.explained,
@@ -199,7 +204,7 @@ fn write(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let watch = cx.watch();
-    let env = cx.env(&watch).with_settings(cx.server.query_settings.of(req));
+    let env = cx.env(&watch).with_settings(cx.server.settings.query_settings.of(req));
     let started = cx.started;
     let clock_ms = || (clock::micros_since(started) / 1000) as i64;
     nagi_query::explain(cx.store(), explained, verbosity, &env, &clock_ms, out)?;
@@ -227,7 +232,7 @@ fn write(
             "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
             "internalQueryFrameworkControl",
         ] {
-            cx.server.params.show(cx.server, name, doc);
+            cx.server.settings.params.show(cx.server, name, doc);
         }
     });
     Ok(())

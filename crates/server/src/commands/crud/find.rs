@@ -7,24 +7,26 @@ use nagi_lang::collation::Asked;
 use nagi_query::{FindRequest, Hint};
 use nagi_store::{Namespace, Store};
 
-use crate::batch::{self, FirstBatch};
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, refuse_term};
-use crate::producer::Producer;
+use crate::core::batch::{self, FirstBatch};
+use crate::core::command::prelude::*;
+use crate::core::producer::Producer;
 
 pub(in crate::commands) static FIND: Command = Command {
-    name: "find",
-    help: "Returns the documents of a collection that match a filter.",
+    facts: Facts {
+        name: "find",
+        help: "Returns the documents of a collection that match a filter.",
+        read_concern: true,
+        snapshot_read: true,
+        api_v1: true,
+        on_collection: true,
+        counts_as: OpKind::Query,
+        latency: LatencyKind::Read,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    read_concern: true,
-    snapshot_read: true,
-    api_v1: true,
-    on_collection: true,
-    counts_as: OpKind::Query,
-    latency: LatencyKind::Read,
-    in_transaction: true,
     run,
-    ..Command::ROW
 };
 
 args! { "find" => Args {
@@ -60,7 +62,7 @@ args! { "find" => Args {
 
 /// A collection named by its UUID also needs the right to do so.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
-    if let Some(collection) = crate::access::collection(req) {
+    if let Some(collection) = crate::core::access::collection(req) {
         return Ok(asking.on_collection(req.db, collection, Action::Find));
     }
     let value = req.body.first().map_or(Value::Missing, |e| e.value());
@@ -117,7 +119,7 @@ fn run_on(
         cx.connection.record = buffer;
         return Ok(());
     }
-    let settings = cx.server.query_settings.of_running(req)?;
+    let settings = cx.server.settings.query_settings.of_running(req)?;
     let execution = {
         let watch = cx.watch();
         nagi_query::find(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
@@ -154,7 +156,7 @@ fn check(args: &Args<'_>) -> Result<()> {
 /// `{$natural: 1}`.
 fn is_natural(order: Value<'_>) -> bool {
     let order = order.as_doc().unwrap_or(Doc::EMPTY);
-    order.count() == 1 && crate::args::truncate(order.get("$natural")) == Some(1)
+    order.count() == 1 && crate::number::truncate(order.get("$natural")) == Some(1)
 }
 
 /// What `$_requestResumeToken` and `$_resumeAfter` demand.

@@ -6,23 +6,25 @@ use nagi_store::Namespace;
 
 use super::insert::durability;
 use super::update::array_filters;
-use crate::command::prelude::*;
 use crate::commands::common::{check_writable, namespace, refuse_encryption};
-use crate::numbered::{self, Codec};
+use crate::core::command::prelude::*;
+use crate::core::numbered::{self, Codec};
 
 pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
-    name: "findAndModify",
-    aliases: &["findandmodify"],
-    help: "Changes or removes one document and returns it.",
+    facts: Facts {
+        name: "findAndModify",
+        aliases: &["findandmodify"],
+        help: "Changes or removes one document and returns it.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        latency: LatencyKind::Write,
+        in_transaction: true,
+        retryable: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    api_v1: true,
-    on_collection: true,
-    latency: LatencyKind::Write,
-    in_transaction: true,
-    retryable: true,
     run,
-    ..Command::ROW
 };
 
 args! { "findAndModify" => Args {
@@ -124,7 +126,7 @@ static FOUND: Codec<FoundAndModified> = Codec {
     read: |doc| {
         let upserted = doc.get("upserted");
         FoundAndModified {
-            n: crate::args::truncate(doc.get("n")).unwrap_or(0) as u64,
+            n: crate::number::truncate(doc.get("n")).unwrap_or(0) as u64,
             updated_existing: doc.get("updatedExisting") == Value::Bool(true),
             modified: doc.get("updatedExisting") == Value::Bool(true),
             upserted: (!upserted.is_missing()).then(|| nagi_bson::ValueBuf::new(upserted)),

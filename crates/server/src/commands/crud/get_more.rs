@@ -1,20 +1,22 @@
 //! `getMore`: the next batch of a cursor.
 
-use crate::batch;
-use crate::command::prelude::*;
 use crate::commands::common::refuse_term;
-use crate::cursors::Api;
+use crate::core::batch;
+use crate::core::command::prelude::*;
+use crate::core::cursors::Api;
 
 pub(in crate::commands) static GET_MORE: Command = Command {
-    name: "getMore",
-    help: "Returns the next batch of a cursor.",
+    facts: Facts {
+        name: "getMore",
+        help: "Returns the next batch of a cursor.",
+        api_v1: true,
+        in_transaction: true,
+        counts_as: OpKind::GetMore,
+        latency: LatencyKind::Read,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    api_v1: true,
-    in_transaction: true,
-    counts_as: OpKind::GetMore,
-    latency: LatencyKind::Read,
     run,
-    ..Command::ROW
 };
 
 args! { "getMore" => Args {
@@ -54,9 +56,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let namespace = cx.op.namespace();
     let id = args.id.0;
     let owner = (req.generic.lsid, req.generic.transaction());
-    let cursor = cx.server.cursors.take(id, &namespace, owner, &cx.asking(), cx.op)?;
+    let cursor = cx.server.clients.cursors.take(id, &namespace, owner, &cx.asking(), cx.op)?;
     if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {
-        cx.server.cursors.put_back(cursor);
+        cx.server.clients.cursors.put_back(cursor);
         return Err(error);
     }
     // The time of a getMore is the client's patience with an empty tailable cursor, not a limit.

@@ -5,24 +5,26 @@ use nagi_store::{Durability, Namespace, Statement, Store};
 
 use super::outcome::{Outcome, check_batch};
 use crate::clock;
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
-use crate::concern::WriteConcern;
-use crate::numbered;
+use crate::core::command::prelude::*;
+use crate::core::numbered;
+use crate::request::concern::WriteConcern;
 
 pub(in crate::commands) static INSERT: Command = Command {
-    name: "insert",
-    help: "Stores documents in a collection.",
+    facts: Facts {
+        name: "insert",
+        help: "Stores documents in a collection.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        counts_as: OpKind::Insert,
+        latency: LatencyKind::Write,
+        in_transaction: true,
+        retryable: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    api_v1: true,
-    on_collection: true,
-    counts_as: OpKind::Insert,
-    latency: LatencyKind::Write,
-    in_transaction: true,
-    retryable: true,
     run,
-    ..Command::ROW
 };
 
 args! { "insert" => Args {
@@ -36,7 +38,7 @@ args! { "insert" => Args {
 }}
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
-    let Some(collection) = crate::access::collection(req) else { return Ok(false) };
+    let Some(collection) = crate::core::access::collection(req) else { return Ok(false) };
     let may = |action| asking.on_collection(req.db, collection, action);
     let bypasses =
         args::read::<Option<bool>>(req.body, "insert", "bypassDocumentValidation")? == Some(true);

@@ -1,17 +1,19 @@
 //! `killCursors`: ends cursors that the client does not want any more.
 
-use crate::command::prelude::*;
-use crate::cursors::Killed;
+use crate::core::command::prelude::*;
+use crate::core::cursors::Killed;
 
 pub(in crate::commands) static KILL_CURSORS: Command = Command {
-    name: "killCursors",
-    help: "Ends cursors.",
+    facts: Facts {
+        name: "killCursors",
+        help: "Ends cursors.",
+        api_v1: true,
+        on_collection: true,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    api_v1: true,
-    on_collection: true,
-    in_transaction: true,
     run,
-    ..Command::ROW
 };
 
 args! { "killCursors" => Args {
@@ -40,15 +42,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     }
     let asking = cx.asking();
-    let mut ids = args.cursors.iter().filter_map(|value| crate::args::truncate(value));
+    let mut ids = args.cursors.iter().filter_map(|value| crate::number::truncate(value));
     if !ids.all(|id| may_kill(&asking, id)) {
-        return Err(crate::access::refusal(req));
+        return Err(crate::core::access::refusal(req));
     }
     let namespace = format!("{}.{}", req.db, args.collection.0);
     let (mut killed, mut not_found) = (Vec::new(), Vec::new());
     for value in args.cursors.iter() {
         let Value::Int64(id) = value else { continue };
-        match cx.server.cursors.kill(id, Some(&namespace)) {
+        match cx.server.clients.cursors.kill(id, Some(&namespace)) {
             Killed::Done => killed.push(id),
             Killed::NotFound => not_found.push(id),
         }
@@ -62,7 +64,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 
 /// One's own cursors, and any other with the right to it. One that is not there is nobody's.
 pub(crate) fn may_kill(asking: &Asking<'_>, id: i64) -> bool {
-    let Some((namespace, owner)) = asking.server.cursors.owner(id) else { return true };
+    let Some((namespace, owner)) = asking.server.clients.cursors.owner(id) else { return true };
     let (db, collection) = namespace.split_once('.').unwrap_or((&namespace, ""));
     asking.owns(owner.as_ref())
         || asking.on_cluster(Action::KillAnyCursor)

@@ -6,8 +6,8 @@ use nagi_query::{MapReduceOut, MapReduceRequest, Take};
 use nagi_store::Namespace;
 
 use crate::clock;
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::core::command::prelude::*;
 use crate::limits::BSON_OBJECT_BYTES_MAX;
 
 mod counting;
@@ -15,16 +15,18 @@ mod counting;
 use counting::Counting;
 
 pub(in crate::commands) static MAP_REDUCE: Command = Command {
-    name: "mapReduce",
-    aliases: &["mapreduce"],
-    help: "Maps documents to pairs and reduces them by key, with JavaScript functions.",
+    facts: Facts {
+        name: "mapReduce",
+        aliases: &["mapreduce"],
+        help: "Maps documents to pairs and reduces them by key, with JavaScript functions.",
+        write: true,
+        read_concern: true,
+        on_collection: true,
+        latency: LatencyKind::Command,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    read_concern: true,
-    on_collection: true,
-    latency: LatencyKind::Command,
     run,
-    ..Command::ROW
 };
 
 args! { "mapReduce" => Args {
@@ -206,7 +208,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     match target.target() {
-        Some(_) => cx.server.fsync.wait(&|| cx.check())?,
+        Some(_) => cx.server.upkeep.fsync.wait(&|| cx.check())?,
         None => cx.end_with_client(),
     }
     execute(cx, &request, scope.as_doc(), &args, out).map_err(|error| match error.code() {

@@ -2,7 +2,7 @@
 
 use nagi_bson::ValueBuf;
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::limits::{
     WRITE_BATCH_COUNT_MAX, WRITE_ERROR_INFO_BYTES_MAX, WRITE_ERROR_TEXT_BYTES_MAX,
 };
@@ -79,7 +79,7 @@ impl Outcome {
                 }
             });
         }
-        crate::numbered::write_retried(cx, out);
+        crate::core::numbered::write_retried(cx, out);
     }
 }
 

@@ -7,9 +7,9 @@ use nagi_bson::ArrayBuf;
 use nagi_query::CollStatsSpec;
 
 use super::aggregate::Args;
-use crate::auth::UserName;
-use crate::command::prelude::*;
 use crate::commands::diagnose::{Shown, describe_ops, list_cursors};
+use crate::core::command::prelude::*;
+use crate::names::UserName;
 
 /// The pipeline with such a first stage replaced; `None` if it has none.
 pub(super) fn replace(
@@ -22,7 +22,7 @@ pub(super) fn replace(
     let docs = match stage.name() {
         "$currentOp" => current_op(cx, req, args, stage.value())?,
         // Elsewhere it is a stage of no name, as for MongoDB without test commands.
-        LIST_LOCAL_CURSORS if cx.server.params.bool("enableTestCommands") => {
+        LIST_LOCAL_CURSORS if cx.server.settings.params.bool("enableTestCommands") => {
             local_cursors(cx, args, stage.value())?
         }
         "$listLocalSessions" => local_sessions(cx, args, stage.value())?,
@@ -148,7 +148,7 @@ fn query_settings(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<
         bail!(Code::Location(7_746_801), "$querySettings stage expects a document as argument");
     };
     let spec = QuerySettingsSpec::parse_doc(spec)?;
-    Ok(cx.server.query_settings.list(spec.show_debug_query_shape == Some(true)))
+    Ok(cx.server.settings.query_settings.list(spec.show_debug_query_shape == Some(true)))
 }
 
 /// The stage that lists the cursors that wait for their next request.
@@ -216,9 +216,9 @@ fn local_sessions(cx: &Context<'_>, args: &Args<'_>, spec: Value<'_>) -> Result<
     let users = spec.users.map(|users| users.iter().map(listed_user).collect::<Result<Vec<_>>>());
     let users = users.transpose()?;
     let asking = cx.asking();
-    let mut sessions = cx.server.sessions.all();
+    let mut sessions = cx.server.clients.sessions.all();
     sessions.retain(|(id, _)| {
-        let owner = cx.server.sessions.owner(id);
+        let owner = cx.server.clients.sessions.owner(id);
         match &users {
             Some(users) => owner.is_some_and(|owner| users.contains(&owner)),
             None => all || asking.owns(owner.as_ref()),

@@ -4,7 +4,7 @@ use nagi_bson::ArrayBuf;
 use nagi_query::{AggregateRequest, Touch, Use};
 
 use super::{aggregate::Args, own_stages::LIST_LOCAL_CURSORS};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 /// The `access` of `aggregate`.
 pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
@@ -18,7 +18,7 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
             });
             Some(if all { asking.on_cluster(Action::Inprog) } else { asking.user.is_some() })
         }
-        LIST_LOCAL_CURSORS if asking.server.params.bool("enableTestCommands") => {
+        LIST_LOCAL_CURSORS if asking.server.settings.params.bool("enableTestCommands") => {
             Some(asking.on_cluster(Action::ListCursors))
         }
         "$listLocalSessions" => {

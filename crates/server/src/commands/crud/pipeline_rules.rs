@@ -1,6 +1,6 @@
 //! What a pipeline may not be combined with: read concerns and the stable API.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::replica::ReplicaSet;
 
 /// Refuses to write what a linearizable read returns (72): the read is confirmed after it.

@@ -3,10 +3,10 @@
 use nagi_query::Explained;
 
 use super::{aggregate, distinct, find};
-use crate::command::prelude::*;
 use crate::commands::{self, common::namespace};
-use crate::query_settings::unrejectable;
+use crate::core::command::prelude::*;
 use crate::request::Generic;
+use crate::settings::query_settings::unrejectable;
 
 /// Checks a find, distinct or aggregate with `$db`.
 ///

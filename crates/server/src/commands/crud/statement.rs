@@ -6,10 +6,10 @@ use nagi_query::Work;
 use nagi_store::Namespace;
 
 use crate::clock;
-use crate::command::Done;
-use crate::command::prelude::*;
-use crate::op::printable;
-use crate::slow::{self, Finished};
+use crate::core::command::Done;
+use crate::core::command::prelude::*;
+use crate::observe::slow::{self, Finished};
+use crate::printable::printable;
 
 /// A field of a statement, and how it is shown if the client left it out.
 type Shown = (&'static str, Option<Value<'static>>);
@@ -105,7 +105,7 @@ impl Running {
             count(&mut all, done);
         }
         let statement = describe(kind.fields, source, req.body.get("comment"));
-        let statement = printable(statement.as_doc(), false);
+        let statement = printable(statement.as_doc(), Secret::No);
         let finished = Finished {
             op: cx.op,
             request: req,

@@ -10,24 +10,26 @@ use nagi_store::{Durability, Namespace};
 use super::insert::How;
 use super::outcome::{Outcome, check_batch};
 use super::statement::{self, Running};
-use crate::command::prelude::*;
 use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
-use crate::concern::WriteConcern;
-use crate::numbered::{self, Codec};
+use crate::core::command::prelude::*;
+use crate::core::numbered::{self, Codec};
+use crate::request::concern::WriteConcern;
 
 pub(in crate::commands) static UPDATE: Command = Command {
-    name: "update",
-    help: "Changes documents of a collection.",
+    facts: Facts {
+        name: "update",
+        help: "Changes documents of a collection.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        counts_as: OpKind::Update,
+        latency: LatencyKind::Write,
+        in_transaction: true,
+        retryable: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    api_v1: true,
-    on_collection: true,
-    counts_as: OpKind::Update,
-    latency: LatencyKind::Write,
-    in_transaction: true,
-    retryable: true,
     run,
-    ..Command::ROW
 };
 
 args! { "update" => Args {
@@ -148,7 +150,7 @@ static OUTCOME: Codec<UpdateOutcome> = Codec {
         })
     },
     read: |doc| {
-        let number = |name| crate::args::truncate(doc.get(name)).unwrap_or(0) as u64;
+        let number = |name| crate::number::truncate(doc.get(name)).unwrap_or(0) as u64;
         let upserted = doc.get("upserted");
         UpdateOutcome {
             matched: number("n"),

@@ -1,6 +1,6 @@
 //! `buildInfo`: the MongoDB release whose behaviour this server follows, and what it is.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::limits::BSON_OBJECT_BYTES_MAX;
 
 /// The release that drivers and tools shall take this server for.
@@ -8,11 +8,14 @@ pub const COMPATIBLE_VERSION: &str = "8.0.4";
 const COMPATIBLE_VERSION_PARTS: [i32; 4] = [8, 0, 4, 0];
 
 pub(in crate::commands) static BUILD_INFO: Command = Command {
-    name: "buildInfo",
-    aliases: &["buildinfo"],
-    help: "Versions and build facts of the server.",
-    before_login: true,
-    in_transaction: true,
+    facts: Facts {
+        name: "buildInfo",
+        aliases: &["buildinfo"],
+        help: "Versions and build facts of the server.",
+        before_login: true,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };
@@ -23,7 +26,7 @@ fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result
 }
 
 /// The fields of the reply; a start is recorded with them too.
-pub(crate) fn write_build_info(server: &crate::server::Server, out: &mut DocWriter<'_>) {
+pub(crate) fn write_build_info(server: &crate::core::server::Server, out: &mut DocWriter<'_>) {
     let config = &server.config;
     out.put("version", COMPATIBLE_VERSION);
     out.put("gitVersion", config.git_version);

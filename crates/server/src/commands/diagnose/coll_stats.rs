@@ -1,16 +1,18 @@
 //! `collStats`: sizes and counts of a collection; zeroes if it does not exist.
 
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static COLL_STATS: Command = Command {
-    name: "collStats",
-    aliases: &["collstats"],
-    help: "Sizes and counts of a collection.",
+    facts: Facts {
+        name: "collStats",
+        aliases: &["collstats"],
+        help: "Sizes and counts of a collection.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::CollStats]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "collStats" => Args {

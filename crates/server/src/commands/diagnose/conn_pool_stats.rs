@@ -1,10 +1,13 @@
 //! `connPoolStats`: connections to other members; a standalone has none.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static CONN_POOL_STATS: Command = Command {
-    name: "connPoolStats",
-    help: "Outgoing connections to other servers.",
+    facts: Facts {
+        name: "connPoolStats",
+        help: "Outgoing connections to other servers.",
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::ConnPoolStats]),
     run: |_, _, out| {
         for name in [
@@ -22,5 +25,4 @@ pub(in crate::commands) static CONN_POOL_STATS: Command = Command {
         out.doc("hosts", |_| ());
         Ok(())
     },
-    ..Command::ROW
 };

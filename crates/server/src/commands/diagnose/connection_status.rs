@@ -1,13 +1,19 @@
 //! `connectionStatus`: who is logged in on this connection.
 
-use crate::auth::{login, write_privileges, write_roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{write_privileges, write_roles},
+    core::login,
+};
 
 pub(in crate::commands) static CONNECTION_STATUS: Command = Command {
-    name: "connectionStatus",
-    help: "Users and roles of this connection.",
-    before_login: true,
-    in_transaction: true,
+    facts: Facts {
+        name: "connectionStatus",
+        help: "Users and roles of this connection.",
+        before_login: true,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };

@@ -7,26 +7,28 @@ use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
 
 use crate::clock;
-use crate::command::prelude::*;
-use crate::cursors::OpenCursor;
-use crate::filtering;
-use crate::numbered::OpenView;
+use crate::core::command::prelude::*;
+use crate::core::cursors::OpenCursor;
+use crate::core::numbered::OpenView;
+use crate::core::server::Server;
+use crate::observe::filtering;
 use crate::op::{Op, OpView};
-use crate::query_settings::ShapeHash;
 use crate::request::is_generic;
-use crate::server::Server;
 use crate::session::SessionId;
+use crate::settings::query_settings::ShapeHash;
 
 /// Of a longer command only the beginning is shown, unless the client asks for all of it.
 const COMMAND_BYTES_SHOWN: usize = 1000;
 
 pub(in crate::commands) static CURRENT_OP: Command = Command {
-    name: "currentOp",
-    help: "Lists the operations that run now.",
+    facts: Facts {
+        name: "currentOp",
+        help: "Lists the operations that run now.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 /// One's own operations everybody may see.
@@ -66,7 +68,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
         Ok(())
     })?;
-    let lock_count = cx.server.fsync.count();
+    let lock_count = cx.server.upkeep.fsync.count();
     if lock_count > 0 {
         out.put("fsyncLock", true);
         out.put("info", "use db.fsyncUnlock() to terminate the fsync write/snapshot lock");
@@ -103,8 +105,8 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
     let server = asking.server;
     let host = server.host_and_port();
     let mut docs = Vec::new();
-    let mut open = server.numbered.open_transactions();
-    for op in server.ops.all() {
+    let mut open = server.clients.numbered.open_transactions();
+    for op in server.clients.ops.all() {
         if own_only && !asking.owns(op.user().as_ref()) {
             continue;
         }
@@ -120,11 +122,13 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
         }
     }
     if shown.idle_sessions {
-        open.retain(|txn| !own_only || asking.owns(server.sessions.owner(&txn.session).as_ref()));
+        open.retain(|txn| {
+            !own_only || asking.owns(server.clients.sessions.owner(&txn.session).as_ref())
+        });
         docs.extend(open.iter().map(|txn| describe_idle(&host, txn)));
     }
     if shown.idle_cursors {
-        server.cursors.visit_idle(&mut |cursor, last_used_ms| {
+        server.clients.cursors.visit_idle(&mut |cursor, last_used_ms| {
             if !own_only || asking.owns(cursor.owner.as_ref()) {
                 docs.push(describe_cursor(&host, cursor, last_used_ms));
             }
@@ -160,7 +164,7 @@ fn write_cursor(cursor: &OpenCursor, last_used_ms: i64, out: &mut DocWriter<'_>)
 /// One document for each idle cursor, whoever opened it.
 pub(crate) fn list_cursors(server: &Server) -> Vec<DocBuf> {
     let mut docs = Vec::new();
-    server.cursors.visit_idle(&mut |cursor, last_used_ms| {
+    server.clients.cursors.visit_idle(&mut |cursor, last_used_ms| {
         docs.push(DocBuf::build(|w| {
             w.put("cursorId", cursor.id);
             w.put("ns", cursor.namespace.as_str());

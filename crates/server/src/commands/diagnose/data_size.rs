@@ -5,15 +5,17 @@ use nagi_store::Namespace;
 
 use crate::args::NonNegative;
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static DATA_SIZE: Command = Command {
-    name: "dataSize",
-    aliases: &["datasize"],
-    help: "Bytes and number of documents of a collection.",
+    facts: Facts {
+        name: "dataSize",
+        aliases: &["datasize"],
+        help: "Bytes and number of documents of a collection.",
+        ..Facts::ROW
+    },
     access: Access::By(access),
     run,
-    ..Command::ROW
 };
 
 args! { "dataSize" => Args {

@@ -8,15 +8,17 @@ use nagi_query::{FindRequest, Take};
 use nagi_store::Collection;
 
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static DB_HASH: Command = Command {
-    name: "dbHash",
-    aliases: &["dbhash"],
-    help: "Checksums of the collections of a database.",
+    facts: Facts {
+        name: "dbHash",
+        aliases: &["dbhash"],
+        help: "Checksums of the collections of a database.",
+        ..Facts::ROW
+    },
     access: Access::Database(&[Action::DbHash]),
     run,
-    ..Command::ROW
 };
 
 args! { "dbHash" => Args {

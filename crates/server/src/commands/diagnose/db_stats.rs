@@ -1,15 +1,17 @@
 //! `dbStats`: sizes and counts of a database.
 
 use super::status;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static DB_STATS: Command = Command {
-    name: "dbStats",
-    aliases: &["dbstats"],
-    help: "Sizes and counts of a database.",
+    facts: Facts {
+        name: "dbStats",
+        aliases: &["dbstats"],
+        help: "Sizes and counts of a database.",
+        ..Facts::ROW
+    },
     access: Access::Database(&[Action::DbStats]),
     run,
-    ..Command::ROW
 };
 
 args! { "dbStats" => Args {

@@ -1,16 +1,19 @@
 //! `features`: what the oldest tools ask a server for.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static FEATURES: Command = Command {
-    name: "features",
-    help: "Optional features of this build.",
-    before_login: true,
+    facts: Facts {
+        name: "features",
+        help: "Optional features of this build.",
+        before_login: true,
+        ..Facts::ROW
+    },
     run: |cx, req, out| {
         if args::read::<Truthy>(req.body, "features", "oidReset")?.0 {
             out.put("oidMachineOld", 0);
         }
-        let id = cx.server.oids.next(0);
+        let id = cx.server.identity.oids.next(0);
         out.put("oidMachine", i32::from_be_bytes([0, id[4], id[5], id[6]]));
         Ok(())
     },

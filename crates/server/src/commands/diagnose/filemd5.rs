@@ -5,14 +5,12 @@ use nagi_bson::text::Hex;
 use nagi_query::{FindRequest, Take};
 use nagi_store::Namespace;
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static FILEMD5: Command = Command {
-    name: "filemd5",
-    help: "The MD5 checksum of a file in GridFS.",
+    facts: Facts { name: "filemd5", help: "The MD5 checksum of a file in GridFS.", ..Facts::ROW },
     access: Access::By(access),
     run,
-    ..Command::ROW
 };
 
 args! { "filemd5" => Args {
@@ -83,7 +81,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         nagi_query::find(cx.store(), &request, &cx.env(&watch).with_scans_refused(true))?;
     let (mut hash, mut count) = (Md5::new(), 0_i64);
     found.batch(&watch, &mut |chunk| {
-        let n = crate::args::truncate(chunk.get("n"));
+        let n = crate::number::truncate(chunk.get("n"));
         if n != Some(count) {
             if partial {
                 return Ok(Take::Last);

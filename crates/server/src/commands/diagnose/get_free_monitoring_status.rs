@@ -1,15 +1,17 @@
 //! `getFreeMonitoringStatus`: shells of 4.0-6.0 ask when they connect; there is no such service.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static GET_FREE_MONITORING_STATUS: Command = Command {
-    name: "getFreeMonitoringStatus",
-    help: "State of the free monitoring service: always disabled.",
+    facts: Facts {
+        name: "getFreeMonitoringStatus",
+        help: "State of the free monitoring service: always disabled.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::CheckFreeMonitoringStatus]),
-    admin_only: true,
     run: |_, _, out| {
         out.put("state", "disabled");
         Ok(())
     },
-    ..Command::ROW
 };

@@ -1,15 +1,17 @@
 //! `getLog`: the newest lines of the log, from memory.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::logging::Log;
 
 pub(in crate::commands) static GET_LOG: Command = Command {
-    name: "getLog",
-    help: "The newest lines of the log.",
+    facts: Facts {
+        name: "getLog",
+        help: "The newest lines of the log.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::GetLog]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "getLog" => Args {

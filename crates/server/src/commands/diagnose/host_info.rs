@@ -2,15 +2,17 @@
 
 use super::status;
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static HOST_INFO: Command = Command {
-    name: "hostInfo",
-    aliases: &["hostinfo"],
-    help: "Facts of the machine the server runs on.",
+    facts: Facts {
+        name: "hostInfo",
+        aliases: &["hostinfo"],
+        help: "Facts of the machine the server runs on.",
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::HostInfo]),
     run,
-    ..Command::ROW
 };
 
 fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

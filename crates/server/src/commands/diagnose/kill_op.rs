@@ -2,15 +2,17 @@
 
 use nagi_bson::number::{self, NotInteger};
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static KILL_OP: Command = Command {
-    name: "killOp",
-    help: "Asks a running operation to end.",
+    facts: Facts {
+        name: "killOp",
+        help: "Asks a running operation to end.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "killOp" => Args {
@@ -21,14 +23,14 @@ args! { "killOp" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let id = operation_id(args.op)?;
-    let owner = u64::try_from(id).ok().and_then(|id| cx.server.ops.owner(id));
+    let owner = u64::try_from(id).ok().and_then(|id| cx.server.clients.ops.owner(id));
     let asking = cx.asking();
     let own = owner.is_some_and(|owner| asking.owns(owner.as_ref()));
     if !own && !asking.on_cluster(Action::Killop) {
-        return Err(crate::access::refusal(req));
+        return Err(crate::core::access::refusal(req));
     }
     out.put("info", "attempting to kill op");
-    let found = u64::try_from(id).is_ok_and(|id| cx.server.ops.kill(id, Code::INTERRUPTED));
+    let found = u64::try_from(id).is_ok_and(|id| cx.server.clients.ops.kill(id, Code::INTERRUPTED));
     log::info!(target: "COMMAND", id = 20_483, opId = id, found = found; "Attempting to kill op");
     Ok(())
 }

@@ -1,18 +1,21 @@
 //! `listCommands`: the table of commands.
 
-use crate::command::prelude::*;
 use crate::commands::COMMANDS;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static LIST_COMMANDS: Command = Command {
-    name: "listCommands",
-    help: "Lists the commands of this server.",
-    before_login: true,
+    facts: Facts {
+        name: "listCommands",
+        help: "Lists the commands of this server.",
+        before_login: true,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };
 
 fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let tests = cx.server.params.bool("enableTestCommands");
+    let tests = cx.server.settings.params.bool("enableTestCommands");
     out.doc("commands", |list| {
         for command in COMMANDS.iter().filter(|c| tests || !c.test_only) {
             list.doc(command.name, |doc| {

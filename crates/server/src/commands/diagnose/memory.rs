@@ -2,8 +2,8 @@
 
 use nagi_budget::{Division, Pool, bound};
 
-use crate::command::prelude::*;
-use crate::server::Server;
+use crate::core::command::prelude::*;
+use crate::core::server::Server;
 
 /// Section `nagi.memory`. Bytes throughout; without a budget the limits are left out.
 pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {

@@ -1,12 +1,15 @@
 //! `ping`: answers.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static PING: Command = Command {
-    name: "ping",
-    help: "Answers at once, to see whether the server is there.",
-    before_login: true,
-    api_v1: true,
+    facts: Facts {
+        name: "ping",
+        help: "Answers at once, to see whether the server is there.",
+        before_login: true,
+        api_v1: true,
+        ..Facts::ROW
+    },
     run: |_, _, _| Ok(()),
     ..Command::ROW
 };

@@ -2,15 +2,17 @@
 
 use nagi_lang::{expr::ParseCx, filter::Filter};
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::profile::ProfileFilter;
 
 pub(in crate::commands) static PROFILE: Command = Command {
-    name: "profile",
-    help: "Reads or sets the profiling level of a database.",
+    facts: Facts {
+        name: "profile",
+        help: "Reads or sets the profiling level of a database.",
+        ..Facts::ROW
+    },
     access: Access::By(access),
     run,
-    ..Command::ROW
 };
 
 args! { "profile" => Args {
@@ -33,7 +35,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let profiles = &cx.server.profile;
+    let profiles = &cx.server.settings.profile;
     if let Some(rate) = args.sample_rate
         && !(0.0..=1.0).contains(&rate)
     {
@@ -71,7 +73,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         // The admin database has only ever changed the thresholds.
         0 => profiles.set_level(req.db, 0),
         level @ (1 | 2) if req.db != "admin" => {
-            crate::profile_entries::prepare(cx.server, req.db)?;
+            crate::observe::profile_entries::prepare(cx.server, req.db)?;
             profiles.set_level(req.db, level as i32);
         }
         _ => {}

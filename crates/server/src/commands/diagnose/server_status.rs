@@ -5,18 +5,16 @@
 
 use super::status;
 use crate::clock;
-use crate::command::prelude::*;
 use crate::commands::COMMANDS;
+use crate::core::command::prelude::*;
+use crate::core::server::Server;
 use crate::metrics::Metrics;
-use crate::server::Server;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(in crate::commands) static SERVER_STATUS: Command = Command {
-    name: "serverStatus",
-    help: "Counters and gauges of the server.",
+    facts: Facts { name: "serverStatus", help: "Counters and gauges of the server.", ..Facts::ROW },
     access: Access::Cluster(&[Action::ServerStatus]),
     run,
-    ..Command::ROW
 };
 
 type Section = (&'static str, fn(&Server, &mut DocWriter<'_>));
@@ -36,7 +34,7 @@ static SECTIONS: &[Section] = &[
     ("opLatencies", op_latencies),
     ("opcounters", op_counters),
     ("opcountersRepl", op_counters_repl),
-    ("querySettings", |server, out| server.query_settings.write_status(out)),
+    ("querySettings", |server, out| server.settings.query_settings.write_status(out)),
     ("queues", queues),
     ("repl", repl),
     ("security", |server, out| server.auth.logins.write(out)),
@@ -50,7 +48,7 @@ static SECTIONS: &[Section] = &[
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let server = cx.server;
-    let uptime_ms = (clock::micros_since(server.started) / 1000) as i64;
+    let uptime_ms = (clock::micros_since(server.identity.started) / 1000) as i64;
     out.put("host", &server.host_and_port());
     out.put("version", super::build_info::COMPATIBLE_VERSION);
     out.put("process", "nagi");
@@ -131,7 +129,7 @@ fn connections(server: &Server, out: &mut DocWriter<'_>) {
 }
 
 fn default_rw_concern(server: &Server, out: &mut DocWriter<'_>) {
-    server.rw_defaults.write(&server.default_write_concern(), out);
+    server.settings.rw_defaults.write(&server.default_write_concern(), out);
 }
 
 fn extra_info(_: &Server, out: &mut DocWriter<'_>) {
@@ -149,9 +147,9 @@ fn extra_info(_: &Server, out: &mut DocWriter<'_>) {
 
 fn global_lock(server: &Server, out: &mut DocWriter<'_>) {
     let metrics = &server.metrics;
-    out.put("totalTime", clock::micros_since(server.started) as i64);
+    out.put("totalTime", clock::micros_since(server.identity.started) as i64);
     out.doc("currentQueue", |doc| {
-        let tickets = &server.tickets;
+        let tickets = &server.clients.tickets;
         let (readers, writers) = (tickets.read.waiting(), tickets.write.waiting());
         doc.put("total", (readers + writers) as i32);
         doc.put("readers", readers as i32);
@@ -166,7 +164,7 @@ fn global_lock(server: &Server, out: &mut DocWriter<'_>) {
 }
 
 fn session_cache(server: &Server, out: &mut DocWriter<'_>) {
-    out.put("activeSessionsCount", server.sessions.count() as i32);
+    out.put("activeSessionsCount", server.clients.sessions.count() as i32);
 }
 
 fn network(server: &Server, out: &mut DocWriter<'_>) {
@@ -201,7 +199,7 @@ fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
         ("reads", &metrics.reads),
         ("writes", &metrics.writes),
         ("commands", &metrics.commands),
-        ("transactions", &server.numbered.latency),
+        ("transactions", &server.clients.numbered.latency),
     ];
     for (name, latency) in kinds {
         out.doc(name, |doc| {
@@ -245,8 +243,8 @@ fn op_counters_repl(_: &Server, out: &mut DocWriter<'_>) {
 
 fn queues(server: &Server, out: &mut DocWriter<'_>) {
     out.doc("execution", |doc| {
-        doc.doc("write", |pool| server.tickets.write.write_queue(pool));
-        doc.doc("read", |pool| server.tickets.read.write_queue(pool));
+        doc.doc("write", |pool| server.clients.tickets.write.write_queue(pool));
+        doc.doc("read", |pool| server.clients.tickets.read.write_queue(pool));
     });
 }
 
@@ -294,12 +292,12 @@ fn wired_tiger(server: &Server, out: &mut DocWriter<'_>) {
         }
     }
     out.doc("snapshot-window-settings", |doc| {
-        let seconds = server.params.int("minSnapshotHistoryWindowInSeconds");
+        let seconds = server.settings.params.int("minSnapshotHistoryWindowInSeconds");
         doc.put("minimum target snapshot window size in seconds", seconds);
     });
     out.doc("concurrentTransactions", |doc| {
-        doc.doc("write", |pool| server.tickets.write.write(pool));
-        doc.doc("read", |pool| server.tickets.read.write(pool));
+        doc.doc("write", |pool| server.clients.tickets.write.write(pool));
+        doc.doc("read", |pool| server.clients.tickets.read.write(pool));
     });
 }
 
@@ -310,11 +308,11 @@ fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
     out.put("supportsSnapshotReadConcern", true);
     out.put("readOnly", false);
     out.put("persistent", server.config.persistent);
-    out.put("backupCursorOpen", server.backups.is_open());
+    out.put("backupCursorOpen", server.upkeep.backups.is_open());
 }
 
 fn transactions(server: &Server, out: &mut DocWriter<'_>) {
-    let numbered = &server.numbered;
+    let numbered = &server.clients.numbered;
     let open = numbered.open_transactions();
     let active = open.iter().filter(|open| open.active).count();
     let total = |counter: &AtomicI64| counter.load(Ordering::Relaxed);
@@ -351,7 +349,7 @@ fn repl(server: &Server, out: &mut DocWriter<'_>) {
     out.put("me", &member.host);
     out.put("rbid", 1);
     // 1: off, 2: on.
-    out.put("userWriteBlockMode", 1 + i32::from(server.write_block.is_on()));
+    out.put("userWriteBlockMode", 1 + i32::from(server.settings.write_block.is_on()));
 }
 
 fn memory(_: &Server, out: &mut DocWriter<'_>) {
@@ -374,7 +372,7 @@ fn metrics(server: &Server, out: &mut DocWriter<'_>) {
         }
     });
     out.doc("cursor", |doc| {
-        let (total, pinned, no_timeout) = server.cursors.counts();
+        let (total, pinned, no_timeout) = server.clients.cursors.counts();
         doc.put("moreThanOneBatch", metrics.cursors_more_than_one_batch.get());
         doc.put("timedOut", metrics.cursors_timed_out.get());
         doc.put("totalOpened", metrics.cursors_opened.get());

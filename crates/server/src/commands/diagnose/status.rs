@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::server::Server;
+use crate::core::server::Server;
 
 /// Size of a page of memory on every machine this server is built for.
 pub(super) const PAGE_BYTES: i64 = 4096;

@@ -1,15 +1,12 @@
 //! `top`: time and number of operations by collection.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static TOP: Command = Command {
-    name: "top",
-    help: "Time spent by collection.",
+    facts: Facts { name: "top", help: "Time spent by collection.", admin_only: true, ..Facts::ROW },
     access: Access::Cluster(&[Action::Top]),
-    admin_only: true,
     run: |cx, _, out| {
         cx.server.top.write(out);
         Ok(())
     },
-    ..Command::ROW
 };

@@ -2,16 +2,18 @@
 
 use nagi_store::{BuildOptions, Collection, Repaired, ValidateReport, lost_and_found};
 
-use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static VALIDATE: Command = Command {
-    name: "validate",
-    help: "Checks records and indexes of a collection against each other.",
+    facts: Facts {
+        name: "validate",
+        help: "Checks records and indexes of a collection against each other.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::Validate]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "validate" => Args {

@@ -6,15 +6,17 @@
 use nagi_store::{Collection, IndexKind};
 
 use crate::auth::Target;
-use crate::command::prelude::*;
 use crate::commands::crud::check_stages_of_api;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static VALIDATE_DB_METADATA: Command = Command {
-    name: "validateDBMetadata",
-    help: "Lists indexes and views that are outside a version of the stable API.",
+    facts: Facts {
+        name: "validateDBMetadata",
+        help: "Lists indexes and views that are outside a version of the stable API.",
+        ..Facts::ROW
+    },
     access: Access::By(access),
     run,
-    ..Command::ROW
 };
 
 args! { "validateDBMetadata" => Args {

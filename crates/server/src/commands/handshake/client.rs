@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::limits::{APP_NAME_BYTES_MAX, CLIENT_METADATA_BYTES_MAX};
 use crate::op::ClientMetadata;
 

@@ -9,35 +9,41 @@ use std::time::Duration;
 use nagi_wire::Compressor;
 
 use super::client;
-use crate::auth::UserName;
 use crate::clock;
-use crate::command::prelude::*;
 use crate::commands::auth::start_speculatively;
+use crate::core::command::prelude::*;
+use crate::core::server::Server;
 use crate::limits::{
     BSON_OBJECT_BYTES_MAX, IDLE_PEER_LOOK, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES,
     WIRE_VERSION_MAX, WIRE_VERSION_MIN, WRITE_BATCH_COUNT_MAX,
 };
+use crate::names::UserName;
 use crate::replica::{ReplicaSet, Role};
-use crate::server::Server;
 
 pub(in crate::commands) static HELLO: Command = Command {
-    name: "hello",
-    help: "Describes the server: its role, limits and protocol versions.",
-    before_login: true,
-    in_transaction: true,
-    api_v1: true,
-    secret: true,
+    facts: Facts {
+        name: "hello",
+        help: "Describes the server: its role, limits and protocol versions.",
+        before_login: true,
+        in_transaction: true,
+        api_v1: true,
+        secret: Secret::Yes,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };
 
 pub(in crate::commands) static IS_MASTER: Command = Command {
-    name: "isMaster",
-    aliases: &["ismaster"],
-    help: "Old spelling of hello.",
-    before_login: true,
-    in_transaction: true,
-    secret: true,
+    facts: Facts {
+        name: "isMaster",
+        aliases: &["ismaster"],
+        help: "Old spelling of hello.",
+        before_login: true,
+        in_transaction: true,
+        secret: Secret::Yes,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };
@@ -78,7 +84,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         None => out.put(role_field, true),
         Some(replica) => write_member(replica, role_field, out),
     }
-    cx.server.topology.write(out);
+    cx.server.identity.topology.write(out);
     out.put("maxBsonObjectSize", BSON_OBJECT_BYTES_MAX as i32);
     out.put("maxMessageSizeBytes", MESSAGE_BYTES_MAX as i32);
     out.put("maxWriteBatchSize", WRITE_BATCH_COUNT_MAX as i32);
@@ -137,8 +143,8 @@ fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) 
         ),
     };
     cx.server.auth.logins.mechanisms_asked.increment();
-    let mut mechanisms = crate::auth::users::mechanisms(cx.server, &name)?;
-    mechanisms.retain(|mechanism| mechanism.is_enabled(&cx.server.params));
+    let mut mechanisms = crate::auth::users::mechanisms(&cx.server.auth, &name)?;
+    mechanisms.retain(|mechanism| mechanism.is_enabled(&cx.server.settings.params));
     if !mechanisms.is_empty() {
         out.array("saslSupportedMechs", |list| {
             mechanisms.iter().for_each(|mechanism| list.push(mechanism.name()));
@@ -202,7 +208,8 @@ fn write_compression(server: &Server, offered: Array<'_>, out: &mut DocWriter<'_
 fn wait(cx: &Context<'_>, beyond: i64, most: Duration) -> Result<()> {
     let until = clock::now() + most;
     cx.end_with_client();
-    while !cx.server.topology.wait_beyond(beyond, until.min(clock::now() + IDLE_PEER_LOOK)) {
+    while !cx.server.identity.topology.wait_beyond(beyond, until.min(clock::now() + IDLE_PEER_LOOK))
+    {
         cx.check()?;
         if clock::now() >= until {
             break;
@@ -242,7 +249,7 @@ fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Res
             "BSON field 'TopologyVersion.counter' is missing but a required field"
         ),
     };
-    let topology = &cx.server.topology;
+    let topology = &cx.server.identity.topology;
     let streaming = cx.connection.stream.is_some();
     if *process_id == topology.process_id && seen > topology.counter() {
         bail!(

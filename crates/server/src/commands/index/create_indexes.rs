@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 
 use nagi_store::BuildOptions;
 
-use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
-use crate::pace::Pace;
+use crate::core::command::prelude::*;
+use crate::upkeep::pace::Pace;
 
 pub(in crate::commands) static CREATE_INDEXES: Command = Command {
-    name: "createIndexes",
-    help: "Creates indexes on a collection.",
+    facts: Facts {
+        name: "createIndexes",
+        help: "Creates indexes on a collection.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        in_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::CreateIndex]),
-    write: true,
-    api_v1: true,
-    on_collection: true,
-    in_transaction: true,
     run,
-    ..Command::ROW
 };
 
 args! { "createIndexes" => Args {

@@ -2,19 +2,21 @@
 
 use nagi_store::IndexSelector;
 
-use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static DROP_INDEXES: Command = Command {
-    name: "dropIndexes",
-    aliases: &["deleteIndexes"],
-    help: "Drops indexes of a collection.",
+    facts: Facts {
+        name: "dropIndexes",
+        aliases: &["deleteIndexes"],
+        help: "Drops indexes of a collection.",
+        write: true,
+        api_v1: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::DropIndex]),
-    write: true,
-    api_v1: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "dropIndexes" => Args {

@@ -1,20 +1,22 @@
 //! `listIndexes`: the indexes of a collection, `_id_` first.
 
-use crate::batch::{self, FirstBatch};
+use crate::core::batch::{self, FirstBatch};
 use nagi_store::{Collection, Index};
 
-use crate::command::prelude::*;
 use crate::commands::common::{CursorOption, namespace};
-use crate::producer::Producer;
+use crate::core::command::prelude::*;
+use crate::core::producer::Producer;
 
 pub(in crate::commands) static LIST_INDEXES: Command = Command {
-    name: "listIndexes",
-    help: "Lists the indexes of a collection.",
+    facts: Facts {
+        name: "listIndexes",
+        help: "Lists the indexes of a collection.",
+        api_v1: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    api_v1: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "listIndexes" => Args {
@@ -25,7 +27,7 @@ args! { "listIndexes" => Args {
 }}
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
-    if let Some(collection) = crate::access::collection(req) {
+    if let Some(collection) = crate::core::access::collection(req) {
         return Ok(asking.on_collection(req.db, collection, Action::ListIndexes));
     }
     Ok(asking.on_cluster(Action::UseUUID) && asking.on_database(req.db, Action::ListIndexes))

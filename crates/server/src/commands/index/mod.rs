@@ -7,8 +7,8 @@ mod re_index;
 mod search_indexes;
 mod set_index_commit_quorum;
 
-use crate::params;
-use crate::server::Server;
+use crate::core::server::Server;
+use crate::settings::params;
 
 pub(super) use create_indexes::CREATE_INDEXES;
 pub(super) use drop_indexes::DROP_INDEXES;
@@ -22,11 +22,11 @@ pub(super) use set_index_commit_quorum::SET_INDEX_COMMIT_QUORUM;
 /// `maxIndexBuildMemoryUsageMegabytes` in bytes.
 pub(in crate::commands) fn build_memory(server: &Server) -> u64 {
     const ROW: usize = params::position("maxIndexBuildMemoryUsageMegabytes");
-    u64::try_from(server.params.number(ROW)).unwrap_or(u64::MAX).saturating_mul(1 << 20)
+    u64::try_from(server.settings.params.number(ROW)).unwrap_or(u64::MAX).saturating_mul(1 << 20)
 }
 
 /// How many builds may run at a time: `maxNumActiveUserIndexBuilds`.
 fn most_builds(server: &Server) -> u64 {
     const ROW: usize = params::position("maxNumActiveUserIndexBuilds");
-    server.params.number(ROW).unsigned_abs()
+    server.settings.params.number(ROW).unsigned_abs()
 }

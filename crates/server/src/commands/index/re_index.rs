@@ -2,17 +2,19 @@
 
 use nagi_store::BuildOptions;
 
-use crate::command::prelude::*;
 use crate::commands::common::namespace;
-use crate::pace::Pace;
+use crate::core::command::prelude::*;
+use crate::upkeep::pace::Pace;
 
 pub(in crate::commands) static RE_INDEX: Command = Command {
-    name: "reIndex",
-    help: "Builds the indexes of a collection again.",
+    facts: Facts {
+        name: "reIndex",
+        help: "Builds the indexes of a collection again.",
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::ReIndex]),
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "reIndex" => Args {

@@ -1,16 +1,13 @@
 //! The commands of search indexes. This server has no search engine beside it, as MongoDB's Community edition: it
 //! says so (31082).
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 const fn row(name: &'static str, help: &'static str, needs: &'static [Action]) -> Command {
     Command {
-        name,
-        help,
+        facts: Facts { name, help, on_collection: true, ..Facts::ROW },
         access: Access::Collection(needs),
-        on_collection: true,
         run,
-        ..Command::ROW
     }
 }
 

@@ -1,17 +1,19 @@
 //! `setIndexCommitQuorum`: how many members a running index build waits for. There is one.
 
-use crate::command::prelude::*;
 use crate::commands::common::{namespace, refuse_view};
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static SET_INDEX_COMMIT_QUORUM: Command = Command {
-    name: "setIndexCommitQuorum",
-    help: "Sets how many members a running index build waits for.",
+    facts: Facts {
+        name: "setIndexCommitQuorum",
+        help: "Sets how many members a running index build waits for.",
+        admin_only: false,
+        write: true,
+        on_collection: true,
+        ..Facts::ROW
+    },
     access: Access::Collection(&[Action::CreateIndex]),
-    admin_only: false,
-    write: true,
-    on_collection: true,
     run,
-    ..Command::ROW
 };
 
 args! { "setIndexCommitQuorum" => Args {
@@ -49,7 +51,7 @@ pub(super) fn check_quorum(quorum: Value<'_>) -> Result<()> {
             Code::UNKNOWN_REPL_WRITE_CONCERN,
             "No write concern mode named '{tag}' found in replica set configuration"
         ),
-        value => match crate::args::truncate(value) {
+        value => match crate::number::truncate(value) {
             Some(0 | 1) => Ok(()),
             Some(_) => bail!(
                 Code::UNSATISFIABLE_COMMIT_QUORUM,

@@ -3,23 +3,29 @@
 //! `j` and `fsync` make everything written so far durable before the answer; `w` above 1 needs a
 //! replica set. The command itself succeeds even if the write failed: `err` says so.
 
-use crate::command::prelude::*;
-use crate::concern::{WriteConcern, WriteNodes};
+use crate::core::command::prelude::*;
+use crate::request::concern::{WriteConcern, WriteNodes};
 
 pub(in crate::commands) static GET_LAST_ERROR: Command = Command {
-    name: "getLastError",
-    aliases: &["getlasterror"],
-    help: "Outcome of the last legacy write of this connection.",
-    before_login: true,
+    facts: Facts {
+        name: "getLastError",
+        aliases: &["getlasterror"],
+        help: "Outcome of the last legacy write of this connection.",
+        before_login: true,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };
 
 pub(in crate::commands) static GET_PREV_ERROR: Command = Command {
-    name: "getPrevError",
-    aliases: &["getpreverror"],
-    help: "Outcome of the last legacy write that failed on this connection.",
-    before_login: true,
+    facts: Facts {
+        name: "getPrevError",
+        aliases: &["getpreverror"],
+        help: "Outcome of the last legacy write that failed on this connection.",
+        before_login: true,
+        ..Facts::ROW
+    },
     run: previous,
     ..Command::ROW
 };

@@ -2,16 +2,18 @@
 //! would keep them; the time goes on.
 
 use super::member_of;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static APPEND_OPLOG_NOTE: Command = Command {
-    name: "appendOplogNote",
-    help: "Advances the time of the replica set.",
+    facts: Facts {
+        name: "appendOplogNote",
+        help: "Advances the time of the replica set.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::AppendOplogNote]),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "appendOplogNote" => Args {

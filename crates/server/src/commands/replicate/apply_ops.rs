@@ -7,19 +7,21 @@ use nagi_query::{DeleteStatement, UpdateStatement};
 use nagi_store::{Durability, Namespace, WriteOptions};
 
 use super::oplog_diff;
-use crate::access;
-use crate::command::prelude::*;
 use crate::commands;
 use crate::commands::crud::check_batch;
+use crate::core::access;
+use crate::core::command::prelude::*;
 use crate::request::Generic;
 
 pub(in crate::commands) static APPLY_OPS: Command = Command {
-    name: "applyOps",
-    help: "Applies entries of an oplog.",
+    facts: Facts {
+        name: "applyOps",
+        help: "Applies entries of an oplog.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "applyOps" => Args {
@@ -94,9 +96,11 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
             "i" | "u" => may(Action::Insert) && may(Action::Update),
             "d" => may(Action::Remove),
             "c" => match command(entry)? {
-                Some((command, body)) => {
-                    access::permits(asking, &nested(req, command, db, body.as_doc()))?
-                }
+                Some((command, body)) => access::permits(
+                    asking,
+                    &command.access,
+                    &nested(req, command, db, body.as_doc()),
+                )?,
                 None => asking.on_cluster(Action::ApplyOps),
             },
             _ => asking.on_cluster(Action::ApplyOps),
@@ -187,7 +191,7 @@ fn run_update(cx: &Context<'_>, entry: Entry<'_>, statement: &UpdateStatement<'_
 }
 
 fn update(cx: &Context<'_>, entry: Entry<'_>, upsert: bool) -> Result<()> {
-    let version = crate::args::truncate(entry.object.get("$v"));
+    let version = crate::number::truncate(entry.object.get("$v"));
     if version == Some(2) {
         return apply_diff(cx, entry);
     }
@@ -275,7 +279,7 @@ fn nested<'a>(
     body: Doc<'a>,
 ) -> Request<'a> {
     Request {
-        command,
+        command: &command.facts,
         name: command.name,
         db,
         body,

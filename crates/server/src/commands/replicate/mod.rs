@@ -19,7 +19,7 @@ pub(super) use repl_set_initiate::REPL_SET_INITIATE;
 pub(super) use repl_set_reconfig::REPL_SET_RECONFIG;
 pub(super) use repl_set_step_down::REPL_SET_STEP_DOWN;
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::replica::ReplicaSet;
 
 /// The replica set of this server (76 on a standalone).

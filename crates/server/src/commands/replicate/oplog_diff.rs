@@ -61,7 +61,7 @@ fn apply_inside(
 }
 
 fn apply_array(old: Array<'_>, diff: Doc<'_>, out: &mut ArrayWriter<'_>) -> Result<()> {
-    let length = crate::args::truncate(diff.get("l")).map(|n| n.max(0) as usize);
+    let length = crate::number::truncate(diff.get("l")).map(|n| n.max(0) as usize);
     let index = |name: &str| name.get(1..).and_then(|digits| digits.parse::<usize>().ok());
     let changes = || diff.iter().filter(|e| !matches!(e.name(), "a" | "l"));
     let last = changes().filter_map(|e| index(e.name())).max().map_or(0, |at| at + 1);

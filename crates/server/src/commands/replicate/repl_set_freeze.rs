@@ -1,16 +1,18 @@
 //! `replSetFreeze`: keeps a secondary from becoming primary for a time; 0 ends that.
 
 use super::member_of;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::replica::Role;
 
 pub(in crate::commands) static REPL_SET_FREEZE: Command = Command {
-    name: "replSetFreeze",
-    help: "Keeps a secondary from becoming primary for a time.",
+    facts: Facts {
+        name: "replSetFreeze",
+        help: "Keeps a secondary from becoming primary for a time.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::ReplSetStateChange]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "replSetFreeze" => Args {
@@ -43,6 +45,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
         _ => bail!(Code::BAD_VALUE, "seconds must be a non-negative number"),
     }
-    cx.server.topology.advance();
+    cx.server.identity.topology.advance();
     Ok(())
 }

@@ -1,15 +1,17 @@
 //! `replSetGetConfig`: the configuration of the set.
 
 use super::member_of;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static REPL_SET_GET_CONFIG: Command = Command {
-    name: "replSetGetConfig",
-    help: "Configuration of the replica set; an error on a server without one.",
+    facts: Facts {
+        name: "replSetGetConfig",
+        help: "Configuration of the replica set; an error on a server without one.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::ReplSetGetConfig]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "replSetGetConfig" => Args {

@@ -2,16 +2,18 @@
 
 use super::member_of;
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::replica::{Member, ReplicaSet, Role};
 
 pub(in crate::commands) static REPL_SET_GET_STATUS: Command = Command {
-    name: "replSetGetStatus",
-    help: "State of the replica set; an error on a server without one.",
+    facts: Facts {
+        name: "replSetGetStatus",
+        help: "State of the replica set; an error on a server without one.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::ReplSetGetStatus]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "replSetGetStatus" => Args {
@@ -53,7 +55,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         w.put("lastDurableWallTime", date);
     });
     out.put("lastStableRecoveryTimestamp", Value::Timestamp(set.clock.operation()));
-    let uptime = (clock::micros_since(cx.server.started) / 1_000_000) as i32;
+    let uptime = (clock::micros_since(cx.server.identity.started) / 1_000_000) as i32;
     out.array("members", |list| {
         list.doc(|w| {
             w.put("_id", 0);

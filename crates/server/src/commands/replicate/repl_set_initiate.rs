@@ -1,16 +1,18 @@
 //! `replSetInitiate`: makes a replica set of this server alone.
 
 use super::{document_argument, member_of};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::replica::Asks;
 
 pub(in crate::commands) static REPL_SET_INITIATE: Command = Command {
-    name: "replSetInitiate",
-    help: "Makes a replica set; an error on a server not started for one.",
+    facts: Facts {
+        name: "replSetInitiate",
+        help: "Makes a replica set; an error on a server not started for one.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::ReplSetConfigure]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "replSetInitiate" => Args {
@@ -23,13 +25,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::NO_REPLICATION_ENABLED, "This node was not started with replication enabled.");
     };
     let given = document_argument("replSetInitiate", args.config)?;
-    let own = (cx.server.config.port, cx.server.topology.process_id);
+    let own = (cx.server.config.port, cx.server.identity.topology.process_id);
     set.check_hosts(given, own, Asks::Initiate)?;
     set.initiate(given)?;
     if given.is_empty() {
         out.put("info2", "no configuration specified. Using a default configuration for the set");
         out.put("me", set.initialized()?.host.as_str());
     }
-    cx.server.topology.advance();
+    cx.server.identity.topology.advance();
     Ok(())
 }

@@ -1,16 +1,18 @@
 //! `replSetReconfig`: another configuration, of one member still.
 
 use super::{document_argument, member_of};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::replica::Asks;
 
 pub(in crate::commands) static REPL_SET_RECONFIG: Command = Command {
-    name: "replSetReconfig",
-    help: "Changes the configuration of the replica set.",
+    facts: Facts {
+        name: "replSetReconfig",
+        help: "Changes the configuration of the replica set.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::ReplSetConfigure]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "replSetReconfig" => Args {
@@ -23,9 +25,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let set = member_of(cx)?;
     let given = document_argument("replSetReconfig", args.config)?;
     let force = args.force == Some(true);
-    let own = (cx.server.config.port, cx.server.topology.process_id);
+    let own = (cx.server.config.port, cx.server.identity.topology.process_id);
     set.check_hosts(given, own, Asks::Reconfigure)?;
     set.reconfigure(given, force)?;
-    cx.server.topology.advance();
+    cx.server.identity.topology.advance();
     Ok(())
 }

@@ -2,16 +2,18 @@
 //! as many seconds as asked.
 
 use super::member_of;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::replica::Role;
 
 pub(in crate::commands) static REPL_SET_STEP_DOWN: Command = Command {
-    name: "replSetStepDown",
-    help: "Makes the primary a secondary for a time.",
+    facts: Facts {
+        name: "replSetStepDown",
+        help: "Makes the primary a secondary for a time.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::ReplSetStateChange]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "replSetStepDown" => Args {
@@ -51,6 +53,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         );
     }
     set.step_down(seconds)?;
-    cx.server.topology.advance();
+    cx.server.identity.topology.advance();
     Ok(())
 }

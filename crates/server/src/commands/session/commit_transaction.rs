@@ -2,33 +2,37 @@
 
 use nagi_store::Durability;
 
-use crate::command::prelude::*;
-use crate::numbered;
+use crate::core::command::prelude::*;
+use crate::core::numbered;
 
 pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
-    name: "commitTransaction",
-    help: "Commits a transaction of a session.",
+    facts: Facts {
+        name: "commitTransaction",
+        help: "Commits a transaction of a session.",
+        admin_only: true,
+        write: true,
+        api_v1: true,
+        in_transaction: true,
+        ends_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    admin_only: true,
-    write: true,
-    api_v1: true,
-    in_transaction: true,
-    ends_transaction: true,
     run: commit,
-    ..Command::ROW
 };
 
 pub(in crate::commands) static ABORT_TRANSACTION: Command = Command {
-    name: "abortTransaction",
-    help: "Aborts a transaction of a session.",
+    facts: Facts {
+        name: "abortTransaction",
+        help: "Aborts a transaction of a session.",
+        admin_only: true,
+        write: true,
+        api_v1: true,
+        in_transaction: true,
+        ends_transaction: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    admin_only: true,
-    write: true,
-    api_v1: true,
-    in_transaction: true,
-    ends_transaction: true,
     run: abort,
-    ..Command::ROW
 };
 
 args! { "commitTransaction" => Args {

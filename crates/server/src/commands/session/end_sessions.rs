@@ -1,14 +1,17 @@
 //! `endSessions`: drivers send it when a client closes. Ends the sessions' cursors too.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::limits::END_SESSIONS_COUNT_MAX;
 use crate::session::parse_lsid;
 
 pub(in crate::commands) static END_SESSIONS: Command = Command {
-    name: "endSessions",
-    help: "Ends logical sessions.",
-    before_login: true,
-    api_v1: true,
+    facts: Facts {
+        name: "endSessions",
+        help: "Ends logical sessions.",
+        before_login: true,
+        api_v1: true,
+        ..Facts::ROW
+    },
     run,
     ..Command::ROW
 };
@@ -31,9 +34,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         if !cx.asking().owns_session(&session) {
             continue;
         }
-        cx.server.sessions.end(&session);
-        cx.server.numbered.end(&session);
-        cx.server.cursors.end_session(&session);
+        cx.server.clients.sessions.end(&session);
+        cx.server.clients.numbered.end(&session);
+        cx.server.clients.cursors.end_session(&session);
     }
     Ok(())
 }

@@ -1,31 +1,37 @@
 //! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`: end sessions with all they run.
 
-use crate::auth::UserName;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::names::UserName;
 use crate::session::{SessionId, parse_lsid};
 
 pub(in crate::commands) static KILL_SESSIONS: Command = Command {
-    name: "killSessions",
-    help: "Ends sessions with their operations and cursors.",
+    facts: Facts {
+        name: "killSessions",
+        help: "Ends sessions with their operations and cursors.",
+        ..Facts::ROW
+    },
     access: Access::By(access),
     run: some,
-    ..Command::ROW
 };
 
 pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
-    name: "killAllSessions",
-    help: "Ends all sessions of users with their operations and cursors.",
+    facts: Facts {
+        name: "killAllSessions",
+        help: "Ends all sessions of users with their operations and cursors.",
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::KillAnySession]),
     run: all,
-    ..Command::ROW
 };
 
 pub(in crate::commands) static KILL_ALL_SESSIONS_BY_PATTERN: Command = Command {
-    name: "killAllSessionsByPattern",
-    help: "Ends all sessions that fit a pattern with their operations and cursors.",
+    facts: Facts {
+        name: "killAllSessionsByPattern",
+        help: "Ends all sessions that fit a pattern with their operations and cursors.",
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::KillAnySession]),
     run: by_pattern,
-    ..Command::ROW
 };
 
 args! { "killSessions" => Args {
@@ -85,8 +91,8 @@ fn all(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         Ok(UserName::new(user.user, user.db))
     });
     let users = users.collect::<Result<Vec<_>>>()?;
-    for (session, _) in cx.server.sessions.all() {
-        if cx.server.sessions.owner(&session).is_some_and(|owner| users.contains(&owner)) {
+    for (session, _) in cx.server.clients.sessions.all() {
+        if cx.server.clients.sessions.owner(&session).is_some_and(|owner| users.contains(&owner)) {
             end(cx, &session);
         }
     }
@@ -118,10 +124,10 @@ fn by_pattern(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) ->
 }
 
 fn end(cx: &Context<'_>, session: &SessionId) {
-    cx.server.sessions.end(session);
-    cx.server.numbered.end(session);
-    cx.server.cursors.end_session(session);
-    for op in cx.server.ops.all() {
+    cx.server.clients.sessions.end(session);
+    cx.server.clients.numbered.end(session);
+    cx.server.clients.cursors.end_session(session);
+    for op in cx.server.clients.ops.all() {
         let mine = std::sync::Arc::ptr_eq(&op, cx.op);
         if !mine && op.view().is_some_and(|view| view.lsid.as_ref() == Some(session)) {
             op.kill(Code::INTERRUPTED);
@@ -130,7 +136,7 @@ fn end(cx: &Context<'_>, session: &SessionId) {
 }
 
 fn end_all(cx: &Context<'_>) {
-    for (session, _) in cx.server.sessions.all() {
+    for (session, _) in cx.server.clients.sessions.all() {
         end(cx, &session);
     }
 }

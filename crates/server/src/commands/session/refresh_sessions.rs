@@ -1,16 +1,18 @@
 //! `refreshSessions`: notes that sessions are still in use.
 
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::session::parse_lsid;
 
 pub(in crate::commands) static REFRESH_SESSIONS: Command = Command {
-    name: "refreshSessions",
-    help: "Renews the last use of logical sessions.",
+    facts: Facts {
+        name: "refreshSessions",
+        help: "Renews the last use of logical sessions.",
+        api_v1: true,
+        ..Facts::ROW
+    },
     access: Access::LoggedIn,
-    api_v1: true,
     run,
-    ..Command::ROW
 };
 
 args! { "refreshSessions" => Args {
@@ -21,7 +23,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     for value in args.sessions.iter() {
         let session = parse_lsid(value, "refreshSessions.refreshSessions")?;
-        cx.server.sessions.touch(&session, clock::wall_ms(), cx.connection.user())?;
+        cx.server.clients.sessions.touch(&session, clock::wall_ms(), cx.connection.user())?;
     }
     Ok(())
 }

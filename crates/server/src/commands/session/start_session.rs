@@ -1,15 +1,13 @@
 //! `startSession`: a session id made by the server. Drivers make their own.
 
 use crate::clock;
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 use crate::limits::SESSION_TIMEOUT_MINUTES;
 
 pub(in crate::commands) static START_SESSION: Command = Command {
-    name: "startSession",
-    help: "Starts a logical session.",
+    facts: Facts { name: "startSession", help: "Starts a logical session.", ..Facts::ROW },
     access: Access::LoggedIn,
     run,
-    ..Command::ROW
 };
 
 args! { "startSession" => Args {
@@ -18,8 +16,8 @@ args! { "startSession" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
-    let id = crate::server::random_uuid()?;
-    cx.server.sessions.touch(&id, clock::wall_ms(), cx.connection.user())?;
+    let id = crate::random::random_uuid()?;
+    cx.server.clients.sessions.touch(&id, clock::wall_ms(), cx.connection.user())?;
     out.doc("id", |doc| {
         doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &id }));
     });

@@ -4,9 +4,12 @@
 use nagi_bson::ArrayBuf;
 
 use crate::auth::documents::{self, Kind};
-use crate::auth::{Privileges, RoleName, UserName, builtin, roles, users, write_roles};
 use crate::auth::{parse_privileges, parse_roles, write_privileges};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{Privileges, builtin, roles, users, write_roles},
+    names::{RoleName, UserName},
+};
 
 /// Runs a change of users or roles alone; what was resolved of them is stale afterwards.
 pub(super) fn change<T>(cx: &Context<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {

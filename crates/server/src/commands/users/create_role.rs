@@ -2,20 +2,20 @@
 
 use crate::auth::documents::{self, Kind};
 use crate::auth::restrictions::Restrictions;
-use crate::auth::{RoleName, builtin, parse_privileges, parse_roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{builtin, parse_privileges, parse_roles},
+    names::RoleName,
+};
 
 use super::common::{
     change, check_contained, check_privileges, may_grant, may_handle, privileges_array, roles_array,
 };
 
 pub(in crate::commands) static CREATE_ROLE: Command = Command {
-    name: "createRole",
-    help: "Creates a role.",
+    facts: Facts { name: "createRole", help: "Creates a role.", write: true, ..Facts::ROW },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "createRole" => Args {

@@ -3,19 +3,24 @@
 use crate::auth::documents::{self, Kind};
 use crate::auth::restrictions::Restrictions;
 use crate::auth::users::Password;
-use crate::auth::{UserName, parse_roles, roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{parse_roles, roles},
+    names::UserName,
+};
 
 use super::common::{change, may_grant, roles_array};
 
 pub(in crate::commands) static CREATE_USER: Command = Command {
-    name: "createUser",
-    help: "Creates a user.",
+    facts: Facts {
+        name: "createUser",
+        help: "Creates a user.",
+        write: true,
+        secret: Secret::Yes,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    secret: true,
     run,
-    ..Command::ROW
 };
 
 args! { "createUser" => Args {
@@ -45,7 +50,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     }
     let granted = parse_roles(args.roles, req.db)?;
     let credentials = credentials(cx, &args, req.db)?;
-    let uuid = crate::server::random_uuid()?;
+    let uuid = crate::random::random_uuid()?;
     let doc = DocBuf::build(|doc| {
         doc.put("_id", name.id().as_str());
         let bytes = &uuid;
@@ -92,7 +97,9 @@ fn credentials(cx: &Context<'_>, args: &Args<'_>, db: &str) -> Result<DocBuf> {
             "Must provide a 'pwd' field for all user documents, except those with '$external' as the \
              user's source db"
         ),
-        (Some(text), false) => Password::parse(cx.server, text, args.mechanisms, args.digest)?
-            .credentials(cx.server, args.name),
+        (Some(text), false) => {
+            Password::parse(&cx.server.auth, text, args.mechanisms, args.digest)?
+                .credentials(&cx.server.auth, args.name)
+        }
     }
 }

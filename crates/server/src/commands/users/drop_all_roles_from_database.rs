@@ -1,19 +1,21 @@
 //! `dropAllRolesFromDatabase`: removes the user-defined roles of a database, also from all that have
 //! one.
 
-use crate::auth::RoleName;
 use crate::auth::documents::{self, Kind};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::names::RoleName;
 
 use super::common::{change, forget_roles};
 
 pub(in crate::commands) static DROP_ALL_ROLES_FROM_DATABASE: Command = Command {
-    name: "dropAllRolesFromDatabase",
-    help: "Removes all user-defined roles of a database.",
+    facts: Facts {
+        name: "dropAllRolesFromDatabase",
+        help: "Removes all user-defined roles of a database.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Database(&[Action::DropRole]),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "dropAllRolesFromDatabase" => Args {

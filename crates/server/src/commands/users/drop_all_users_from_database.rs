@@ -1,17 +1,19 @@
 //! `dropAllUsersFromDatabase`.
 
 use crate::auth::documents::{self, Kind};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 use super::common::change;
 
 pub(in crate::commands) static DROP_ALL_USERS_FROM_DATABASE: Command = Command {
-    name: "dropAllUsersFromDatabase",
-    help: "Removes all users of a database.",
+    facts: Facts {
+        name: "dropAllUsersFromDatabase",
+        help: "Removes all users of a database.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::Database(&[Action::DropUser]),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "dropAllUsersFromDatabase" => Args {

@@ -1,18 +1,15 @@
 //! `dropRole`: removes a role, also from all that have it.
 
 use crate::auth::documents::{self, Kind};
-use crate::auth::{RoleName, roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{auth::roles, names::RoleName};
 
 use super::common::{change, check_not_built_in, forget_roles};
 
 pub(in crate::commands) static DROP_ROLE: Command = Command {
-    name: "dropRole",
-    help: "Removes a role.",
+    facts: Facts { name: "dropRole", help: "Removes a role.", write: true, ..Facts::ROW },
     access: Access::Database(&[Action::DropRole]),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "dropRole" => Args {

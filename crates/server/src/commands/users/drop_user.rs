@@ -1,18 +1,15 @@
 //! `dropUser`.
 
 use crate::auth::documents::{self, Kind};
-use crate::auth::{UserName, users};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{auth::users, names::UserName};
 
 use super::common::change;
 
 pub(in crate::commands) static DROP_USER: Command = Command {
-    name: "dropUser",
-    help: "Removes a user.",
+    facts: Facts { name: "dropUser", help: "Removes a user.", write: true, ..Facts::ROW },
     access: Access::Database(&[Action::DropUser]),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "dropUser" => Args {

@@ -1,17 +1,19 @@
 //! `grantPrivilegesToRole`.
 
 use crate::auth::{Privileges, parse_privileges};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 use super::common::{change_privileges, may_handle};
 
 pub(in crate::commands) static GRANT_PRIVILEGES_TO_ROLE: Command = Command {
-    name: "grantPrivilegesToRole",
-    help: "Gives a role more privileges.",
+    facts: Facts {
+        name: "grantPrivilegesToRole",
+        help: "Gives a role more privileges.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "grantPrivilegesToRole" => Args {

@@ -1,7 +1,10 @@
 //! `grantRolesToRole`.
 
-use crate::auth::{RoleName, parse_roles, users};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{parse_roles, users},
+    names::RoleName,
+};
 
 use super::common::{
     change, check_contained, check_not_built_in, may_grant, replace_role, roles_array, some_roles,
@@ -9,12 +12,14 @@ use super::common::{
 };
 
 pub(in crate::commands) static GRANT_ROLES_TO_ROLE: Command = Command {
-    name: "grantRolesToRole",
-    help: "Lets a role contain more roles.",
+    facts: Facts {
+        name: "grantRolesToRole",
+        help: "Lets a role contain more roles.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "grantRolesToRole" => Args {

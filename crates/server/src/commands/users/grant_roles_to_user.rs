@@ -1,17 +1,22 @@
 //! `grantRolesToUser`.
 
-use crate::auth::{UserName, parse_roles, roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{parse_roles, roles},
+    names::UserName,
+};
 
 use super::common::{change, change_roles_of_user, may_grant, some_roles};
 
 pub(in crate::commands) static GRANT_ROLES_TO_USER: Command = Command {
-    name: "grantRolesToUser",
-    help: "Gives a user more roles.",
+    facts: Facts {
+        name: "grantRolesToUser",
+        help: "Gives a user more roles.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "grantRolesToUser" => Args {

@@ -1,14 +1,16 @@
 //! `invalidateUserCache`: what was resolved of users and roles is read anew.
 
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 pub(in crate::commands) static INVALIDATE_USER_CACHE: Command = Command {
-    name: "invalidateUserCache",
-    help: "Forgets what was resolved of users and roles.",
+    facts: Facts {
+        name: "invalidateUserCache",
+        help: "Forgets what was resolved of users and roles.",
+        admin_only: true,
+        ..Facts::ROW
+    },
     access: Access::Cluster(&[Action::InvalidateUserCache]),
-    admin_only: true,
     run,
-    ..Command::ROW
 };
 
 args! { "invalidateUserCache" => Args {

@@ -7,19 +7,24 @@ use nagi_store::Namespace;
 
 use crate::auth::documents::{self, Kind};
 use crate::auth::restrictions::Restrictions;
-use crate::auth::{RoleName, Target, roles, users};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{Target, roles, users},
+    names::RoleName,
+};
 
 use super::common::{change, check_privileges, may_grant, with_fields};
 
 pub(in crate::commands) static MERGE_AUTHZ_COLLECTIONS: Command = Command {
-    name: "_mergeAuthzCollections",
-    help: "Takes over users and roles from collections that a tool has filled.",
+    facts: Facts {
+        name: "_mergeAuthzCollections",
+        help: "Takes over users and roles from collections that a tool has filled.",
+        admin_only: true,
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    admin_only: true,
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "_mergeAuthzCollections" => Args {
@@ -137,12 +142,12 @@ fn check(
         bail!(Code::FAILED_TO_PARSE, "the _id of {name} is not {}", name.id());
     }
     if !may_grant(&cx.asking(), &users::roles_of(doc)?) {
-        return Err(crate::access::refusal(req));
+        return Err(crate::core::access::refusal(req));
     }
     if let Value::Array(list) = doc.get("authenticationRestrictions") {
         Restrictions::parse(list)?;
     }
-    let uuid = crate::server::random_uuid()?;
+    let uuid = crate::random::random_uuid()?;
     let uuid = Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &uuid });
     let doc = match kind {
         // Dumps of servers before 3.6 have none.

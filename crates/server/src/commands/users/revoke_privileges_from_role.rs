@@ -1,17 +1,19 @@
 //! `revokePrivilegesFromRole`.
 
 use crate::auth::{Privileges, parse_privileges};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
 
 use super::common::{change_privileges, may_handle};
 
 pub(in crate::commands) static REVOKE_PRIVILEGES_FROM_ROLE: Command = Command {
-    name: "revokePrivilegesFromRole",
-    help: "Takes privileges from a role.",
+    facts: Facts {
+        name: "revokePrivilegesFromRole",
+        help: "Takes privileges from a role.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "revokePrivilegesFromRole" => Args {

@@ -1,19 +1,24 @@
 //! `revokeRolesFromRole`.
 
-use crate::auth::{RoleName, parse_roles, roles, users};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{parse_roles, roles, users},
+    names::RoleName,
+};
 
 use super::common::{
     change, check_not_built_in, may_revoke, replace_role, roles_array, some_roles, with_fields,
 };
 
 pub(in crate::commands) static REVOKE_ROLES_FROM_ROLE: Command = Command {
-    name: "revokeRolesFromRole",
-    help: "Takes roles out of a role.",
+    facts: Facts {
+        name: "revokeRolesFromRole",
+        help: "Takes roles out of a role.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "revokeRolesFromRole" => Args {

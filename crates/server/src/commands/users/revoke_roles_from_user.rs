@@ -1,17 +1,22 @@
 //! `revokeRolesFromUser`.
 
-use crate::auth::{UserName, parse_roles, roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{parse_roles, roles},
+    names::UserName,
+};
 
 use super::common::{change, change_roles_of_user, may_revoke, some_roles};
 
 pub(in crate::commands) static REVOKE_ROLES_FROM_USER: Command = Command {
-    name: "revokeRolesFromUser",
-    help: "Takes roles from a user.",
+    facts: Facts {
+        name: "revokeRolesFromUser",
+        help: "Takes roles from a user.",
+        write: true,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "revokeRolesFromUser" => Args {

@@ -3,15 +3,16 @@
 use crate::args::Field;
 use crate::auth::documents::{self, Kind};
 use crate::auth::roles::{self, Closure};
-use crate::auth::{Privileges, RoleName, builtin, users, write_privileges, write_roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{Privileges, builtin, users, write_privileges, write_roles},
+    names::RoleName,
+};
 
 pub(in crate::commands) static ROLES_INFO: Command = Command {
-    name: "rolesInfo",
-    help: "Describes roles.",
+    facts: Facts { name: "rolesInfo", help: "Describes roles.", ..Facts::ROW },
     access: Access::By(access),
     run,
-    ..Command::ROW
 };
 
 args! { "rolesInfo" => Args {
@@ -54,7 +55,7 @@ fn names(value: Value<'_>, db: &str) -> Result<Option<Vec<RoleName>>> {
             let names = list.iter().map(|name| RoleName::parse(name, "role", db));
             names.collect::<Result<_>>().map(Some)
         }
-        value if crate::args::truncate(value) == Some(1) => Ok(None),
+        value if crate::number::truncate(value) == Some(1) => Ok(None),
         value => Ok(Some(vec![RoleName::parse(value, "role", db)?])),
     }
 }

@@ -1,8 +1,11 @@
 //! `updateRole`: a role's privileges, roles or restrictions anew.
 
 use crate::auth::restrictions::Restrictions;
-use crate::auth::{RoleName, Target, parse_privileges, parse_roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{Target, parse_privileges, parse_roles},
+    names::RoleName,
+};
 
 use super::common::{
     change, check_contained, check_not_built_in, check_privileges, may_grant, may_handle,
@@ -10,12 +13,9 @@ use super::common::{
 };
 
 pub(in crate::commands) static UPDATE_ROLE: Command = Command {
-    name: "updateRole",
-    help: "Changes a role.",
+    facts: Facts { name: "updateRole", help: "Changes a role.", write: true, ..Facts::ROW },
     access: Access::By(access),
-    write: true,
     run,
-    ..Command::ROW
 };
 
 args! { "updateRole" => Args {

@@ -2,19 +2,24 @@
 
 use crate::auth::restrictions::Restrictions;
 use crate::auth::users::{self, Password};
-use crate::auth::{Target, UserName, parse_roles, roles};
-use crate::command::prelude::*;
+use crate::core::command::prelude::*;
+use crate::{
+    auth::{Target, parse_roles, roles},
+    names::UserName,
+};
 
 use super::common::{change, may_grant, replace_user, roles_array, with_fields};
 
 pub(in crate::commands) static UPDATE_USER: Command = Command {
-    name: "updateUser",
-    help: "Changes a user.",
+    facts: Facts {
+        name: "updateUser",
+        help: "Changes a user.",
+        write: true,
+        secret: Secret::Yes,
+        ..Facts::ROW
+    },
     access: Access::By(access),
-    write: true,
-    secret: true,
     run,
-    ..Command::ROW
 };
 
 args! { "updateUser" => Args {
@@ -69,8 +74,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let granted = args.roles.map(|list| parse_roles(list, req.db)).transpose()?;
     let credentials = match args.pwd {
         Some(text) => Some(
-            Password::parse(cx.server, text, args.mechanisms, args.digest)?
-                .credentials(cx.server, args.name)?,
+            Password::parse(&cx.server.auth, text, args.mechanisms, args.digest)?
+                .credentials(&cx.server.auth, args.name)?,
         ),
         None => None,
     };

@@ -4,17 +4,18 @@ use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
 
 use crate::auth::documents::{self, Kind};
-use crate::auth::{UserName, users, write_privileges, write_roles};
-use crate::command::prelude::*;
-use crate::filtering;
+use crate::core::command::prelude::*;
 use crate::limits::BSON_OBJECT_BYTES_MAX;
+use crate::observe::filtering;
+use crate::{
+    auth::{users, write_privileges, write_roles},
+    names::UserName,
+};
 
 pub(in crate::commands) static USERS_INFO: Command = Command {
-    name: "usersInfo",
-    help: "Describes users.",
+    facts: Facts { name: "usersInfo", help: "Describes users.", ..Facts::ROW },
     access: Access::By(access),
     run,
-    ..Command::ROW
 };
 
 args! { "usersInfo" => Args {
@@ -43,7 +44,7 @@ impl Which {
                 let names = list.iter().map(|name| UserName::parse(name, "user", db));
                 Ok(Which::Named(names.collect::<Result<_>>()?))
             }
-            value if crate::args::truncate(value) == Some(1) => Ok(Which::Database),
+            value if crate::number::truncate(value) == Some(1) => Ok(Which::Database),
             value => Ok(Which::Named(vec![UserName::parse(value, "user", db)?])),
         }
     }

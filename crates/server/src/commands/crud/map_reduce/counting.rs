@@ -9,7 +9,7 @@ use nagi_error::Result;
 use nagi_lang::script::{Emit, Function, Scripts};
 use nagi_query::Interrupt;
 
-use crate::command::Watch;
+use crate::core::command::Watch;
 
 /// The engine of a request, looked over.
 #[derive(Debug)]

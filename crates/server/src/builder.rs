@@ -1,0 +1,195 @@
+//! Starting a server: everything is set before its first thread runs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nagi_bson::DocBuf;
+use nagi_error::Result;
+use nagi_js::Engines;
+use nagi_store::Store;
+use nagi_wire::Compressor;
+
+use crate::auth::Auth;
+use crate::commands::COMMANDS;
+use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
+use crate::core::scripting::ENGINES_MAX;
+use crate::core::server::Server;
+use crate::logging::Log;
+use crate::metrics::Metrics;
+use crate::random::random_bytes;
+use crate::replica::ReplicaSet;
+use crate::settings::params::Parameters;
+use crate::top::Top;
+
+/// What `app` gives a server.
+pub struct ServerConfig {
+    pub store: Arc<Store>,
+    pub log: Arc<Log>,
+    /// Name of the storage engine in `serverStatus`.
+    pub storage_engine: String,
+    /// Data survives the process.
+    pub persistent: bool,
+    /// The command line, secrets removed.
+    pub argv: Vec<String>,
+    /// `parsed` of `getCmdLineOpts`.
+    pub parsed_options: DocBuf,
+    pub port: u16,
+    /// The replica set that this server is the member of, and `host:port` under which a default
+    /// configuration names it.
+    pub replica_set: Option<(String, String)>,
+    pub connection_count_max: i64,
+    /// Memory that the process may use, of the machine or of the control groups around it.
+    pub memory_limit_bytes: Option<u64>,
+    /// Requests need privileges (`--auth`).
+    pub authorization: bool,
+    /// Requests may run JavaScript.
+    pub javascript: bool,
+    /// `--setParameter name=value`, as typed.
+    pub parameters: Vec<(String, String)>,
+    /// The release, "0.1.0".
+    pub nagi_version: &'static str,
+    pub git_version: &'static str,
+}
+
+/// A server that does not run yet.
+pub struct ServerBuilder {
+    server: Server,
+}
+
+impl ServerBuilder {
+    /// Reads what the store keeps of the server's state.
+    ///
+    /// # Errors
+    /// A parameter is unknown or has a bad value; the store cannot be read.
+    pub fn new(config: ServerConfig) -> Result<ServerBuilder> {
+        let params = Arc::new(Parameters::new(&config.parameters)?);
+        let engines =
+            config.javascript.then(|| Engines::new(config.store.budget().clone(), ENGINES_MAX, 0));
+        let replica = config
+            .replica_set
+            .map(|(name, own_host)| ReplicaSet::open(config.store.clone(), name, own_host));
+        let server = Server {
+            identity: Identity::new()?,
+            clients: Clients::new(&params),
+            auth: Auth::new(
+                config.authorization,
+                config.store.clone(),
+                params.clone(),
+                random_bytes()?,
+            ),
+            settings: Settings::open(params, &config.store)?,
+            upkeep: Upkeep::new(),
+            replica: replica.transpose()?,
+            engines,
+            metrics: Metrics::new(COMMANDS.len()),
+            top: Top::default(),
+            store: config.store,
+            log: config.log,
+            config: Startup {
+                storage_engine: config.storage_engine,
+                persistent: config.persistent,
+                argv: config.argv,
+                parsed_options: config.parsed_options,
+                port: config.port,
+                connection_count_max: config.connection_count_max,
+                memory_limit_bytes: config.memory_limit_bytes,
+                nagi_version: config.nagi_version,
+                git_version: config.git_version,
+                host: host_name(),
+            },
+        };
+        Ok(ServerBuilder { server })
+    }
+
+    /// Where the data's files are, so that backups can be made.
+    ///
+    /// # Errors
+    /// What an earlier run left of a backup cannot be removed.
+    pub fn data_folder(self, data: &Path) -> std::io::Result<ServerBuilder> {
+        self.server.upkeep.backups.set_data_folder(data)?;
+        Ok(self)
+    }
+
+    /// Start values for the slow operation line, where they were chosen.
+    #[must_use]
+    pub fn slow_operations(self, threshold_ms: Option<i64>, sample_rate: Option<f64>) -> Self {
+        if let Some(ms) = threshold_ms {
+            self.server.settings.profile.set_slow_ms(ms);
+        }
+        if let Some(rate) = sample_rate {
+            self.server.settings.profile.set_sample_rate(rate);
+        }
+        self
+    }
+
+    /// The profiling level of databases that do not choose one: 0, 1 (slow operations) or 2 (all).
+    #[must_use]
+    pub fn profile_level(self, level: i32) -> Self {
+        self.server.settings.profile.set_default_level(level);
+        self
+    }
+
+    /// The compressors that clients may use, by name; all of them unless it is called.
+    #[must_use]
+    pub fn compressors(self, names: &[String]) -> Self {
+        let bits = names.iter().filter_map(|name| Compressor::by_name(name));
+        let mask = bits.fold(0, |mask, compressor| mask | 1 << compressor as u8);
+        self.server.settings.compressors.store(mask, Ordering::Relaxed);
+        self
+    }
+
+    /// Hands the parameters on, brings derived collections up to date, starts the background threads.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub fn start(self) -> Result<Arc<Server>> {
+        let server = Arc::new(self.server);
+        server.settings.params.apply_all(&server);
+        server.warn_of_replica_data()?;
+        server.mirror_all_views()?;
+        crate::upkeep::jobs::spawn(&server);
+        Ok(server)
+    }
+}
+
+const STARTED_WITHOUT_SET: &str = "Document(s) exist in 'system.replset', but started without --replSet. \
+     Database contents may appear inconsistent with the writes that were visible when this node was \
+     running as part of a replica set. Restart with --replSet unless you are doing maintenance and no \
+     other clients are connected";
+const STARTED_ELSEWHERE: &str = "Locally stored replica set configuration does not have a valid entry \
+     for the current node: clients that discover the set look for it at another address. Start it with the \
+     host and port of the configuration, or change them with replSetReconfig and force: true";
+
+impl Server {
+    /// Warns if the data belong to a member of a replica set that this server is not.
+    fn warn_of_replica_data(&self) -> Result<()> {
+        let Some(set) = &self.replica else {
+            if crate::replica::is_stored(&self.store)? {
+                self.log.startup_warning(
+                    "CONTROL",
+                    20_547,
+                    STARTED_WITHOUT_SET,
+                    DocBuf::new().as_doc(),
+                );
+            }
+            return Ok(());
+        };
+        if let Some(host) = set.is_elsewhere(self.config.port) {
+            let attr = DocBuf::build(|doc| {
+                doc.put("configuredHost", host.as_str());
+                doc.put("port", i32::from(self.config.port));
+            });
+            self.log.startup_warning("REPL", 21_405, STARTED_ELSEWHERE, attr.as_doc());
+        }
+        Ok(())
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}

@@ -1,0 +1,197 @@
+//! Who may run a command: the `access` of its row against the privileges of the login.
+//!
+//! With authorization off nothing is looked at. With it on, a command that needs no login passes; any
+//! other one needs a login (or the localhost exception) and what its row asks for.
+
+use std::sync::{Arc, LazyLock};
+
+use nagi_bson::{DocBuf, Value};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use crate::core::connection::Connection;
+use crate::core::server::Server;
+use crate::request::Request;
+use crate::session::SessionId;
+use crate::{
+    auth::{Action, ActionSet, PrivilegeSet, Privileges, Resource, Target, User},
+    core::login,
+};
+
+/// What a command needs. Commands that run before a login are not asked.
+pub(crate) enum Access {
+    /// The row has not said: nobody but `__system`. A test refuses such rows.
+    Undeclared,
+    /// A login; what more it needs the command finds out itself.
+    LoggedIn,
+    /// Actions on the cluster.
+    Cluster(&'static [Action]),
+    /// Actions on the database of the request.
+    Database(&'static [Action]),
+    /// Actions on the collection that the first field names.
+    Collection(&'static [Action]),
+    /// Depends on the arguments. Errors are those of the arguments.
+    By(fn(&Asking<'_>, &Request<'_>) -> Result<bool>),
+}
+
+/// Somebody who wants to do something.
+pub(crate) struct Asking<'c> {
+    pub(crate) server: &'c Server,
+    pub(crate) user: Option<&'c Arc<User>>,
+    set: &'c PrivilegeSet,
+}
+
+/// What the localhost exception allows: to make the first user or role, and the replica set.
+static FIRST_USER: LazyLock<PrivilegeSet> = LazyLock::new(|| {
+    let on_admin = [Action::CreateUser, Action::CreateRole, Action::GrantRole];
+    let on_external = [Action::CreateUser, Action::GrantRole];
+    let on_cluster = [Action::AddShard, Action::ReplSetConfigure, Action::ReplSetGetStatus];
+    PrivilegeSet::new(&Privileges::from([
+        (Resource::on("admin", ""), ActionSet::of(&on_admin)),
+        (Resource::on("$external", ""), ActionSet::of(&on_external)),
+        (Resource::Cluster, ActionSet::of(&on_cluster)),
+    ]))
+});
+
+static NOTHING: LazyLock<PrivilegeSet> = LazyLock::new(PrivilegeSet::default);
+
+impl<'c> Asking<'c> {
+    /// The connection's user as it was resolved last.
+    pub(crate) fn new(connection: &'c Connection) -> Asking<'c> {
+        let user = connection.login.as_ref().map(|login| &login.user);
+        let set = user.map_or_else(|| &*NOTHING, |user| &user.set);
+        Asking { server: &connection.server, user, set }
+    }
+
+    /// Whether authorization is off, so that everything is allowed.
+    fn is_open(&self) -> bool {
+        !self.server.auth.is_enabled()
+    }
+
+    pub(crate) fn allows(&self, target: Target<'_>, action: Action) -> bool {
+        self.is_open() || self.set.allows(target, action)
+    }
+
+    pub(crate) fn on_cluster(&self, action: Action) -> bool {
+        self.allows(Target::Cluster, action)
+    }
+
+    pub(crate) fn on_database(&self, db: &str, action: Action) -> bool {
+        self.allows(Target::Database(db), action)
+    }
+
+    pub(crate) fn on_collection(&self, db: &str, collection: &str, action: Action) -> bool {
+        self.allows(Target::Collection(db, collection), action)
+    }
+
+    pub(crate) fn any_in_database(&self, db: &str) -> bool {
+        self.is_open() || self.set.any_in_database(db)
+    }
+
+    pub(crate) fn any_on_collection(&self, db: &str, collection: &str) -> bool {
+        self.is_open() || self.set.any_on_collection(db, collection)
+    }
+
+    /// Whether this is the user that a document names.
+    pub(crate) fn is_user(&self, name: &crate::names::UserName) -> bool {
+        self.user.is_some_and(|user| user.name == *name)
+    }
+
+    /// Whether a session is one's own or nobody's.
+    pub(crate) fn owns_session(&self, session: &SessionId) -> bool {
+        let owner = self.server.clients.sessions.owner(session);
+        owner.is_none() || self.owns(owner.as_ref())
+    }
+
+    /// Whether one may kill a session: one's own, nobody's, or any with the right to it.
+    pub(crate) fn may_kill(&self, session: &SessionId) -> bool {
+        self.owns_session(session) || self.on_cluster(Action::KillAnySession)
+    }
+
+    /// Whether something of `owner` (nobody, if it was made without a login) is the asking one's own.
+    pub(crate) fn owns(&self, owner: Option<&crate::names::UserName>) -> bool {
+        self.is_open() || self.user.map(|user| &user.name) == owner
+    }
+}
+
+/// Checks a request before it runs: 13 if it is not allowed.
+pub(crate) fn check(
+    connection: &mut Connection,
+    server: &Server,
+    request: &Request<'_>,
+    access: &Access,
+) -> Result<()> {
+    if !server.auth.is_enabled() {
+        return Ok(());
+    }
+    login::refresh(server, connection)?;
+    if request.command.before_login {
+        return Ok(());
+    }
+    let mut asking = Asking::new(connection);
+    if asking.user.is_none() {
+        if !is_exempt(server, connection)? {
+            bail!(Code::UNAUTHORIZED, "Command {} requires authentication", request.command.name);
+        }
+        asking.set = &FIRST_USER;
+    }
+    match permits(&asking, access, request)? {
+        true => Ok(()),
+        false => Err(refusal(request)),
+    }
+}
+
+/// The localhost exception: nobody is there yet, and the client is on this machine.
+fn is_exempt(server: &Server, connection: &Connection) -> Result<bool> {
+    let local =
+        connection.peer.unix_socket || connection.peer.ip().is_some_and(|ip| ip.is_loopback());
+    Ok(local
+        && server.settings.params.bool("enableLocalhostAuthBypass")
+        && !server.auth.has_users()?)
+}
+
+/// Whether the asking one may run the request's command.
+pub(crate) fn permits(asking: &Asking<'_>, access: &Access, request: &Request<'_>) -> Result<bool> {
+    let all = |target: Target<'_>, actions: &[Action]| {
+        actions.iter().all(|action| asking.allows(target, *action))
+    };
+    Ok(match *access {
+        Access::Undeclared => asking.on_cluster(Action::Internal),
+        Access::LoggedIn => asking.is_open() || asking.user.is_some(),
+        Access::Cluster(actions) => all(Target::Cluster, actions),
+        Access::Database(actions) => all(Target::Database(request.db), actions),
+        Access::Collection(actions) => match collection(request) {
+            Some(collection) => all(Target::Collection(request.db, collection), actions),
+            None => false,
+        },
+        Access::By(decide) => decide(asking, request)?,
+    })
+}
+
+/// The collection that the command's name, or else an alias, has as its value: as the commands
+/// read it that take their collection under several names.
+pub(crate) fn collection<'a>(request: &Request<'a>) -> Option<&'a str> {
+    let command = request.command;
+    let names = std::iter::once(&command.name).chain(command.aliases);
+    names.into_iter().find_map(|name| match request.body.get(name) {
+        Value::String(name) | Value::Symbol(name) => Some(name),
+        _ => None,
+    })
+}
+
+/// The error of a request that is not allowed. Shows it without secrets, cut if it is large.
+pub(crate) fn refusal(request: &Request<'_>) -> Error {
+    let shown = crate::printable::printable(request.body, request.command.secret);
+    let shown = match shown.as_doc().element("$db") {
+        Some(_) => shown,
+        None => DocBuf::build(|doc| {
+            doc.extend(shown.as_doc());
+            doc.put("$db", request.db);
+        }),
+    };
+    err!(
+        Code::UNAUTHORIZED,
+        "not authorized on {} to execute command {}",
+        request.db,
+        shown.as_doc()
+    )
+}

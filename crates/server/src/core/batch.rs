@@ -1,0 +1,344 @@
+//! Batches: from a producer into the reply, and the cursor that remains.
+//!
+//! A batch ends after its number of documents or at 16 MiB, whichever comes first; a document that
+//! would exceed the size waits for the next batch, unless it is the first.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nagi_bson::{ArrayWriter, Doc, DocWriter};
+use nagi_budget::{Charge, Pool};
+use nagi_error::Result;
+use nagi_query::{Interrupt as _, Take};
+use nagi_store::Arrivals;
+
+use crate::clock;
+use crate::core::command::Context;
+use crate::core::cursors::{Api, OpenCursor};
+use crate::core::producer::Producer;
+use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
+use crate::request::Request;
+use crate::room::FREE_BYTES;
+
+/// How a first batch is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FirstBatch {
+    /// `None`: 101.
+    pub(crate) count: Option<i64>,
+    /// Close the cursor after it.
+    pub(crate) single: bool,
+    pub(crate) no_timeout: bool,
+    pub(crate) tailable: bool,
+    pub(crate) await_data: bool,
+    /// `includeQueryStatsMetrics`.
+    pub(crate) metrics: bool,
+}
+
+impl FirstBatch {
+    pub(crate) const DEFAULT: FirstBatch = FirstBatch {
+        count: None,
+        single: false,
+        no_timeout: false,
+        tailable: false,
+        await_data: false,
+        metrics: false,
+    };
+}
+
+/// Where a batch stopped.
+struct Filled {
+    count: u64,
+    exhausted: bool,
+}
+
+/// Copies documents into `out` until the batch is full.
+fn fill(
+    cx: &Context<'_>,
+    producer: &mut Producer,
+    count_max: u64,
+    single: bool,
+    out: &mut ArrayWriter<'_>,
+) -> Result<Filled> {
+    if count_max == 0 {
+        return Ok(Filled { count: 0, exhausted: false });
+    }
+    let mut count = 0;
+    let watch = cx.watch();
+    let more = producer.batch(&watch, &mut |doc| {
+        let bytes = out.len() + doc.len() + 16;
+        if count > 0 && bytes > BATCH_BYTES_MAX {
+            return Ok(Take::Refused);
+        }
+        let room = &cx.connection.room;
+        if !room.reply_fits(bytes) {
+            // The rest finds its room with the next batch; without a next one it has to wait.
+            if count > 0 && !single {
+                return Ok(Take::Refused);
+            }
+            room.wait_for_reply(bytes, &mut || watch.check())?;
+        }
+        out.push_doc(doc);
+        count += 1;
+        Ok(if count == count_max { Take::Last } else { Take::More })
+    })?;
+    Ok(Filled { count, exhausted: !more })
+}
+
+/// The next batch; of a tailable cursor that waits for data, after the wait if there was none.
+fn next(
+    cx: &mut Context<'_>,
+    cursor: &mut OpenCursor,
+    count_max: u64,
+    out: &mut ArrayWriter<'_>,
+) -> Result<Filled> {
+    let arrivals = match &cursor.producer {
+        Producer::Query(execution) if cursor.await_data => execution.arrivals(),
+        _ => None,
+    };
+    let Some(arrivals) = arrivals else {
+        return fill(cx, &mut cursor.producer, count_max, false, out);
+    };
+    let until = cx.deadline.take().unwrap_or_else(|| clock::now() + AWAIT_DATA);
+    loop {
+        let seen = arrivals.version();
+        let filled = fill(cx, &mut cursor.producer, count_max, false, out)?;
+        if filled.count > 0 || filled.exhausted {
+            return Ok(filled);
+        }
+        // A wait holds nothing of the engine.
+        cursor.producer.save();
+        cx.ticket = None;
+        cx.done.waited = true;
+        if !wait(cx, &arrivals, seen, until)? {
+            return Ok(filled);
+        }
+        cx.take_ticket()?;
+    }
+}
+
+/// Waits for an insert, looking now and then if the client is still there.
+fn wait(cx: &Context<'_>, arrivals: &Arc<Arrivals>, seen: u64, until: Instant) -> Result<bool> {
+    let watch = cx.watch();
+    loop {
+        let look = until.min(clock::now() + IDLE_PEER_LOOK);
+        if cx.op.wait_for(arrivals, seen, look, &|| watch.check())? {
+            return Ok(true);
+        }
+        if clock::now() >= until {
+            return Ok(false);
+        }
+    }
+}
+
+/// The token that a scan may be resumed with, if it was asked for.
+fn put_token(producer: &Producer, out: &mut DocWriter<'_>) {
+    if let Producer::Query(execution) = producer
+        && let Some(token) = execution.resume_token()
+    {
+        out.put("postBatchResumeToken", &token);
+    }
+}
+
+/// The time of the state that a snapshot read sees.
+fn put_time(cx: &Context<'_>, cursor: &mut DocWriter<'_>) {
+    if let Some(time) = cx.at_cluster_time {
+        cursor.put("atClusterTime", nagi_bson::Value::Timestamp(time));
+    }
+}
+
+/// Notes what a query looked at.
+fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
+    if let Producer::Query(execution) = producer {
+        let stats = execution.stats();
+        cx.done.note(&stats);
+        cx.done.stages = execution.stages();
+    }
+}
+
+/// What the request looked at, for a client that keeps statistics of queries.
+fn put_metrics(cx: &Context<'_>, out: &mut DocWriter<'_>) {
+    let done = &cx.done;
+    out.doc("metrics", |metrics| {
+        metrics.put("keysExamined", done.keys_examined as i64);
+        metrics.put("docsExamined", done.docs_examined as i64);
+        metrics.put("workingTimeMillis", (clock::micros_since(cx.started) / 1000) as i64);
+        metrics.put("hasSortStage", done.has_sort_stage);
+        metrics.put("usedDisk", done.used_disk);
+        metrics.put("fromMultiPlanner", done.from_multi_planner);
+        metrics.put("fromPlanCache", done.from_plan_cache);
+    });
+}
+
+/// Writes `cursor: {firstBatch, id, ns}` and parks what is left.
+pub(crate) fn reply_first(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    mut producer: Producer,
+    namespace: &str,
+    how: FirstBatch,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    if let Producer::Query(execution) = &producer {
+        cx.op.set_plan_summary(execution.plan_summary());
+    }
+    let count_max = how.count.unwrap_or(FIRST_BATCH_COUNT).max(0) as u64;
+    out.doc("cursor", |cursor| {
+        let filled = cursor
+            .array("firstBatch", |batch| fill(cx, &mut producer, count_max, how.single, batch));
+        note_stats(cx, &mut producer);
+        let filled = filled?;
+        put_token(&producer, cursor);
+        let id = match filled.exhausted || how.single {
+            true => 0,
+            false => park(cx, request, (producer, namespace, how, filled.count), cursor)?,
+        };
+        cursor.put("id", id);
+        cursor.put("ns", namespace);
+        put_time(cx, cursor);
+        if how.metrics {
+            put_metrics(cx, cursor);
+        }
+        note_batch(cx, filled.count, id, id == 0);
+        Ok(())
+    })
+}
+
+/// Writes a first batch of at most one document, and no cursor. Code 146 if it is large and there is
+/// no room for it.
+pub(crate) fn reply_point(
+    cx: &mut Context<'_>,
+    found: Option<Doc<'_>>,
+    namespace: &str,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    if let Some(doc) = found
+        && doc.len() > FREE_BYTES
+    {
+        let watch = cx.watch();
+        cx.connection.room.wait_for_reply(doc.len(), &mut || watch.check())?;
+    }
+    let count = u64::from(found.is_some());
+    out.doc("cursor", |cursor| {
+        cursor.array("firstBatch", |batch| found.into_iter().for_each(|doc| batch.push_doc(doc)));
+        cursor.put("id", 0_i64);
+        cursor.put("ns", namespace);
+        put_time(cx, cursor);
+    });
+    cx.done.keys_examined = count;
+    cx.done.docs_examined = count;
+    cx.done.plan_summary = "EXPRESS_IXSCAN { _id: 1 }";
+    note_batch(cx, count, 0, true);
+    Ok(())
+}
+
+fn note_batch(cx: &mut Context<'_>, count: u64, id: i64, exhausted: bool) {
+    cx.done.returned = Some(count);
+    cx.done.cursor_id = id;
+    cx.done.cursor_exhausted = exhausted;
+}
+
+/// What a cursor's next batch still has of the command's time.
+fn time_left(cx: &Context<'_>) -> Option<Duration> {
+    cx.deadline.map(|deadline| deadline.saturating_duration_since(clock::now()))
+}
+
+fn park(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    (producer, namespace, how, returned_count): (Producer, &str, FirstBatch, u64),
+    out: &DocWriter<'_>,
+) -> Result<i64> {
+    let generic = &request.generic;
+    cx.server.metrics.cursors_opened.increment();
+    let mut cursor = Box::new(OpenCursor {
+        id: 0,
+        producer,
+        namespace: namespace.to_owned(),
+        session: generic.lsid,
+        txn_number: generic.transaction(),
+        owner: cx.connection.user().cloned(),
+        no_timeout: how.no_timeout,
+        tailable: how.tailable,
+        await_data: how.await_data,
+        returned_count,
+        batch_count: 1,
+        created_ms: crate::clock::wall_ms(),
+        originating: cx.op.command(),
+        plan_summary: cx.op.plan_summary(),
+        time_left: time_left(cx),
+        api: Api {
+            version: generic.api_version.map(str::to_owned),
+            strict: generic.api_strict,
+            deprecation_errors: generic.api_deprecation_errors,
+        },
+        charge: Charge::empty(cx.server.store.budget(), Pool::OpenCursors),
+    });
+    charge(cx, &mut cursor, out)?;
+    cx.server.clients.cursors.park(cursor)
+}
+
+/// Charges what a cursor keeps until its next batch. Code 146 if there is no room.
+fn charge(cx: &Context<'_>, cursor: &mut OpenCursor, out: &DocWriter<'_>) -> Result<()> {
+    cursor.producer.save();
+    let grown = cx.before.grown(out, &cx.connection.room);
+    let bytes = cursor.charge.bytes().saturating_add_signed(grown);
+    cx.server.clients.cursors.charge(cursor, bytes)
+}
+
+/// Writes `cursor: {nextBatch, id, ns}` for a cursor taken out of the table.
+pub(crate) fn reply_next(
+    cx: &mut Context<'_>,
+    mut cursor: Box<OpenCursor>,
+    count: Option<i64>,
+    metrics: bool,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let id = cursor.id;
+    // A tailable cursor that awaits data has its own time each time: the client's patience.
+    let carries_time = !(cursor.tailable && cursor.await_data);
+    if carries_time && !cx.server.settings.fail_points.never_times_out() {
+        cx.deadline = cursor.time_left.map(|left| clock::now() + left);
+    }
+    let count_max = count.filter(|n| *n > 0).map_or(u64::MAX, |n| n as u64);
+    let before = match &mut cursor.producer {
+        Producer::Query(execution) => execution.stats(),
+        Producer::List(_) => Default::default(),
+    };
+    let result = out.doc("cursor", |reply| -> Result<Filled> {
+        cx.server.settings.fail_points.get_more()?;
+        if cx.deadline.is_some() && cx.server.settings.fail_points.always_times_out() {
+            return Err(crate::interruption::interruption(nagi_error::Code::MAX_TIME_MS_EXPIRED));
+        }
+        // Small batches ask for nothing on the way, and the time may be over already.
+        cx.check()?;
+        let filled = reply.array("nextBatch", |batch| next(cx, &mut cursor, count_max, batch))?;
+        put_token(&cursor.producer, reply);
+        reply.put("id", if filled.exhausted { 0 } else { id });
+        reply.put("ns", cursor.namespace.as_str());
+        note_stats(cx, &mut cursor.producer);
+        cx.done.keys_examined = cx.done.keys_examined.saturating_sub(before.keys_examined);
+        cx.done.docs_examined = cx.done.docs_examined.saturating_sub(before.docs_examined);
+        if metrics {
+            put_metrics(cx, reply);
+        }
+        Ok(filled)
+    });
+    cx.op.set_plan_summary(&cursor.plan_summary);
+    cx.done.originating = Some(cursor.originating.clone());
+    let filled = result.inspect_err(|_| cx.server.clients.cursors.finish(id))?;
+    note_batch(cx, filled.count, id, filled.exhausted);
+    cursor.returned_count += filled.count;
+    cursor.batch_count += 1;
+    if cursor.batch_count == 2 {
+        cx.server.metrics.cursors_more_than_one_batch.increment();
+    }
+    match filled.exhausted {
+        true => cx.server.clients.cursors.finish(id),
+        false => {
+            cursor.time_left = time_left(cx).filter(|_| carries_time);
+            charge(cx, &mut cursor, out).inspect_err(|_| cx.server.clients.cursors.finish(id))?;
+            cx.server.clients.cursors.put_back(cursor);
+        }
+    }
+    Ok(())
+}

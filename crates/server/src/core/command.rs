@@ -1,0 +1,456 @@
+//! A command is a row: its name, its facts, its function.
+//!
+//! Everything about a command that anyone but its own function needs stands in its row; dispatch,
+//! `listCommands`, `opcounters` and the checks before a run are derived from the table
+//! [`crate::commands::COMMANDS`].
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nagi_bson::DocWriter;
+use nagi_error::{Code, Result, bail};
+use nagi_lang::expr::System;
+use nagi_lang::script::Scripts;
+use nagi_query::{ExecutionStats, Interrupt as _, Work};
+use nagi_store::{KeysWritten, Store, WriteOptions, WriteTxn};
+
+use crate::auth::Action;
+use crate::clock;
+use crate::core::access::{Access, Asking};
+use crate::core::connection::Connection;
+use crate::fsync::Writing;
+use crate::metrics::locks::LockUse;
+use crate::request::concern::WriteConcern;
+
+use crate::core::numbered::Scope;
+use crate::core::server::Server;
+use crate::interruption::interruption;
+use crate::op::Op;
+use crate::request::{Facts, Request};
+use crate::room::Before;
+use crate::settings::params;
+use crate::tickets::{Pool, Ticket};
+use crate::timeslice;
+
+/// A row of the command table. Rows are written as
+/// `Command { facts: Facts { name: ..., ..Facts::ROW }, access: ..., run: ... }`.
+pub(crate) struct Command {
+    pub(crate) facts: Facts,
+    /// What a client needs to run it, where authorization is on.
+    pub(crate) access: Access,
+    pub(crate) run: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
+}
+
+impl Command {
+    /// For rows that declare no access, as they work before a client has logged in.
+    pub(crate) const ROW: Command = Command {
+        facts: Facts::ROW,
+        access: Access::Undeclared,
+        run: |_, request, _| {
+            bail!(Code::NOT_IMPLEMENTED, "command {} has no function", request.command.name)
+        },
+    };
+}
+
+impl std::ops::Deref for Command {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+/// What a command's function works with.
+pub(crate) struct Context<'c> {
+    pub(crate) server: &'c Arc<Server>,
+    /// The row of the request's command.
+    pub(crate) command: &'static Command,
+    pub(crate) connection: &'c mut Connection,
+    pub(crate) op: &'c Arc<Op>,
+    pub(crate) started: Instant,
+    /// When `maxTimeMS` is over.
+    pub(crate) deadline: Option<Instant>,
+    /// Where its ticket comes from, and the ticket while it holds one.
+    pub(crate) pool: Option<&'c Pool>,
+    pub(crate) ticket: Option<Ticket<'c>>,
+    /// What the request did, for the slow line, the profile and the counters.
+    pub(crate) done: Done,
+    /// The numbered command's session, while it runs.
+    pub(crate) scope: Option<Box<Scope>>,
+    /// The transaction in which statements run.
+    pub(crate) bound: Option<Arc<Store>>,
+    /// The time of the state that a snapshot read sees, for the reply.
+    pub(crate) at_cluster_time: Option<u64>,
+    /// A statement of a batch failed: in a transaction that ends it.
+    pub(crate) failed: bool,
+    /// What its writes did, and the locks that it took.
+    pub(crate) effects: Effects,
+    /// What the request held when it began.
+    pub(crate) before: Before,
+}
+
+/// What a request did.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Done {
+    pub(crate) keys_examined: u64,
+    pub(crate) docs_examined: u64,
+    pub(crate) returned: Option<u64>,
+    pub(crate) inserted: Option<u64>,
+    pub(crate) matched: Option<u64>,
+    pub(crate) modified: Option<u64>,
+    pub(crate) upserted: Option<u64>,
+    pub(crate) deleted: Option<u64>,
+    pub(crate) keys_inserted: u64,
+    pub(crate) keys_deleted: u64,
+    pub(crate) write_conflicts: u64,
+    pub(crate) yields: u64,
+    pub(crate) locks: LockUse,
+    /// The stages that ran, as explain shows them, if the request is profiled.
+    pub(crate) stages: Option<nagi_bson::DocBuf>,
+    /// Its statements told the profile and the log of themselves.
+    pub(crate) statements: bool,
+    /// Code and text of the last statement that failed, of a write that is answered with `ok: 1`.
+    pub(crate) write_error: Option<(nagi_error::Code, String)>,
+    pub(crate) cursor_id: i64,
+    pub(crate) cursor_exhausted: bool,
+    pub(crate) has_sort_stage: bool,
+    pub(crate) used_disk: bool,
+    pub(crate) from_multi_planner: bool,
+    pub(crate) from_plan_cache: bool,
+    /// Of a cached plan that was given up: expected and actual work.
+    pub(crate) replanned: Option<(u64, u64)>,
+    /// Hashes of the query's shape and of its key in the plan cache; 0 if it was not planned.
+    pub(crate) query_hash: u32,
+    pub(crate) plan_cache_key: u32,
+    /// For plans that are not worth a copy into the operation.
+    pub(crate) plan_summary: &'static str,
+    /// The command whose cursor a getMore continued.
+    pub(crate) originating: Option<nagi_bson::DocBuf>,
+    /// The reply is one of a stream: net asks for the next at once.
+    pub(crate) stream: bool,
+    /// Its time was spent waiting, as the client asked: not slow.
+    pub(crate) waited: bool,
+    /// No reply at all, as if the network had failed.
+    pub(crate) unanswered: bool,
+    /// The connection ends after the reply.
+    pub(crate) close: bool,
+}
+
+impl Done {
+    /// Notes what a query looked at and how it was planned.
+    pub(crate) fn note(&mut self, stats: &nagi_query::ExecutionStats) {
+        self.keys_examined = stats.keys_examined;
+        self.docs_examined = stats.docs_examined;
+        self.has_sort_stage = stats.has_sort_stage;
+        self.used_disk = stats.used_disk;
+        self.from_multi_planner = stats.from_multi_planner;
+        self.from_plan_cache = stats.from_plan_cache;
+        self.replanned = stats.replanned;
+        self.query_hash = stats.query_hash;
+        self.plan_cache_key = stats.plan_cache_key;
+    }
+
+    /// As [`Done::note`], with what was written.
+    pub(crate) fn note_work(&mut self, work: &Work) {
+        if *work != Work::default() {
+            let stats = ExecutionStats {
+                keys_examined: work.stats.keys_examined + self.keys_examined,
+                docs_examined: work.stats.docs_examined + self.docs_examined,
+                ..work.stats
+            };
+            self.note(&stats);
+        }
+        self.keys_inserted = work.keys_inserted;
+        self.keys_deleted = work.keys_deleted;
+        self.write_conflicts = work.write_conflicts;
+        self.yields = work.yields;
+    }
+}
+
+/// What the writes of a request did so far. Statements run with a shared [`Context`], so they add to cells.
+#[derive(Default)]
+pub(crate) struct Effects {
+    work: Cell<Work>,
+    locks: Cell<LockUse>,
+    stages: RefCell<Option<nagi_bson::DocBuf>>,
+}
+
+impl Effects {
+    /// Adds what the statement that ran in `env` did, whether it succeeded or not.
+    pub(crate) fn note(&self, env: &nagi_query::Env<'_>) {
+        self.add(&env.work());
+        if let Some(stages) = env.take_stages() {
+            *self.stages.borrow_mut() = Some(stages);
+        }
+    }
+
+    /// What one statement of several did since the last call of [`Effects::begin_statement`]; `before` is what
+    /// that returned.
+    pub(crate) fn end_statement(&self, before: Work) -> Work {
+        let work = self.work.replace(before);
+        self.add(&work);
+        work
+    }
+
+    /// Lets a statement's work be told from that of the statements before it.
+    pub(crate) fn begin_statement(&self) -> Work {
+        self.work.take()
+    }
+
+    /// The stages of the statement that has just ended, if they are recorded.
+    pub(crate) fn take_stages(&self) -> Option<nagi_bson::DocBuf> {
+        self.stages.take()
+    }
+
+    fn add(&self, more: &Work) {
+        let mut work = self.work.get();
+        work.add(more);
+        self.work.set(work);
+    }
+
+    fn lock(&self, waited_micros: Option<u64>) {
+        let mut locks = self.locks.get();
+        locks.global_count += 1;
+        locks.wait_count += u64::from(waited_micros.is_some());
+        locks.wait_micros += waited_micros.unwrap_or(0);
+        self.locks.set(locks);
+    }
+
+    /// Hands everything over at the end of the request.
+    pub(crate) fn settle(&self, done: &mut Done) {
+        let work = self.work.take();
+        done.note_work(&work);
+        done.locks = LockUse { collection_count: work.transactions, ..self.locks.take() };
+        if let Some(stages) = self.stages.take() {
+            done.stages = Some(stages);
+        }
+    }
+}
+
+impl<'c> Context<'c> {
+    /// Takes the ticket that the request needs, perhaps after a wait.
+    pub(crate) fn take_ticket(&mut self) -> Result<()> {
+        if let Some(pool) = self.pool {
+            let (op, deadline) = (self.op, self.deadline);
+            let watch = Watch::new(op, deadline);
+            let ticket = pool.take(&|| watch.check(), &|since| op.set_queued(since))?;
+            self.ticket = Some(ticket);
+        }
+        Ok(())
+    }
+
+    /// Who asks, for commands that look at privileges themselves.
+    pub(crate) fn asking(&self) -> Asking<'_> {
+        Asking::new(self.connection)
+    }
+
+    /// The store, or the transaction that the request runs in.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        self.bound.as_ref().unwrap_or(&self.connection.store)
+    }
+
+    /// The request's write concern, or what holds without one.
+    pub(crate) fn write_concern<'a>(&self, request: &Request<'a>) -> WriteConcern<'a> {
+        request.generic.write_concern.unwrap_or_else(|| self.server.default_write_concern())
+    }
+
+    /// Waits while the server is locked against writes (`fsync`). The command may write as long as
+    /// it keeps what this returns; it asks once, or two commands could wait for each other.
+    ///
+    /// # Errors
+    /// 371 while writes to `db`, whose data is going to change, are blocked.
+    pub(crate) fn begin_write(&self, db: &str) -> Result<Writing<'c>> {
+        let server: &'c Server = self.server;
+        self.check_write_block(db)?;
+        let lock = &server.upkeep.fsync;
+        let mut since = None;
+        loop {
+            if let Some(writing) = lock.begin_write() {
+                self.effects.lock(since.map(clock::micros_since));
+                return Ok(writing);
+            }
+            since.get_or_insert_with(clock::now);
+            self.op.set_waiting_for_lock(true);
+            let waited = lock.wait(&|| self.check());
+            self.op.set_waiting_for_lock(false);
+            waited?;
+        }
+    }
+
+    /// Refuses a write to `db` while writes of users are blocked (371). Without authentication no client may bypass
+    /// the block.
+    pub(crate) fn check_write_block(&self, db: &str) -> Result<()> {
+        if !self.server.settings.write_block.covers(db) {
+            return Ok(());
+        }
+        let bypasses = self.server.auth.is_enabled()
+            && self.asking().on_cluster(Action::BypassWriteBlockingMode);
+        match bypasses {
+            true => Ok(()),
+            false => bail!(Code::USER_WRITES_BLOCKED, "User writes blocked"),
+        }
+    }
+
+    /// Runs a transaction of the store and adds what it did to the request's figures.
+    pub(crate) fn write<T>(
+        &self,
+        options: WriteOptions<'_>,
+        f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let (mut attempts, mut keys) = (0_u64, KeysWritten::default());
+        let done = self.store().write(options, &mut |txn| {
+            attempts += 1;
+            let done = f(txn);
+            keys = txn.keys_written();
+            done
+        });
+        let keys = if done.is_ok() { keys } else { KeysWritten::default() };
+        let again = attempts.saturating_sub(1);
+        self.effects.add(&Work {
+            keys_inserted: keys.inserted,
+            keys_deleted: keys.deleted,
+            write_conflicts: again,
+            yields: again,
+            transactions: attempts,
+            ..Work::default()
+        });
+        done.map(|written| written.value)
+    }
+
+    /// Whether the request is a statement of a transaction.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// Fails if the operation was killed or its time is over.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.watch().check()
+    }
+
+    /// Ends the command when its client has gone: what it makes is for nobody else. Reads have it without
+    /// asking; a write counts all the same.
+    pub(crate) fn end_with_client(&self) {
+        self.op.watch_peer(true, self.started);
+    }
+
+    /// What long work asks whether it shall go on.
+    pub(crate) fn watch(&self) -> Watch<'c> {
+        let server: &'c Server = self.server;
+        Watch { op: self.op, deadline: self.deadline, server: Some(server) }
+    }
+
+    /// What expressions see of the server: times, ids, the caller's roles.
+    fn system(&self) -> System {
+        let login = self.connection.login.as_ref();
+        System {
+            cluster_time: self.server.replica.as_ref().map(|set| set.clock.cluster()),
+            user_roles: login.map(|login| login.user.role_list.clone()),
+            clock: Some(clock::wall_ms),
+            ids: Some(self.server.identity.oids.clone()),
+            seed: self.server.draw_seed(),
+        }
+    }
+
+    /// The request's surroundings for a query.
+    pub(crate) fn env<'w>(&self, watch: &'w dyn nagi_query::Interrupt) -> nagi_query::Env<'w> {
+        const ROW: usize = params::position("notablescan");
+        let scans_refused = self.server.settings.params.number(ROW) != 0;
+        nagi_query::Env::new(watch, clock::wall_ms())
+            .with_system(self.system())
+            .with_scans_refused(scans_refused)
+    }
+}
+
+/// Whether an operation shall go on: not killed, time left.
+pub(crate) struct Watch<'c> {
+    pub(crate) op: &'c Arc<Op>,
+    pub(crate) deadline: Option<Instant>,
+    /// Whose engines run functions in JavaScript and whose cores help; none for work without a request.
+    pub(crate) server: Option<&'c Server>,
+}
+
+impl<'c> Watch<'c> {
+    /// Of work without a request.
+    pub(crate) fn new(op: &'c Arc<Op>, deadline: Option<Instant>) -> Watch<'c> {
+        Watch { op, deadline, server: None }
+    }
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "operation {}", self.op.id())
+    }
+}
+
+impl nagi_query::Interrupt for Watch<'_> {
+    fn check(&self) -> Result<()> {
+        check(self.op, self.deadline)
+    }
+
+    fn scripts(&self) -> Option<&dyn Scripts> {
+        self.server.is_some_and(|server| server.engines.is_some()).then_some(self as &dyn Scripts)
+    }
+
+    fn planned(&self, summary: &dyn Fn(&mut String)) {
+        self.op.put_plan_summary(summary);
+    }
+
+    fn examined(&self, keys: u64, docs: u64) {
+        self.op.add_examined(keys, docs);
+    }
+
+    fn yielded(&self, conflict: bool) {
+        self.op.add_yield(conflict);
+    }
+
+    fn wants_stages(&self) -> bool {
+        self.op.is_profiled()
+    }
+
+    fn records_ahead_max(&self) -> usize {
+        self.server.map_or(nagi_query::limits::RECORDS_AHEAD_MAX, Server::records_ahead_max)
+    }
+
+    fn begin_help(&self) -> bool {
+        let helped = self.server.filter(|server| server.helps_scans());
+        helped.is_some_and(|server| server.clients.helpers.begin(&server.clients.tickets))
+    }
+
+    fn may_help(&self) -> bool {
+        self.server.is_some_and(|server| server.clients.helpers.may_go_on(&server.clients.tickets))
+    }
+
+    fn end_help(&self) {
+        if let Some(server) = self.server {
+            server.clients.helpers.end();
+        }
+    }
+}
+
+/// Whether an operation shall go on.
+pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
+    op.check()?;
+    timeslice::look();
+    match deadline {
+        Some(deadline) if clock::now() >= deadline => Err(interruption(Code::MAX_TIME_MS_EXPIRED)),
+        _ => op.check_peer(),
+    }
+}
+
+/// What a command's file needs.
+pub(crate) mod prelude {
+    pub(crate) use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
+    pub(crate) use nagi_error::{Code, Error, Result, bail, err};
+
+    pub(crate) use crate::args::{
+        self, Below, Docs, FromArg, Int, Long, Name, NonNegative, Positive, StrictBool, StrictName,
+        Switch, Truncated, Truthy, Within, args,
+    };
+    pub(crate) use crate::auth::Action;
+    pub(crate) use crate::core::access::{Access, Asking};
+    pub(crate) use crate::core::command::{Command, Context};
+    pub(crate) use crate::metrics::{LatencyKind, OpKind};
+    pub(crate) use crate::printable::Secret;
+    pub(crate) use crate::request::{Facts, Request};
+}

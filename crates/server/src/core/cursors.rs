@@ -1,0 +1,391 @@
+//! Open cursors between batches: ids, owners, idle time-outs, kills.
+//!
+//! A command takes a cursor out of the table while it fills a batch and puts it back afterwards; in
+//! between the entry says "busy", so a second getMore is refused and a kill reaches the running one.
+//! A parked cursor holds no snapshot of the engine.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use nagi_bson::DocBuf;
+use nagi_budget::Charge;
+use nagi_error::{Code, Result, bail};
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::core::access::Asking;
+use crate::core::producer::Producer;
+use crate::limits::{CURSOR_BYTES_MIN, CURSOR_COUNT_MAX, CURSOR_IDLE_MIN_MS};
+use crate::names::UserName;
+use crate::op::Op;
+use crate::session::SessionId;
+
+const SHARD_COUNT: usize = 16;
+/// Between two searches for cursors idle for long.
+const SWEEP_EACH_MS: u64 = 1000;
+
+/// A cursor as its commands see it.
+pub(crate) struct OpenCursor {
+    pub(crate) id: i64,
+    pub(crate) producer: Producer,
+    /// `db.collection`, as replies name it.
+    pub(crate) namespace: String,
+    pub(crate) session: Option<SessionId>,
+    /// The transaction it was opened in.
+    pub(crate) txn_number: Option<i64>,
+    /// Who opened it; only that user goes on with it.
+    pub(crate) owner: Option<UserName>,
+    pub(crate) no_timeout: bool,
+    pub(crate) tailable: bool,
+    pub(crate) await_data: bool,
+    pub(crate) returned_count: u64,
+    pub(crate) batch_count: u64,
+    pub(crate) created_ms: i64,
+    /// The command that opened it, for currentOp and the slow line.
+    pub(crate) originating: DocBuf,
+    pub(crate) plan_summary: String,
+    /// What is left of the `maxTimeMS` of the command that opened it.
+    pub(crate) time_left: Option<Duration>,
+    /// Stable API arguments it was opened with; a getMore must have the same.
+    pub(crate) api: Api,
+    /// What it keeps between two requests.
+    pub(crate) charge: Charge,
+}
+
+/// Stable API arguments, as kept with a cursor.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Api {
+    pub(crate) version: Option<String>,
+    pub(crate) strict: bool,
+    pub(crate) deprecation_errors: bool,
+}
+
+/// What a table keeps of a cursor whether it is in or out.
+struct Entry {
+    namespace: String,
+    session: Option<SessionId>,
+    txn_number: Option<i64>,
+    owner: Option<UserName>,
+    no_timeout: bool,
+    last_used_ms: i64,
+    returned_count: u64,
+    state: State,
+}
+
+enum State {
+    Idle(Box<OpenCursor>),
+    Busy { op: Arc<Op>, killed: bool },
+}
+
+/// How a kill went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Killed {
+    Done,
+    NotFound,
+}
+
+type Shard = Mutex<HashMap<i64, Entry, RandomState>>;
+
+/// The table of open cursors.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    shards: [Shard; SHARD_COUNT],
+    ids: Ids,
+    /// When cursors idle for long were closed to make room.
+    swept_ms: AtomicI64,
+}
+
+/// Where ids come from: a counter under a keyed hash whose keys are the system's randomness, so that ids that
+/// were seen say nothing of the others.
+#[derive(Default)]
+struct Ids {
+    next: AtomicU64,
+    keyed: std::hash::RandomState,
+}
+
+impl Cursors {
+    fn shard(&self, id: i64) -> &Shard {
+        &self.shards[id as usize % SHARD_COUNT]
+    }
+
+    /// An id nobody can guess from another one: positive, not zero.
+    fn new_id(&self) -> i64 {
+        loop {
+            let number = self.ids.next.fetch_add(1, Ordering::Relaxed);
+            let id = (self.ids.keyed.hash_one(number) >> 1) as i64;
+            if id != 0 && !self.shard(id).lock().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Parks a new cursor and gives it its id.
+    pub(crate) fn park(&self, mut cursor: Box<OpenCursor>) -> Result<i64> {
+        if self.count() >= CURSOR_COUNT_MAX {
+            bail!(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                "too many open cursors; the limit is {CURSOR_COUNT_MAX}"
+            );
+        }
+        let id = self.new_id();
+        cursor.id = id;
+        cursor.producer.save();
+        let entry = Entry {
+            namespace: cursor.namespace.clone(),
+            session: cursor.session,
+            txn_number: cursor.txn_number,
+            owner: cursor.owner.clone(),
+            no_timeout: cursor.no_timeout,
+            last_used_ms: clock::wall_ms(),
+            returned_count: cursor.returned_count,
+            state: State::Idle(cursor),
+        };
+        self.shard(id).lock().insert(id, entry);
+        Ok(id)
+    }
+
+    /// Charges what a cursor keeps until it is asked for its next batch. If there is no room, those that have
+    /// been idle for long are closed.
+    ///
+    /// # Errors
+    /// 146 if there is no room then either.
+    pub(crate) fn charge(&self, cursor: &mut OpenCursor, bytes: u64) -> Result<()> {
+        let bytes = bytes.max(CURSOR_BYTES_MIN);
+        cursor.charge.shrink_to(bytes);
+        if cursor.charge.cover(bytes, 1) || self.make_room() && cursor.charge.cover(bytes, 1) {
+            return Ok(());
+        }
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "no memory for another open cursor: {} are open. Cursors that are not needed any more should \
+             be closed",
+            self.count()
+        );
+    }
+
+    /// Closes the cursors idle for long, at most once in a second: under a flood of new ones there is
+    /// nothing more to find. Whether there were any.
+    fn make_room(&self) -> bool {
+        let now = clock::wall_ms();
+        let before = self.swept_ms.load(Ordering::Relaxed);
+        if now.abs_diff(before) < SWEEP_EACH_MS {
+            return false;
+        }
+        let mine =
+            self.swept_ms.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
+        mine.is_ok() && self.expire(now - CURSOR_IDLE_MIN_MS) > 0
+    }
+
+    /// Takes a cursor out for a getMore. Codes 43, 13, 143, 50736-50738.
+    pub(crate) fn take(
+        &self,
+        id: i64,
+        namespace: &str,
+        (session, txn_number): (Option<SessionId>, Option<i64>),
+        asking: &Asking<'_>,
+        op: &Arc<Op>,
+    ) -> Result<Box<OpenCursor>> {
+        let mut shard = self.shard(id).lock();
+        let Some(entry) = shard.get_mut(&id) else {
+            bail!(Code::CURSOR_NOT_FOUND, "cursor id {id} not found");
+        };
+        if entry.namespace != namespace {
+            bail!(
+                Code::UNAUTHORIZED,
+                "Requested getMore on namespace '{namespace}', but cursor belongs to a different \
+                 namespace {}",
+                entry.namespace
+            );
+        }
+        if !asking.owns(entry.owner.as_ref()) {
+            bail!(Code::UNAUTHORIZED, "cursor id {id} was not created by the authenticated user");
+        }
+        check_session(id, entry.session, session)?;
+        check_transaction(id, entry.txn_number, txn_number)?;
+        entry.last_used_ms = clock::wall_ms();
+        let busy = State::Busy { op: op.clone(), killed: false };
+        match std::mem::replace(&mut entry.state, busy) {
+            State::Idle(cursor) => Ok(cursor),
+            before => {
+                entry.state = before;
+                bail!(Code::CURSOR_IN_USE, "cursor id {id} is already in use")
+            }
+        }
+    }
+
+    /// Puts a cursor back; false if it was killed in the meantime.
+    pub(crate) fn put_back(&self, mut cursor: Box<OpenCursor>) -> bool {
+        cursor.producer.save();
+        let id = cursor.id;
+        let mut shard = self.shard(id).lock();
+        match shard.get_mut(&id) {
+            Some(entry) if matches!(entry.state, State::Busy { killed: false, .. }) => {
+                entry.last_used_ms = clock::wall_ms();
+                entry.returned_count = cursor.returned_count;
+                entry.state = State::Idle(cursor);
+                true
+            }
+            _ => {
+                shard.remove(&id);
+                false
+            }
+        }
+    }
+
+    /// Forgets a cursor that is out: exhausted or failed.
+    pub(crate) fn finish(&self, id: i64) {
+        self.shard(id).lock().remove(&id);
+    }
+
+    /// The namespace and the owner of a cursor.
+    pub(crate) fn owner(&self, id: i64) -> Option<(String, Option<UserName>)> {
+        let shard = self.shard(id).lock();
+        shard.get(&id).map(|entry| (entry.namespace.clone(), entry.owner.clone()))
+    }
+
+    /// Ends a cursor; with `namespace`, only if it belongs there.
+    pub(crate) fn kill(&self, id: i64, namespace: Option<&str>) -> Killed {
+        let mut shard = self.shard(id).lock();
+        match shard.get_mut(&id) {
+            Some(entry) if namespace.is_none_or(|ns| ns == entry.namespace) => {
+                if let State::Busy { op, killed } = &mut entry.state {
+                    *killed = true;
+                    op.kill(Code::CURSOR_KILLED);
+                } else {
+                    shard.remove(&id);
+                }
+                Killed::Done
+            }
+            _ => Killed::NotFound,
+        }
+    }
+
+    /// Ends all cursors that `choose` picks, those at work with `code`; how many.
+    fn kill_where(&self, code: Code, mut choose: impl FnMut(&Entry) -> bool) -> usize {
+        let mut count = 0;
+        for shard in &self.shards {
+            shard.lock().retain(|_, entry| {
+                if !choose(entry) {
+                    return true;
+                }
+                count += 1;
+                match &mut entry.state {
+                    State::Idle(_) => false,
+                    State::Busy { op, killed } => {
+                        *killed = true;
+                        op.kill(code);
+                        true
+                    }
+                }
+            });
+        }
+        count
+    }
+
+    /// Ends the idle cursors not used since `before_ms`; how many.
+    pub(crate) fn expire(&self, before_ms: i64) -> usize {
+        self.kill_where(Code::CURSOR_KILLED, |entry| {
+            matches!(entry.state, State::Idle(_))
+                && !entry.no_timeout
+                && entry.last_used_ms < before_ms
+        })
+    }
+
+    /// Ends the cursors of a session.
+    pub(crate) fn end_session(&self, session: &SessionId) -> usize {
+        self.kill_where(Code::CURSOR_KILLED, |entry| entry.session.as_ref() == Some(session))
+    }
+
+    /// Ends the cursors of a transaction.
+    pub(crate) fn end_transaction(&self, session: &SessionId, txn_number: i64) -> usize {
+        self.kill_where(Code::CURSOR_KILLED, |entry| {
+            entry.txn_number == Some(txn_number) && entry.session.as_ref() == Some(session)
+        })
+    }
+
+    /// Ends all cursors: the server stops.
+    pub(crate) fn clear(&self) {
+        self.kill_where(Code::INTERRUPTED_AT_SHUTDOWN, |_| true);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// Open, busy, and without time-out, for `serverStatus`.
+    pub(crate) fn counts(&self) -> (i64, i64, i64) {
+        let mut counts = (0, 0, 0);
+        for shard in &self.shards {
+            for entry in shard.lock().values() {
+                counts.0 += 1;
+                counts.1 += i64::from(matches!(entry.state, State::Busy { .. }));
+                counts.2 += i64::from(entry.no_timeout);
+            }
+        }
+        counts
+    }
+
+    /// Documents a cursor has returned so far, for the `startingFrom` of OP_REPLY.
+    pub(crate) fn returned(&self, id: i64) -> i32 {
+        let shard = self.shard(id).lock();
+        shard.get(&id).map_or(0, |entry| i32::try_from(entry.returned_count).unwrap_or(i32::MAX))
+    }
+
+    /// Shows each idle cursor to `visit`, for currentOp.
+    pub(crate) fn visit_idle(&self, visit: &mut dyn FnMut(&OpenCursor, i64)) {
+        for shard in &self.shards {
+            for entry in shard.lock().values() {
+                if let State::Idle(cursor) = &entry.state {
+                    visit(cursor, entry.last_used_ms);
+                }
+            }
+        }
+    }
+}
+
+/// A cursor lives and is read in its transaction. Codes 50740, 50741.
+fn check_transaction(id: i64, owner: Option<i64>, asks: Option<i64>) -> Result<()> {
+    match (owner, asks) {
+        _ if owner == asks => Ok(()),
+        (Some(_), None) => bail!(
+            Code::Location(50740),
+            "Cannot run getMore on cursor {id}, which was created in a transaction, outside of it"
+        ),
+        _ => bail!(
+            Code::Location(50741),
+            "Cannot run getMore on cursor {id}, which was not created in this transaction"
+        ),
+    }
+}
+
+fn check_session(id: i64, owner: Option<SessionId>, asks: Option<SessionId>) -> Result<()> {
+    let show = |session: SessionId| {
+        let bytes = nagi_bson::text::Hex(&session).to_string();
+        let parts = [&bytes[..8], &bytes[8..12], &bytes[12..16], &bytes[16..20], &bytes[20..]];
+        parts.join("-")
+    };
+    match (owner, asks) {
+        (None, None) => Ok(()),
+        (Some(a), Some(b)) if a == b => Ok(()),
+        (None, Some(asks)) => bail!(
+            Code::Location(50736),
+            "Cannot run getMore on cursor {id}, which was not created in a session, in session {}",
+            show(asks)
+        ),
+        (Some(owner), None) => bail!(
+            Code::Location(50737),
+            "Cannot run getMore on cursor {id}, which was created in session {}, without an lsid",
+            show(owner)
+        ),
+        (Some(owner), Some(asks)) => bail!(
+            Code::Location(50738),
+            "Cannot run getMore on cursor {id}, which was created in session {}, in session {}",
+            show(owner),
+            show(asks)
+        ),
+    }
+}

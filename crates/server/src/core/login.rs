@@ -1,0 +1,174 @@
+//! Logging in and out of a connection.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagi_error::{Code, Error, Result};
+
+use crate::auth::sasl::{Answer, Conversation};
+use crate::auth::users::User;
+use crate::clock;
+use crate::core::connection::Connection;
+use crate::core::server::Server;
+
+/// The connection is somebody else's already.
+const ALREADY: Code = Code(5_626_701);
+
+/// Who a connection is.
+pub(crate) struct Login {
+    pub(crate) user: Arc<User>,
+    /// The generation that `user` was resolved in.
+    pub(crate) generation: u64,
+}
+
+/// What every client hears whose credentials are not right.
+pub(crate) fn refusal() -> Error {
+    Error::new(Code::AUTHENTICATION_FAILED, "Authentication failed.")
+}
+
+/// Takes the next message of a conversation; at its end the connection is logged in.
+///
+/// An error is logged with its reason; the client gets [`refusal`].
+pub(crate) fn step(
+    connection: &mut Connection,
+    mut conversation: Box<Conversation>,
+    payload: &[u8],
+) -> Result<Answer> {
+    let server = connection.server.clone();
+    let source = connection.peer.ip();
+    let crowded = conversation.shows_password()
+        && limit(&server).is_some()
+        && source.is_some_and(|source| !server.auth.failures.may_try(source));
+    let stepped = match crowded {
+        true => Err(Error::new(Code::AUTHENTICATION_FAILED, CROWDED)),
+        false => conversation.step(&server.auth, payload).and_then(|answer| {
+            if answer.done {
+                log_in(connection, &conversation)?;
+            }
+            Ok(answer)
+        }),
+    };
+    match stepped {
+        Ok(answer) => {
+            if !answer.done {
+                connection.conversation = Some(conversation);
+            }
+            Ok(answer)
+        }
+        Err(error) => {
+            log_failure(connection, &conversation, &error);
+            // What was not looked at tells nothing, so it need not wait.
+            if !crowded {
+                delay(&server, source);
+            }
+            match error.code() == ALREADY {
+                true => Err(error),
+                false => Err(refusal()),
+            }
+        }
+    }
+}
+
+/// For the log only.
+const CROWDED: &str = "Too many failed logins from this address wait for their refusal; the password \
+                       was not looked at";
+
+/// The longest delay after failed logins of one address; `None`: it is turned off.
+fn limit(server: &Server) -> Option<Duration> {
+    let ms = u64::try_from(server.settings.params.int("authFailedDelayMaxMs")).ok();
+    ms.filter(|ms| *ms > 0).map(Duration::from_millis)
+}
+
+/// Slows down guessing: the refusal waits.
+fn delay(server: &Server, source: Option<IpAddr>) {
+    let every = u64::try_from(server.settings.params.int("authFailedDelayMs")).unwrap_or(0);
+    let mut most = Duration::from_millis(every);
+    let waiting = source.zip(limit(server));
+    if let Some((source, limit)) = waiting {
+        most = most.max(server.auth.failures.fail(source, clock::now(), limit));
+    }
+    let until = clock::now() + most;
+    while !server.is_stopping() {
+        let left = until.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(STOP_NOTICED_WITHIN));
+    }
+    if let Some((source, _)) = waiting {
+        server.auth.failures.waited(source);
+    }
+}
+
+/// A refusal that waits does not hold up the end of the server.
+const STOP_NOTICED_WITHIN: Duration = Duration::from_millis(100);
+
+fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()> {
+    let server = connection.server.clone();
+    let Some(name) = &conversation.user else { return Err(refusal()) };
+    let generation = server.auth.generation();
+    let user = server.auth.user(name)?.ok_or_else(refusal)?;
+    let (client, own) = addresses(connection);
+    if !user.restrictions.iter().all(|list| list.allow(client, own)) {
+        return Err(Error::new(
+            Code::AUTHENTICATION_RESTRICTION_UNMET,
+            "Restriction unmet: the client's or the server's address is not allowed",
+        ));
+    }
+    if let Some(login) = &connection.login
+        && login.user.name != *name
+    {
+        return Err(Error::new(ALREADY, "Each client connection may only be authenticated once"));
+    }
+    server.auth.logins.succeed(conversation.mechanism, conversation.speculative);
+    connection.op.set_user(Some(name.clone()));
+    connection.login = Some(Login { user, generation });
+    if !server.is_quiet() {
+        log::info!(target: "ACCESS", id = 5_286_306, client = connection.peer.address.as_str(),
+            isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
+            user = &*name.name, db = &*name.db, result = 0; "Successfully authenticated");
+    }
+    Ok(())
+}
+
+fn log_failure(connection: &Connection, conversation: &Conversation, error: &Error) {
+    let (user, db) = conversation.user.as_ref().map_or(("", ""), |name| (&*name.name, &*name.db));
+    log::info!(target: "ACCESS", id = 5_286_307, client = connection.peer.address.as_str(),
+        isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
+        user = user, db = db, error = error.message(), result = error.code().0;
+        "Failed to authenticate");
+}
+
+/// The addresses of client and server, as far as they are known.
+fn addresses(connection: &Connection) -> (Option<IpAddr>, Option<IpAddr>) {
+    let peer = &connection.peer;
+    (peer.ip(), peer.local)
+}
+
+/// Forgets who the connection is, if it logged in at `db`.
+pub(crate) fn log_out(connection: &mut Connection, db: &str) {
+    if connection.login.as_ref().is_some_and(|login| &*login.user.name.db == db) {
+        connection.login = None;
+        connection.op.set_user(None);
+    }
+}
+
+/// Brings the connection's login up to date with the newest users and roles. Two loads, unless
+/// something has changed.
+pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()> {
+    let generation = server.auth.generation();
+    let Some(login) = &connection.login else { return Ok(()) };
+    if login.generation == generation {
+        return Ok(());
+    }
+    let same = |user: &Arc<User>| user.id == login.user.id;
+    let newest = server.auth.user(&login.user.name)?.filter(same);
+    if newest.is_none() {
+        log::info!(target: "ACCESS", id = 20_245, user = login.user.name.to_string();
+            "Removed deleted user from session cache of user information");
+        connection.op.set_user(None);
+    }
+    connection.login = newest.map(|user| Login { user, generation });
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! What a request runs with: the server and its parts, the connection, the command table's types, access, cursors.
+
+pub(crate) mod access;
+pub(crate) mod batch;
+pub(crate) mod command;
+pub(crate) mod connection;
+pub(crate) mod cursors;
+pub(crate) mod login;
+pub(crate) mod numbered;
+pub(crate) mod parameters;
+pub(crate) mod parts;
+pub(crate) mod producer;
+pub(crate) mod scripting;
+pub(crate) mod server;
+pub(crate) mod snapshots;

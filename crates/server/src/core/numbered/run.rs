@@ -1,0 +1,328 @@
+//! Running numbered commands: the state machine of a session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagi_bson::DocWriter;
+use nagi_error::{Code, Error, Result, bail, err};
+use nagi_store::{Durability, End, Lifetime, SessionKey, Statement, Transaction, WriteOptions};
+use parking_lot::MutexGuard;
+
+use super::{Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, shown};
+use crate::clock;
+use crate::core::command::Context;
+use crate::request::Request;
+
+/// How often a command that waits for its session asks whether it shall go on.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Runs a command that has a number: `inner` is the command itself.
+pub(crate) fn run(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+    inner: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
+) -> Result<()> {
+    let generic = &request.generic;
+    let (Some(session), Some(number)) = (generic.lsid, generic.txn_number) else {
+        return inner(cx, request, out);
+    };
+    let slot = cx.server.clients.numbered.slot(&session);
+    let mut place = lock(cx, &slot)?;
+    let mut scope = Scope {
+        session,
+        number,
+        slot: Arc::clone(&slot),
+        state: std::mem::take(&mut *place),
+        executed: Default::default(),
+        retried: Vec::new(),
+    };
+    let in_transaction = generic.autocommit.is_some();
+    let begun =
+        load(cx, &mut scope).and_then(|()| check_number(&scope, in_transaction)).and_then(|()| {
+            match (request.command.ends_transaction, in_transaction) {
+                (true, _) => Ok(()),
+                (false, true) => begin_statement(cx, request, &mut scope),
+                (false, false) => begin_writes(cx, &mut scope),
+            }
+        });
+    if let Err(error) = begun {
+        *place = scope.state;
+        return Err(error);
+    }
+    cx.scope = Some(Box::new(scope));
+    let result = inner(cx, request, out);
+    cx.bound = None;
+    let Some(mut scope) = cx.scope.take() else {
+        return Err(Error::bug("a numbered command lost its session"));
+    };
+    let result = match in_transaction && !request.command.ends_transaction {
+        true => end_statement(cx, &mut scope, result),
+        false => result,
+    };
+    *place = scope.state;
+    result
+}
+
+/// Waits for the command of the session that runs now.
+fn lock<'s>(cx: &Context<'_>, slot: &'s Slot) -> Result<MutexGuard<'s, State>> {
+    loop {
+        if let Some(state) = slot.state.try_lock_for(POLL) {
+            return Ok(state);
+        }
+        cx.check()?;
+    }
+}
+
+/// Reads the session's records, once: what was before a restart, or a commit whose end is unknown.
+fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
+    let state = &mut scope.state;
+    if state.loaded {
+        return Ok(());
+    }
+    let records = cx.server.store.session_records(&scope.session)?;
+    if let Some(last) = records.last()
+        && last.key.number >= state.number
+    {
+        state.number = last.key.number;
+        let newest = records.iter().filter(|record| record.key.number == state.number);
+        let committed = newest.clone().any(|record| record.key.statement == WHOLE);
+        state.phase = if committed { Phase::Committed } else { Phase::Writes };
+    }
+    state.records = records.iter().map(|record| record.key).collect();
+    state.loaded = true;
+    Ok(())
+}
+
+/// Refuses a number that the session has left behind (225).
+fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
+    let (asked, active) = (scope.number, scope.state.number);
+    if asked >= active {
+        return Ok(());
+    }
+    if in_transaction {
+        bail!(
+            Code::TRANSACTION_TOO_OLD,
+            "Cannot start transaction {asked} on session {} because a newer transaction {active} has \
+             already started on this session.",
+            shown(&scope.session)
+        );
+    }
+    let kind = match scope.state.phase {
+        Phase::Writes => "retryable write",
+        _ => "transaction",
+    };
+    bail!(
+        Code::TRANSACTION_TOO_OLD,
+        "Retryable write with txnNumber {asked} is prohibited on session {} because a newer {kind} \
+         with txnNumber {active} has already started on this session.",
+        shown(&scope.session)
+    )
+}
+
+/// A retryable write: a new number, or the same one again.
+fn begin_writes(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
+    if scope.number > scope.state.number {
+        leave(cx, scope);
+        scope.state.number = scope.number;
+        scope.state.phase = Phase::Writes;
+        return Ok(());
+    }
+    if !matches!(scope.state.phase, Phase::Writes) {
+        bail!(
+            Code::INCOMPLETE_TRANSACTION_HISTORY,
+            "Incomplete history detected for transaction {} on session {}",
+            scope.number,
+            shown(&scope.session)
+        );
+    }
+    super::retry::load_executed(cx, scope)
+}
+
+/// Leaves the transaction of the number before.
+fn leave(cx: &Context<'_>, scope: &mut Scope) {
+    if matches!(scope.state.phase, Phase::Open(_)) {
+        set_aborted(cx, scope);
+    }
+}
+
+fn set_aborted(cx: &Context<'_>, scope: &mut Scope) {
+    let before = std::mem::replace(&mut scope.state.phase, Phase::Aborted);
+    cx.server.clients.numbered.end_open(&scope.slot);
+    if let Phase::Open(txn) = before {
+        txn.end(End::Aborted);
+        cx.server.clients.cursors.end_transaction(&scope.session, scope.state.number);
+    }
+}
+
+fn aborted(number: i64) -> Error {
+    err!(Code::NO_SUCH_TRANSACTION, "Transaction with {{ txnNumber: {number} }} has been aborted.")
+}
+
+fn committed(number: i64) -> Error {
+    err!(
+        Code::TRANSACTION_COMMITTED,
+        "Transaction with {{ txnNumber: {number} }} has been committed."
+    )
+}
+
+fn unknown(scope: &Scope) -> Error {
+    err!(
+        Code::NO_SUCH_TRANSACTION,
+        "Given transaction number {} does not match any in-progress transactions. The active \
+         transaction number is {}",
+        scope.number,
+        scope.state.number
+    )
+}
+
+/// Begins the transaction or finds the open one.
+fn begin_statement(cx: &mut Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<()> {
+    let txn = match request.generic.start_transaction {
+        Some(_) => start(cx, scope)?,
+        None => find_open(cx, scope)?,
+    };
+    let pipeline = request.body.get("pipeline").as_array();
+    if let Some(stage) = pipeline.and_then(nagi_query::refused_in_transaction) {
+        set_aborted(cx, scope);
+        bail!(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Stage not supported inside of a multi-document transaction: {stage}"
+        );
+    }
+    cx.bound = Some(Arc::clone(txn.store()));
+    Ok(())
+}
+
+fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
+    if scope.number == scope.state.number {
+        let open = matches!(scope.state.phase, Phase::Open(_));
+        bail!(
+            Code::CONFLICTING_OPERATION_IN_PROGRESS,
+            "Cannot specify 'startTransaction' on transaction {} since it is already {}.",
+            scope.number,
+            if open { "in progress" } else { "over" }
+        );
+    }
+    leave(cx, scope);
+    // A client of its own: its statements may come over several connections.
+    let store = cx.server.store.for_client();
+    let (session, number) = (scope.session, scope.number);
+    store.client().set_statement(Some(Statement { session, number, id: WHOLE }));
+    let txn = Arc::new(Transaction::begin(&store, Lifetime::Long)?);
+    let (number, since) = (scope.number, clock::now());
+    *scope.slot.open.lock() = Some(Open { txn: Arc::clone(&txn), number, since });
+    scope.state.number = scope.number;
+    scope.state.phase = Phase::Open(Arc::clone(&txn));
+    count(&cx.server.clients.numbered.started);
+    Ok(txn)
+}
+
+/// The open transaction of this number. One that was ended from outside is aborted from now on.
+fn find_open(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
+    if scope.number != scope.state.number {
+        return Err(unknown(scope));
+    }
+    let txn = match &scope.state.phase {
+        Phase::Open(txn) => Arc::clone(txn),
+        Phase::Writes => return Err(unknown(scope)),
+        Phase::Committed => return Err(committed(scope.number)),
+        Phase::Aborted => return Err(aborted(scope.number)),
+    };
+    match txn.ended() {
+        None => Ok(txn),
+        Some(why) => {
+            set_aborted(cx, scope);
+            Err(ended(&txn, why, scope.number))
+        }
+    }
+}
+
+fn ended(txn: &Transaction, why: End, number: i64) -> Error {
+    match (why, txn.check_open()) {
+        (End::CatalogChanged | End::TooLarge, Err(error)) => error,
+        _ => aborted(number),
+    }
+}
+
+/// After a statement: any error ends the transaction, and so does what happened to it meanwhile.
+fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) -> Result<()> {
+    let failed = result.is_err() || std::mem::take(&mut cx.failed);
+    let Phase::Open(txn) = &scope.state.phase else { return result };
+    let txn = Arc::clone(txn);
+    let why = txn.ended();
+    if failed || why.is_some() {
+        set_aborted(cx, scope);
+    }
+    match (result, why) {
+        (Ok(()), Some(why)) | (_, Some(why @ (End::CatalogChanged | End::TooLarge))) => {
+            Err(ended(&txn, why, scope.number))
+        }
+        (result, _) => result,
+    }
+}
+
+/// `commitTransaction`, within [`run`].
+pub(crate) fn commit(cx: &mut Context<'_>, durability: Durability) -> Result<()> {
+    let Some(mut scope) = cx.scope.take() else { return Err(not_within()) };
+    let result = commit_scope(cx, &mut scope, durability);
+    cx.scope = Some(scope);
+    result
+}
+
+fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> Result<()> {
+    if scope.number == scope.state.number && matches!(scope.state.phase, Phase::Committed) {
+        // Once more: this time perhaps with a stronger concern.
+        return match durability {
+            Durability::Synced => cx.server.store.flush(),
+            Durability::Buffered => Ok(()),
+        };
+    }
+    let txn = find_open(cx, scope)?;
+    let key = SessionKey { session: scope.session, number: scope.number, statement: WHOLE };
+    if txn.has_written() {
+        let record = committed_record();
+        let old = std::mem::take(&mut scope.state.records);
+        let recorded = txn.store().write(WriteOptions::default(), &mut |txn| {
+            old.iter().try_for_each(|key| txn.delete_session_record(key))?;
+            txn.put_session_record(&key, record.as_doc())
+        });
+        scope.state.records = vec![key];
+        if let Err(error) = recorded {
+            scope.state.loaded = false;
+            set_aborted(cx, scope);
+            return Err(error);
+        }
+        count(&cx.server.clients.numbered.record_writes);
+    }
+    match txn.commit(durability) {
+        Ok(stamp) => {
+            cx.connection.store.client().note_commit(stamp);
+            cx.server.clients.numbered.committed(&scope.slot);
+            scope.state.phase = Phase::Committed;
+            cx.server.clients.cursors.end_transaction(&scope.session, scope.number);
+            Ok(())
+        }
+        Err(error) => {
+            set_aborted(cx, scope);
+            // Whether it is there after all, the records say.
+            scope.state.loaded = false;
+            Err(error)
+        }
+    }
+}
+
+/// `abortTransaction`, within [`run`].
+pub(crate) fn abort(cx: &mut Context<'_>) -> Result<()> {
+    let Some(mut scope) = cx.scope.take() else { return Err(not_within()) };
+    let result = find_open(cx, &mut scope).map(drop);
+    if result.is_ok() {
+        set_aborted(cx, &mut scope);
+    }
+    cx.scope = Some(scope);
+    result
+}
+
+fn not_within() -> Error {
+    err!(Code::COMMAND_FAILED, "the command must be run within a transaction")
+}

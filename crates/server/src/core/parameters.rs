@@ -1,0 +1,148 @@
+//! Parameters of a running server: shown by `getParameter`, changed and applied by `setParameter`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nagi_bson::{DocBuf, DocWriter, Value, json};
+use nagi_error::{Code, Result, bail};
+
+use crate::core::server::Server;
+use crate::logging::COMPONENTS;
+use crate::settings::params::{
+    Effect::Told,
+    Kind::{Bool, Double, Int, List, Special, Text, Word},
+    PARAMETERS, Parameters,
+    SetAt::{Both, Never, Startup},
+    find, is_default, set_verbosity,
+};
+
+impl Parameters {
+    /// Appends a parameter by its name, which must be a row's.
+    pub(crate) fn show(&self, server: &Server, name: &str, out: &mut DocWriter<'_>) {
+        if let Some(index) = find(name) {
+            self.write(server, index, out);
+        }
+    }
+
+    /// Appends `name: value`.
+    pub(crate) fn write(&self, server: &Server, index: usize, out: &mut DocWriter<'_>) {
+        let param = &PARAMETERS[index];
+        let number = self.numbers[index].load(Relaxed);
+        match param.kind {
+            Bool(_) => out.put(param.name, number != 0),
+            Int(..) => match i32::try_from(number) {
+                Ok(small) => out.put(param.name, small),
+                Err(_) => out.put(param.name, number),
+            },
+            Double(..) => out.put(param.name, f64::from_bits(number as u64)),
+            List(..) => {
+                let texts = self.texts.read();
+                out.array(param.name, |list| texts[index].split(',').for_each(|t| list.push(t)));
+            }
+            Text(_) | Word(..) => out.put(param.name, self.texts.read()[index].as_str()),
+            Special => special(server, param.name, out),
+        }
+    }
+
+    /// `setParameter`: checks, stores, applies.
+    pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Value<'_>) -> Result<()> {
+        let param = &PARAMETERS[index];
+        match param.set_at {
+            Both => {}
+            Startup | Never => {
+                bail!(Code::ILLEGAL_OPERATION, "not allowed to change [{}] at runtime", param.name)
+            }
+        }
+        if let ("logComponentVerbosity", Value::Doc(spec)) = (param.name, value) {
+            return set_verbosity(Some(&server.log), "", spec);
+        }
+        self.store_value(index, value)?;
+        self.apply(server, index);
+        Ok(())
+    }
+
+    fn apply(&self, server: &Server, index: usize) {
+        let name = PARAMETERS[index].name;
+        match name {
+            "jsHeapLimitMB" => {
+                if let Some(engines) = &server.engines {
+                    engines.set_heap_limit((self.int(name) as usize) << 20);
+                }
+            }
+            "logComponentVerbosity" => {
+                // Checked when it was given.
+                if let Ok(spec) = json::parse(&self.texts.read()[index]) {
+                    let _ = set_verbosity(Some(&server.log), "", spec.as_doc());
+                }
+            }
+            "logLevel" => server.log.set_verbosity(self.int(name) as i32),
+            "storageEngineConcurrentReadTransactions" | "wiredTigerConcurrentReadTransactions" => {
+                server.clients.tickets.read.resize(self.int(name));
+            }
+            "storageEngineConcurrentWriteTransactions"
+            | "wiredTigerConcurrentWriteTransactions" => {
+                server.clients.tickets.write.resize(self.int(name));
+            }
+            _ => {
+                if let Told(instead) = PARAMETERS[index].effect {
+                    self.tell(server, index, instead);
+                }
+            }
+        }
+    }
+
+    /// Says what holds instead of a parameter.
+    fn tell(&self, server: &Server, index: usize, instead: &str) {
+        let param = &PARAMETERS[index];
+        let texts = self.texts.read();
+        let value = match param.kind {
+            Bool(_) => Value::Bool(self.number(index) != 0),
+            Int(..) => Value::Int64(self.number(index)),
+            Double(..) => Value::Double(f64::from_bits(self.number(index) as u64)),
+            Text(_) | Word(..) | List(..) => Value::String(&texts[index]),
+            Special => return,
+        };
+        if !is_default(param.kind, value) {
+            let attr = DocBuf::build(|doc| doc.put("parameter", param.name));
+            server.log.startup_warning("CONTROL", 8_200_043, instead, attr.as_doc());
+        }
+    }
+
+    /// Hands every value on, once, at start.
+    pub(crate) fn apply_all(&self, server: &Arc<Server>) {
+        (0..PARAMETERS.len()).for_each(|index| self.apply(server, index));
+    }
+}
+
+/// Values that come from elsewhere.
+fn special(server: &Server, name: &str, out: &mut DocWriter<'_>) {
+    match name {
+        "featureCompatibilityVersion" => {
+            out.doc(name, |fcv| fcv.put("version", server.fcv()));
+        }
+        "logComponentVerbosity" => out.doc(name, |doc| {
+            doc.put("verbosity", server.log.verbosity());
+            for (index, (_, component)) in COMPONENTS.iter().enumerate() {
+                let level = server.log.component_verbosity(index);
+                doc.doc(component, |one| one.put("verbosity", level));
+            }
+        }),
+        _ => {}
+    }
+}
+
+/// All parameters as one document, for `getParameter: "*"`.
+pub(crate) fn write_all(server: &Server, out: &mut DocWriter<'_>) {
+    (0..PARAMETERS.len()).for_each(|index| server.settings.params.write(server, index, out));
+}
+
+/// `{name: {value, settableAtRuntime, settableAtStartup}}`.
+pub(crate) fn write_details(server: &Server, index: usize, out: &mut DocWriter<'_>) {
+    let value = DocBuf::build(|w| server.settings.params.write(server, index, w));
+    let param = &PARAMETERS[index];
+    out.doc(param.name, |doc| {
+        doc.put("value", value.as_doc().first().map_or(Value::Missing, |e| e.value()));
+        doc.put("settableAtRuntime", param.set_at == Both);
+        doc.put("settableAtStartup", matches!(param.set_at, Startup | Both));
+    });
+}

@@ -1,0 +1,207 @@
+//! The parts that a [`super::server::Server`] owns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64};
+use std::time::Instant;
+
+use nagi_bson::{DocBuf, DocWriter, oid};
+use nagi_error::Result;
+use nagi_store::Store;
+use parking_lot::{Condvar, Mutex};
+
+use super::cursors::Cursors;
+use super::numbered::NumberedSessions;
+use super::snapshots::Snapshots;
+use crate::backup::Backups;
+use crate::clock;
+use crate::compactions::Compactions;
+use crate::fail_points::FailPoints;
+use crate::fsync::FsyncLock;
+use crate::helpers::Helpers;
+use crate::limits::{READ_TICKETS, WRITE_TICKETS};
+use crate::op::Ops;
+use crate::profile::Profiles;
+use crate::random::random_bytes;
+use crate::session::Sessions;
+use crate::settings::cluster_params::ClusterParams;
+use crate::settings::params::Parameters;
+use crate::settings::query_settings::AllQuerySettings;
+use crate::settings::rw_defaults::RwDefaults;
+use crate::settings::write_block::WriteBlock;
+use crate::signal::Signal;
+use crate::tickets::Tickets;
+
+/// What stays of the configuration.
+pub(crate) struct Startup {
+    pub(crate) storage_engine: String,
+    pub(crate) persistent: bool,
+    pub(crate) argv: Vec<String>,
+    pub(crate) parsed_options: DocBuf,
+    pub(crate) port: u16,
+    pub(crate) connection_count_max: i64,
+    pub(crate) memory_limit_bytes: Option<u64>,
+    pub(crate) nagi_version: &'static str,
+    pub(crate) git_version: &'static str,
+    pub(crate) host: String,
+}
+
+/// Who the server is: what its ids and random numbers begin with.
+pub(crate) struct Identity {
+    pub(crate) oids: Arc<oid::Generator>,
+    /// Where the random numbers of the next request begin.
+    pub(crate) seeds: AtomicU64,
+    pub(crate) topology: Topology,
+    pub(crate) started: Instant,
+}
+
+impl Identity {
+    /// # Errors
+    /// The system has no randomness.
+    pub(crate) fn new() -> Result<Identity> {
+        let random = random_bytes()?;
+        let process = random[..5].try_into().expect("five of sixteen bytes");
+        let start = u32::from_le_bytes([random[5], random[6], random[7], 0]);
+        let oids = Arc::new(oid::Generator::new(process, start));
+        let seed = u64::from_le_bytes(random[8..].try_into().expect("eight of sixteen bytes"));
+        let process_id = oids.next(clock::wall_seconds());
+        Ok(Identity {
+            oids,
+            seeds: AtomicU64::new(seed),
+            topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
+            started: clock::now(),
+        })
+    }
+}
+
+/// What clients have open: operations, sessions, transactions, cursors, and the tickets they run with.
+pub(crate) struct Clients {
+    pub(crate) ops: Ops,
+    pub(crate) sessions: Sessions,
+    pub(crate) numbered: NumberedSessions,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) cursors: Cursors,
+    pub(crate) tickets: Tickets,
+    pub(crate) helpers: Helpers,
+    pub(crate) next_connection_id: AtomicI64,
+}
+
+impl Clients {
+    pub(crate) fn new(params: &Parameters) -> Clients {
+        Clients {
+            ops: Ops::new(),
+            sessions: Sessions::new(params.int("maxSessions") as usize),
+            numbered: NumberedSessions::new(),
+            snapshots: Snapshots::default(),
+            cursors: Cursors::default(),
+            tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
+            helpers: Helpers::new(),
+            next_connection_id: AtomicI64::new(1),
+        }
+    }
+}
+
+/// What administrators set while the server runs.
+pub(crate) struct Settings {
+    pub(crate) params: Arc<Parameters>,
+    pub(crate) query_settings: AllQuerySettings,
+    pub(crate) cluster_params: ClusterParams,
+    pub(crate) rw_defaults: RwDefaults,
+    pub(crate) write_block: WriteBlock,
+    pub(crate) fail_points: Arc<FailPoints>,
+    /// A bit for each compressor of the wire that may be used.
+    pub(crate) compressors: AtomicU8,
+    pub(crate) profile: Profiles,
+}
+
+impl Settings {
+    /// Reads what the store keeps of them.
+    pub(crate) fn open(params: Arc<Parameters>, store: &Arc<Store>) -> Result<Settings> {
+        Ok(Settings {
+            params,
+            query_settings: AllQuerySettings::open(store)?,
+            cluster_params: ClusterParams::open(store)?,
+            rw_defaults: RwDefaults::open(store)?,
+            write_block: WriteBlock::open(store)?,
+            fail_points: Arc::default(),
+            compressors: AtomicU8::new(u8::MAX),
+            profile: Profiles::default(),
+        })
+    }
+}
+
+/// Work beside the requests, and how it is ended.
+pub(crate) struct Upkeep {
+    pub(crate) compactions: Compactions,
+    pub(crate) backups: Backups,
+    pub(crate) fsync: FsyncLock,
+    pub(crate) signal: Arc<Signal>,
+    /// When the last TTL pass began.
+    pub(crate) ttl_last_ms: AtomicI64,
+    /// When old records of sessions were last looked for.
+    pub(crate) records_swept_ms: AtomicI64,
+    /// Held while a document of a `system.views` is brought up to date.
+    pub(crate) views_mirrored: Mutex<()>,
+    pub(crate) shutdown: Shutdown,
+}
+
+impl Upkeep {
+    pub(crate) fn new() -> Upkeep {
+        Upkeep {
+            compactions: Compactions::default(),
+            backups: Backups::default(),
+            fsync: FsyncLock::default(),
+            signal: Arc::new(Signal::default()),
+            ttl_last_ms: AtomicI64::new(clock::wall_ms()),
+            records_swept_ms: AtomicI64::new(clock::wall_ms()),
+            views_mirrored: Mutex::new(()),
+            shutdown: Shutdown::default(),
+        }
+    }
+}
+
+/// `topologyVersion`: a process id and a counter that grows when the server's role changes.
+pub(crate) struct Topology {
+    pub(crate) process_id: [u8; 12],
+    counter: Mutex<i64>,
+    changed: Condvar,
+}
+
+impl Topology {
+    pub(crate) fn counter(&self) -> i64 {
+        *self.counter.lock()
+    }
+
+    /// Waits until the counter exceeds `seen`, at most until then. True if it does.
+    pub(crate) fn wait_beyond(&self, seen: i64, until: Instant) -> bool {
+        let mut counter = self.counter.lock();
+        while *counter <= seen {
+            if self.changed.wait_until(&mut counter, until).timed_out() {
+                return *counter > seen;
+            }
+        }
+        true
+    }
+
+    /// `topologyVersion`, as replies show it.
+    pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        out.doc("topologyVersion", |doc| {
+            doc.put("processId", &self.process_id);
+            doc.put("counter", self.counter());
+        });
+    }
+
+    /// The server's role has changed: waiting hellos answer.
+    pub(crate) fn advance(&self) {
+        *self.counter.lock() += 1;
+        self.changed.notify_all();
+    }
+}
+
+/// Whether and why the server ends.
+#[derive(Default)]
+pub(crate) struct Shutdown {
+    pub(crate) wanted: Mutex<bool>,
+    pub(crate) changed: Condvar,
+    /// When quiesce mode ends at the latest; none outside of it.
+    pub(crate) quiesce_until: Mutex<Option<Instant>>,
+}

@@ -1,0 +1,197 @@
+//! Counters that `serverStatus` and `top` read: relaxed atomics, never a lock on the request path.
+
+pub(crate) mod locks;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// A number that only grows.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    pub(crate) fn increment(&self) {
+        self.add(1);
+    }
+
+    /// As the int64 that replies carry.
+    pub(crate) fn get(&self) -> i64 {
+        self.0.load(Relaxed) as i64
+    }
+}
+
+/// A number that goes up and down.
+#[derive(Default)]
+pub(crate) struct Gauge(AtomicI64);
+
+impl Gauge {
+    pub(crate) fn up(&self) -> i64 {
+        self.0.fetch_add(1, Relaxed) + 1
+    }
+
+    pub(crate) fn down(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What a command counts as in `opcounters`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpKind {
+    Insert,
+    Query,
+    Update,
+    Delete,
+    GetMore,
+    Command,
+}
+
+/// What a command counts as in `opLatencies`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LatencyKind {
+    Read,
+    Write,
+    Command,
+}
+
+/// Operations by kind.
+#[derive(Default)]
+pub(crate) struct OpCounters {
+    pub(crate) insert: Counter,
+    pub(crate) query: Counter,
+    pub(crate) update: Counter,
+    pub(crate) delete: Counter,
+    pub(crate) get_more: Counter,
+    pub(crate) command: Counter,
+}
+
+impl OpCounters {
+    pub(crate) fn count(&self, kind: OpKind) {
+        match kind {
+            // Writes count their statements, not their commands: see the write commands.
+            OpKind::Insert | OpKind::Update | OpKind::Delete => {}
+            OpKind::Query => self.query.increment(),
+            OpKind::GetMore => self.get_more.increment(),
+            OpKind::Command => self.command.increment(),
+        }
+    }
+}
+
+/// Time and number of operations.
+#[derive(Default)]
+pub(crate) struct Latency {
+    pub(crate) micros: Counter,
+    pub(crate) count: Counter,
+}
+
+impl Latency {
+    pub(crate) fn record(&self, micros: u64) {
+        self.micros.add(micros);
+        self.count.increment();
+    }
+}
+
+/// Runs of one command.
+#[derive(Default)]
+pub(crate) struct CommandCounter {
+    pub(crate) total: Counter,
+    pub(crate) failed: Counter,
+}
+
+/// Bytes through one compressor, in and out of it.
+#[derive(Default)]
+pub(crate) struct CompressionCounter {
+    pub(crate) compressor_in: Counter,
+    pub(crate) compressor_out: Counter,
+    pub(crate) decompressor_in: Counter,
+    pub(crate) decompressor_out: Counter,
+}
+
+/// Errors by class.
+#[derive(Default)]
+pub(crate) struct Asserts {
+    pub(crate) regular: Counter,
+    pub(crate) user: Counter,
+}
+
+/// All counters of a server.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub(crate) ops: OpCounters,
+    pub(crate) reads: Latency,
+    pub(crate) writes: Latency,
+    pub(crate) commands: Latency,
+    /// By position in the command table.
+    pub(crate) by_command: Box<[CommandCounter]>,
+    pub(crate) unknown_commands: Counter,
+    /// Rests of long jobs beside clients.
+    pub(crate) job_rests: Counter,
+    pub(crate) job_rest_micros: Counter,
+    pub(crate) asserts: Asserts,
+    pub(crate) bytes_in: Counter,
+    pub(crate) bytes_out: Counter,
+    pub(crate) physical_bytes_in: Counter,
+    pub(crate) physical_bytes_out: Counter,
+    pub(crate) request_count: Counter,
+    /// By compressor id (0 noop, 1 snappy, 2 zlib, 3 zstd).
+    pub(crate) compression: [CompressionCounter; 4],
+    pub(crate) connections: Gauge,
+    pub(crate) connections_created: Counter,
+    pub(crate) connections_rejected: Counter,
+    pub(crate) active_requests: Gauge,
+    pub(crate) active_readers: Gauge,
+    pub(crate) active_writers: Gauge,
+    pub(crate) awaiting_hello: Gauge,
+    pub(crate) documents_inserted: Counter,
+    pub(crate) documents_updated: Counter,
+    pub(crate) documents_deleted: Counter,
+    pub(crate) documents_returned: Counter,
+    pub(crate) keys_examined: Counter,
+    pub(crate) collection_scans: Counter,
+    pub(crate) collection_scans_tailable: Counter,
+    /// Requests that sorted what no index had in order.
+    pub(crate) sorted_requests: Counter,
+    pub(crate) write_conflicts: Counter,
+    pub(crate) locks: crate::metrics::locks::LockCounters,
+    pub(crate) docs_examined: Counter,
+    pub(crate) cursors_opened: Counter,
+    pub(crate) cursors_timed_out: Counter,
+    pub(crate) cursors_more_than_one_batch: Counter,
+    pub(crate) legacy_insert: Counter,
+    pub(crate) legacy_update: Counter,
+    pub(crate) legacy_delete: Counter,
+    pub(crate) legacy_query: Counter,
+    pub(crate) legacy_get_more: Counter,
+    pub(crate) legacy_kill_cursors: Counter,
+    pub(crate) ttl_passes: Counter,
+    pub(crate) ttl_deleted: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new(command_count: usize) -> Metrics {
+        let by_command = (0..command_count).map(|_| CommandCounter::default()).collect();
+        Metrics { by_command, ..Metrics::default() }
+    }
+
+    /// Where a running request of this kind counts in `globalLock.activeClients`.
+    pub(crate) fn active_clients(&self, kind: LatencyKind) -> Option<&Gauge> {
+        match kind {
+            LatencyKind::Read => Some(&self.active_readers),
+            LatencyKind::Write => Some(&self.active_writers),
+            LatencyKind::Command => None,
+        }
+    }
+
+    pub(crate) fn latency(&self, kind: LatencyKind) -> &Latency {
+        match kind {
+            LatencyKind::Read => &self.reads,
+            LatencyKind::Write => &self.writes,
+            LatencyKind::Command => &self.commands,
+        }
+    }
+}

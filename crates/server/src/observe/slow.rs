@@ -1,0 +1,295 @@
+//! What happens when a request is over: the "Slow query" line.
+
+use std::sync::Arc;
+
+use nagi_bson::{DocBuf, DocWriter};
+use nagi_error::{Code, Error};
+use nagi_store::Namespace;
+
+use crate::core::command::Done;
+use crate::core::server::Server;
+use crate::logging::Severity;
+use crate::metrics::OpKind;
+use crate::observe::profile_entries;
+use crate::op::Op;
+use crate::request::{Facts, Protocol, Request};
+use crate::settings::query_settings::ShapeHash;
+
+/// The `op` of `currentOp` and of the profile.
+pub(crate) fn op_name(command: &Facts) -> &'static str {
+    match command.counts_as {
+        OpKind::Insert => "insert",
+        OpKind::Query => "query",
+        OpKind::Update => "update",
+        OpKind::Delete => "remove",
+        OpKind::GetMore => "getmore",
+        OpKind::Command => "command",
+    }
+}
+
+/// A statement of a command that is described in its own entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Statement<'a> {
+    /// Its fields.
+    pub(crate) shown: &'a DocBuf,
+    /// The `op` of its entry.
+    pub(crate) op: &'static str,
+    pub(crate) ns: &'a Namespace,
+}
+
+/// A request that is over.
+pub(crate) struct Finished<'a> {
+    pub(crate) op: &'a Op,
+    pub(crate) request: &'a Request<'a>,
+    /// The description of one statement of it, if that is what is over. The command's other fields are not of it.
+    pub(crate) statement: Option<Statement<'a>>,
+    pub(crate) error: Option<&'a Error>,
+    pub(crate) done: &'a Done,
+    pub(crate) micros: u64,
+    pub(crate) reply_bytes: usize,
+}
+
+/// Where a request is described. The same facts have other names there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Log,
+    Profile,
+}
+
+impl Finished<'_> {
+    /// The database whose profile it goes to.
+    pub(crate) fn db(&self) -> &str {
+        self.statement.map_or(self.request.db, |statement| statement.ns.database())
+    }
+
+    /// The kind of operation, as entries of the profile name it.
+    pub(crate) fn op_name(&self) -> &'static str {
+        self.statement.map_or_else(|| op_name(self.request.command), |statement| statement.op)
+    }
+
+    /// Code and text of what failed: the whole request, or the last statement of a write that has no entry of its own.
+    fn error(&self) -> Option<(Code, &str)> {
+        let statement = self.done.write_error.as_ref().filter(|_| !self.is_frame());
+        let statement = statement.map(|(code, text)| (*code, text.as_str()));
+        self.error.map(|error| (error.code(), error.message())).or(statement)
+    }
+
+    /// Time that it worked: without the time in queues and behind locks.
+    fn working_micros(&self) -> u64 {
+        let queued = if self.statement.is_some() { 0 } else { self.op.queued_micros() };
+        self.micros.saturating_sub(queued + self.done.locks.wait_micros)
+    }
+
+    /// Whether this is a command whose statements have entries of their own.
+    fn is_frame(&self) -> bool {
+        self.statement.is_none() && self.done.statements
+    }
+}
+
+/// Logs the request if it worked longer than the threshold. Costs a load and a compare otherwise.
+///
+/// | profiling level | without a filter | with one |
+/// |---|---|---|
+/// | 0 | - | - |
+/// | 1 | slow ones of the sample | those that match |
+/// | 2 | all | all |
+///
+/// A command of updates or deletes and `bulkWrite` have an entry for each statement in place of their own, and a line
+/// for each statement before their own.
+///
+/// The log has the slow ones of the sample, or with a filter those that match, whatever the level.
+pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
+    let profile = &server.settings.profile;
+    let db = finished.db();
+    let level = profile.level(db);
+    let chosen = match profile.filter(db) {
+        Some(chosen) => {
+            let doc = profile_entries::describe(finished);
+            crate::observe::filtering::matches(Some(&chosen.filter), doc.as_doc()).unwrap_or(false)
+        }
+        None => {
+            let is_slow = (finished.micros / 1000) as i64 >= profile.slow_ms()
+                && (finished.working_micros() / 1000) as i64 >= profile.slow_ms();
+            is_slow && !finished.done.waited && profile.sampled()
+        }
+    };
+    if !finished.is_frame() && (level > 1 || (level == 1 && chosen)) {
+        profile_entries::write(server, finished.db(), &profile_entries::describe(finished));
+    }
+    if chosen {
+        log_slow(server, finished);
+    }
+}
+
+/// Whether a statement of this duration may have to be logged or profiled at all; usually it has not.
+pub(crate) fn may_tell(server: &Server, db: &str, micros: u64) -> bool {
+    let profile = &server.settings.profile;
+    (micros / 1000) as i64 >= profile.slow_ms()
+        || profile.level(db) > 0
+        || profile.filter(db).is_some()
+}
+
+fn log_slow(server: &Arc<Server>, finished: &Finished<'_>) {
+    let attr = DocBuf::build(|doc| describe(finished, Place::Log, doc));
+    let component = match finished.request.command.counts_as {
+        _ if finished.is_frame() => "COMMAND",
+        _ if finished.statement.is_some() => "WRITE",
+        OpKind::Insert | OpKind::Update | OpKind::Delete => "WRITE",
+        _ => "COMMAND",
+    };
+    server.log.write(Severity::Info, component, 51803, "Slow query", attr.as_doc());
+}
+
+pub(crate) fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
+    let Finished { op, request, done, .. } = *finished;
+    let frame = finished.is_frame();
+    describe_request(finished, place, doc);
+    let mut summary = op.plan_summary();
+    if summary.is_empty() {
+        summary.push_str(done.plan_summary);
+    }
+    let planned = !summary.is_empty() && !frame;
+    if planned && place == Place::Log {
+        doc.put("planSummary", summary.as_str());
+    }
+    if done.cursor_id != 0 {
+        doc.put("cursorid", done.cursor_id);
+    }
+    if planned {
+        put_count("keysExamined", done.keys_examined, doc);
+        put_count("docsExamined", done.docs_examined, doc);
+    }
+    if !frame {
+        describe_plan(done, doc);
+        describe_counts(done, doc);
+    }
+    let (yields, reply_bytes) = match place {
+        Place::Log => ("numYields", "reslen"),
+        Place::Profile => ("numYield", "responseLength"),
+    };
+    put_count(yields, done.yields, doc);
+    describe_shape(finished, doc);
+    if planned {
+        doc.put("queryFramework", "classic");
+    }
+    doc.doc("locks", |locks| done.locks.write(locks));
+    if let Some((code, text)) = finished.error() {
+        doc.put("ok", 0);
+        doc.put("errMsg", text);
+        doc.put("errName", code.name().as_ref());
+        doc.put("errCode", code.0);
+    }
+    if finished.statement.is_none() {
+        put_count(reply_bytes, finished.reply_bytes as u64, doc);
+        doc.put("protocol", if request.protocol == Protocol::Msg { "op_msg" } else { "op_query" });
+    }
+    match place {
+        Place::Log => {
+            doc.put("remote", op.remote.as_str());
+            put_count("workingMillis", finished.working_micros() / 1000, doc);
+            put_count("durationMillis", finished.micros / 1000, doc);
+        }
+        Place::Profile => {
+            put_count("millis", finished.micros / 1000, doc);
+            put_count("workingMillis", finished.working_micros() / 1000, doc);
+            if planned {
+                doc.put("planSummary", summary.as_str());
+            }
+        }
+    }
+}
+
+/// A count as MongoDB's shell shows those of entries: without a type, unless it is beyond 32 bits.
+fn put_count(name: &str, count: u64, doc: &mut DocWriter<'_>) {
+    match i32::try_from(count) {
+        Ok(count) => doc.put(name, count),
+        Err(_) => doc.put(name, count as i64),
+    }
+}
+
+/// What was asked, of which namespace, by whom.
+fn describe_request(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
+    let Finished { op, request, done, .. } = *finished;
+    let kind = match request.protocol {
+        _ if finished.statement.is_some() => finished.op_name(),
+        Protocol::Msg => "command",
+        _ => "op_query",
+    };
+    if place == Place::Log {
+        doc.put("type", kind);
+    }
+    match finished.statement {
+        Some(statement) => doc.put("ns", statement.ns.as_str()),
+        None if finished.is_frame() => doc.put("ns", format!("{}.$cmd", request.db).as_str()),
+        None => doc.put("ns", op.namespace().as_str()),
+    }
+    if place == Place::Log
+        && let Some(client) = op.client().filter(|c| !c.app_name.is_empty())
+    {
+        doc.put("appName", client.app_name.as_str());
+    }
+    match finished.statement {
+        Some(statement) => doc.put("command", statement.shown),
+        None => doc.put("command", &op.command()),
+    }
+    if let Some(command) = &done.originating {
+        doc.put("originatingCommand", command);
+    }
+}
+
+/// Under which numbers the shape of a query is known.
+fn describe_shape(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
+    let (request, done) = (finished.request, finished.done);
+    if done.query_hash != 0 && !finished.is_frame() {
+        let shape = format!("{:08X}", done.query_hash);
+        doc.put("queryHash", shape.as_str());
+        doc.put("planCacheShapeHash", shape.as_str());
+        doc.put("planCacheKey", format!("{:08X}", done.plan_cache_key).as_str());
+    }
+    if finished.statement.is_none()
+        && let Some(hash) = ShapeHash::of(request.db, request.body)
+    {
+        doc.put("queryShapeHash", hash.hex().as_str());
+    }
+}
+
+/// How the plan was chosen and what it needed.
+fn describe_plan(done: &Done, doc: &mut DocWriter<'_>) {
+    let flags = [
+        ("hasSortStage", done.has_sort_stage),
+        ("usedDisk", done.used_disk),
+        ("fromMultiPlanner", done.from_multi_planner),
+        ("fromPlanCache", done.from_plan_cache),
+        ("cursorExhausted", done.cursor_exhausted),
+    ];
+    flags.iter().filter(|(_, set)| *set).for_each(|(name, _)| doc.put(name, true));
+    if let Some((expected, spent)) = done.replanned {
+        doc.put("replanned", true);
+        let reason = format!(
+            "cached plan was less efficient than expected: expected trial execution to take \
+             {expected} reads but it took at least {spent} reads"
+        );
+        doc.put("replanReason", reason.as_str());
+    }
+}
+
+/// How many documents and index keys were matched, written and returned.
+fn describe_counts(done: &Done, doc: &mut DocWriter<'_>) {
+    let some = |count: u64| (count > 0).then_some(count);
+    let counts = [
+        ("nMatched", done.matched),
+        ("nModified", done.modified),
+        ("nUpserted", done.upserted),
+        ("ninserted", done.inserted),
+        ("ndeleted", done.deleted),
+        ("keysInserted", some(done.keys_inserted)),
+        ("keysDeleted", some(done.keys_deleted)),
+        ("writeConflicts", some(done.write_conflicts)),
+        ("nreturned", done.returned),
+    ];
+    for (name, count) in counts {
+        if let Some(count) = count {
+            put_count(name, count, doc);
+        }
+    }
+}

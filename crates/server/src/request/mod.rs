@@ -1,0 +1,444 @@
+//! One command as it arrived: its name's row, database, body, sequences, generic arguments.
+
+pub(crate) mod concern;
+use nagi_bson::{Array, Doc, Value};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use crate::metrics::{LatencyKind, OpKind};
+use crate::number::truncate;
+use crate::printable::Secret;
+use crate::request::concern::{ReadConcern, WriteConcern};
+use crate::session::{SessionId, parse_lsid};
+
+/// A document sequence (section kind 1) of an OP_MSG. Its documents were validated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sequence<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Sequence<'a> {
+    /// The first document and the bytes behind it.
+    pub(crate) fn split(bytes: &'a [u8]) -> Option<(Doc<'a>, &'a [u8])> {
+        let len = u32::from_le_bytes(*bytes.first_chunk::<4>()?) as usize;
+        let (head, rest) = bytes.split_at_checked(len)?;
+        Some((Doc::trusted(head), rest))
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = Doc<'a>> {
+        let mut bytes = self.bytes;
+        std::iter::from_fn(move || {
+            let (doc, rest) = Sequence::split(bytes)?;
+            bytes = rest;
+            Some(doc)
+        })
+    }
+}
+
+/// What is known of a command besides its function and who may run it.
+pub(crate) struct Facts {
+    /// The protocol's name.
+    pub(crate) name: &'static str,
+    /// Other spellings that clients use.
+    pub(crate) aliases: &'static [&'static str],
+    /// One sentence for `listCommands`.
+    pub(crate) help: &'static str,
+    /// Works before a client has logged in.
+    pub(crate) before_login: bool,
+    /// Only on database `admin` (13).
+    pub(crate) admin_only: bool,
+    /// Only with `enableTestCommands`.
+    pub(crate) test_only: bool,
+    /// Writes data: takes `writeConcern`.
+    pub(crate) write: bool,
+    /// Takes `readConcern` levels beyond `local`.
+    pub(crate) read_concern: bool,
+    /// Takes read concern `snapshot` outside transactions.
+    pub(crate) snapshot_read: bool,
+    /// Belongs to Stable API version 1.
+    pub(crate) api_v1: bool,
+    pub(crate) counts_as: OpKind,
+    pub(crate) latency: LatencyKind,
+    /// Runs as a statement of a transaction.
+    pub(crate) in_transaction: bool,
+    /// Commits or aborts a transaction.
+    pub(crate) ends_transaction: bool,
+    /// A write that a transaction number alone makes safe to repeat.
+    pub(crate) retryable: bool,
+    /// The first field's value is a collection name (for log and currentOp).
+    pub(crate) on_collection: bool,
+    pub(crate) secret: Secret,
+}
+
+impl Facts {
+    /// What most rows have in common.
+    pub(crate) const ROW: Facts = Facts {
+        name: "",
+        aliases: &[],
+        help: "",
+        before_login: false,
+        admin_only: false,
+        test_only: false,
+        write: false,
+        read_concern: false,
+        snapshot_read: false,
+        api_v1: false,
+        counts_as: OpKind::Command,
+        latency: LatencyKind::Command,
+        in_transaction: false,
+        ends_transaction: false,
+        retryable: false,
+        on_collection: false,
+        secret: Secret::No,
+    };
+}
+
+/// How the request came and how its reply leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Msg,
+    /// A command through OP_QUERY on `db.$cmd`, or a legacy write translated to one.
+    Query,
+}
+
+/// A command and everything around it.
+pub(crate) struct Request<'a> {
+    pub(crate) command: &'static Facts,
+    /// The name as the client wrote it (an alias perhaps).
+    pub(crate) name: &'a str,
+    pub(crate) db: &'a str,
+    pub(crate) body: Doc<'a>,
+    pub(crate) sequences: &'a [Sequence<'a>],
+    pub(crate) generic: Generic<'a>,
+    pub(crate) protocol: Protocol,
+    /// The client can take a stream of replies.
+    pub(crate) exhaust_allowed: bool,
+}
+
+/// The arguments that every command may carry.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Generic<'a> {
+    pub(crate) lsid: Option<SessionId>,
+    pub(crate) txn_number: Option<i64>,
+    pub(crate) autocommit: Option<bool>,
+    pub(crate) start_transaction: Option<bool>,
+    /// Ids of the statements of a retryable write.
+    pub(crate) stmt_id: Option<i32>,
+    pub(crate) stmt_ids: Option<Array<'a>>,
+    /// `$readPreference` names a mode that secondaries may serve.
+    pub(crate) secondary_ok: bool,
+    /// The time in `$clusterTime`.
+    pub(crate) cluster_time: Option<u64>,
+    pub(crate) max_time_ms: i64,
+    pub(crate) comment: Option<Value<'a>>,
+    pub(crate) write_concern: Option<WriteConcern<'a>>,
+    pub(crate) read_concern: ReadConcern<'a>,
+    pub(crate) api_version: Option<&'a str>,
+    pub(crate) api_strict: bool,
+    pub(crate) api_deprecation_errors: bool,
+}
+
+/// Names of the generic arguments, sorted.
+static GENERIC: &[&str] = &[
+    "$audit",
+    "$client",
+    "$clusterTime",
+    "$configServerState",
+    "$configTime",
+    "$db",
+    "$queryOptions",
+    "$readPreference",
+    "$replData",
+    "$topologyTime",
+    "allowImplicitCollectionCreation",
+    "apiDeprecationErrors",
+    "apiStrict",
+    "apiVersion",
+    "autocommit",
+    "clientOperationKey",
+    "comment",
+    "coordinator",
+    "databaseVersion",
+    "lsid",
+    "maxTimeMS",
+    "maxTimeMSOpOnly",
+    "mayBypassWriteBlocking",
+    "rawData",
+    "readConcern",
+    "shardVersion",
+    "startTransaction",
+    "stmtId",
+    "stmtIds",
+    "tracking_info",
+    "txnNumber",
+    "versionContext",
+    "writeConcern",
+];
+
+/// Whether `name` is an argument that every command takes.
+pub(crate) fn is_generic(name: &str) -> bool {
+    GENERIC.binary_search(&name).is_ok()
+}
+
+impl<'a> Generic<'a> {
+    /// The number of the transaction that the command is a statement of.
+    pub(crate) fn transaction(&self) -> Option<i64> {
+        self.txn_number.filter(|_| self.autocommit.is_some())
+    }
+
+    /// Reads the generic arguments of `body`. No allocation unless something is wrong.
+    pub(crate) fn parse(command: &Facts, body: Doc<'a>) -> Result<Generic<'a>> {
+        let mut generic = Generic::default();
+        let mut seen = 0_u32;
+        let own = body.first().map_or("", |first| first.name());
+        for element in body.iter().skip(1) {
+            let name = element.name();
+            if name == own {
+                return Err(duplicate(command, name));
+            }
+            // Cheap first look: the names of most arguments cannot be generic ones.
+            if !matches!(
+                name.as_bytes().first(),
+                Some(b'$' | b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')
+            ) {
+                continue;
+            }
+            let value = element.value();
+            let bit = 1 << place(name);
+            if seen & bit != 0 && bit != 1 {
+                return Err(duplicate(command, name));
+            }
+            seen |= bit;
+            match name {
+                _ if value.is_nullish() => {}
+                "lsid" => generic.lsid = Some(parse_lsid(value, "lsid")?),
+                "txnNumber" => generic.txn_number = Some(long(command, name, value)?),
+                "autocommit" => generic.autocommit = Some(boolean(command, name, value)?),
+                "startTransaction" => {
+                    generic.start_transaction = Some(boolean(command, name, value)?);
+                }
+                "$clusterTime" if !matches!(value, Value::Doc(_)) => {
+                    return mismatch(command, name, value, "object");
+                }
+                "$readPreference" => generic.secondary_ok = read_preference(value)?,
+                "$clusterTime" => generic.cluster_time = Some(cluster_time(value)?),
+                "stmtId" => generic.stmt_id = Some(int(command, &name, value)?),
+                "stmtIds" => generic.stmt_ids = Some(statements(command, name, value)?),
+                "maxTimeMS" => generic.max_time_ms = max_time_ms(command, value)?,
+                "comment" => generic.comment = Some(value),
+                "writeConcern" => generic.write_concern = Some(WriteConcern::parse(value)?),
+                "readConcern" => generic.read_concern = ReadConcern::parse(value)?,
+                "apiVersion" => generic.api_version = Some(string(command, name, value)?),
+                "apiStrict" => generic.api_strict = boolean(command, name, value)?,
+                "apiDeprecationErrors" => {
+                    generic.api_deprecation_errors = boolean(command, name, value)?;
+                }
+                _ => check_unused(command, name, value)?,
+            }
+        }
+        Ok(generic)
+    }
+}
+
+/// Whether a secondary may serve it. A primary serves every mode; a wrong one is wrong all the same.
+fn read_preference(value: Value<'_>) -> Result<bool> {
+    const MODES: &[&str] =
+        &["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"];
+    let Value::Doc(doc) = value else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "$readPreference has incorrect type: expected object but got {}",
+            value.kind().name()
+        );
+    };
+    match doc.get("mode") {
+        Value::String(mode) if MODES.contains(&mode) => Ok(mode != "primary"),
+        Value::String(mode) => bail!(
+            Code::FAILED_TO_PARSE,
+            "Could not parse $readPreference mode '{mode}'. Only the modes 'primary', \
+             'primaryPreferred', 'secondary', 'secondaryPreferred', and 'nearest' are supported."
+        ),
+        Value::Missing => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field '$readPreference.mode' is missing but a required field"
+        ),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$readPreference.mode' is the wrong type '{}', expected type 'string'",
+            other.kind().name()
+        ),
+    }
+}
+
+/// A number for each argument that is read here, so that a second one is noticed; 0 for the others,
+/// which the command's own parse looks at or nobody does. A search of the table would cost more.
+fn place(name: &str) -> u32 {
+    match name {
+        "$clusterTime" => 1,
+        "$db" => 2,
+        "$readPreference" => 3,
+        "apiDeprecationErrors" => 4,
+        "apiStrict" => 5,
+        "apiVersion" => 6,
+        "autocommit" => 7,
+        "comment" => 8,
+        "lsid" => 9,
+        "maxTimeMS" => 10,
+        "readConcern" => 11,
+        "startTransaction" => 12,
+        "txnNumber" => 13,
+        "writeConcern" => 14,
+        "clientOperationKey" => 15,
+        "maxTimeMSOpOnly" => 16,
+        "stmtId" => 17,
+        "stmtIds" => 18,
+        _ => 0,
+    }
+}
+
+fn duplicate(command: &Facts, name: &str) -> Error {
+    err!(Code::IDL_DUPLICATE_FIELD, "BSON field '{}.{name}' is a duplicate field", command.name)
+}
+
+/// `expected` is one type name or several separated by ", ".
+fn mismatch<T>(
+    command: &Facts,
+    name: impl std::fmt::Display,
+    value: Value<'_>,
+    expected: &str,
+) -> Result<T> {
+    let (types, open, close) = match expected.contains(',') {
+        true => ("types", "[", "]"),
+        false => ("type", "", ""),
+    };
+    bail!(
+        Code::TYPE_MISMATCH,
+        "BSON field '{}.{name}' is the wrong type '{}', expected {types} '{open}{expected}{close}'",
+        command.name,
+        value.kind().name()
+    )
+}
+
+fn boolean(command: &Facts, name: &str, value: Value<'_>) -> Result<bool> {
+    match value {
+        Value::Bool(b) => Ok(b),
+        _ => mismatch(command, name, value, "bool"),
+    }
+}
+
+fn long(command: &Facts, name: &str, value: Value<'_>) -> Result<i64> {
+    match value {
+        Value::Int64(n) => Ok(n),
+        _ => mismatch(command, name, value, "long"),
+    }
+}
+
+fn int(command: &Facts, name: &dyn std::fmt::Display, value: Value<'_>) -> Result<i32> {
+    match value {
+        Value::Int32(n) => Ok(n),
+        _ => mismatch(command, name, value, "int"),
+    }
+}
+
+fn array<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<Array<'a>> {
+    match value.as_array() {
+        Some(list) => Ok(list),
+        None => mismatch(command, name, value, "array"),
+    }
+}
+
+/// `{clusterTime, signature}`; nobody signs it here.
+fn cluster_time(value: Value<'_>) -> Result<u64> {
+    match value.as_doc().map(|doc| doc.get("clusterTime")) {
+        Some(Value::Timestamp(time)) => Ok(time),
+        None => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$clusterTime' is the wrong type '{}', expected type 'object'",
+            value.kind().name()
+        ),
+        Some(Value::Missing) => bail!(
+            Code::IDL_FAILED_TO_PARSE,
+            "BSON field '$clusterTime.clusterTime' is missing but a required field"
+        ),
+        Some(other) => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$clusterTime.clusterTime' is the wrong type '{}', expected type 'timestamp'",
+            other.kind().name()
+        ),
+    }
+}
+
+fn string<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<&'a str> {
+    match value.as_str() {
+        Some(text) => Ok(text),
+        None => mismatch(command, name, value, "string"),
+    }
+}
+
+/// The ids of a batch's statements: each an int (14).
+fn statements<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<Array<'a>> {
+    let ids = array(command, name, value)?;
+    for (at, id) in ids.iter().enumerate() {
+        int(command, &format_args!("{name}.{at}"), id)?;
+    }
+    Ok(ids)
+}
+
+/// Checks the types of arguments that change nothing here (14).
+fn check_unused(command: &Facts, name: &str, value: Value<'_>) -> Result<()> {
+    match name {
+        "maxTimeMSOpOnly" if !value.is_number() => {
+            mismatch(command, name, value, "long, int, decimal, double")
+        }
+        "mayBypassWriteBlocking" => boolean(command, name, value).map(drop),
+        "clientOperationKey" => match value {
+            Value::Binary(id) if id.subtype == 4 && { id.bytes }.len() == 16 => Ok(()),
+            Value::Binary(id) if id.subtype == 4 => {
+                bail!(
+                    Code::INVALID_UUID,
+                    "uuid must be a 16-byte binary field with UUID (4) subtype"
+                )
+            }
+            Value::Binary(_) => bail!(
+                Code::TYPE_MISMATCH,
+                "BSON field '{}.{name}' is the wrong binData type, expected type 'UUID'",
+                command.name
+            ),
+            _ => mismatch(command, name, value, "binData"),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn max_time_ms(command: &Facts, value: Value<'_>) -> Result<i64> {
+    let Some(ms) = truncate(value) else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '{}.maxTimeMS' is the wrong type '{}', expected types \
+             '[long, int, decimal, double]'",
+            command.name,
+            value.kind().name()
+        );
+    };
+    if !(0..=i64::from(i32::MAX)).contains(&ms) {
+        bail!(Code::BAD_VALUE, "{ms} value for maxTimeMS is out of range [0, 2147483647]");
+    }
+    let fractional = match value {
+        Value::Double(d) => d.fract() != 0.0,
+        // A whole decimal equals its integer part.
+        Value::Decimal128(_) => !nagi_bson::compare::equal(value, Value::Int64(ms)),
+        _ => false,
+    };
+    if fractional {
+        bail!(Code::BAD_VALUE, "maxTimeMS has non-integral value");
+    }
+    Ok(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn generic_names_are_sorted() {
+        assert!(super::GENERIC.is_sorted());
+    }
+}

@@ -1,0 +1,8 @@
+//! What administrators set at run time: parameters, cluster parameters, query settings, defaults.
+
+pub(crate) mod cluster_params;
+pub(crate) mod params;
+pub(crate) mod persisted;
+pub(crate) mod query_settings;
+pub(crate) mod rw_defaults;
+pub(crate) mod write_block;

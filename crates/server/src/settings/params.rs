@@ -1,0 +1,470 @@
+//! Server parameters: what `getParameter` and `setParameter` know.
+//!
+//! One row a parameter: name, when it may be set, kind with default and range, and what setting it
+//! does. Values live in one array of atomics (texts behind a lock), so reading one on the request path
+//! is a load. A parameter that is known but has no effect here can be set to its default only.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use nagi_bson::{Doc, Value, json, number};
+use nagi_error::{Code, Result, bail};
+use parking_lot::RwLock;
+
+use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
+use crate::logging::{COMPONENTS, Log};
+use crate::number::truncate;
+
+/// Their names, for the parameter that enables them.
+pub(crate) const MECHANISM_NAMES: &[&str] = &["SCRAM-SHA-1", "SCRAM-SHA-256"];
+
+/// When a parameter may be set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetAt {
+    Startup,
+    Both,
+    /// Read only.
+    Never,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Bool(bool),
+    /// Default, least, greatest.
+    Int(i64, i64, i64),
+    /// Default, least, greatest.
+    Double(f64, f64, f64),
+    Text(&'static str),
+    /// One of several words: default, and all of them.
+    Word(&'static str, &'static [&'static str]),
+    /// A list in one text, separated by commas: default, and what it may name. It is never empty.
+    List(&'static str, &'static [&'static str]),
+    /// Answered from elsewhere: see [`special`].
+    Special,
+}
+
+/// What setting it does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Read where it is needed.
+    Live,
+    /// Handed on by [`Parameters::apply`].
+    Applied,
+    /// Shown; nothing depends on it, so only the default may be set.
+    Kept,
+    /// Shown; usual in configurations. What holds instead is logged when it is not the default.
+    Told(&'static str),
+}
+
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) set_at: SetAt,
+    pub(crate) kind: Kind,
+    pub(crate) effect: Effect,
+}
+
+const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> Param {
+    Param { name, set_at, kind, effect }
+}
+
+use Effect::{Applied, Kept, Live, Told};
+use Kind::{Bool, Double, Int, List, Special, Text, Word};
+use SetAt::{Both, Never, Startup};
+
+const MAX: i64 = i64::MAX;
+
+/// Sorted by name.
+#[rustfmt::skip]
+pub(crate) static PARAMETERS: &[Param] = &[
+    row("allowDiskUseByDefault", Both, Bool(true), Live),
+    row("authFailedDelayMaxMs", Both, Int(2000, 0, 10_000), Live),
+    row("authFailedDelayMs", Startup, Int(0, 0, 5000), Live),
+    row("authSchemaVersion", Never, Int(5, 5, 5), Live),
+    row("authenticationMechanisms", Startup, List("SCRAM-SHA-1,SCRAM-SHA-256", MECHANISM_NAMES), Live),
+    row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
+    row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Told(NO_POOLS)),
+    row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
+    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told(NO_DIAGNOSTIC_DATA)),
+    row("diagnosticDataCollectionEnabled", Both, Bool(false), Told(NO_DIAGNOSTIC_DATA)),
+    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told(NO_DIAGNOSTIC_DATA)),
+    row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
+    row("enableTestCommands", Startup, Bool(false), Live),
+    row("featureCompatibilityVersion", Never, Special, Live),
+    row("honorSystemUmask", Startup, Bool(false), Live),
+    row("indexMaxNumGeneratedKeysPerDocument", Both, Int(100_000, 1, MAX), Kept),
+    row("internalDocumentSourceBucketAutoMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
+    row("internalDocumentSourceDensifyMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
+    row("internalDocumentSourceGraphLookupMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
+    row("internalDocumentSourceGroupMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
+    row("internalDocumentSourceSetWindowFieldsMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
+    row("internalInsertMaxBatchSize", Both, Int(500, 1, 100_000), Kept),
+    row("internalLookupStageIntermediateDocumentMaxSizeBytes", Both, Int(104_857_600, 16_777_216, MAX), Live),
+    row("internalQueryExecYieldIterations", Both, Int(1000, -1, MAX), Told(NO_YIELDS)),
+    row("internalQueryExecYieldPeriodMS", Both, Int(10, 0, MAX), Told(NO_YIELDS)),
+    row("internalQueryFacetBufferSizeBytes", Both, Int(104_857_600, 1, MAX), Live),
+    row("internalQueryForceClassicEngine", Both, Bool(true), Told(ONE_EXECUTOR)),
+    row("internalQueryFrameworkControl", Both, Word("forceClassicEngine", FRAMEWORKS), Told(ONE_EXECUTOR)),
+    row("internalQueryMaxAllowedDensifyDocs", Both, Int(500_000, 0, MAX), Live),
+    row("internalQueryMaxBlockingSortMemoryUsageBytes", Both, Int(104_857_600, 0, MAX), Live),
+    row("internalQueryParallelScan", Both, Bool(false), Live),
+    row("internalQueryRecordsAhead", Both, Int(256, 1, 256), Live),
+    row("internalTextOrStageMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
+    row("jsHeapLimitMB", Both, Int(1100, 0, 1 << 40), Applied),
+    row("localLogicalSessionTimeoutMinutes", Startup, Int(30, 1, 1440), Live),
+    row("logComponentVerbosity", Both, Special, Applied),
+    row("logLevel", Both, Int(0, 0, 5), Applied),
+    row("logicalSessionRefreshMillis", Startup, Int(300_000, 1, MAX), Live),
+    row("maxBSONDepth", Startup, Int(200, 5, 200), Kept),
+    row("maxIndexBuildMemoryUsageMegabytes", Both, Int(200, 50, MAX), Live),
+    row("maxLogSizeKB", Both, Int(10, 0, MAX), Live),
+    row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Live),
+    row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),
+    row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Told(NO_LOCK_WAIT)),
+    row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
+    row("notablescan", Both, Bool(false), Live),
+    row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Told(NO_NOOPS)),
+    row("processUmask", Startup, Text(""), Live),
+    row("quiet", Both, Bool(false), Live),
+    row("redactClientLogData", Both, Bool(false), Live),
+    row("requireApiVersion", Both, Bool(false), Live),
+    row("scramIterationCount", Both, Int(10_000, 5000, 100_000_000), Live),
+    row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
+    row("shutdownTimeoutMillisForSignaledShutdown", Both, Int(15_000, 0, MAX), Live),
+    row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
+    row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
+    row("syncdelay", Both, Double(60.0, 0.0, 9_000_000.0), Told(SYNC_PERIOD)),
+    row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Live),
+    row("ttlMonitorEnabled", Both, Bool(true), Live),
+    row("ttlMonitorSleepSecs", Both, Int(60, 1, MAX), Live),
+    row("wiredTigerConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
+    row("wiredTigerConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
+    row("writePeriodicNoops", Both, Bool(true), Told(NO_NOOPS)),
+];
+
+/// The row called `name`.
+pub(crate) fn find(name: &str) -> Option<usize> {
+    PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()
+}
+
+/// The position of `name`, found while the program is compiled: for what every request reads.
+pub(crate) const fn position(name: &str) -> usize {
+    let mut index = 0;
+    while index < PARAMETERS.len() {
+        if same(PARAMETERS[index].name.as_bytes(), name.as_bytes()) {
+            return index;
+        }
+        index += 1;
+    }
+    panic!("no parameter has this name")
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// The other name of a parameter that was renamed.
+fn twin(name: &str) -> Option<usize> {
+    let (new, old) = ("storageEngineConcurrent", "wiredTigerConcurrent");
+    match (name.strip_prefix(new), name.strip_prefix(old)) {
+        (Some(rest), _) => find(&format!("{old}{rest}")),
+        (_, Some(rest)) => find(&format!("{new}{rest}")),
+        _ => None,
+    }
+}
+
+/// The values of all parameters.
+pub(crate) struct Parameters {
+    pub(crate) numbers: Vec<AtomicI64>,
+    pub(crate) texts: RwLock<Vec<String>>,
+}
+
+impl Parameters {
+    /// The defaults, changed by `settings` as typed on the command line.
+    pub(crate) fn new(settings: &[(String, String)]) -> Result<Parameters> {
+        let number = |param: &Param| match param.kind {
+            Bool(b) => i64::from(b),
+            Int(n, _, _) => n,
+            Double(d, _, _) => d.to_bits() as i64,
+            Text(_) | Word(..) | List(..) | Special => 0,
+        };
+        let text = |param: &Param| match param.kind {
+            Text(text) | Word(text, _) | List(text, _) => text.to_owned(),
+            _ => String::new(),
+        };
+        let params = Parameters {
+            numbers: PARAMETERS.iter().map(|p| AtomicI64::new(number(p))).collect(),
+            texts: RwLock::new(PARAMETERS.iter().map(text).collect()),
+        };
+        for (name, value) in settings {
+            params.set_from_text(name, value)?;
+        }
+        Ok(params)
+    }
+
+    fn set_from_text(&self, name: &str, text: &str) -> Result<()> {
+        let Some(index) = find(name) else {
+            bail!(Code::BAD_VALUE, "Unknown --setParameter '{name}'");
+        };
+        let param = &PARAMETERS[index];
+        if param.set_at == Never {
+            bail!(Code::BAD_VALUE, "Cannot use --setParameter to set '{name}' at startup");
+        }
+        let parsed = match (param.kind, text) {
+            (Bool(_), "true" | "1") => Value::Bool(true),
+            (Bool(_), "false" | "0") => Value::Bool(false),
+            (Bool(_), _) => Value::Missing,
+            (Text(_) | Word(..) | List(..), text) => Value::String(text),
+            (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
+            (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
+            (Special, text) => return self.set_verbosity_at_start(index, text),
+        };
+        self.store_value(index, parsed)
+    }
+
+    /// `logComponentVerbosity` is a document in extended JSON, kept until there is a log to apply it to.
+    fn set_verbosity_at_start(&self, index: usize, text: &str) -> Result<()> {
+        let name = PARAMETERS[index].name;
+        let Ok(spec) = json::parse(text) else {
+            bail!(Code::BAD_VALUE, "Invalid value for parameter {name}: it is no document: {text}");
+        };
+        set_verbosity(None, "", spec.as_doc())?;
+        text.clone_into(&mut self.texts.write()[index]);
+        Ok(())
+    }
+
+    /// Checks and stores; the row's effect is the caller's.
+    pub(crate) fn store_value(&self, index: usize, value: Value<'_>) -> Result<()> {
+        let param = &PARAMETERS[index];
+        let name = param.name;
+        if param.effect == Kept && !is_default(param.kind, value) {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "Parameter {name} is known but not honoured yet: it can only be set to its default"
+            );
+        }
+        match param.kind {
+            Bool(_) if matches!(value, Value::Bool(_)) || value.is_number() => {
+                self.numbers[index].store(i64::from(value.is_truthy()), Relaxed);
+            }
+            Int(..) if is_endless(value) => {
+                bail!(Code::BAD_VALUE, "Unable to coerce NaN/Inf to integral type")
+            }
+            Int(_, least, greatest) => match truncate(value) {
+                Some(n) if n < least => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not greater than or equal to {least}"
+                ),
+                Some(n) if n > greatest => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
+                ),
+                Some(n) => {
+                    self.numbers[index].store(n, Relaxed);
+                    if let Some(twin) = twin(name) {
+                        self.numbers[twin].store(n, Relaxed);
+                    }
+                }
+                None => return Err(bad_type(name)),
+            },
+            Double(_, least, greatest) => match number::as_f64(value) {
+                Some(n) if n.is_nan() || n < least => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not greater than or equal to {least}"
+                ),
+                Some(n) if n > greatest => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
+                ),
+                Some(n) => self.numbers[index].store(n.to_bits() as i64, Relaxed),
+                None => return Err(bad_type(name)),
+            },
+            Text(_) => match value.as_str() {
+                Some(text) => text.clone_into(&mut self.texts.write()[index]),
+                None => return Err(bad_type(name)),
+            },
+            Word(_, known) => match value.as_str() {
+                Some(text) if known.contains(&text) => {
+                    text.clone_into(&mut self.texts.write()[index]);
+                }
+                Some(text) => bail!(
+                    Code::BAD_VALUE,
+                    "Enumeration value '{text}' for field '{name}' is not a valid value."
+                ),
+                None => return Err(bad_type(name)),
+            },
+            List(_, known) => match value.as_str() {
+                Some(text) => self.texts.write()[index] = listed(name, text, known)?,
+                None => return Err(bad_type(name)),
+            },
+            Bool(_) | Special => return Err(bad_type(name)),
+        }
+        Ok(())
+    }
+
+    /// A parameter of kind int. The name must be a row's: checked by a test over the sources' names.
+    pub(crate) fn int(&self, name: &str) -> i64 {
+        find(name).map_or(0, |index| self.number(index))
+    }
+
+    /// The value of the row at `position`.
+    pub(crate) fn number(&self, position: usize) -> i64 {
+        self.numbers[position].load(Relaxed)
+    }
+
+    /// Whether the list of a text parameter, separated by commas, has `item`.
+    pub(crate) fn lists(&self, name: &str, item: &str) -> bool {
+        let texts = self.texts.read();
+        find(name).is_some_and(|index| texts[index].split(',').any(|one| one.trim() == item))
+    }
+
+    pub(crate) fn bool(&self, name: &str) -> bool {
+        self.int(name) != 0
+    }
+}
+
+const NO_DIAGNOSTIC_DATA: &str = "\
+     No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
+     currentOp, system.profile and the slow query log instead";
+const NO_POOLS: &str =
+    "This server keeps no connections to other servers, so this parameter has no effect";
+const NO_YIELDS: &str = "\
+     Reads see a snapshot and keep nobody from writing, so they need not yield: this parameter has no effect";
+const ONE_EXECUTOR: &str = "There is one executor of queries, so this parameter has no effect";
+const NO_LOCK_WAIT: &str = "\
+     Transactions do not queue for locks of collections: they fail at a conflict, so this parameter has no effect";
+const NO_NOOPS: &str = "Nothing but writes goes into the oplog, so this parameter has no effect";
+const SYNC_PERIOD: &str = "\
+     storage.syncPeriodSecs says when the mapped engine writes its file, the other engines write theirs when memory \
+     is full: this parameter has no effect";
+
+const FRAMEWORKS: &[&str] = &["forceClassicEngine", "trySbeEngine", "trySbeRestricted"];
+
+/// Whether setting `value` would change nothing. What has the wrong type is for the other checks.
+pub(crate) fn is_default(kind: Kind, value: Value<'_>) -> bool {
+    match kind {
+        Bool(default) if matches!(value, Value::Bool(_)) || value.is_number() => {
+            value.is_truthy() == default
+        }
+        Int(default, _, _) => truncate(value).is_none_or(|n| n == default),
+        Double(default, ..) => number::as_f64(value).is_none_or(|n| n == default),
+        Text(default) | Word(default, _) | List(default, _) => {
+            value.as_str().is_none_or(|text| text == default)
+        }
+        _ => true,
+    }
+}
+
+/// Whether a number has no integer part.
+fn is_endless(value: Value<'_>) -> bool {
+    number::as_f64(value).is_some_and(|n| !n.is_finite())
+}
+
+/// A list of names, each of which has to be known, in one text without spaces.
+fn listed(name: &str, text: &str, known: &[&str]) -> Result<String> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    match names.iter().find(|one| !known.contains(one)) {
+        None => Ok(names.join(",")),
+        Some(other) => bail!(
+            Code::BAD_VALUE,
+            "Invalid value for parameter {name}: '{other}' is not supported; it takes one or more of {}, \
+             separated by commas",
+            known.join(", ")
+        ),
+    }
+}
+
+fn bad_type(name: &str) -> nagi_error::Error {
+    nagi_error::Error::new(Code::BAD_VALUE, format!("Failed to set parameter {name}: bad type"))
+}
+
+/// `{verbosity: 1, storage: {verbosity: 2}, query: 1}`; without a log it is only checked.
+pub(crate) fn set_verbosity(log: Option<&Log>, path: &str, spec: Doc<'_>) -> Result<()> {
+    for element in spec {
+        let (name, value) = (element.name(), element.value());
+        let level = truncate(value).map(|n| n as i32);
+        let component =
+            COMPONENTS.iter().position(|c| c.1 == if path.is_empty() { name } else { path });
+        match (name, level, component) {
+            ("verbosity", Some(level), _) if path.is_empty() => {
+                log.inspect(|log| log.set_verbosity(level));
+            }
+            ("verbosity", Some(level), Some(index)) => {
+                log.inspect(|log| log.set_component_verbosity(index, level));
+            }
+            (_, Some(level), Some(index)) if path.is_empty() => {
+                log.inspect(|log| log.set_component_verbosity(index, level));
+            }
+            (_, None, Some(_)) if path.is_empty() && value.as_doc().is_some() => {
+                set_verbosity(log, name, value.as_doc().unwrap_or(Doc::EMPTY))?;
+            }
+            // Sub-components (storage.journal, ...) have no verbosity of their own here.
+            (_, None, None) if value.as_doc().is_some() && !path.is_empty() => {}
+            _ => bail!(
+                Code::BAD_VALUE,
+                "Invalid value for parameter logComponentVerbosity: invalid component or level: {name}"
+            ),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_settings_checked() {
+        assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
+        let set = |name: &str, value: &str| Parameters::new(&[(name.to_owned(), value.to_owned())]);
+        assert!(set("enableTestCommands", "1").unwrap().bool("enableTestCommands"));
+        assert_eq!(set("cursorTimeoutMillis", "5").unwrap().int("cursorTimeoutMillis"), 5);
+        assert!(set("cursorTimeoutMillis", "0").is_err());
+        assert!(set("cursorTimeoutMillis", "x").is_err());
+        assert!(set("noSuchThing", "1").is_err());
+        assert!(set("maxBSONDepth", "100").is_err());
+        assert!(set("maxBSONDepth", "200").is_ok());
+        for bad in ["", "PLAIN", "scram-sha-256", "SCRAM-SHA-256,", "SCRAM-SHA-1,MONGODB-X509"] {
+            let error = set("authenticationMechanisms", bad).err().unwrap();
+            assert!(
+                error.message().ends_with("SCRAM-SHA-1, SCRAM-SHA-256, separated by commas"),
+                "{bad}"
+            );
+        }
+        let one = set("authenticationMechanisms", " SCRAM-SHA-256").unwrap();
+        assert!(one.lists("authenticationMechanisms", "SCRAM-SHA-256"));
+        assert!(!one.lists("authenticationMechanisms", "SCRAM-SHA-1"));
+        for (name, good, bad) in [
+            ("internalQueryFrameworkControl", "trySbeEngine", "sbe"),
+            ("internalQueryForceClassicEngine", "false", "no"),
+            ("syncdelay", "30", "-1"),
+            ("syncdelay", "0", "nan"),
+            ("syncdelay", "2.5", "9000001"),
+            ("writePeriodicNoops", "false", "2"),
+            ("periodicNoopIntervalSecs", "1", "0"),
+            ("maxTransactionLockRequestTimeoutMillis", "-1", "-2"),
+            ("internalQueryExecYieldIterations", "-1", "x"),
+            ("internalQueryExecYieldPeriodMS", "0", "-1"),
+            ("connPoolMaxConnsPerHost", "500", "0"),
+        ] {
+            assert!(set(name, good).is_ok(), "{name}: {good}");
+            assert!(set(name, bad).is_err(), "{name}: {bad}");
+        }
+        for bad in ["5", "nan", "yes", ""] {
+            assert!(set("notablescan", bad).is_err(), "{bad}");
+        }
+        assert!(set("logComponentVerbosity", "{command: {verbosity: 2}, storage: 1}").is_ok());
+        for bad in ["2", "{nothing: 1}", "{command: 'x'}", "{command: "] {
+            assert!(set("logComponentVerbosity", bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn texts_are_free_only_where_they_are_checked_elsewhere() {
+        let free = |row: &&Param| matches!(row.kind, Text(_)) && row.effect != Kept;
+        let names: Vec<_> = PARAMETERS.iter().filter(free).map(|row| row.name).collect();
+        assert_eq!(names, ["processUmask"]);
+    }
+}

@@ -1,0 +1,371 @@
+//! Query settings: kept for the whole server and over restarts, looked up by the shape of a query.
+//!
+//! ```text
+//!   setQuerySettings --> {_id: "querySettings", settingsArray: [...]} in config.clusterParameters
+//!                   \--> the map below <-- a find, distinct or aggregate, by the hash of its shape
+//! ```
+//! Without any settings a query costs one load here. The hash is SHA-256 of the shape that
+//! [`nagi_query::query_shape`] makes of a command.
+//!
+//! Invariants
+//! - What a command acknowledged is on disk. The map is changed after the document.
+//! - All of it is one document, so it is bounded as a document is; it is charged to the plans' memory.
+
+mod spec;
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, DocWriter, Value};
+use nagi_budget::{Charge, Pool};
+use nagi_error::{Code, Result, bail};
+use nagi_query::QuerySettings;
+use nagi_store::Store;
+use parking_lot::{Mutex, RwLock};
+use sha2::{Digest, Sha256};
+
+use crate::metrics::Counter;
+use crate::request::Request;
+use crate::settings::persisted;
+
+/// The hash of a query shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ShapeHash([u8; 32]);
+
+impl ShapeHash {
+    /// Of a find, distinct or aggregate; none of other commands.
+    pub(crate) fn of(db: &str, command: Doc<'_>) -> Option<ShapeHash> {
+        nagi_query::query_shape(db, command).map(|shape| ShapeHash::of_shape(&shape))
+    }
+
+    fn of_shape(shape: &DocBuf) -> ShapeHash {
+        ShapeHash(Sha256::digest(shape.as_bytes()).into())
+    }
+
+    /// Reads 64 hexadecimal digits.
+    fn parse(text: &str) -> Option<ShapeHash> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        Some(ShapeHash(bytes))
+    }
+
+    pub(crate) fn hex(self) -> String {
+        let mut text = String::with_capacity(64);
+        for byte in self.0 {
+            write!(text, "{byte:02X}").expect("a string takes everything");
+        }
+        text
+    }
+}
+
+/// The settings of one shape.
+struct Kept {
+    settings: Arc<QuerySettings>,
+    /// A query of the shape, with `$db`; none if the settings were made by the hash alone.
+    query: Option<DocBuf>,
+    _room: Charge,
+}
+
+type Map = BTreeMap<ShapeHash, Arc<Kept>>;
+
+/// All settings.
+pub(crate) struct AllQuerySettings {
+    /// How many there are: the usual case, none, costs one load.
+    count: AtomicUsize,
+    kept: RwLock<Map>,
+    /// Held while settings are changed.
+    changing: Mutex<()>,
+    rejected: Counter,
+}
+
+/// Whose settings a command changes.
+pub(crate) enum Target<'a> {
+    Hash(ShapeHash),
+    /// A query with its shape.
+    Query(Doc<'a>, ShapeHash),
+}
+
+impl<'a> Target<'a> {
+    /// Reads a hash, or a query with `$db`.
+    ///
+    /// # Errors
+    /// 7746402 for a command that has no settings, 40414 without `$db`, 2 for what is no hash.
+    pub(crate) fn parse(command: &str, value: Value<'a>) -> Result<Target<'a>> {
+        match value {
+            Value::String(text) => match ShapeHash::parse(text) {
+                Some(hash) => Ok(Target::Hash(hash)),
+                None => bail!(
+                    Code::BAD_VALUE,
+                    "'{text}' is not a query shape hash: 64 hexadecimal digits"
+                ),
+            },
+            Value::Doc(query) => {
+                let known = query
+                    .first()
+                    .is_some_and(|e| matches!(e.name(), "find" | "distinct" | "aggregate"));
+                if !known {
+                    bail!(
+                        Code::Location(7_746_402),
+                        "QueryShape can not be computed for command: {}",
+                        nagi_bson::text::doc_text(query)
+                    );
+                }
+                let Value::String(db) = query.get("$db") else {
+                    bail!(
+                        Code::IDL_FAILED_TO_PARSE,
+                        "BSON field '{command}.$db' is missing but a required field"
+                    );
+                };
+                match ShapeHash::of(db, query) {
+                    Some(hash) => Ok(Target::Query(query, hash)),
+                    None => bail!(
+                        Code::Location(7_746_605),
+                        "Collection namespace string must be provided for setQuerySettings command"
+                    ),
+                }
+            }
+            other => bail!(
+                Code::TYPE_MISMATCH,
+                "BSON field '{command}.{command}' is the wrong type '{}', expected types '[string, \
+                 object]'",
+                other.kind().name()
+            ),
+        }
+    }
+
+    pub(crate) fn hash(&self) -> ShapeHash {
+        match self {
+            Target::Hash(hash) | Target::Query(_, hash) => *hash,
+        }
+    }
+}
+
+impl AllQuerySettings {
+    /// What was kept on disk. What cannot be read of it is left out, with a warning.
+    pub(crate) fn open(store: &Store) -> Result<AllQuerySettings> {
+        let mut map = Map::new();
+        if let Some(doc) = read(store)?
+            && let Value::Array(list) = doc.as_doc().get("settingsArray")
+        {
+            for entry in list.iter().filter_map(|entry| entry.as_doc()) {
+                let hash = entry.get("queryShapeHash").as_str().and_then(ShapeHash::parse);
+                let settings = entry.get("settings").as_doc().unwrap_or(Doc::EMPTY);
+                let query = entry.get("representativeQuery").as_doc().map(|query| query.to_buf());
+                let merged = spec::merge(None, settings);
+                match merged.and_then(|settings| keep(store, settings, query)) {
+                    Ok(kept) => drop(hash.map(|hash| map.insert(hash, kept))),
+                    Err(error) => log::warn!(target: "QUERY", id = 8_911_801,
+                        error = error.message(); "Query settings cannot be read and are not used"),
+                }
+            }
+        }
+        Ok(AllQuerySettings {
+            count: AtomicUsize::new(map.len()),
+            kept: RwLock::new(map),
+            changing: Mutex::new(()),
+            rejected: Counter::default(),
+        })
+    }
+
+    /// The settings of a request's shape, for its `Env`.
+    pub(crate) fn of(&self, request: &Request<'_>) -> Option<Arc<QuerySettings>> {
+        if self.count.load(Relaxed) == 0 {
+            return None;
+        }
+        let hash = ShapeHash::of(request.db, request.body)?;
+        self.kept.read().get(&hash).map(|kept| Arc::clone(&kept.settings))
+    }
+
+    /// The same for a request that runs.
+    ///
+    /// # Errors
+    /// 411 if they reject it.
+    pub(crate) fn of_running(&self, request: &Request<'_>) -> Result<Option<Arc<QuerySettings>>> {
+        let settings = self.of(request);
+        let rejects = settings.as_ref().is_some_and(|settings| settings.rejects());
+        if rejects && unrejectable(request.body).is_none() {
+            self.rejected.increment();
+            bail!(Code::QUERY_REJECTED_BY_SETTINGS, "Query rejected by admin query settings");
+        }
+        Ok(settings)
+    }
+
+    /// Changes the settings of a shape, or makes them; writes what is kept then.
+    ///
+    /// # Errors
+    /// Those of the settings, of the query, and 10334 if all settings no longer fit in a document.
+    pub(crate) fn set(
+        &self,
+        store: &Store,
+        target: &Target<'_>,
+        given: Doc<'_>,
+        out: &mut DocWriter<'_>,
+    ) -> Result<()> {
+        let _changing = self.changing.lock();
+        let hash = target.hash();
+        let mut map = self.kept.read().clone();
+        let old = map.get(&hash).cloned();
+        let settings = spec::merge(old.as_ref().map(|old| old.settings.shown()), given)?;
+        let query = match target {
+            Target::Query(query, _) => Some(query.to_buf()),
+            Target::Hash(_) => old.and_then(|old| old.query.clone()),
+        };
+        if settings.as_doc().get("reject").is_truthy()
+            && let Some(stage) = query.as_ref().and_then(|query| unrejectable(query.as_doc()))
+        {
+            bail!(
+                Code::Location(8_705_200),
+                "Setting {{reject:true}} is forbidden for query containing stage: {stage}"
+            );
+        }
+        let kept = keep(store, settings, query)?;
+        map.insert(hash, Arc::clone(&kept));
+        self.replace(store, map)?;
+        write_entry(hash, &kept, out);
+        Ok(())
+    }
+
+    /// Removes the settings of a shape.
+    ///
+    /// # Errors
+    /// 7746701 if there are none.
+    pub(crate) fn remove(&self, store: &Store, hash: ShapeHash) -> Result<()> {
+        let _changing = self.changing.lock();
+        let mut map = self.kept.read().clone();
+        if map.remove(&hash).is_none() {
+            bail!(Code::Location(7_746_701), "A matching query settings entry does not exist");
+        }
+        self.replace(store, map)
+    }
+
+    fn replace(&self, store: &Store, map: Map) -> Result<()> {
+        let list = ArrayBuf::build(|list| {
+            for (hash, kept) in &map {
+                list.doc(|out| write_entry(*hash, kept, out));
+            }
+        });
+        if list.as_array().as_bytes().len() > nagi_query::limits::DOC_BYTES_MAX - 1024 {
+            bail!(
+                Code::BSON_OBJECT_TOO_LARGE,
+                "query settings do not fit in a document of 16 MB together"
+            );
+        }
+        write_all(store, list.as_array())?;
+        self.count.store(map.len(), Relaxed);
+        *self.kept.write() = map;
+        Ok(())
+    }
+
+    /// One document for each shape, as `$querySettings` returns them.
+    pub(crate) fn list(&self, show_debug_query_shape: bool) -> Vec<DocBuf> {
+        let entry = |(hash, kept): (&ShapeHash, &Arc<Kept>)| {
+            DocBuf::build(|out| {
+                write_entry(*hash, kept, out);
+                let query = kept.query.as_ref().filter(|_| show_debug_query_shape);
+                let shape = query.and_then(|query| {
+                    let query = query.as_doc();
+                    nagi_query::query_shape(query.get("$db").as_str().unwrap_or(""), query)
+                });
+                if let Some(shape) = shape {
+                    out.put("debugQueryShape", &shape);
+                }
+            })
+        };
+        self.kept.read().iter().map(entry).collect()
+    }
+
+    /// The section of `serverStatus`.
+    pub(crate) fn write_status(&self, out: &mut DocWriter<'_>) {
+        let kept = self.kept.read();
+        out.put("count", kept.len() as i64);
+        let bytes: u64 = kept.values().map(|kept| kept.settings.bytes()).sum();
+        out.put("size", bytes as i64);
+        let rejecting = kept.values().filter(|kept| kept.settings.rejects()).count();
+        out.put("rejectCount", rejecting as i64);
+        out.put("rejectedQueries", self.rejected.get());
+    }
+}
+
+fn keep(store: &Store, settings: DocBuf, query: Option<DocBuf>) -> Result<Arc<Kept>> {
+    let settings = Arc::new(QuerySettings::new(settings)?);
+    let query_bytes = query.as_ref().map_or(0, |query| query.as_bytes().len() as u64);
+    let mut room = Charge::empty(store.budget(), Pool::Plans);
+    if !room.try_grow(settings.bytes() + query_bytes) {
+        bail!(Code::EXCEEDED_MEMORY_LIMIT, "no memory is left for query settings");
+    }
+    Ok(Arc::new(Kept { settings, query, _room: room }))
+}
+
+fn write_entry(hash: ShapeHash, kept: &Kept, out: &mut DocWriter<'_>) {
+    out.put("queryShapeHash", hash.hex().as_str());
+    out.put("settings", kept.settings.shown());
+    if let Some(query) = &kept.query {
+        out.put("representativeQuery", query);
+    }
+}
+
+/// Stages that show the server itself: no pipeline that begins with one is rejected.
+const UNREJECTABLE: &[&str] = &[
+    "$collStats",
+    "$currentOp",
+    "$indexStats",
+    "$listCatalog",
+    "$listLocalCursors",
+    "$listLocalSessions",
+    "$listSampledQueries",
+    "$listSearchIndexes",
+    "$listSessions",
+    "$operationMetrics",
+    "$planCacheStats",
+    "$querySettings",
+    "$queryStats",
+];
+
+/// Such a stage at the front of the command's pipeline.
+pub(crate) fn unrejectable(command: Doc<'_>) -> Option<&str> {
+    let Value::Array(stages) = command.get("pipeline") else { return None };
+    let first = stages.iter().next()?.as_doc()?.first()?.name();
+    UNREJECTABLE.contains(&first).then_some(first)
+}
+
+const ID: &str = "querySettings";
+
+fn read(store: &Store) -> Result<Option<DocBuf>> {
+    persisted::read(store, "clusterParameters", ID)
+}
+
+fn write_all(store: &Store, list: Array<'_>) -> Result<()> {
+    let doc = DocBuf::build(|out| {
+        out.put("_id", ID);
+        out.put("clusterParameterTime", Value::DateTime(crate::clock::wall_ms()));
+        out.put("settingsArray", list);
+    });
+    persisted::write(store, "clusterParameters", doc.as_doc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_read_as_they_are_written() {
+        let command = nagi_bson::doc! { "find": "c" };
+        let hash = ShapeHash::of("d", command.as_doc()).expect("a find has a shape");
+        assert_eq!(ShapeHash::parse(&hash.hex()), Some(hash));
+        assert_eq!(ShapeHash::parse(&hash.hex().to_lowercase()), Some(hash));
+        assert_eq!(ShapeHash::parse(&hash.hex()[1..]), None);
+        assert_eq!(ShapeHash::parse(&"x".repeat(64)), None);
+        assert_eq!(ShapeHash::parse(&"\u{e9}".repeat(32)), None);
+    }
+}

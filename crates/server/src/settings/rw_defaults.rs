@@ -1,0 +1,185 @@
+//! The read and write concern of requests that name none, as `setDefaultRWConcern` sets them on a replica set.
+//! Kept in `config.settings`, as MongoDB keeps them.
+
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_error::{Code, Result, bail};
+use nagi_store::Store;
+use parking_lot::{Mutex, RwLock};
+
+use crate::clock;
+use crate::request::concern::{ReadConcern, WriteConcern, WriteNodes};
+use crate::settings::persisted;
+
+const COLLECTION: &str = "settings";
+const ID: &str = "ReadWriteConcernDefaults";
+
+/// What was set; none of it is the default.
+#[derive(Default, Clone)]
+struct Chosen {
+    read_level: Option<String>,
+    write: Option<WriteConcern<'static>>,
+    /// Cluster time and wall clock of the last change.
+    updated: Option<(u64, i64)>,
+}
+
+#[derive(Default)]
+pub(crate) struct RwDefaults {
+    chosen: RwLock<Chosen>,
+    changing: Mutex<()>,
+    /// When they were read or changed here, milliseconds since 1970.
+    local_ms: std::sync::atomic::AtomicI64,
+}
+
+impl RwDefaults {
+    pub(crate) fn open(store: &Store) -> Result<RwDefaults> {
+        let mut chosen = Chosen::default();
+        if let Some(doc) = persisted::read(store, COLLECTION, ID)? {
+            let read = doc.get("defaultReadConcern").as_doc().map(|doc| doc.get("level"));
+            chosen.read_level = read.and_then(|level| level.as_str()).map(str::to_owned);
+            if let Value::Doc(write) = doc.get("defaultWriteConcern") {
+                chosen.write = owned(&WriteConcern::parse_doc(write)?);
+            }
+            if let (Value::Timestamp(at), Value::DateTime(ms)) =
+                (doc.get("updateOpTime"), doc.get("updateWallClockTime"))
+            {
+                chosen.updated = Some((at, ms));
+            }
+        }
+        let local_ms = clock::wall_ms().into();
+        Ok(RwDefaults { chosen: RwLock::new(chosen), local_ms, ..RwDefaults::default() })
+    }
+
+    /// The write concern that was set, if one was.
+    pub(crate) fn write_concern(&self) -> Option<WriteConcern<'static>> {
+        self.chosen.read().write
+    }
+
+    /// `setDefaultRWConcern`. An empty read concern takes the choice back; a write concern cannot be unset.
+    ///
+    /// # Errors
+    /// 2 for concerns that are no defaults, 20 for an attempt to unset the write concern.
+    pub(crate) fn set(
+        &self,
+        store: &Store,
+        read: Option<Doc<'_>>,
+        write: Option<Doc<'_>>,
+        now: u64,
+    ) -> Result<()> {
+        if read.is_none() && write.is_none() {
+            bail!(
+                Code::BAD_VALUE,
+                "At least one of the \"defaultReadConcern\" or \"defaultWriteConcern\" fields must \
+                 be present"
+            );
+        }
+        let _one = self.changing.lock();
+        let mut chosen = self.chosen.read().clone();
+        if let Some(read) = read {
+            chosen.read_level = read_level(read)?;
+        }
+        match write {
+            Some(write) if write.is_empty() && chosen.write.is_some() => bail!(
+                Code::ILLEGAL_OPERATION,
+                "The global default write concern cannot be unset once it is set."
+            ),
+            Some(write) if !write.is_empty() => chosen.write = Some(write_default(write)?),
+            _ => {}
+        }
+        chosen.updated = Some((now, clock::wall_ms()));
+        let doc = DocBuf::build(|w| {
+            w.put("_id", ID);
+            write_chosen(&chosen, w);
+        });
+        persisted::write(store, COLLECTION, doc.as_doc())?;
+        *self.chosen.write() = chosen;
+        self.local_ms.store(clock::wall_ms(), std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Appends the fields of `getDefaultRWConcern`; `implicit` holds where no write concern was set.
+    pub(crate) fn write(&self, implicit: &WriteConcern<'_>, out: &mut DocWriter<'_>) {
+        let chosen = self.chosen.read();
+        let source = |set: bool| if set { "global" } else { "implicit" };
+        let level = chosen.read_level.as_deref();
+        out.doc("defaultReadConcern", |doc| doc.put("level", level.unwrap_or("local")));
+        out.doc("defaultWriteConcern", |doc| {
+            chosen.write.as_ref().unwrap_or(implicit).write(doc);
+        });
+        write_updated(&chosen, out);
+        out.put("defaultWriteConcernSource", source(chosen.write.is_some()));
+        out.put("defaultReadConcernSource", source(level.is_some()));
+    }
+
+    /// When this server learned of them.
+    pub(crate) fn local_ms(&self) -> i64 {
+        self.local_ms.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+fn write_chosen(chosen: &Chosen, out: &mut DocWriter<'_>) {
+    if let Some(level) = &chosen.read_level {
+        out.doc("defaultReadConcern", |doc| doc.put("level", level.as_str()));
+    }
+    if let Some(write) = &chosen.write {
+        out.doc("defaultWriteConcern", |doc| write.write(doc));
+    }
+    write_updated(chosen, out);
+}
+
+fn write_updated(chosen: &Chosen, out: &mut DocWriter<'_>) {
+    if let Some((at, ms)) = chosen.updated {
+        out.put("updateOpTime", Value::Timestamp(at));
+        out.put("updateWallClockTime", Value::DateTime(ms));
+    }
+}
+
+fn read_level(doc: Doc<'_>) -> Result<Option<String>> {
+    let concern = ReadConcern::parse(Value::Doc(doc))?;
+    for (name, given) in [
+        ("afterClusterTime", concern.after_cluster_time.is_some()),
+        ("atClusterTime", concern.at_cluster_time.is_some()),
+    ] {
+        if given {
+            bail!(Code::BAD_VALUE, "'{name}' is not suitable for the default read concern");
+        }
+    }
+    match concern.level {
+        None | Some("local" | "available" | "majority") => Ok(concern.level.map(str::to_owned)),
+        Some(level @ ("linearizable" | "snapshot")) => {
+            bail!(Code::BAD_VALUE, "level: '{level}' is not suitable for the default read concern")
+        }
+        Some(level) => bail!(
+            Code::BAD_VALUE,
+            "Enumeration value '{level}' for field 'readConcern.level' is not a valid value."
+        ),
+    }
+}
+
+fn write_default(doc: Doc<'_>) -> Result<WriteConcern<'static>> {
+    let concern = WriteConcern::parse_doc(doc)?;
+    if concern.nodes == WriteNodes::Count(0) {
+        bail!(
+            Code::BAD_VALUE,
+            "Unacknowledged write concern is not suitable for the default write concern"
+        );
+    }
+    match (owned(&concern), concern.nodes) {
+        (Some(concern), _) => Ok(concern),
+        (None, WriteNodes::Other(mode)) => bail!(
+            Code::UNKNOWN_REPL_WRITE_CONCERN,
+            "No write concern mode named '{mode}' found in replica set configuration"
+        ),
+        (None, _) => bail!(Code::BAD_VALUE, "the write concern is not suitable for the default"),
+    }
+}
+
+/// The same without borrowed parts; none for a mode by name.
+fn owned(concern: &WriteConcern<'_>) -> Option<WriteConcern<'static>> {
+    let nodes = match concern.nodes {
+        WriteNodes::Count(count) => WriteNodes::Count(count),
+        WriteNodes::Majority => WriteNodes::Majority,
+        WriteNodes::Other(_) => return None,
+    };
+    let (journal, timeout_ms) = (concern.journal, concern.timeout_ms);
+    Some(WriteConcern { nodes, journal, timeout_ms })
+}

@@ -1,0 +1,53 @@
+//! `setUserWriteBlockMode`: while it is on, nothing writes to databases of users (371), but for users who may
+//! bypass it. The state survives restarts.
+//!
+//! [`crate::core::command::Context::begin_write`] asks here: every command that writes names the database there.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use nagi_bson::DocBuf;
+use nagi_error::Result;
+use nagi_store::Store;
+use parking_lot::Mutex;
+
+use crate::settings::persisted;
+
+const COLLECTION: &str = "user_writes_critical_sections";
+/// MongoDB's key of the section that covers all databases.
+const ID: &str = "";
+
+#[derive(Default)]
+pub(crate) struct WriteBlock {
+    on: AtomicBool,
+    changing: Mutex<()>,
+}
+
+impl WriteBlock {
+    /// As an earlier run left it.
+    pub(crate) fn open(store: &Store) -> Result<WriteBlock> {
+        let kept = persisted::read(store, COLLECTION, ID)?;
+        let on = kept.is_some_and(|doc| doc.get("blockUserWrites").is_truthy());
+        Ok(WriteBlock { on: AtomicBool::new(on), ..WriteBlock::default() })
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(SeqCst)
+    }
+
+    /// Whether writes to this database are refused.
+    pub(crate) fn covers(&self, db: &str) -> bool {
+        self.is_on() && !matches!(db, "admin" | "config" | "local")
+    }
+
+    pub(crate) fn set(&self, store: &Store, on: bool) -> Result<()> {
+        let _one = self.changing.lock();
+        let doc = DocBuf::build(|w| {
+            w.put("_id", ID);
+            w.put("blockNewUserShardedDDL", false);
+            w.put("blockUserWrites", on);
+        });
+        persisted::write(store, COLLECTION, doc.as_doc())?;
+        self.on.store(on, SeqCst);
+        Ok(())
+    }
+}

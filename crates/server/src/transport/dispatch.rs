@@ -1,0 +1,604 @@
+//! From a command's body to its reply: row, checks in a fixed order, run, outcome.
+//!
+//!   name -> row -> generic arguments -> API version -> database -> access -> session -> concerns -> deadline -> run
+//!
+//! On an error everything written is taken back and code, name, message and extra fields are written
+//! instead. A panic in a command ends that request with InternalError, nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_budget::{Metering, meter};
+use nagi_error::{Code, Error, Result, bail, err};
+
+use crate::clock;
+use crate::commands;
+use crate::core::access;
+use crate::core::command::{Command, Context, Done, Effects};
+use crate::core::connection::Connection;
+use crate::core::numbered;
+use crate::core::server::Server;
+use crate::core::snapshots;
+use crate::fail_points::Fault;
+use crate::interruption::interruption;
+use crate::metrics::{LatencyKind, Metrics, OpKind};
+use crate::observe::slow::{self, Finished};
+use crate::printable::{Secret, printable};
+use crate::replica::{ReplicaSet, Role};
+use crate::request::{Generic, Protocol, Request, Sequence};
+use crate::room::Before;
+use crate::settings::params;
+
+/// A command that was parsed off the wire.
+pub(crate) struct Incoming<'a> {
+    /// The database; `None` means the body's `$db` says it.
+    pub(crate) db: Option<&'a str>,
+    pub(crate) body: Doc<'a>,
+    pub(crate) sequences: &'a [Sequence<'a>],
+    pub(crate) protocol: Protocol,
+    pub(crate) exhaust_allowed: bool,
+}
+
+/// Runs one command and writes its whole reply document into `out`.
+pub(crate) fn run(
+    connection: &mut Connection,
+    incoming: &Incoming<'_>,
+    out: &mut DocWriter<'_>,
+) -> Done {
+    let server = connection.server.clone();
+    let op = connection.op.clone();
+    let started = clock::now();
+    // Ends behind all that the command made but its reply.
+    let _metering = Metering::begin(server.store.budget());
+    server.metrics.request_count.increment();
+    let begun = begin(connection, &server, incoming);
+    let ((request, row), begin_error) = match begun {
+        Ok(begun) => (begun, None),
+        Err(refused) => match *refused {
+            (Some(begun), error) => (begun, Some(error)),
+            (None, error) => {
+                server.metrics.unknown_commands.increment();
+                write_error(&server, &error, None, out);
+                return Done::default();
+            }
+        },
+    };
+    let command = request.command;
+    begin_op(&server, &op, &request, started);
+    server.metrics.active_requests.up();
+    let active = server.metrics.active_clients(command.latency);
+    if let Some(gauge) = active {
+        gauge.up();
+    }
+    let mut cx = Context {
+        server: &server,
+        command: row,
+        connection,
+        op: &op,
+        started,
+        deadline: deadline(&server, started, &request),
+        pool: server.clients.tickets.pool(&request),
+        ticket: None,
+        done: Done::default(),
+        scope: None,
+        bound: None,
+        at_cluster_time: None,
+        failed: false,
+        effects: Effects::default(),
+        before: Before::begin(out),
+    };
+    let result = match begin_error {
+        Some(error) => Err(numbered::add_labels_unstarted(&request, error)),
+        None => run_with_faults(&mut cx, &request, out),
+    };
+    let mut done = std::mem::take(&mut cx.done);
+    cx.effects.settle(&mut done);
+    // An error is the last reply of a stream.
+    done.stream &= result.is_ok();
+    server.metrics.active_requests.down();
+    if let Some(gauge) = active {
+        gauge.down();
+    }
+    end_reply(&cx, &request, &result, out);
+    let finished = Finished {
+        op: &op,
+        request: &request,
+        statement: None,
+        error: result.as_ref().err(),
+        done: &done,
+        micros: clock::micros_since(started),
+        reply_bytes: out.len(),
+    };
+    account(&server, &finished);
+    // Tools that restore users write their documents as any others.
+    if command.write && command.on_collection && is_on_users(&request) {
+        server.auth.changed();
+    }
+    if server.engines.is_some() {
+        nagi_js::release();
+    }
+    op.end();
+    done
+}
+
+/// What every reply ends with.
+fn end_reply(
+    cx: &Context<'_>,
+    request: &Request<'_>,
+    result: &Result<()>,
+    out: &mut DocWriter<'_>,
+) {
+    let server = cx.server;
+    match result {
+        Ok(()) => out.put("ok", 1.0),
+        Err(error) => write_error(server, error, Some(request), out),
+    }
+    if let Some(replica) = &server.replica {
+        replica.write_times(cx.connection.store.client().committed(), out);
+    }
+}
+
+/// Shows the request in currentOp, and for the slow log and the profile.
+fn begin_op(server: &Server, op: &crate::op::Op, request: &Request<'_>, started: Instant) {
+    let command = request.command;
+    let secretless =
+        (!matches!(command.secret, Secret::No)).then(|| printable(request.body, command.secret));
+    let shown = secretless.as_ref().map_or(request.body, |doc| doc.as_doc());
+    op.begin(server.clients.ops.next_id(), started, slow::op_name(command), shown);
+    note_request(op, request);
+    op.set_profiled(server.settings.profile.level(request.db) > 0);
+    // A read is useless once its client has disconnected; a write counts all the same.
+    op.watch_peer(command.latency == LatencyKind::Read, started);
+}
+
+fn note_request(op: &crate::op::Op, request: &Request<'_>) {
+    let collection = match request.body.first().map(|e| e.value()) {
+        Some(Value::String(name)) if request.command.on_collection => name,
+        _ => "$cmd",
+    };
+    op.set_namespace(request.db, collection);
+    if let Some(lsid) = request.generic.lsid {
+        op.set_lsid(lsid);
+    }
+}
+
+fn deadline(server: &Server, started: Instant, request: &Request<'_>) -> Option<Instant> {
+    let reads = request.command.latency == LatencyKind::Read
+        && request.command.counts_as != OpKind::GetMore;
+    let ms = match request.generic.max_time_ms {
+        0 if reads => server.settings.cluster_params.read_time_ms(),
+        ms => ms,
+    };
+    match ms {
+        0 => None,
+        _ if server.settings.fail_points.never_times_out() => None,
+        ms => started.checked_add(Duration::from_millis(ms as u64)),
+    }
+}
+
+type Found<'a> = (Request<'a>, &'static Command);
+type Begun<'a> = std::result::Result<Found<'a>, Box<(Option<Found<'a>>, Error)>>;
+
+/// Finds the row and reads the generic arguments.
+fn begin<'a>(connection: &mut Connection, server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
+    connection.store.client().begin_request();
+    let body = incoming.body;
+    let db = match database(incoming) {
+        Ok(db) => db,
+        Err(error) => return Err(Box::new((None, error))),
+    };
+    let Some(first) = body.first() else {
+        return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: ''"))));
+    };
+    let Some(command) = commands::find(first.name()) else {
+        let name = first.name();
+        return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: '{name}'"))));
+    };
+    let mut request = Request {
+        command: &command.facts,
+        name: first.name(),
+        db,
+        body,
+        sequences: incoming.sequences,
+        generic: Generic::default(),
+        protocol: incoming.protocol,
+        exhaust_allowed: incoming.exhaust_allowed,
+    };
+    let checked = Generic::parse(command, body).and_then(|generic| {
+        request.generic = generic;
+        check(connection, server, &request, command)
+    });
+    match checked {
+        Ok(()) => Ok((request, command)),
+        Err(error) => Err(Box::new((Some((request, command)), error))),
+    }
+}
+
+fn database<'a>(incoming: &Incoming<'a>) -> Result<&'a str> {
+    if let Some(db) = incoming.db {
+        return Ok(db);
+    }
+    match incoming.body.get("$db") {
+        Value::String(db) => Ok(db),
+        Value::Missing => bail!(Code::Location(40571), "OP_MSG requests require a $db argument"),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'OP_MSG.$db' is the wrong type '{}', expected type 'string'",
+            other.kind().name()
+        ),
+    }
+}
+
+/// The checks before a run, in MongoDB's order.
+fn check(
+    connection: &mut Connection,
+    server: &Server,
+    request: &Request<'_>,
+    row: &Command,
+) -> Result<()> {
+    let (command, generic) = (request.command, &request.generic);
+    check_db_name(request.db)?;
+    if command.test_only && !server.settings.params.bool("enableTestCommands") {
+        bail!(Code::COMMAND_NOT_FOUND, "no such command: '{}'", request.name);
+    }
+    check_api(server, request)?;
+    if command.admin_only && request.db != "admin" {
+        bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
+    }
+    access::check(connection, server, request, &row.access)?;
+    if let Some(lsid) = &generic.lsid {
+        server.clients.sessions.touch(lsid, clock::wall_ms(), connection.user())?;
+    }
+    numbered::check(request, server.replica.is_some())?;
+    if let Some(concern) = &generic.write_concern {
+        if !command.write {
+            bail!(Code::INVALID_OPTIONS, "Command {} does not support writeConcern", command.name);
+        }
+        match server.replica {
+            Some(_) => concern.check_member()?,
+            None => concern.check_standalone()?,
+        }
+    }
+    if generic.autocommit.is_none() {
+        let replicated = server.replica.is_some();
+        generic.read_concern.check(command, replicated)?;
+    }
+    if server.is_stopping() && !command.before_login {
+        return Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN));
+    }
+    match &server.replica {
+        Some(replica) => check_member(replica, request),
+        None => Ok(()),
+    }
+}
+
+/// What only members of a replica set check: their role, and the times that clients bring.
+fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
+    let (command, generic) = (request.command, &request.generic);
+    if let Some(time) = generic.cluster_time {
+        replica.observe(time, false)?;
+    }
+    if let Some(time) = generic.read_concern.after_cluster_time {
+        replica.observe(time, true)?;
+    }
+    if command.before_login || request.db == "local" {
+        return Ok(());
+    }
+    // aggregate may write, but most of the time it reads.
+    let writes = command.write && !command.read_concern;
+    match replica.role() {
+        Role::Primary => Ok(()),
+        _ if writes => bail!(Code::NOT_WRITABLE_PRIMARY, "not primary"),
+        Role::Startup if command.on_collection => {
+            bail!(Code::NOT_PRIMARY_OR_SECONDARY, "node is not in primary or recovering state")
+        }
+        Role::Secondary if command.on_collection && !generic.secondary_ok => {
+            bail!(Code::NOT_PRIMARY_NO_SECONDARY_OK, "not primary and secondaryOk=false")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_db_name(db: &str) -> Result<()> {
+    // A `$` is refused where a namespace is made of it: commands without one take it.
+    let bad = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '\0');
+    if db.is_empty() || db.len() > 63 || db.contains(bad) {
+        bail!(Code::INVALID_NAMESPACE, "Invalid database name: '{db}'");
+    }
+    Ok(())
+}
+
+fn check_api(server: &Server, request: &Request<'_>) -> Result<()> {
+    const REQUIRED: usize = params::position("requireApiVersion");
+    let generic = &request.generic;
+    match generic.api_version {
+        None if generic.api_strict || generic.api_deprecation_errors => bail!(
+            Code::API_VERSION_ERROR,
+            "Provided {} without passing apiVersion",
+            if generic.api_strict { "apiStrict" } else { "apiDeprecationErrors" }
+        ),
+        None if server.settings.params.number(REQUIRED) != 0 && !request.command.before_login => {
+            bail!(
+                Code::Location(498_870),
+                "The apiVersion parameter is required, please configure your MongoClient's API version"
+            )
+        }
+        None | Some("1") => {}
+        Some(_) => bail!(Code::API_VERSION_ERROR, "API version must be \"1\""),
+    }
+    if generic.api_strict && !request.command.api_v1 {
+        bail!(
+            Code::API_STRICT_ERROR,
+            "Provided apiStrict:true, but the command {} is not in API Version 1. Information on \
+             supported commands and migrations in API Version 1 can be found at \
+             https://dochub.mongodb.org/core/manual-versioned-api",
+            request.command.name
+        );
+    }
+    Ok(())
+}
+
+/// Runs the command, unless a fail point has other plans for it.
+fn run_with_faults(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let app_name = cx.connection.client.as_ref().map_or("", |client| client.app_name.as_str());
+    match cx.server.settings.fail_points.fault(request, app_name) {
+        None => {
+            concerned_run(cx, request, out).map_err(|error| numbered::add_labels(request, error))
+        }
+        Some(Fault::Error { error, labels_given: true }) => Err(error),
+        Some(Fault::Error { error, .. }) => Err(numbered::add_labels(request, error)),
+        Some(Fault::CloseConnection) => {
+            cx.done.close = true;
+            cx.done.unanswered = true;
+            Ok(())
+        }
+        Some(Fault::WriteConcern(error)) => {
+            concerned_run(cx, request, out)?;
+            write_concern_error(cx, request, &error, out);
+            Ok(())
+        }
+    }
+}
+
+fn write_concern_error(
+    cx: &Context<'_>,
+    request: &Request<'_>,
+    error: &DocBuf,
+    out: &mut DocWriter<'_>,
+) {
+    out.put("writeConcernError", error);
+    let code = crate::number::truncate(error.get("code")).and_then(|code| i32::try_from(code).ok());
+    let code = Code(code.unwrap_or(0));
+    if let Some(label) = numbered::write_concern_label(request, code) {
+        out.array("errorLabels", |labels| labels.push(label));
+    }
+    if tells_topology(cx.server, code) {
+        cx.server.identity.topology.write(out);
+    }
+}
+
+/// Runs the command; says afterwards what its write concern could not be given.
+fn concerned_run(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let server = cx.server;
+    let snapshot =
+        request.command.snapshot_read && request.generic.read_concern.level == Some("snapshot");
+    match (request.generic.txn_number, &server.replica) {
+        (Some(_), _) => numbered::run(cx, request, out, guarded_run)?,
+        (None, Some(replica)) if snapshot => {
+            snapshots::run(cx, request, replica, out, guarded_run)?;
+        }
+        (None, _) => {
+            guarded_run(cx, request, out).map_err(|error| with_concern(cx, request, error))?;
+        }
+    }
+    if cx.server.replica.is_none() || !request.command.write {
+        return Ok(());
+    }
+    if let Some(error) = unsatisfied(cx.server, request) {
+        write_concern_error(cx, request, &error, out);
+    }
+    Ok(())
+}
+
+/// The `writeConcernError` of a request whose write concern, its own or the default, this member cannot give.
+fn unsatisfied(server: &Server, request: &Request<'_>) -> Option<DocBuf> {
+    let default = server.settings.rw_defaults.write_concern();
+    let (concern, provenance) = match (&request.generic.write_concern, &default) {
+        (Some(concern), _) => (concern, "clientSupplied"),
+        // What only might have written has no default.
+        (None, Some(default)) if !request.command.read_concern => (default, "customDefault"),
+        (None, _) => return None,
+    };
+    let (code, text) = concern.unsatisfiable()?;
+    Some(DocBuf::build(|w| {
+        w.put("code", code.0);
+        w.put("codeName", code.name().as_ref());
+        w.put("errmsg", text.as_str());
+        w.doc("errInfo", |w| {
+            w.doc("writeConcern", |w| {
+                concern.write(w);
+                w.put("provenance", provenance);
+            });
+        });
+    }))
+}
+
+/// The error of a command that ran and failed on a member, with what its write concern could not be
+/// given: writes before it may have happened. What could not be parsed has not run.
+fn with_concern(cx: &Context<'_>, request: &Request<'_>, error: Error) -> Error {
+    const UNPARSED: &[Code] = &[
+        Code::IDL_UNKNOWN_FIELD,
+        Code::IDL_FAILED_TO_PARSE,
+        Code::IDL_DUPLICATE_FIELD,
+        Code::TYPE_MISMATCH,
+        Code::INVALID_NAMESPACE,
+    ];
+    let ran = request.command.write && !UNPARSED.contains(&error.code());
+    let concern = unsatisfied(cx.server, request);
+    let Some(concern) = concern.filter(|_| ran && cx.server.replica.is_some()) else {
+        return error;
+    };
+    let info = DocBuf::build(|w| {
+        if let Some(info) = error.info() {
+            w.extend(info.as_doc());
+        }
+        w.put("writeConcernError", &concern);
+    });
+    error.with_info(info)
+}
+
+/// Runs the command's function; a panic becomes an error of this request.
+fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let name = request.command.name;
+    let run = cx.command.run;
+    cx.take_ticket()?;
+    let result = catch_unwind(AssertUnwindSafe(|| run(cx, request, out)));
+    cx.ticket = None;
+    match result {
+        Ok(result) => result.and_then(|()| not_refused()),
+        // It compared texts without memory for that: orders that were made up may contradict each other.
+        Err(_) if meter::is_refusal_pending() => not_refused(),
+        Err(panic) => {
+            let text = panic_text(&*panic);
+            log::error!(target: "COMMAND", id = 9_000_001, command = name, reason = text;
+                "A command panicked");
+            Err(Error::bug(format!("{name} failed: {text}")))
+        }
+    }
+}
+
+/// # Errors
+/// 146 if the request was refused memory where it could not fail, and has not heard of it: its result is void.
+fn not_refused() -> Result<()> {
+    if meter::is_refusal_pending() {
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "Exceeded memory limit: comparing long texts needs more memory than the server has left"
+        );
+    }
+    Ok(())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "unknown panic",
+    }
+}
+
+/// Replaces whatever was written by the error document.
+pub(crate) fn write_error(
+    server: &Arc<Server>,
+    error: &Error,
+    request: Option<&Request<'_>>,
+    out: &mut DocWriter<'_>,
+) {
+    out.clear();
+    out.put("ok", 0.0);
+    out.put("errmsg", error.message());
+    out.put("code", error.code().0);
+    out.put("codeName", error.code().name().as_ref());
+    if let Some(info) = error.info() {
+        out.extend(info.as_doc());
+    }
+    if !error.labels().is_empty() {
+        out.array("errorLabels", |labels| {
+            error.labels().iter().for_each(|label| labels.push(*label));
+        });
+    }
+    if tells_topology(server, error.code()) {
+        server.identity.topology.write(out);
+    }
+    if error.code() == Code::INTERNAL_ERROR {
+        server.metrics.asserts.regular.increment();
+        let name = request.map_or("", |r| r.command.name);
+        log::error!(target: "COMMAND", id = 9_000_002, command = name, error = error.message();
+            "Internal error");
+    } else {
+        server.metrics.asserts.user.increment();
+    }
+}
+
+/// Errors of a member after which a driver looks at the server anew, unless it knows this topology already.
+/// The codes of a shutdown tell nothing while the server goes on: then a fail point made them up.
+fn tells_topology(server: &Server, code: Code) -> bool {
+    server.replica.is_some()
+        && match code {
+            Code::NOT_WRITABLE_PRIMARY
+            | Code::NOT_PRIMARY_NO_SECONDARY_OK
+            | Code::NOT_PRIMARY_OR_SECONDARY
+            | Code::PRIMARY_STEPPED_DOWN
+            | Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE => true,
+            Code::INTERRUPTED_AT_SHUTDOWN | Code::SHUTDOWN_IN_PROGRESS => {
+                server.is_stopping() || server.quiesce_remaining().is_some()
+            }
+            _ => false,
+        }
+}
+
+/// Whether the collection may be that of users or roles.
+fn is_on_users(request: &Request<'_>) -> bool {
+    request.db == "admin" && access::collection(request).is_some_and(|c| c.starts_with("system."))
+}
+
+/// Adds what a request did with documents. The only place that does: a command says in its [`Done`] what it did.
+fn count_documents(metrics: &Metrics, done: &Done) {
+    let counts = [
+        (&metrics.documents_inserted, done.inserted.unwrap_or(0) + done.upserted.unwrap_or(0)),
+        (&metrics.documents_updated, done.matched.unwrap_or(0)),
+        (&metrics.documents_deleted, done.deleted.unwrap_or(0)),
+        (&metrics.documents_returned, done.returned.unwrap_or(0)),
+        (&metrics.docs_examined, done.docs_examined),
+        (&metrics.keys_examined, done.keys_examined),
+        (&metrics.sorted_requests, u64::from(done.has_sort_stage)),
+        (&metrics.write_conflicts, done.write_conflicts),
+    ];
+    for (counter, count) in counts {
+        if count > 0 {
+            counter.add(count);
+        }
+    }
+    metrics.locks.add(&done.locks);
+}
+
+/// Counters, slow line, profile.
+fn account(server: &Arc<Server>, finished: &Finished<'_>) {
+    let Finished { request, error, done, micros, .. } = *finished;
+    let command = request.command;
+    let counter = commands::index_of(command).and_then(|i| server.metrics.by_command.get(i));
+    if let Some(counter) = counter {
+        counter.total.increment();
+        if error.is_some() {
+            counter.failed.increment();
+        }
+    }
+    server.metrics.ops.count(command.counts_as);
+    if !done.waited {
+        server.metrics.latency(command.latency).record(micros);
+    }
+    if command.on_collection || command.counts_as == OpKind::GetMore {
+        let scan = command.latency == LatencyKind::Read
+            && command.counts_as != OpKind::GetMore
+            && finished.op.plan_summary().starts_with("COLLSCAN");
+        server.top.record(request, micros, scan);
+        if scan {
+            server.metrics.collection_scans.increment();
+            if request.body.get("tailable").is_truthy() {
+                server.metrics.collection_scans_tailable.increment();
+            }
+        }
+    }
+    count_documents(&server.metrics, done);
+    slow::observe(server, finished);
+}

@@ -1,0 +1,143 @@
+//! Background work: unused cursors and sessions, expired documents.
+//!
+//! One thread a kind of work. A thread holds the server only while it works, so a server that is
+//! dropped ends it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use nagi_bson::DocBuf;
+use nagi_error::Code;
+
+use crate::clock;
+use crate::core::server::Server;
+use crate::interruption::interruption;
+use crate::logging::set_log_context;
+use crate::upkeep::pace::Pace;
+
+/// One kind of work: does it, and says how long to pause.
+type Work = fn(&Arc<Server>) -> Duration;
+
+/// Starts the background threads of a server.
+pub(crate) fn spawn(server: &Arc<Server>) {
+    start(server, "clientcursormon", reap);
+    start(server, "TTLMonitor", expire);
+    start(server, "autoCompact", crate::upkeep::compaction::pass);
+    if server.replica.is_some() {
+        start(server, "transactionReaper", reap_transactions);
+    }
+}
+
+fn start(server: &Arc<Server>, name: &'static str, work: Work) {
+    let weak: Weak<Server> = Arc::downgrade(server);
+    let signal = server.upkeep.signal.clone();
+    let body = move || {
+        set_log_context(name);
+        let mut pause = Duration::from_secs(1);
+        while !signal.wait(pause) {
+            let Some(server) = weak.upgrade() else { return };
+            pause = work(&server);
+        }
+    };
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
+    if let Err(error) = builder.spawn(body) {
+        log::warn!(target: "CONTROL", id = 9_000_010, thread = name, error = error.to_string();
+            "Cannot start a background thread");
+    }
+}
+
+/// Ends cursors and sessions that were not used for too long.
+fn reap(server: &Arc<Server>) -> Duration {
+    let now = clock::wall_ms();
+    let timeout = server.settings.params.int("cursorTimeoutMillis");
+    let ended = server.clients.cursors.expire(now - timeout);
+    if ended > 0 {
+        server.metrics.cursors_timed_out.add(ended as u64);
+        log::info!(target: "QUERY", id = 20529, cursorCount = ended; "Cursors timed out");
+    }
+    server.upkeep.backups.expire(now);
+    let session_ms = server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
+    for session in server.clients.sessions.expire(now - session_ms) {
+        server.clients.numbered.end(&session);
+        server.clients.cursors.end_session(&session);
+    }
+    Duration::from_secs(server.settings.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
+}
+
+/// Ends transactions and states of snapshot reads that live too long, and forgets the records of
+/// sessions that are gone; ends the time of a member that has stepped down.
+fn reap_transactions(server: &Arc<Server>) -> Duration {
+    let limit = server.settings.params.int("transactionLifetimeLimitSeconds").max(1) as u64;
+    if let Some(begun_before) = clock::now().checked_sub(Duration::from_secs(limit)) {
+        let ended = server.clients.numbered.expire(begun_before);
+        if ended > 0 {
+            log::info!(target: "TXN", id = 22778, count = ended;
+                "Aborting expired transactions");
+        }
+    }
+    let window = server.settings.params.int("minSnapshotHistoryWindowInSeconds").max(1) as u64;
+    server.clients.snapshots.expire(Duration::from_secs(window));
+    if let Some(replica) = server.replica.as_ref().filter(|replica| replica.is_to_step_up()) {
+        match replica.step_up() {
+            Ok(()) => server.identity.topology.advance(),
+            Err(error) => log::warn!(target: "REPL", id = 21_333, error = error.message();
+                "Cannot become primary again"),
+        }
+    }
+    let now = clock::wall_ms();
+    let every = server.settings.params.int("logicalSessionRefreshMillis");
+    let last = server.upkeep.records_swept_ms.load(std::sync::atomic::Ordering::Relaxed);
+    if now - last >= every {
+        server.upkeep.records_swept_ms.store(now, std::sync::atomic::Ordering::Relaxed);
+        let before = now - server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
+        let is_live = |id: &crate::session::SessionId| server.clients.sessions.is_known(id);
+        if let Err(error) = crate::core::numbered::sweep_records(&server.store, before, &is_live) {
+            log::warn!(target: "CONTROL", id = 20711, error = error.message();
+                "Failed to reap transaction table");
+        }
+    }
+    Duration::from_secs(1)
+}
+
+/// Deletes expired documents once `ttlMonitorSleepSecs` have passed since the pass before. Looks every
+/// second, so that a new value of the parameter counts at once.
+fn expire(server: &Arc<Server>) -> Duration {
+    let every_ms = server.settings.params.int("ttlMonitorSleepSecs").max(1) * 1000;
+    let now_ms = clock::wall_ms();
+    let due =
+        now_ms - server.upkeep.ttl_last_ms.load(std::sync::atomic::Ordering::Relaxed) >= every_ms;
+    if due
+        && server.settings.params.bool("ttlMonitorEnabled")
+        && !server.settings.write_block.is_on()
+    {
+        server.upkeep.ttl_last_ms.store(now_ms, std::sync::atomic::Ordering::Relaxed);
+        delete_expired(server);
+    }
+    Duration::from_secs(1)
+}
+
+/// One pass over the TTL indexes: an operation of its own, so that currentOp shows it and killOp ends it.
+fn delete_expired(server: &Arc<Server>) {
+    let signal = &server.upkeep.signal;
+    let pace = Pace::new(&server.metrics);
+    let op = server.new_op("TTLMonitor".to_owned(), 0, String::new());
+    let command = DocBuf::build(|w| w.put("ttlPass", 1));
+    op.begin(server.clients.ops.next_id(), clock::now(), "command", command.as_doc());
+    let stop = || {
+        pace.rest();
+        match signal.is_over() {
+            true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
+            false => op.check(),
+        }
+    };
+    server.metrics.ttl_passes.increment();
+    let deleted = server.store.expire(clock::wall_ms(), &stop);
+    op.end();
+    server.clients.ops.forget(&op);
+    match deleted {
+        Ok(deleted) => server.metrics.ttl_deleted.add(deleted),
+        Err(error) => {
+            log::warn!(target: "INDEX", id = 22_540, error = error.message(); "Error in TTL pass");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Background work: expiry, compaction, derived collections, shutdown.
+
+pub(crate) mod compaction;
+pub(crate) mod ending;
+pub(crate) mod jobs;
+pub(crate) mod pace;
+pub(crate) mod views_collection;

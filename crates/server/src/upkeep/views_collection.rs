@@ -1,0 +1,112 @@
+//! `system.views` of each database: a document for each view, as MongoDB keeps them, for tools that list and read it.
+//!
+//! The views themselves are entries of the catalog. Each command that changes one brings its document up to date when
+//! the change is committed, and a start does so for all: a crash in between leaves nothing behind. Nobody else writes
+//! to the collection. Dropping it drops the views, as in MongoDB.
+
+use nagi_bson::{DocBuf, Value};
+use nagi_error::Result;
+use nagi_store::{Collection, Namespace, RecordBuf, WriteOptions};
+
+use crate::core::server::Server;
+
+/// The collection's name, in each database with views.
+pub(crate) const NAME: &str = "system.views";
+
+impl Server {
+    /// Brings the document of a view that was made, changed or dropped up to date. The command does not fail for it:
+    /// the view is what its catalog entry says.
+    pub(crate) fn mirror_view(&self, namespace: &Namespace) {
+        if let Err(error) = self.try_mirror(namespace) {
+            log::warn!(target: "STORAGE", id = 8_200_052, namespace = namespace.as_str(), error = error.message();
+                "The document of a view in system.views cannot be brought up to date");
+        }
+    }
+
+    fn try_mirror(&self, namespace: &Namespace) -> Result<()> {
+        // Two changes of one view must not write in the other order than they happened.
+        let _one = self.upkeep.views_mirrored.lock();
+        let view = self.store.collection(namespace).filter(|found| found.is_view());
+        let mirror = Namespace::new(namespace.database(), NAME)?;
+        if view.is_some() {
+            self.store.collection_or_create(&mirror)?;
+        }
+        let shown = view.map(|view| describe(&view));
+        self.write_mirror(&mirror, namespace.as_str(), shown.as_ref())
+    }
+
+    /// Writes or removes the document of one view.
+    fn write_mirror(&self, mirror: &Namespace, id: &str, shown: Option<&DocBuf>) -> Result<()> {
+        self.store.write(WriteOptions::default(), &mut |txn| {
+            let Some(collection) = txn.collection(mirror) else { return Ok(()) };
+            let found = txn.reader().find_id(&collection, Value::String(id))?;
+            let (record, shown) = match (found, shown) {
+                (None, None) => return Ok(()),
+                (None, Some(shown)) => return txn.insert(&collection, shown.as_doc()).map(drop),
+                (Some(record), shown) => (record, shown),
+            };
+            txn.lock(&collection, record)?;
+            let mut buffer = RecordBuf::default();
+            let old = txn.reader().record(&collection, record, &mut buffer)?;
+            let Some(old) = old.map(|old| old.to_buf()) else { return Ok(()) };
+            match shown {
+                Some(shown) if shown.as_bytes() == old.as_bytes() => Ok(()),
+                Some(shown) => {
+                    txn.update(&collection, record, old.as_doc(), shown.as_doc()).map(drop)
+                }
+                None => txn.delete(&collection, record, old.as_doc()).map(drop),
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Brings all documents up to date, at the start.
+    pub(crate) fn mirror_all_views(&self) -> Result<()> {
+        let catalog = self.store.catalog();
+        for view in catalog.iter().filter(|found| found.is_view()) {
+            self.mirror_view(&view.namespace);
+        }
+        for mirror in catalog.iter().filter(|found| found.namespace.collection() == NAME) {
+            for id in self.ids_of(mirror)? {
+                match Namespace::parse(&id) {
+                    Ok(namespace) => self.mirror_view(&namespace),
+                    Err(_) => self.write_mirror(&mirror.namespace, &id, None)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of views that have a document.
+    fn ids_of(&self, mirror: &Collection) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        let snapshot = self.store.snapshot()?;
+        let mut cursor = snapshot.reader().scan(mirror, true)?;
+        while cursor.advance()? {
+            ids.extend(cursor.doc().get("_id").as_str().map(str::to_owned));
+        }
+        Ok(ids)
+    }
+
+    /// Drops all views of a database, whose `system.views` is dropped.
+    pub(crate) fn drop_views(&self, db: &str) -> Result<()> {
+        let catalog = self.store.catalog();
+        for view in catalog.database(db).filter(|found| found.is_view()) {
+            self.store.drop_collection_of(&view.namespace, Some(view.uuid))?;
+        }
+        Ok(())
+    }
+}
+
+/// A view as its document shows it.
+fn describe(view: &Collection) -> DocBuf {
+    DocBuf::build(|out| {
+        out.put("_id", view.namespace.as_str());
+        for name in ["viewOn", "pipeline", "collation"] {
+            let value = view.options.doc.get(name);
+            if !value.is_missing() {
+                out.put(name, value);
+            }
+        }
+    })
+}
