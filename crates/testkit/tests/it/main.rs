@@ -11,6 +11,7 @@ mod alloc;
 mod catalogues;
 mod coverage;
 mod doors;
+mod layers;
 mod logs;
 mod manifests;
 mod sources;
