@@ -10,6 +10,7 @@ mod build;
 mod connections;
 mod doctor;
 mod engine;
+mod failure;
 mod fork;
 mod key_file;
 mod local_zone;

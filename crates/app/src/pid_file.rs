@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::serve::Failure;
+use crate::failure::Failure;
 
 /// The written file, if one was asked for.
 pub(crate) struct PidFile(Option<PathBuf>);

@@ -11,6 +11,7 @@ use nagi_net::NetConfig;
 use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
 use nagi_store::{Store, StoreOptions};
 
+use crate::failure::Failure;
 use crate::lock::Lock;
 use crate::options::{self, EngineKind, Options, Request};
 use crate::pid_file::PidFile;
@@ -31,14 +32,6 @@ const TERMINATING: &str = "DBException in initAndListen, terminating";
 
 /// How long replies under way may take once the server ends.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// A start that failed: what to log and the exit code.
-pub(crate) struct Failure {
-    pub(crate) code: u8,
-    pub(crate) id: i64,
-    pub(crate) message: &'static str,
-    pub(crate) error: String,
-}
 
 /// `nagi serve ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {

@@ -6,6 +6,7 @@
 pub mod accum;
 pub mod apart;
 pub mod collation;
+mod compare_op;
 pub mod encrypted;
 pub mod expr;
 pub mod filter;

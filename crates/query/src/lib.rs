@@ -33,7 +33,7 @@ pub use plan::{
     Hint, PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
     plan_cache_figures, set_index_filter,
 };
-pub use query_shape::query_shape;
+pub use query_shape::{has_query_shape, query_shape};
 pub use request::aggregate::{
     AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
 };

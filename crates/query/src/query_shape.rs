@@ -13,6 +13,15 @@
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Element, Value, number};
 
+/// The commands that have a shape, with their parts.
+const COMMANDS: &[(&str, &[Part])] =
+    &[("aggregate", AGGREGATE), ("distinct", DISTINCT), ("find", FIND)];
+
+/// Whether a command has a shape, and so may have query settings.
+pub fn has_query_shape(command: &str) -> bool {
+    COMMANDS.iter().any(|(name, _)| *name == command)
+}
+
 /// The shape, or none of a command that has no settings.
 pub fn query_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
     let first = command.first()?;
@@ -22,19 +31,14 @@ pub fn query_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
         value if value.is_number() && name == "aggregate" => "$cmd.aggregate",
         _ => return None,
     };
-    let parts: &[Part] = match name {
-        "find" => FIND,
-        "distinct" => DISTINCT,
-        "aggregate" => AGGREGATE,
-        _ => return None,
-    };
+    let (_, parts) = COMMANDS.iter().find(|(command, _)| *command == name)?;
     Some(DocBuf::build(|out| {
         out.doc("cmdNs", |out| {
             out.put("db", db);
             out.put("coll", coll);
         });
         out.put("command", name);
-        for (name, how) in parts {
+        for (name, how) in *parts {
             let Some(element) = command.element(name) else { continue };
             match element.value() {
                 Value::Null | Value::Undefined => {}

@@ -40,9 +40,6 @@ static NAMES: [&str; 6] = [
     "failGetMoreAfterCursorCheckout",
 ];
 
-/// Commands that fail points leave alone, or nobody could switch one off.
-const EXEMPT: &[&str] = &["configureFailPoint"];
-
 /// What is set.
 #[derive(Default)]
 pub(crate) struct FailPoints {
@@ -165,7 +162,7 @@ impl FailPoints {
         if !self.active.load(Ordering::Relaxed) {
             return None;
         }
-        let exempt = EXEMPT.contains(&request.command.name);
+        let exempt = request.command.exempt_from_fail_points;
         if request.generic.max_time_ms > 0
             && !exempt
             && self.take(MAX_TIME_ALWAYS, &|_| true).is_some()

@@ -99,7 +99,7 @@ impl Top {
         };
         // What was just dropped shall not be listed again.
         let Value::String(collection) = named else { return };
-        if request.command.name == "drop" {
+        if request.command.drops {
             return;
         }
         let key = self.hasher.hash_one((request.db, collection));

@@ -9,7 +9,7 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, Value};
 
 use super::{Eval, Expr, ExprPath, Variable, Vars};
-use crate::{collation::Collation, filter::CompareOp};
+use crate::{collation::Collation, compare_op::CompareOp};
 
 /// How an expression combines its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
 use nagi_lang::expr::System;
 use nagi_lang::script::Scripts;
-use nagi_query::{ExecutionStats, Interrupt as _, Work};
+use nagi_query::{ExecutionStats, Interrupt as _, Verbosity, Work};
 use nagi_store::{KeysWritten, Store, WriteOptions, WriteTxn};
 
 use crate::auth::Action;
@@ -34,12 +34,17 @@ use crate::tickets::{Pool, Ticket};
 use crate::timeslice;
 
 /// A row of the command table. Rows are written as
-/// `Command { facts: Facts { name: ..., ..Facts::ROW }, access: ..., run: ... }`.
+/// `Command { facts: Facts { name: ..., ..Facts::ROW }, access: ..., run, ..Command::ROW }`.
 pub(crate) struct Command {
     pub(crate) facts: Facts,
     /// What a client needs to run it, where authorization is on.
     pub(crate) access: Access,
     pub(crate) run: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
+    /// Explains a request for it; none where there is nothing to explain.
+    pub(crate) explain:
+        Option<fn(&mut Context<'_>, &Request<'_>, Verbosity, &mut DocWriter<'_>) -> Result<()>>,
+    /// Checks a request by which query settings are set; none where there are no settings.
+    pub(crate) check_settings: Option<fn(&Context<'_>, &Request<'_>) -> Result<()>>,
 }
 
 impl Command {
@@ -50,6 +55,8 @@ impl Command {
         run: |_, request, _| {
             bail!(Code::NOT_IMPLEMENTED, "command {} has no function", request.command.name)
         },
+        explain: None,
+        check_settings: None,
     };
 }
 

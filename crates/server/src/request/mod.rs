@@ -68,6 +68,16 @@ pub(crate) struct Facts {
     /// The first field's value is a collection name (for log and currentOp).
     pub(crate) on_collection: bool,
     pub(crate) secret: Secret,
+    /// Whether a request reads no collection and so needs no ticket: `$currentOp` must work while everything waits.
+    pub(crate) without_ticket: fn(Doc<'_>) -> bool,
+    /// Its collection is not there any more when it has run: `top` does not list it again.
+    pub(crate) drops: bool,
+    /// Fail points leave it alone, or none could be switched off.
+    pub(crate) exempt_from_fail_points: bool,
+    /// What the refusal in a transaction adds.
+    pub(crate) transaction_advice: &'static str,
+    /// An oplog may hold it: `applyOps` runs it.
+    pub(crate) in_oplog: bool,
 }
 
 impl Facts {
@@ -90,6 +100,11 @@ impl Facts {
         retryable: false,
         on_collection: false,
         secret: Secret::No,
+        without_ticket: |_| false,
+        drops: false,
+        exempt_from_fail_points: false,
+        transaction_advice: "",
+        in_oplog: false,
     };
 }
 

@@ -23,7 +23,7 @@ use crate::core::server::Server;
 use crate::core::snapshots;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
-use crate::metrics::{LatencyKind, Metrics, OpKind};
+use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::slow::{self, Finished};
 use crate::printable::{Secret, printable};
 use crate::replica::{ReplicaSet, Role};
@@ -69,9 +69,7 @@ pub(crate) fn run(
     begin_op(&server, &op, &request, started);
     server.metrics.active_requests.up();
     let active = server.metrics.active_clients(command.latency);
-    if let Some(gauge) = active {
-        gauge.up();
-    }
+    active.map(Gauge::up);
     let mut cx = Context {
         server: &server,
         command: row,
@@ -98,9 +96,7 @@ pub(crate) fn run(
     // An error is the last reply of a stream.
     done.stream &= result.is_ok();
     server.metrics.active_requests.down();
-    if let Some(gauge) = active {
-        gauge.down();
-    }
+    active.map(Gauge::down);
     end_reply(&cx, &request, &result, out);
     let finished = Finished {
         op: &op,

@@ -7,11 +7,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
 /// Modules that are mutual by their nature, and why.
-const MUTUAL: &[(&str, &[&str], &str)] = &[(
-    "lang",
-    &["accum", "expr", "sort", "window"],
-    "$sum is an expression, an accumulator and a window function; $sortArray sorts by a sort specification",
-)];
+const MUTUAL: &[(&str, &[&str], &str)] = &[
+    (
+        "budget",
+        &["budget", "charge", "line", "meter"],
+        "one account: who waits, what is charged, what is metered",
+    ),
+    (
+        "doctor",
+        &["access", "cgroup", "checks", "facts", "history", "limits", "read"],
+        "facts are read by the parts that checks look at",
+    ),
+    (
+        "kv-lmdb",
+        &["apply", "core", "merge", "view"],
+        "a view merges what the core has not applied yet",
+    ),
+    ("kv-lmdb", &["check", "engine"], "the engine is checked with its own files"),
+    (
+        "kv-rocks",
+        &["closed", "db", "quarantine", "room"],
+        "callbacks of the library under the handle that owns it",
+    ),
+    ("kv-rocks", &["engine", "repair", "state"], "repair opens the engine that it repairs"),
+    (
+        "lang",
+        &["accum", "expr", "sort", "window"],
+        "$sum is an expression, an accumulator and a window function; $sortArray sorts by a sort specification",
+    ),
+];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 

@@ -13,6 +13,7 @@ pub(in crate::commands) static AUTO_COMPACT: Command = Command {
     },
     access: Access::Cluster(&[Action::Compact]),
     run,
+    ..Command::ROW
 };
 
 args! { "autoCompact" => Args {

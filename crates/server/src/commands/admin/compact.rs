@@ -14,6 +14,7 @@ pub(in crate::commands) static COMPACT: Command = Command {
     },
     access: Access::Collection(&[Action::Compact]),
     run,
+    ..Command::ROW
 };
 
 args! { "compact" => Args {

@@ -8,10 +8,12 @@ pub(in crate::commands) static CONFIGURE_FAIL_POINT: Command = Command {
         help: "Makes commands fail, for tests.",
         admin_only: true,
         test_only: true,
+        exempt_from_fail_points: true,
         ..Facts::ROW
     },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 args! { "configureFailPoint" => Args {

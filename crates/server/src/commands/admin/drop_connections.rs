@@ -13,6 +13,7 @@ pub(in crate::commands) static DROP_CONNECTIONS: Command = Command {
     },
     access: Access::Cluster(&[Action::DropConnections]),
     run,
+    ..Command::ROW
 };
 
 args! { "dropConnections" => Args {

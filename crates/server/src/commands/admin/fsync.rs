@@ -16,6 +16,7 @@ pub(in crate::commands) static FSYNC: Command = Command {
     },
     access: Access::Cluster(&[Action::Fsync]),
     run,
+    ..Command::ROW
 };
 
 pub(in crate::commands) static FSYNC_UNLOCK: Command = Command {
@@ -27,6 +28,7 @@ pub(in crate::commands) static FSYNC_UNLOCK: Command = Command {
     },
     access: Access::Cluster(&[Action::Unlock]),
     run: unlock,
+    ..Command::ROW
 };
 
 args! { "fsync" => Args {

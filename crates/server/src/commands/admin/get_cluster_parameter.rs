@@ -12,6 +12,7 @@ pub(in crate::commands) static GET_CLUSTER_PARAMETER: Command = Command {
     },
     access: Access::Cluster(&[Action::GetClusterParameter]),
     run,
+    ..Command::ROW
 };
 
 args! { "getClusterParameter" => Args {

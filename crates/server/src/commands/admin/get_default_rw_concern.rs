@@ -12,6 +12,7 @@ pub(in crate::commands) static GET_DEFAULT_RW_CONCERN: Command = Command {
     },
     access: Access::Cluster(&[Action::GetDefaultRWConcern]),
     run,
+    ..Command::ROW
 };
 
 args! { "getDefaultRWConcern" => Args {

@@ -15,6 +15,7 @@ pub(in crate::commands) static GET_PARAMETER: Command = Command {
     },
     access: Access::Cluster(&[Action::GetParameter]),
     run,
+    ..Command::ROW
 };
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

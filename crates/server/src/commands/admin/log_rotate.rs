@@ -11,6 +11,7 @@ pub(in crate::commands) static LOG_ROTATE: Command = Command {
     },
     access: Access::Cluster(&[Action::LogRotate]),
     run,
+    ..Command::ROW
 };
 
 args! { "logRotate" => Args {

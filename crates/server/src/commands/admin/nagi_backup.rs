@@ -18,6 +18,7 @@ pub(in crate::commands) static NAGI_BACKUP: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "nagiBackup" => Args {

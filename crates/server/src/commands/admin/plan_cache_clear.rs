@@ -14,6 +14,7 @@ pub(in crate::commands) static PLAN_CACHE_CLEAR: Command = Command {
     },
     access: Access::Collection(&[Action::PlanCacheWrite]),
     run,
+    ..Command::ROW
 };
 
 args! { "planCacheClear" => Args {

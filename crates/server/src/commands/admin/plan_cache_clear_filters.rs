@@ -13,6 +13,7 @@ pub(in crate::commands) static PLAN_CACHE_CLEAR_FILTERS: Command = Command {
     },
     access: Access::Collection(&[Action::PlanCacheIndexFilter]),
     run,
+    ..Command::ROW
 };
 
 args! { "planCacheClearFilters" => Args {

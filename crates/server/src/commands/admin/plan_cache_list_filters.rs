@@ -12,6 +12,7 @@ pub(in crate::commands) static PLAN_CACHE_LIST_FILTERS: Command = Command {
     },
     access: Access::Collection(&[Action::PlanCacheIndexFilter]),
     run,
+    ..Command::ROW
 };
 
 args! { "planCacheListFilters" => Args {

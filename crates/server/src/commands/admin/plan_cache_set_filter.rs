@@ -14,6 +14,7 @@ pub(in crate::commands) static PLAN_CACHE_SET_FILTER: Command = Command {
     },
     access: Access::Collection(&[Action::PlanCacheIndexFilter]),
     run,
+    ..Command::ROW
 };
 
 args! { "planCacheSetFilter" => Args {

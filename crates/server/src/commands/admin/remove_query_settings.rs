@@ -13,6 +13,7 @@ pub(in crate::commands) static REMOVE_QUERY_SETTINGS: Command = Command {
     },
     access: Access::Cluster(&[Action::QuerySettings]),
     run,
+    ..Command::ROW
 };
 
 args! { "removeQuerySettings" => Args {

@@ -13,6 +13,7 @@ pub(in crate::commands) static SET_CLUSTER_PARAMETER: Command = Command {
     },
     access: Access::Cluster(&[Action::SetClusterParameter]),
     run,
+    ..Command::ROW
 };
 
 args! { "setClusterParameter" => Args {

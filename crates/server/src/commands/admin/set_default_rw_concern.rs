@@ -13,6 +13,7 @@ pub(in crate::commands) static SET_DEFAULT_RW_CONCERN: Command = Command {
     },
     access: Access::Cluster(&[Action::SetDefaultRWConcern]),
     run,
+    ..Command::ROW
 };
 
 args! { "setDefaultRWConcern" => Args {

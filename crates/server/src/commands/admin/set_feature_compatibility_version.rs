@@ -12,6 +12,7 @@ pub(in crate::commands) static SET_FEATURE_COMPATIBILITY_VERSION: Command = Comm
     },
     access: Access::Cluster(&[Action::SetFeatureCompatibilityVersion]),
     run,
+    ..Command::ROW
 };
 
 args! { "setFeatureCompatibilityVersion" => Args {

@@ -13,6 +13,7 @@ pub(in crate::commands) static SET_PARAMETER: Command = Command {
     },
     access: Access::Cluster(&[Action::SetParameter]),
     run,
+    ..Command::ROW
 };
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

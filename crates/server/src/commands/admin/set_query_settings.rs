@@ -14,6 +14,7 @@ pub(in crate::commands) static SET_QUERY_SETTINGS: Command = Command {
     },
     access: Access::Cluster(&[Action::QuerySettings]),
     run,
+    ..Command::ROW
 };
 
 args! { "setQuerySettings" => Args {

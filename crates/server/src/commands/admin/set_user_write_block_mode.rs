@@ -12,6 +12,7 @@ pub(in crate::commands) static SET_USER_WRITE_BLOCK_MODE: Command = Command {
     },
     access: Access::Cluster(&[Action::SetUserWriteBlockMode]),
     run,
+    ..Command::ROW
 };
 
 args! { "setUserWriteBlockMode" => Args {

@@ -12,6 +12,7 @@ pub(in crate::commands) static SHUTDOWN: Command = Command {
     facts: Facts { name: "shutdown", help: "Stops the server.", admin_only: true, ..Facts::ROW },
     access: Access::Cluster(&[Action::Shutdown]),
     run,
+    ..Command::ROW
 };
 
 args! { "shutdown" => Args {

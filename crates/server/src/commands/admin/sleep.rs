@@ -15,6 +15,7 @@ pub(in crate::commands) static SLEEP: Command = Command {
     },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 args! { "sleep" => Args {

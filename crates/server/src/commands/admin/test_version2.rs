@@ -11,6 +11,7 @@ pub(in crate::commands) static TEST_VERSION2: Command = Command {
     },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 args! { "testVersion2" => Args {

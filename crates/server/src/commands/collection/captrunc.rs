@@ -14,6 +14,7 @@ pub(in crate::commands) static CAPTRUNC: Command = Command {
     },
     access: Access::Collection(&[Action::Remove]),
     run,
+    ..Command::ROW
 };
 
 args! { "captrunc" => Args {

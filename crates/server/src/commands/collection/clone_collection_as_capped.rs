@@ -18,6 +18,7 @@ pub(in crate::commands) static CLONE_COLLECTION_AS_CAPPED: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "cloneCollectionAsCapped" => Args {

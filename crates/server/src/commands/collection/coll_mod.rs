@@ -13,10 +13,12 @@ pub(in crate::commands) static COLL_MOD: Command = Command {
         write: true,
         api_v1: true,
         on_collection: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 /// Largest `cappedSize`, in bytes.

@@ -9,10 +9,12 @@ pub(in crate::commands) static CONVERT_TO_CAPPED: Command = Command {
         help: "Makes a collection capped; drops its indexes other than _id.",
         write: true,
         on_collection: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::ConvertToCapped]),
     run,
+    ..Command::ROW
 };
 
 args! { "convertToCapped" => Args {

@@ -15,10 +15,12 @@ pub(in crate::commands) static CREATE: Command = Command {
         api_v1: true,
         on_collection: true,
         in_transaction: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 /// The documents of a capped collection are fewer.

@@ -11,10 +11,13 @@ pub(in crate::commands) static DROP: Command = Command {
         write: true,
         api_v1: true,
         on_collection: true,
+        drops: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::DropCollection]),
     run,
+    ..Command::ROW
 };
 
 args! { "drop" => Args {

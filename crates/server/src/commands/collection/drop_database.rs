@@ -8,10 +8,12 @@ pub(in crate::commands) static DROP_DATABASE: Command = Command {
         help: "Drops a database with all its collections.",
         write: true,
         api_v1: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Database(&[Action::DropDatabase]),
     run,
+    ..Command::ROW
 };
 
 args! { "dropDatabase" => Args {

@@ -10,10 +10,12 @@ pub(in crate::commands) static EMPTYCAPPED: Command = Command {
         write: true,
         test_only: true,
         on_collection: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Emptycapped]),
     run,
+    ..Command::ROW
 };
 
 args! { "emptycapped" => Args {

@@ -16,6 +16,7 @@ pub(in crate::commands) static GODINSERT: Command = Command {
     },
     access: Access::Collection(&[Action::Insert]),
     run,
+    ..Command::ROW
 };
 
 args! { "godinsert" => Args {

@@ -19,6 +19,7 @@ pub(in crate::commands) static LIST_COLLECTIONS: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "listCollections" => Args {

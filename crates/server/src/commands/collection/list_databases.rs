@@ -16,6 +16,7 @@ pub(in crate::commands) static LIST_DATABASES: Command = Command {
     },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 /// The databases that every server has, even before something is written to them.

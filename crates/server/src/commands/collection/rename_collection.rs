@@ -10,10 +10,12 @@ pub(in crate::commands) static RENAME_COLLECTION: Command = Command {
         help: "Renames a collection.",
         admin_only: true,
         write: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "renameCollection" => Args {

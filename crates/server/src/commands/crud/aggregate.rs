@@ -1,15 +1,17 @@
 //! `aggregate`: a pipeline of stages over a collection, a view, or nothing (`aggregate: 1`).
 
 use nagi_lang::collation::Asked;
-use nagi_query::{AggregateRequest, Hint, Use};
+use nagi_query::{AggregateRequest, Explained, Hint, Use, Verbosity};
 use nagi_store::Namespace;
 
+use super::representative::{self, refuse_own};
 use super::{own_stages, pipeline_rules};
 use crate::args::Field;
 use crate::commands::common::{CursorOption, check_uuid_arg, namespace};
 use crate::core::batch::{self, FirstBatch};
 use crate::core::command::prelude::*;
 use crate::core::producer::Producer;
+use crate::settings::query_settings::unrejectable;
 
 pub(in crate::commands) static AGGREGATE: Command = Command {
     facts: Facts {
@@ -22,10 +24,14 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
         on_collection: true,
         latency: LatencyKind::Read,
         in_transaction: true,
+        without_ticket: |body| body.first().is_some_and(|first| first.value().is_number()),
         ..Facts::ROW
     },
     access: Access::By(super::pipeline_access::access),
     run,
+    explain: Some(explain),
+    check_settings: Some(check_settings),
+    ..Command::ROW
 };
 
 args! { "aggregate" => Args {
@@ -220,4 +226,31 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let metrics = args.query_stats == Some(StrictBool(true));
     let how = FirstBatch { count: cursor.batch_size, metrics, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = args.namespace(req.db)?;
+    let mut request = args.request(&ns)?;
+    request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
+    super::explain::write(cx, req, &Explained::Aggregate(request), verbosity, out)
+}
+
+/// What query settings are set by: see [`super::representative`].
+fn check_settings(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = args.namespace(req.db)?;
+    let on_collection = matches!(args.collection, Value::String(_));
+    refuse_own(ns.database(), if on_collection { ns.collection() } else { "" })?;
+    match unrejectable(req.body) {
+        // The server answers some of these itself.
+        Some(_) => Ok(()),
+        None => representative::check(cx, &Explained::Aggregate(args.request(&ns)?)),
+    }
 }

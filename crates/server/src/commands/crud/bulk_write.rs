@@ -30,6 +30,7 @@ pub(in crate::commands) static BULK_WRITE: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "bulkWrite" => Args {

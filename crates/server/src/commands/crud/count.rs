@@ -2,7 +2,7 @@
 
 use nagi_bson::number::{self, NotInteger};
 use nagi_lang::collation::Asked;
-use nagi_query::{CountRequest, Hint};
+use nagi_query::{CountRequest, Explained, Hint, Verbosity};
 use nagi_store::Namespace;
 
 use crate::args::Field;
@@ -17,10 +17,14 @@ pub(in crate::commands) static COUNT: Command = Command {
         api_v1: true,
         on_collection: true,
         latency: LatencyKind::Read,
+        transaction_advice: " Please see http://dochub.mongodb.org/core/transaction-count for a recommended \
+             alternative.",
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Find]),
     run,
+    explain: Some(explain),
+    ..Command::ROW
 };
 
 args! { "count" => Args {
@@ -103,4 +107,16 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Count
         collation: Asked::parse(args.collation)?,
         ..CountRequest::new(ns)
     })
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    super::explain::write(cx, req, &Explained::Count(to_request(&args, &ns)?), verbosity, out)
 }

@@ -1,7 +1,7 @@
 //! `delete`: removes documents that match.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{DeleteStatement, Hint};
+use nagi_query::{DeleteStatement, Explained, Hint, Verbosity};
 use nagi_store::{Durability, Namespace};
 
 use super::outcome::{Outcome, check_batch};
@@ -27,6 +27,8 @@ pub(in crate::commands) static DELETE: Command = Command {
     },
     access: Access::Collection(&[Action::Remove]),
     run,
+    explain: Some(explain),
+    ..Command::ROW
 };
 
 args! { "delete" => Args {
@@ -156,4 +158,18 @@ pub(super) fn to_statement<'a>(
         let_vars,
         ..DeleteStatement::new(statement.filter, statement.limit.0)
     })
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    let statement = Statement::parse_doc(super::explain::only(args.deletes)?)?;
+    let delete = to_statement(&statement, args.let_vars.unwrap_or(Doc::EMPTY))?;
+    super::explain::write(cx, req, &Explained::Delete(&ns, delete), verbosity, out)
 }

@@ -1,9 +1,10 @@
 //! `distinct`: the different values of a field.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{DistinctRequest, Hint};
+use nagi_query::{DistinctRequest, Explained, Hint, Verbosity};
 use nagi_store::Namespace;
 
+use super::representative::{self, refuse_own};
 use crate::commands::common::{check_uuid_arg, namespace};
 use crate::core::command::prelude::*;
 
@@ -20,6 +21,9 @@ pub(in crate::commands) static DISTINCT: Command = Command {
     },
     access: Access::Collection(&[Action::Find]),
     run,
+    explain: Some(explain),
+    check_settings: Some(check_settings),
+    ..Command::ROW
 };
 
 args! { "distinct" => Args {
@@ -61,4 +65,24 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Disti
         collation: Asked::parse(args.collation)?,
         ..DistinctRequest::new(ns, args.key)
     })
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    super::explain::write(cx, req, &Explained::Distinct(to_request(&args, &ns)?), verbosity, out)
+}
+
+/// What query settings are set by: see [`super::representative`].
+fn check_settings(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    refuse_own(ns.database(), ns.collection())?;
+    representative::check(cx, &Explained::Distinct(to_request(&args, &ns)?))
 }

@@ -2,12 +2,8 @@
 
 use nagi_query::{Explained, Verbosity};
 
-use super::outcome::check_batch;
-use super::{
-    aggregate, count, delete, distinct, find, find_and_modify, insert, map_reduce, update,
-};
+use super::aggregate;
 use crate::clock;
-use crate::commands::common::namespace;
 use crate::commands::{self, COMPATIBLE_VERSION};
 use crate::core::command::prelude::*;
 use crate::request::Generic;
@@ -24,6 +20,7 @@ pub(in crate::commands) static EXPLAIN: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "explain" => Args {
@@ -78,7 +75,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: {}", first.name());
     };
     let inner = inner(req, &args, command)?;
-    explain_inner(cx, &inner, verbosity, out)
+    match command.explain {
+        Some(explain) => explain(cx, &inner, verbosity, out),
+        None => bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: {}", command.name),
+    }
 }
 
 /// `aggregate` with `explain: true`: the plan alone.
@@ -100,94 +100,8 @@ pub(super) fn explain_aggregate(
     write(cx, req, &Explained::Aggregate(request), Verbosity::QueryPlanner, out)
 }
 
-/// Parses the inner command as that command would, and explains it.
-fn explain_inner(
-    cx: &mut Context<'_>,
-    req: &Request<'_>,
-    verbosity: Verbosity,
-    out: &mut DocWriter<'_>,
-) -> Result<()> {
-    match req.command.name {
-        "find" => {
-            let args = find::Args::parse(req)?;
-            let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
-            let mut request = find::to_request(&args, &ns)?;
-            request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
-            write(cx, req, &Explained::Find(request), verbosity, out)
-        }
-        "aggregate" => {
-            let args = aggregate::Args::parse(req)?;
-            let ns = args.namespace(req.db)?;
-            let mut request = args.request(&ns)?;
-            request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
-            write(cx, req, &Explained::Aggregate(request), verbosity, out)
-        }
-        "count" => {
-            let args = count::Args::parse(req)?;
-            let ns = namespace(req.db, args.collection.0)?;
-            write(cx, req, &Explained::Count(count::to_request(&args, &ns)?), verbosity, out)
-        }
-        "distinct" => {
-            let args = distinct::Args::parse(req)?;
-            let ns = namespace(req.db, args.collection.0)?;
-            write(cx, req, &Explained::Distinct(distinct::to_request(&args, &ns)?), verbosity, out)
-        }
-        "update" => explain_update(cx, req, verbosity, out),
-        "delete" => explain_delete(cx, req, verbosity, out),
-        "findAndModify" => {
-            let args = find_and_modify::Args::parse(req)?;
-            let ns = namespace(req.db, args.name())?;
-            let filters = update::array_filters(args.array_filters)?;
-            let request = find_and_modify::to_request(&args, &ns, &filters)?;
-            write(cx, req, &Explained::FindAndModify(request), verbosity, out)
-        }
-        "mapReduce" => {
-            let args = map_reduce::Args::parse(req)?;
-            let ns = namespace(req.db, args.name())?;
-            let target = map_reduce::Out::parse(req.db, args.out)?;
-            let (request, _) = map_reduce::to_request(cx, &args, &ns, &target)?;
-            write(cx, req, &Explained::MapReduce(request), verbosity, out)
-        }
-        "insert" => {
-            // It has no plan, but its arguments are read first.
-            check_batch(insert::Args::parse(req)?.documents.iter().count())?;
-            bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: insert")
-        }
-        other => bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: {other}"),
-    }
-}
-
-fn explain_update(
-    cx: &mut Context<'_>,
-    req: &Request<'_>,
-    verbosity: Verbosity,
-    out: &mut DocWriter<'_>,
-) -> Result<()> {
-    let args = update::Args::parse(req)?;
-    let ns = namespace(req.db, args.collection.0)?;
-    let statement = update::Statement::parse_doc(only(args.updates)?)?;
-    let filters = update::array_filters(statement.array_filters)?;
-    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
-    update::with_statement(&statement, let_vars, &filters, &mut |update| {
-        write(cx, req, &Explained::Update(&ns, *update), verbosity, out)
-    })
-}
-
-fn explain_delete(
-    cx: &mut Context<'_>,
-    req: &Request<'_>,
-    verbosity: Verbosity,
-    out: &mut DocWriter<'_>,
-) -> Result<()> {
-    let args = delete::Args::parse(req)?;
-    let ns = namespace(req.db, args.collection.0)?;
-    let statement = delete::Statement::parse_doc(only(args.deletes)?)?;
-    let delete = delete::to_statement(&statement, args.let_vars.unwrap_or(Doc::EMPTY))?;
-    write(cx, req, &Explained::Delete(&ns, delete), verbosity, out)
-}
-
 /// The one statement of a batch that may be explained.
-fn only(statements: Docs<'_>) -> Result<Doc<'_>> {
+pub(super) fn only(statements: Docs<'_>) -> Result<Doc<'_>> {
     let mut iter = statements.iter();
     match (iter.next(), iter.next()) {
         (Some(statement), None) => statement,
@@ -196,7 +110,7 @@ fn only(statements: Docs<'_>) -> Result<Doc<'_>> {
 }
 
 /// The reply: plan and figures, then what was explained and where.
-fn write(
+pub(super) fn write(
     cx: &mut Context<'_>,
     req: &Request<'_>,
     explained: &Explained<'_>,

@@ -4,10 +4,11 @@
 //! are warm.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{FindRequest, Hint};
+use nagi_query::{Explained, FindRequest, Hint, Verbosity};
 use nagi_store::{Namespace, Store};
 
-use crate::commands::common::{check_uuid_arg, refuse_term};
+use super::representative::{self, refuse_own};
+use crate::commands::common::{check_uuid_arg, namespace, refuse_term};
 use crate::core::batch::{self, FirstBatch};
 use crate::core::command::prelude::*;
 use crate::core::producer::Producer;
@@ -27,6 +28,9 @@ pub(in crate::commands) static FIND: Command = Command {
     },
     access: Access::By(access),
     run,
+    explain: Some(explain),
+    check_settings: Some(check_settings),
+    ..Command::ROW
 };
 
 args! { "find" => Args {
@@ -229,4 +233,33 @@ pub(in crate::commands) fn to_request<'a>(
 
 fn absent_if_null(value: Value<'_>) -> Value<'_> {
     if value.is_nullish() { Value::Missing } else { value }
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
+    let mut request = to_request(&args, &ns)?;
+    request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
+    super::explain::write(cx, req, &Explained::Find(request), verbosity, out)
+}
+
+/// What query settings are set by: see [`super::representative`].
+fn check_settings(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
+    refuse_own(ns.database(), ns.collection())?;
+    let request = to_request(&args, &ns)?;
+    if request.point().is_some() {
+        bail!(
+            Code::Location(7_746_606),
+            "setQuerySettings command cannot be used on find queries eligible for IDHACK"
+        );
+    }
+    representative::check(cx, &Explained::Find(request))
 }

@@ -1,7 +1,7 @@
 //! `findAndModify`: changes or removes one document and gives it back.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{FindAndModifyRequest, FoundAndModified, Hint};
+use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Verbosity};
 use nagi_store::Namespace;
 
 use super::insert::durability;
@@ -25,6 +25,8 @@ pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
     },
     access: Access::By(access),
     run,
+    explain: Some(explain),
+    ..Command::ROW
 };
 
 args! { "findAndModify" => Args {
@@ -157,4 +159,18 @@ pub(super) fn to_request<'a>(
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
         ..FindAndModifyRequest::new(ns)
     })
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.name())?;
+    let filters = array_filters(args.array_filters)?;
+    let request = to_request(&args, &ns, &filters)?;
+    super::explain::write(cx, req, &Explained::FindAndModify(request), verbosity, out)
 }

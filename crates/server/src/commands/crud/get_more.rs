@@ -13,10 +13,14 @@ pub(in crate::commands) static GET_MORE: Command = Command {
         in_transaction: true,
         counts_as: OpKind::GetMore,
         latency: LatencyKind::Read,
+        without_ticket: |body| {
+            body.get("collection").as_str().is_some_and(|name| name.starts_with("$cmd."))
+        },
         ..Facts::ROW
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "getMore" => Args {

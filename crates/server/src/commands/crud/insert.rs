@@ -1,6 +1,6 @@
 //! `insert`: stores documents. A retryable one does so once.
 
-use nagi_query::{Env, InsertOutcome, InsertStatement, ends_command};
+use nagi_query::{Env, InsertOutcome, InsertStatement, Verbosity, ends_command};
 use nagi_store::{Durability, Namespace, Statement, Store};
 
 use super::outcome::{Outcome, check_batch};
@@ -25,6 +25,8 @@ pub(in crate::commands) static INSERT: Command = Command {
     },
     access: Access::By(access),
     run,
+    explain: Some(explain),
+    ..Command::ROW
 };
 
 args! { "insert" => Args {
@@ -194,4 +196,16 @@ pub(super) fn durability(concern: &WriteConcern<'_>) -> Durability {
         true => Durability::Synced,
         false => Durability::Buffered,
     }
+}
+
+/// What `explain` shows of it.
+fn explain(
+    _: &mut Context<'_>,
+    req: &Request<'_>,
+    _: Verbosity,
+    _: &mut DocWriter<'_>,
+) -> Result<()> {
+    // It has no plan, but its arguments are read first.
+    check_batch(Args::parse(req)?.documents.iter().count())?;
+    bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: insert")
 }

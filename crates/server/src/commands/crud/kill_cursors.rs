@@ -14,6 +14,7 @@ pub(in crate::commands) static KILL_CURSORS: Command = Command {
     },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 args! { "killCursors" => Args {

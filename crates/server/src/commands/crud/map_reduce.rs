@@ -2,7 +2,7 @@
 
 use nagi_bson::number;
 use nagi_lang::collation::Asked;
-use nagi_query::{MapReduceOut, MapReduceRequest, Take};
+use nagi_query::{Explained, MapReduceOut, MapReduceRequest, Take, Verbosity};
 use nagi_store::Namespace;
 
 use crate::clock;
@@ -27,6 +27,8 @@ pub(in crate::commands) static MAP_REDUCE: Command = Command {
     },
     access: Access::By(access),
     run,
+    explain: Some(explain),
+    ..Command::ROW
 };
 
 args! { "mapReduce" => Args {
@@ -288,4 +290,18 @@ fn written(out: MapReduceOut<'_>) -> Option<&Namespace> {
         MapReduceOut::Inline => None,
         MapReduceOut::Replace(ns) | MapReduceOut::Merge(ns) | MapReduceOut::Reduce(ns) => Some(ns),
     }
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.name())?;
+    let target = Out::parse(req.db, args.out)?;
+    let (request, _) = to_request(cx, &args, &ns, &target)?;
+    super::explain::write(cx, req, &Explained::MapReduce(request), verbosity, out)
 }

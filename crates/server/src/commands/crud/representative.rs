@@ -2,11 +2,9 @@
 
 use nagi_query::Explained;
 
-use super::{aggregate, distinct, find};
-use crate::commands::{self, common::namespace};
+use crate::commands;
 use crate::core::command::prelude::*;
 use crate::request::Generic;
-use crate::settings::query_settings::unrejectable;
 
 /// Checks a find, distinct or aggregate with `$db`.
 ///
@@ -25,7 +23,7 @@ pub(in crate::commands) fn check_representative(
     let db = query.get("$db").as_str().unwrap_or("");
     let generic = Generic::parse(command, query)?;
     let inner = Request {
-        command,
+        command: &command.facts,
         name,
         db,
         body: query,
@@ -34,45 +32,20 @@ pub(in crate::commands) fn check_representative(
         protocol: req.protocol,
         exhaust_allowed: false,
     };
-    let watch = cx.watch();
-    let env = cx.env(&watch);
-    let check = |explained: &Explained<'_>| nagi_query::check_query(cx.store(), explained, &env);
-    match name {
-        "find" => {
-            let args = find::Args::parse(&inner)?;
-            let ns = namespace(db, args.collection.as_str().unwrap_or(""))?;
-            own(ns.database(), ns.collection())?;
-            let request = find::to_request(&args, &ns)?;
-            if request.point().is_some() {
-                bail!(
-                    Code::Location(7_746_606),
-                    "setQuerySettings command cannot be used on find queries eligible for IDHACK"
-                );
-            }
-            check(&Explained::Find(request))
-        }
-        "distinct" => {
-            let args = distinct::Args::parse(&inner)?;
-            let ns = namespace(db, args.collection.0)?;
-            own(ns.database(), ns.collection())?;
-            check(&Explained::Distinct(distinct::to_request(&args, &ns)?))
-        }
-        _ => {
-            let args = aggregate::Args::parse(&inner)?;
-            let ns = args.namespace(db)?;
-            let on_collection = matches!(args.collection, Value::String(_));
-            own(ns.database(), if on_collection { ns.collection() } else { "" })?;
-            match unrejectable(query) {
-                // The server answers some of these itself.
-                Some(_) => Ok(()),
-                None => check(&Explained::Aggregate(args.request(&ns)?)),
-            }
-        }
+    match command.check_settings {
+        Some(check) => check(cx, &inner),
+        None => Err(Error::bug("settings are set for commands that have a shape only")),
     }
 }
 
+/// Parses the query as if it should run.
+pub(super) fn check(cx: &Context<'_>, explained: &Explained<'_>) -> Result<()> {
+    let watch = cx.watch();
+    nagi_query::check_query(cx.store(), explained, &cx.env(&watch))
+}
+
 /// Refuses the server's own collections.
-fn own(db: &str, collection: &str) -> Result<()> {
+pub(super) fn refuse_own(db: &str, collection: &str) -> Result<()> {
     if matches!(db, "admin" | "config" | "local") {
         bail!(
             Code::Location(8_584_900),

@@ -4,7 +4,7 @@
 //! end of the batch waits for that.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{Hint, UpdateOutcome, UpdateStatement};
+use nagi_query::{Explained, Hint, UpdateOutcome, UpdateStatement, Verbosity};
 use nagi_store::{Durability, Namespace};
 
 use super::insert::How;
@@ -30,6 +30,8 @@ pub(in crate::commands) static UPDATE: Command = Command {
     },
     access: Access::By(access),
     run,
+    explain: Some(explain),
+    ..Command::ROW
 };
 
 args! { "update" => Args {
@@ -345,4 +347,21 @@ pub(super) fn array_filters(filters: Option<Array<'_>>) -> Result<Vec<Doc<'_>>> 
     };
     let filters = filters.iter().enumerate();
     filters.map(|(at, value)| value.as_doc().ok_or_else(|| not_doc(at, value))).collect()
+}
+
+/// What `explain` shows of it.
+fn explain(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    verbosity: Verbosity,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let args = Args::parse(req)?;
+    let ns = namespace(req.db, args.collection.0)?;
+    let statement = Statement::parse_doc(super::explain::only(args.updates)?)?;
+    let filters = array_filters(statement.array_filters)?;
+    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
+    with_statement(&statement, let_vars, &filters, &mut |update| {
+        super::explain::write(cx, req, &Explained::Update(&ns, *update), verbosity, out)
+    })
 }

@@ -13,6 +13,7 @@ pub(in crate::commands) static COLL_STATS: Command = Command {
     },
     access: Access::Collection(&[Action::CollStats]),
     run,
+    ..Command::ROW
 };
 
 args! { "collStats" => Args {

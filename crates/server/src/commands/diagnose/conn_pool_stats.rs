@@ -25,4 +25,5 @@ pub(in crate::commands) static CONN_POOL_STATS: Command = Command {
         out.doc("hosts", |_| ());
         Ok(())
     },
+    ..Command::ROW
 };

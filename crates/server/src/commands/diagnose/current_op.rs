@@ -29,6 +29,7 @@ pub(in crate::commands) static CURRENT_OP: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 /// One's own operations everybody may see.

@@ -16,6 +16,7 @@ pub(in crate::commands) static DATA_SIZE: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "dataSize" => Args {

@@ -19,6 +19,7 @@ pub(in crate::commands) static DB_HASH: Command = Command {
     },
     access: Access::Database(&[Action::DbHash]),
     run,
+    ..Command::ROW
 };
 
 args! { "dbHash" => Args {

@@ -12,6 +12,7 @@ pub(in crate::commands) static DB_STATS: Command = Command {
     },
     access: Access::Database(&[Action::DbStats]),
     run,
+    ..Command::ROW
 };
 
 args! { "dbStats" => Args {

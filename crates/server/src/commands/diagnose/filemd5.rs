@@ -11,6 +11,7 @@ pub(in crate::commands) static FILEMD5: Command = Command {
     facts: Facts { name: "filemd5", help: "The MD5 checksum of a file in GridFS.", ..Facts::ROW },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "filemd5" => Args {

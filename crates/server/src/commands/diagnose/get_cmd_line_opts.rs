@@ -16,4 +16,5 @@ pub(in crate::commands) static GET_CMD_LINE_OPTS: Command = Command {
         out.put("parsed", &config.parsed_options);
         Ok(())
     },
+    ..Command::ROW
 };

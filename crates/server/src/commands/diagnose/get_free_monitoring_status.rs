@@ -14,4 +14,5 @@ pub(in crate::commands) static GET_FREE_MONITORING_STATUS: Command = Command {
         out.put("state", "disabled");
         Ok(())
     },
+    ..Command::ROW
 };

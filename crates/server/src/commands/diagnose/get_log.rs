@@ -12,6 +12,7 @@ pub(in crate::commands) static GET_LOG: Command = Command {
     },
     access: Access::Cluster(&[Action::GetLog]),
     run,
+    ..Command::ROW
 };
 
 args! { "getLog" => Args {

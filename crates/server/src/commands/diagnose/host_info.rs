@@ -13,6 +13,7 @@ pub(in crate::commands) static HOST_INFO: Command = Command {
     },
     access: Access::Cluster(&[Action::HostInfo]),
     run,
+    ..Command::ROW
 };
 
 fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

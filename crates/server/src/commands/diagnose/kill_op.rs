@@ -13,6 +13,7 @@ pub(in crate::commands) static KILL_OP: Command = Command {
     },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 args! { "killOp" => Args {

@@ -14,4 +14,5 @@ pub(in crate::commands) static LOCK_INFO: Command = Command {
         out.put("lockInfo", Array::EMPTY);
         Ok(())
     },
+    ..Command::ROW
 };

@@ -13,6 +13,7 @@ pub(in crate::commands) static PROFILE: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "profile" => Args {

@@ -15,6 +15,7 @@ pub(in crate::commands) static SERVER_STATUS: Command = Command {
     facts: Facts { name: "serverStatus", help: "Counters and gauges of the server.", ..Facts::ROW },
     access: Access::Cluster(&[Action::ServerStatus]),
     run,
+    ..Command::ROW
 };
 
 type Section = (&'static str, fn(&Server, &mut DocWriter<'_>));

@@ -9,4 +9,5 @@ pub(in crate::commands) static TOP: Command = Command {
         cx.server.top.write(out);
         Ok(())
     },
+    ..Command::ROW
 };

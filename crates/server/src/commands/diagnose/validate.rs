@@ -14,6 +14,7 @@ pub(in crate::commands) static VALIDATE: Command = Command {
     },
     access: Access::Collection(&[Action::Validate]),
     run,
+    ..Command::ROW
 };
 
 args! { "validate" => Args {

@@ -17,6 +17,7 @@ pub(in crate::commands) static VALIDATE_DB_METADATA: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "validateDBMetadata" => Args {

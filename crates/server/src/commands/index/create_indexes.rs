@@ -16,10 +16,12 @@ pub(in crate::commands) static CREATE_INDEXES: Command = Command {
         api_v1: true,
         on_collection: true,
         in_transaction: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::CreateIndex]),
     run,
+    ..Command::ROW
 };
 
 args! { "createIndexes" => Args {

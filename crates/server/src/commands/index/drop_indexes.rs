@@ -13,10 +13,12 @@ pub(in crate::commands) static DROP_INDEXES: Command = Command {
         write: true,
         api_v1: true,
         on_collection: true,
+        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::DropIndex]),
     run,
+    ..Command::ROW
 };
 
 args! { "dropIndexes" => Args {

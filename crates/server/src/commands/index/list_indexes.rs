@@ -17,6 +17,7 @@ pub(in crate::commands) static LIST_INDEXES: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "listIndexes" => Args {

@@ -15,6 +15,7 @@ pub(in crate::commands) static RE_INDEX: Command = Command {
     },
     access: Access::Collection(&[Action::ReIndex]),
     run,
+    ..Command::ROW
 };
 
 args! { "reIndex" => Args {

@@ -8,6 +8,7 @@ const fn row(name: &'static str, help: &'static str, needs: &'static [Action]) -
         facts: Facts { name, help, on_collection: true, ..Facts::ROW },
         access: Access::Collection(needs),
         run,
+        ..Command::ROW
     }
 }
 

@@ -14,6 +14,7 @@ pub(in crate::commands) static SET_INDEX_COMMIT_QUORUM: Command = Command {
     },
     access: Access::Collection(&[Action::CreateIndex]),
     run,
+    ..Command::ROW
 };
 
 args! { "setIndexCommitQuorum" => Args {

@@ -14,6 +14,7 @@ pub(in crate::commands) static APPEND_OPLOG_NOTE: Command = Command {
     },
     access: Access::Cluster(&[Action::AppendOplogNote]),
     run,
+    ..Command::ROW
 };
 
 args! { "appendOplogNote" => Args {

@@ -22,6 +22,7 @@ pub(in crate::commands) static APPLY_OPS: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "applyOps" => Args {
@@ -31,19 +32,6 @@ args! { "applyOps" => Args {
     bypass:        Option<bool> = "bypassDocumentValidation",
     mode:          Value<'a>    = "oplogApplicationMode",
 }}
-
-/// Commands that an oplog may hold.
-const COMMANDS: &[&str] = &[
-    "collMod",
-    "convertToCapped",
-    "create",
-    "createIndexes",
-    "drop",
-    "dropDatabase",
-    "dropIndexes",
-    "emptycapped",
-    "renameCollection",
-];
 
 /// An entry of an oplog, as far as it matters here.
 #[derive(Clone, Copy)]
@@ -266,7 +254,7 @@ fn command(entry: Entry<'_>) -> Result<Option<(&'static Command, DocBuf)>> {
         _ => entry.object.to_buf(),
     };
     let name = body.as_doc().first().map_or("", |e| e.name()).to_owned();
-    match commands::find(&name).filter(|command| COMMANDS.contains(&command.name)) {
+    match commands::find(&name).filter(|command| command.in_oplog) {
         Some(command) => Ok(Some((command, body))),
         None => bail!(Code::FAILED_TO_PARSE, "applyOps does not take the command '{name}'"),
     }

@@ -13,6 +13,7 @@ pub(in crate::commands) static REPL_SET_FREEZE: Command = Command {
     },
     access: Access::Cluster(&[Action::ReplSetStateChange]),
     run,
+    ..Command::ROW
 };
 
 args! { "replSetFreeze" => Args {

@@ -12,6 +12,7 @@ pub(in crate::commands) static REPL_SET_GET_CONFIG: Command = Command {
     },
     access: Access::Cluster(&[Action::ReplSetGetConfig]),
     run,
+    ..Command::ROW
 };
 
 args! { "replSetGetConfig" => Args {

@@ -14,6 +14,7 @@ pub(in crate::commands) static REPL_SET_GET_STATUS: Command = Command {
     },
     access: Access::Cluster(&[Action::ReplSetGetStatus]),
     run,
+    ..Command::ROW
 };
 
 args! { "replSetGetStatus" => Args {

@@ -13,6 +13,7 @@ pub(in crate::commands) static REPL_SET_INITIATE: Command = Command {
     },
     access: Access::Cluster(&[Action::ReplSetConfigure]),
     run,
+    ..Command::ROW
 };
 
 args! { "replSetInitiate" => Args {

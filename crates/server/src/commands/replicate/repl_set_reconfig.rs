@@ -13,6 +13,7 @@ pub(in crate::commands) static REPL_SET_RECONFIG: Command = Command {
     },
     access: Access::Cluster(&[Action::ReplSetConfigure]),
     run,
+    ..Command::ROW
 };
 
 args! { "replSetReconfig" => Args {

@@ -14,6 +14,7 @@ pub(in crate::commands) static REPL_SET_STEP_DOWN: Command = Command {
     },
     access: Access::Cluster(&[Action::ReplSetStateChange]),
     run,
+    ..Command::ROW
 };
 
 args! { "replSetStepDown" => Args {

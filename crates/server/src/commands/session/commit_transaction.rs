@@ -18,6 +18,7 @@ pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
     },
     access: Access::LoggedIn,
     run: commit,
+    ..Command::ROW
 };
 
 pub(in crate::commands) static ABORT_TRANSACTION: Command = Command {
@@ -33,6 +34,7 @@ pub(in crate::commands) static ABORT_TRANSACTION: Command = Command {
     },
     access: Access::LoggedIn,
     run: abort,
+    ..Command::ROW
 };
 
 args! { "commitTransaction" => Args {

@@ -12,6 +12,7 @@ pub(in crate::commands) static KILL_SESSIONS: Command = Command {
     },
     access: Access::By(access),
     run: some,
+    ..Command::ROW
 };
 
 pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
@@ -22,6 +23,7 @@ pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
     },
     access: Access::Cluster(&[Action::KillAnySession]),
     run: all,
+    ..Command::ROW
 };
 
 pub(in crate::commands) static KILL_ALL_SESSIONS_BY_PATTERN: Command = Command {
@@ -32,6 +34,7 @@ pub(in crate::commands) static KILL_ALL_SESSIONS_BY_PATTERN: Command = Command {
     },
     access: Access::Cluster(&[Action::KillAnySession]),
     run: by_pattern,
+    ..Command::ROW
 };
 
 args! { "killSessions" => Args {

@@ -13,6 +13,7 @@ pub(in crate::commands) static REFRESH_SESSIONS: Command = Command {
     },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 args! { "refreshSessions" => Args {

@@ -8,6 +8,7 @@ pub(in crate::commands) static START_SESSION: Command = Command {
     facts: Facts { name: "startSession", help: "Starts a logical session.", ..Facts::ROW },
     access: Access::LoggedIn,
     run,
+    ..Command::ROW
 };
 
 args! { "startSession" => Args {

@@ -16,6 +16,7 @@ pub(in crate::commands) static CREATE_ROLE: Command = Command {
     facts: Facts { name: "createRole", help: "Creates a role.", write: true, ..Facts::ROW },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "createRole" => Args {

@@ -21,6 +21,7 @@ pub(in crate::commands) static CREATE_USER: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "createUser" => Args {

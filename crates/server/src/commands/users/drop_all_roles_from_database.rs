@@ -16,6 +16,7 @@ pub(in crate::commands) static DROP_ALL_ROLES_FROM_DATABASE: Command = Command {
     },
     access: Access::Database(&[Action::DropRole]),
     run,
+    ..Command::ROW
 };
 
 args! { "dropAllRolesFromDatabase" => Args {

@@ -14,6 +14,7 @@ pub(in crate::commands) static DROP_ALL_USERS_FROM_DATABASE: Command = Command {
     },
     access: Access::Database(&[Action::DropUser]),
     run,
+    ..Command::ROW
 };
 
 args! { "dropAllUsersFromDatabase" => Args {

@@ -10,6 +10,7 @@ pub(in crate::commands) static DROP_ROLE: Command = Command {
     facts: Facts { name: "dropRole", help: "Removes a role.", write: true, ..Facts::ROW },
     access: Access::Database(&[Action::DropRole]),
     run,
+    ..Command::ROW
 };
 
 args! { "dropRole" => Args {

@@ -10,6 +10,7 @@ pub(in crate::commands) static DROP_USER: Command = Command {
     facts: Facts { name: "dropUser", help: "Removes a user.", write: true, ..Facts::ROW },
     access: Access::Database(&[Action::DropUser]),
     run,
+    ..Command::ROW
 };
 
 args! { "dropUser" => Args {

@@ -14,6 +14,7 @@ pub(in crate::commands) static GRANT_PRIVILEGES_TO_ROLE: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "grantPrivilegesToRole" => Args {

@@ -20,6 +20,7 @@ pub(in crate::commands) static GRANT_ROLES_TO_ROLE: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "grantRolesToRole" => Args {

@@ -17,6 +17,7 @@ pub(in crate::commands) static GRANT_ROLES_TO_USER: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "grantRolesToUser" => Args {

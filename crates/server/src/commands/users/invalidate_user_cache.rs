@@ -11,6 +11,7 @@ pub(in crate::commands) static INVALIDATE_USER_CACHE: Command = Command {
     },
     access: Access::Cluster(&[Action::InvalidateUserCache]),
     run,
+    ..Command::ROW
 };
 
 args! { "invalidateUserCache" => Args {

@@ -25,6 +25,7 @@ pub(in crate::commands) static MERGE_AUTHZ_COLLECTIONS: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "_mergeAuthzCollections" => Args {

@@ -14,6 +14,7 @@ pub(in crate::commands) static REVOKE_PRIVILEGES_FROM_ROLE: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "revokePrivilegesFromRole" => Args {

@@ -19,6 +19,7 @@ pub(in crate::commands) static REVOKE_ROLES_FROM_ROLE: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "revokeRolesFromRole" => Args {

@@ -17,6 +17,7 @@ pub(in crate::commands) static REVOKE_ROLES_FROM_USER: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "revokeRolesFromUser" => Args {

@@ -13,6 +13,7 @@ pub(in crate::commands) static ROLES_INFO: Command = Command {
     facts: Facts { name: "rolesInfo", help: "Describes roles.", ..Facts::ROW },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "rolesInfo" => Args {

@@ -16,6 +16,7 @@ pub(in crate::commands) static UPDATE_ROLE: Command = Command {
     facts: Facts { name: "updateRole", help: "Changes a role.", write: true, ..Facts::ROW },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "updateRole" => Args {

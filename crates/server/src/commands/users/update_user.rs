@@ -20,6 +20,7 @@ pub(in crate::commands) static UPDATE_USER: Command = Command {
     },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "updateUser" => Args {

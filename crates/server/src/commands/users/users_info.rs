@@ -16,6 +16,7 @@ pub(in crate::commands) static USERS_INFO: Command = Command {
     facts: Facts { name: "usersInfo", help: "Describes users.", ..Facts::ROW },
     access: Access::By(access),
     run,
+    ..Command::ROW
 };
 
 args! { "usersInfo" => Args {

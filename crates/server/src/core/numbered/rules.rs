@@ -81,17 +81,11 @@ fn check_statement(request: &Request<'_>) -> Result<()> {
         return Ok(());
     }
     if !command.in_transaction {
-        let advice = match command.name {
-            "count" => {
-                " Please see http://dochub.mongodb.org/core/transaction-count for a recommended \
-                 alternative."
-            }
-            _ => "",
-        };
         bail!(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "Cannot run '{}' in a multi-document transaction.{advice}",
-            command.name
+            "Cannot run '{}' in a multi-document transaction.{}",
+            command.name,
+            command.transaction_advice
         );
     }
     let system = matches!(request.db, "config" | "local")

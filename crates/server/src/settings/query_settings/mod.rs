@@ -111,10 +111,8 @@ impl<'a> Target<'a> {
                 ),
             },
             Value::Doc(query) => {
-                let known = query
-                    .first()
-                    .is_some_and(|e| matches!(e.name(), "find" | "distinct" | "aggregate"));
-                if !known {
+                let command = query.first().map_or("", |first| first.name());
+                if !nagi_query::has_query_shape(command) {
                     bail!(
                         Code::Location(7_746_402),
                         "QueryShape can not be computed for command: {}",
