@@ -13,6 +13,8 @@
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Element, Value, number};
 
+use crate::stages::{How, Part, stage_spec};
+
 /// The commands that have a shape, with their parts.
 const COMMANDS: &[(&str, &[Part])] =
     &[("aggregate", AGGREGATE), ("distinct", DISTINCT), ("find", FIND)];
@@ -52,28 +54,6 @@ pub fn query_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
     }))
 }
 
-/// What becomes of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
-    /// It stays.
-    Same,
-    /// Its type.
-    Literal,
-    Switch,
-    Filter,
-    Sort,
-    Projection,
-    /// An expression, or a document of expressions.
-    Expression,
-    Pipeline,
-    /// Documents by the names of pipelines.
-    Pipelines,
-    /// A document of which these fields are special; the others are expressions.
-    Fields(&'static [Part]),
-}
-
-type Part = (&'static str, How);
-
 const FIND: &[Part] = &[
     ("filter", How::Filter),
     ("projection", How::Projection),
@@ -99,63 +79,6 @@ const AGGREGATE: &[Part] = &[
     ("collation", How::Same),
     ("let", How::Expression),
     ("pipeline", How::Pipeline),
-];
-
-/// Stages whose value is more than expressions.
-const STAGES: &[Part] = &[
-    ("$count", How::Same),
-    ("$densify", How::Fields(&[("field", How::Same), ("partitionByFields", How::Same)])),
-    ("$facet", How::Pipelines),
-    ("$fill", How::Fields(&[("sortBy", How::Sort), ("partitionByFields", How::Same)])),
-    (
-        "$geoNear",
-        How::Fields(&[
-            ("distanceField", How::Same),
-            ("includeLocs", How::Same),
-            ("key", How::Same),
-            ("query", How::Filter),
-        ]),
-    ),
-    (
-        "$graphLookup",
-        How::Fields(&[
-            ("from", How::Same),
-            ("as", How::Same),
-            ("connectFromField", How::Same),
-            ("connectToField", How::Same),
-            ("depthField", How::Same),
-            ("restrictSearchWithMatch", How::Filter),
-        ]),
-    ),
-    ("$limit", How::Literal),
-    (
-        "$lookup",
-        How::Fields(&[
-            ("from", How::Same),
-            ("as", How::Same),
-            ("localField", How::Same),
-            ("foreignField", How::Same),
-            ("pipeline", How::Pipeline),
-        ]),
-    ),
-    ("$match", How::Filter),
-    (
-        "$merge",
-        How::Fields(&[
-            ("into", How::Same),
-            ("on", How::Same),
-            ("whenMatched", How::Pipeline),
-            ("whenNotMatched", How::Same),
-        ]),
-    ),
-    ("$out", How::Same),
-    ("$project", How::Projection),
-    ("$setWindowFields", How::Fields(&[("sortBy", How::Sort)])),
-    ("$skip", How::Literal),
-    ("$sort", How::Sort),
-    ("$unionWith", How::Fields(&[("coll", How::Same), ("pipeline", How::Pipeline)])),
-    ("$unset", How::Same),
-    ("$unwind", How::Fields(&[("path", How::Same), ("includeArrayIndex", How::Same)])),
 ];
 
 fn write(how: How, element: Element<'_>, out: &mut DocWriter<'_>) {
@@ -186,8 +109,8 @@ fn pipeline(stages: Array<'_>, out: &mut ArrayWriter<'_>) {
         let Value::Doc(stage) = stage else { continue };
         out.doc(|out| {
             for element in stage {
-                let part = STAGES.iter().find(|(name, _)| *name == element.name());
-                write(part.map_or(How::Expression, |(_, how)| *how), element, out);
+                let row = stage_spec(element.name());
+                write(row.map_or(How::Expression, |row| row.shape), element, out);
             }
         });
     }

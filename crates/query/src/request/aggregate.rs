@@ -25,6 +25,7 @@ use crate::{
     stages::{
         Pipeline, PipelineCx, Touch, Within,
         assemble::{assemble, begins, resolve},
+        stage_facts,
     },
 };
 
@@ -126,7 +127,7 @@ pub(crate) fn parse(
 pub fn check_view(namespace: &Namespace, pipeline: Array<'_>) -> Result<()> {
     for (at, stage) in pipeline.iter().enumerate() {
         let name = stage.as_doc().and_then(|stage| stage.first()).map_or("", |field| field.name());
-        if matches!(name, "$out" | "$merge" | "$changeStream") {
+        if !stage_facts(name).in_view {
             bail!(
                 Code::OPTION_NOT_SUPPORTED_ON_VIEW,
                 "The aggregation stage {name} in location {at} of the pipeline cannot be used in the \
@@ -207,27 +208,11 @@ pub fn touches(request: &AggregateRequest<'_>) -> Result<Vec<Touch>> {
 pub fn writes(pipeline: Array<'_>) -> bool {
     let last = pipeline.iter().last();
     let Some(Value::Doc(stage)) = last else { return false };
-    stage.first().is_some_and(|field| matches!(field.name(), "$out" | "$merge"))
+    stage.first().is_some_and(|field| stage_facts(field.name()).writes)
 }
-
-/// Stages that no transaction runs: they write elsewhere, or show what is not the data's.
-const REFUSED_IN_TRANSACTIONS: &[&str] = &[
-    "$changeStream",
-    "$collStats",
-    "$currentOp",
-    "$indexStats",
-    "$listLocalCursors",
-    "$listLocalSessions",
-    "$listSessions",
-    "$merge",
-    "$out",
-    "$planCacheStats",
-    "$querySettings",
-    "$queryStats",
-];
 
 /// The first stage of a pipeline that cannot run in a transaction.
 pub fn refused_in_transaction(pipeline: Array<'_>) -> Option<&str> {
     let names = pipeline.iter().filter_map(|stage| Some(stage.as_doc()?.first()?.name()));
-    names.into_iter().find(|name| REFUSED_IN_TRANSACTIONS.contains(name))
+    names.into_iter().find(|name| !stage_facts(name).in_transaction)
 }

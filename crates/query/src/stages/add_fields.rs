@@ -16,9 +16,8 @@ use super::{
 };
 
 pub(super) static ADD_FIELDS: StageSpec =
-    StageSpec { name: "$addFields", place: Place::Anywhere, parse: parse_add_fields };
-pub(super) static SET: StageSpec =
-    StageSpec { name: "$set", place: Place::Anywhere, parse: parse_set };
+    StageSpec { name: "$addFields", parse: parse_add_fields, ..StageSpec::ROW };
+pub(super) static SET: StageSpec = StageSpec { name: "$set", parse: parse_set, ..StageSpec::ROW };
 
 struct AddFields {
     fields: Arc<Fields>,

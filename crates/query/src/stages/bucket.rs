@@ -10,7 +10,7 @@ use nagi_lang::{
 
 use super::{group::GROUP, prelude::*, sort::SORT};
 
-pub(super) static BUCKET: StageSpec = StageSpec { name: "$bucket", place: Place::Anywhere, parse };
+pub(super) static BUCKET: StageSpec = StageSpec { name: "$bucket", parse, ..StageSpec::ROW };
 
 struct Bucket {
     group: Box<dyn Stage>,

@@ -18,7 +18,7 @@ use super::{
 use crate::source::SourceStats;
 
 pub(super) static BUCKET_AUTO: StageSpec =
-    StageSpec { name: "$bucketAuto", place: Place::Anywhere, parse };
+    StageSpec { name: "$bucketAuto", parse, ..StageSpec::ROW };
 
 struct BucketAuto {
     plan: Arc<Plan>,

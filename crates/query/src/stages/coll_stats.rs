@@ -8,8 +8,13 @@ use nagi_store::Namespace;
 
 use crate::storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 
-pub(super) static COLL_STATS: StageSpec =
-    StageSpec { name: "$collStats", place: Place::First, parse };
+pub(super) static COLL_STATS: StageSpec = StageSpec {
+    name: "$collStats",
+    place: Place::First,
+    parse,
+    facts: StageFacts { in_transaction: false, rejectable: false, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
 
 #[derive(Clone)]
 struct CollStats {

@@ -5,7 +5,8 @@ use nagi_lang::expr::Deps;
 use super::prelude::*;
 use crate::source::{Gather, drain};
 
-pub(super) static COUNT: StageSpec = StageSpec { name: "$count", place: Place::Anywhere, parse };
+pub(super) static COUNT: StageSpec =
+    StageSpec { name: "$count", shape: How::Same, parse, ..StageSpec::ROW };
 
 struct Count {
     field: Box<str>,

@@ -25,8 +25,12 @@ use nagi_lang::{
 use super::{densify_spec, prelude::*, several::Several, sort};
 use crate::source::{carry, document, metadata};
 
-pub(super) static DENSIFY: StageSpec =
-    StageSpec { name: "$densify", place: Place::Anywhere, parse };
+pub(super) static DENSIFY: StageSpec = StageSpec {
+    name: "$densify",
+    shape: How::Fields(&[("field", How::Same), ("partitionByFields", How::Same)]),
+    parse,
+    ..StageSpec::ROW
+};
 
 /// A parsed `$densify`.
 pub(super) struct Plan {

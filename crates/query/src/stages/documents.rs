@@ -7,7 +7,7 @@ use nagi_lang::expr::Expr;
 use super::prelude::*;
 
 pub(super) static DOCUMENTS: StageSpec =
-    StageSpec { name: "$documents", place: Place::First, parse };
+    StageSpec { name: "$documents", place: Place::First, parse, ..StageSpec::ROW };
 
 /// The expression that yields the array, and the specification for explain.
 struct Documents {

@@ -10,7 +10,13 @@ use crate::{
     source::{Documents, Held, SourceStats, carry, document, metadata},
 };
 
-pub(super) static FACET: StageSpec = StageSpec { name: "$facet", place: Place::NotInFacet, parse };
+pub(super) static FACET: StageSpec = StageSpec {
+    name: "$facet",
+    shape: How::Pipelines,
+    place: Place::NotInFacet,
+    parse,
+    ..StageSpec::ROW
+};
 
 struct Facet {
     pipelines: Arc<[(Box<str>, Pipeline)]>,

@@ -14,7 +14,12 @@ use super::{
     several::Several,
 };
 
-pub(super) static FILL: StageSpec = StageSpec { name: "$fill", place: Place::Anywhere, parse };
+pub(super) static FILL: StageSpec = StageSpec {
+    name: "$fill",
+    shape: How::Fields(&[("sortBy", How::Sort), ("partitionByFields", How::Same)]),
+    parse,
+    ..StageSpec::ROW
+};
 
 /// The specification as it was given.
 #[derive(Default)]

@@ -16,7 +16,18 @@ use nagi_lang::{
 use super::prelude::*;
 use crate::access::{GeoNearSpec, Shown};
 
-pub(super) static GEO_NEAR: StageSpec = StageSpec { name: "$geoNear", place: Place::First, parse };
+pub(super) static GEO_NEAR: StageSpec = StageSpec {
+    name: "$geoNear",
+    shape: How::Fields(&[
+        ("distanceField", How::Same),
+        ("includeLocs", How::Same),
+        ("key", How::Same),
+        ("query", How::Filter),
+    ]),
+    place: Place::First,
+    parse,
+    ..StageSpec::ROW
+};
 
 /// A parsed `$geoNear`.
 pub(crate) struct GeoNear {

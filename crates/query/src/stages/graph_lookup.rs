@@ -22,8 +22,19 @@ use super::{
 };
 use crate::source::Held;
 
-pub(super) static GRAPH_LOOKUP: StageSpec =
-    StageSpec { name: "$graphLookup", place: Place::Anywhere, parse };
+pub(super) static GRAPH_LOOKUP: StageSpec = StageSpec {
+    name: "$graphLookup",
+    shape: How::Fields(&[
+        ("from", How::Same),
+        ("as", How::Same),
+        ("connectFromField", How::Same),
+        ("connectToField", How::Same),
+        ("depthField", How::Same),
+        ("restrictSearchWithMatch", How::Filter),
+    ]),
+    parse,
+    ..StageSpec::ROW
+};
 
 struct GraphLookup {
     inner: Inner,

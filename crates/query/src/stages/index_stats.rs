@@ -3,8 +3,18 @@
 use super::{is_empty_object, prelude::*};
 use nagi_store::Namespace;
 
-pub(super) static INDEX_STATS: StageSpec =
-    StageSpec { name: "$indexStats", place: Place::First, parse };
+pub(super) static INDEX_STATS: StageSpec = StageSpec {
+    name: "$indexStats",
+    place: Place::First,
+    parse,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
 
 struct IndexStats {
     namespace: Namespace,

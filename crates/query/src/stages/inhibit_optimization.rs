@@ -3,8 +3,12 @@
 
 use super::prelude::*;
 
-pub(super) static INHIBIT_OPTIMIZATION: StageSpec =
-    StageSpec { name: NAME, place: Place::Anywhere, parse };
+pub(super) static INHIBIT_OPTIMIZATION: StageSpec = StageSpec {
+    name: NAME,
+    parse,
+    facts: StageFacts { in_api: false, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
 
 const NAME: &str = "$_internalInhibitOptimization";
 

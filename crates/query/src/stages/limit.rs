@@ -8,7 +8,8 @@ use nagi_lang::expr::Deps;
 use super::prelude::*;
 use crate::source;
 
-pub(super) static LIMIT: StageSpec = StageSpec { name: "$limit", place: Place::Anywhere, parse };
+pub(super) static LIMIT: StageSpec =
+    StageSpec { name: "$limit", shape: How::Literal, parse, ..StageSpec::ROW };
 
 /// A parsed `$limit`.
 pub(super) struct Limit {

@@ -26,7 +26,18 @@ use super::{
     prelude::*, unwind::Unwind,
 };
 
-pub(super) static LOOKUP: StageSpec = StageSpec { name: "$lookup", place: Place::Anywhere, parse };
+pub(super) static LOOKUP: StageSpec = StageSpec {
+    name: "$lookup",
+    shape: How::Fields(&[
+        ("from", How::Same),
+        ("as", How::Same),
+        ("localField", How::Same),
+        ("foreignField", How::Same),
+        ("pipeline", How::Pipeline),
+    ]),
+    parse,
+    ..StageSpec::ROW
+};
 
 pub(super) struct Lookup {
     pub(super) inner: Inner,

@@ -10,7 +10,8 @@ use nagi_lang::{
 use super::prelude::*;
 use crate::source::Filtered;
 
-pub(super) static MATCH: StageSpec = StageSpec { name: "$match", place: Place::Anywhere, parse };
+pub(super) static MATCH: StageSpec =
+    StageSpec { name: "$match", shape: How::Filter, parse, ..StageSpec::ROW };
 
 /// A parsed `$match`.
 pub(crate) struct Match {

@@ -17,7 +17,24 @@ use super::{
 };
 use crate::write::{UpdateStatement, update};
 
-pub(super) static MERGE: StageSpec = StageSpec { name: "$merge", place: Place::Last, parse };
+pub(super) static MERGE: StageSpec = StageSpec {
+    name: "$merge",
+    shape: How::Fields(&[
+        ("into", How::Same),
+        ("on", How::Same),
+        ("whenMatched", How::Pipeline),
+        ("whenNotMatched", How::Same),
+    ]),
+    place: Place::Last,
+    parse,
+    facts: StageFacts {
+        in_transaction: false,
+        writes: true,
+        in_view: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Matched {

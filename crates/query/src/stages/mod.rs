@@ -14,6 +14,7 @@ mod densify;
 mod densify_spec;
 mod documents;
 mod facet;
+mod facts;
 mod fill;
 mod geo_near;
 mod granularity;
@@ -58,7 +59,7 @@ mod windows;
 use std::{cell::Cell, sync::Arc};
 
 use nagi_bson::{Doc, DocWriter, Value};
-use nagi_error::Result;
+use nagi_error::{Error, Result};
 use nagi_lang::{
     collation::Collation,
     expr::{Deps, MetaSet, ParseCx},
@@ -70,6 +71,8 @@ pub(crate) use count::Counter;
 use crate::{limits::QueryOptions, source::Source};
 
 pub use coll_stats::write_coll_stats;
+pub(crate) use facts::{How, Part};
+pub use facts::{StageFacts, inner_pipelines, stage_facts};
 pub(crate) use geo_near::GeoNear;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
@@ -221,6 +224,20 @@ pub(crate) struct StageSpec {
     pub(crate) name: &'static str,
     pub(crate) place: Place,
     pub(crate) parse: fn(Value<'_>, &mut PipelineCx<'_>) -> Result<Box<dyn Stage>>,
+    /// What becomes of its value in a query shape.
+    pub(crate) shape: How,
+    pub(crate) facts: StageFacts,
+}
+
+impl StageSpec {
+    /// What most rows have in common.
+    pub(crate) const ROW: StageSpec = StageSpec {
+        name: "",
+        place: Place::Anywhere,
+        parse: |_, _| Err(Error::bug("a stage without a parser")),
+        shape: How::Expression,
+        facts: StageFacts::ORDINARY,
+    };
 }
 
 /// Every stage that is known, sorted by name.

@@ -8,7 +8,19 @@ use nagi_store::{BuildOptions, Collection, Namespace, Rename, Store, WriteOption
 
 use super::prelude::*;
 
-pub(super) static OUT: StageSpec = StageSpec { name: "$out", place: Place::Last, parse };
+pub(super) static OUT: StageSpec = StageSpec {
+    name: "$out",
+    shape: How::Same,
+    place: Place::Last,
+    parse,
+    facts: StageFacts {
+        in_transaction: false,
+        writes: true,
+        in_view: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
 
 /// Documents written in one transaction.
 const BATCH_COUNT: usize = 500;

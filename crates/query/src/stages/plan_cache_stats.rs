@@ -7,8 +7,18 @@ use nagi_store::Namespace;
 use super::prelude::*;
 use crate::plan::{CacheEntry, PlanCache};
 
-pub(super) static PLAN_CACHE_STATS: StageSpec =
-    StageSpec { name: "$planCacheStats", place: Place::First, parse };
+pub(super) static PLAN_CACHE_STATS: StageSpec = StageSpec {
+    name: "$planCacheStats",
+    place: Place::First,
+    parse,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
 
 struct PlanCacheStats {
     namespace: Namespace,

@@ -17,7 +17,7 @@ use super::{
 };
 
 pub(super) static PROJECT: StageSpec =
-    StageSpec { name: "$project", place: Place::Anywhere, parse };
+    StageSpec { name: "$project", shape: How::Projection, parse, ..StageSpec::ROW };
 
 /// A parsed `$project` or `$unset`.
 pub(super) struct Project {

@@ -7,7 +7,7 @@ use nagi_lang::project::Redact;
 
 use super::prelude::*;
 
-pub(super) static REDACT: StageSpec = StageSpec { name: "$redact", place: Place::Anywhere, parse };
+pub(super) static REDACT: StageSpec = StageSpec { name: "$redact", parse, ..StageSpec::ROW };
 
 struct RedactStage {
     redact: Arc<Redact>,

@@ -2,24 +2,89 @@
 
 use super::prelude::*;
 
-pub(super) static CHANGE_STREAM: StageSpec =
-    StageSpec { name: "$changeStream", place: Place::First, parse: change_stream };
-pub(super) static CURRENT_OP: StageSpec =
-    StageSpec { name: "$currentOp", place: Place::First, parse: current_op };
-pub(super) static LIST_LOCAL_SESSIONS: StageSpec =
-    StageSpec { name: "$listLocalSessions", place: Place::First, parse: list_local_sessions };
-pub(super) static LIST_SEARCH_INDEXES: StageSpec =
-    StageSpec { name: "$listSearchIndexes", place: Place::First, parse: list_search_indexes };
-pub(super) static LIST_SESSIONS: StageSpec =
-    StageSpec { name: "$listSessions", place: Place::First, parse: list_sessions };
-pub(super) static QUERY_SETTINGS: StageSpec =
-    StageSpec { name: "$querySettings", place: Place::First, parse: query_settings };
-pub(super) static SEARCH: StageSpec =
-    StageSpec { name: "$search", place: Place::First, parse: search };
-pub(super) static SEARCH_META: StageSpec =
-    StageSpec { name: "$searchMeta", place: Place::First, parse: search };
-pub(super) static VECTOR_SEARCH: StageSpec =
-    StageSpec { name: "$vectorSearch", place: Place::First, parse: search };
+pub(super) static CHANGE_STREAM: StageSpec = StageSpec {
+    name: "$changeStream",
+    place: Place::First,
+    parse: change_stream,
+    facts: StageFacts { in_transaction: false, in_view: false, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
+pub(super) static CURRENT_OP: StageSpec = StageSpec {
+    name: "$currentOp",
+    place: Place::First,
+    parse: current_op,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
+pub(super) static LIST_LOCAL_SESSIONS: StageSpec = StageSpec {
+    name: "$listLocalSessions",
+    place: Place::First,
+    parse: list_local_sessions,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
+pub(super) static LIST_SEARCH_INDEXES: StageSpec = StageSpec {
+    name: "$listSearchIndexes",
+    place: Place::First,
+    parse: list_search_indexes,
+    facts: StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
+pub(super) static LIST_SESSIONS: StageSpec = StageSpec {
+    name: "$listSessions",
+    place: Place::First,
+    parse: list_sessions,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
+pub(super) static QUERY_SETTINGS: StageSpec = StageSpec {
+    name: "$querySettings",
+    place: Place::First,
+    parse: query_settings,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
+pub(super) static SEARCH: StageSpec = StageSpec {
+    name: "$search",
+    place: Place::First,
+    parse: search,
+    facts: StageFacts { in_api: false, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
+pub(super) static SEARCH_META: StageSpec = StageSpec {
+    name: "$searchMeta",
+    place: Place::First,
+    parse: search,
+    facts: StageFacts { in_api: false, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
+pub(super) static VECTOR_SEARCH: StageSpec = StageSpec {
+    name: "$vectorSearch",
+    place: Place::First,
+    parse: search,
+    facts: StageFacts { in_api: false, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
 
 fn change_stream(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     bail!(Code::Location(40573), "The $changeStream stage is only supported on replica sets");

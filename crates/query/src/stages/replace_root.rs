@@ -12,9 +12,9 @@ use super::{
 };
 
 pub(super) static REPLACE_ROOT: StageSpec =
-    StageSpec { name: "$replaceRoot", place: Place::Anywhere, parse: parse_root };
+    StageSpec { name: "$replaceRoot", parse: parse_root, ..StageSpec::ROW };
 pub(super) static REPLACE_WITH: StageSpec =
-    StageSpec { name: "$replaceWith", place: Place::Anywhere, parse: parse_with };
+    StageSpec { name: "$replaceWith", parse: parse_with, ..StageSpec::ROW };
 
 struct ReplaceRoot {
     root: Arc<Root>,

@@ -3,7 +3,7 @@
 use super::{numbers, prelude::*};
 use crate::source::{self, Random};
 
-pub(super) static SAMPLE: StageSpec = StageSpec { name: "$sample", place: Place::Anywhere, parse };
+pub(super) static SAMPLE: StageSpec = StageSpec { name: "$sample", parse, ..StageSpec::ROW };
 
 struct Sample {
     size: u64,

@@ -17,8 +17,12 @@ use nagi_lang::{
 
 use super::{add_fields, prelude::*, several::Several, sort, windows::Running};
 
-pub(super) static SET_WINDOW_FIELDS: StageSpec =
-    StageSpec { name: "$setWindowFields", place: Place::Anywhere, parse };
+pub(super) static SET_WINDOW_FIELDS: StageSpec = StageSpec {
+    name: "$setWindowFields",
+    shape: How::Fields(&[("sortBy", How::Sort)]),
+    parse,
+    ..StageSpec::ROW
+};
 
 /// Holds the partition key between the sort and the stage.
 const HIDDEN: &str = "__internal_setWindowFields_partition_key";

@@ -8,7 +8,8 @@ use nagi_lang::expr::Deps;
 use super::prelude::*;
 use crate::source;
 
-pub(super) static SKIP: StageSpec = StageSpec { name: "$skip", place: Place::Anywhere, parse };
+pub(super) static SKIP: StageSpec =
+    StageSpec { name: "$skip", shape: How::Literal, parse, ..StageSpec::ROW };
 
 /// A parsed `$skip`.
 pub(super) struct Skip {

@@ -10,7 +10,8 @@ use nagi_lang::{
 use super::prelude::*;
 use crate::source::{self, SortLimits};
 
-pub(super) static SORT: StageSpec = StageSpec { name: "$sort", place: Place::Anywhere, parse };
+pub(super) static SORT: StageSpec =
+    StageSpec { name: "$sort", shape: How::Sort, parse, ..StageSpec::ROW };
 
 /// A parsed `$sort`.
 pub(crate) struct Sort {

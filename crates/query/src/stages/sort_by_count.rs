@@ -12,7 +12,7 @@ use super::{
 };
 
 pub(super) static SORT_BY_COUNT: StageSpec =
-    StageSpec { name: "$sortByCount", place: Place::Anywhere, parse };
+    StageSpec { name: "$sortByCount", parse, ..StageSpec::ROW };
 
 struct SortByCount {
     group: Group,

@@ -7,8 +7,12 @@ use nagi_store::Namespace;
 
 use super::{Within, inner::Inner, prelude::*};
 
-pub(super) static UNION_WITH: StageSpec =
-    StageSpec { name: "$unionWith", place: Place::Anywhere, parse };
+pub(super) static UNION_WITH: StageSpec = StageSpec {
+    name: "$unionWith",
+    shape: How::Fields(&[("coll", How::Same), ("pipeline", How::Pipeline)]),
+    parse,
+    ..StageSpec::ROW
+};
 
 struct UnionWith {
     inner: Arc<Inner>,

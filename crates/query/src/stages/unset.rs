@@ -10,7 +10,8 @@ use super::{
     project::{Project, Shape},
 };
 
-pub(super) static UNSET: StageSpec = StageSpec { name: "$unset", place: Place::Anywhere, parse };
+pub(super) static UNSET: StageSpec =
+    StageSpec { name: "$unset", shape: How::Same, parse, ..StageSpec::ROW };
 
 fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let shape = AggProjection::parse_unset(spec)?;

@@ -12,7 +12,12 @@ use super::{
     prelude::*,
 };
 
-pub(super) static UNWIND: StageSpec = StageSpec { name: "$unwind", place: Place::Anywhere, parse };
+pub(super) static UNWIND: StageSpec = StageSpec {
+    name: "$unwind",
+    shape: How::Fields(&[("path", How::Same), ("includeArrayIndex", How::Same)]),
+    parse,
+    ..StageSpec::ROW
+};
 
 /// What is unwound, and how.
 pub(crate) struct Unwind {

@@ -20,7 +20,7 @@ use self::groups::Groups;
 use super::prelude::*;
 use crate::source::{Runs, SourceStats, drain};
 
-pub(super) static GROUP: StageSpec = StageSpec { name: "$group", place: Place::Anywhere, parse };
+pub(super) static GROUP: StageSpec = StageSpec { name: "$group", parse, ..StageSpec::ROW };
 
 /// A parsed `$group`.
 pub(super) struct Grouping {

@@ -173,7 +173,7 @@ fn check_internal(args: &Args<'_>) -> Result<()> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    pipeline_rules::check_change_stream(cx, args.pipeline)?;
+    own_stages::check(cx, args.pipeline)?;
     if args.explain == Some(Explain(true)) {
         return super::explain::explain_aggregate(cx, req, &args, out);
     }

@@ -3,32 +3,14 @@
 use nagi_bson::ArrayBuf;
 use nagi_query::{AggregateRequest, Touch, Use};
 
-use super::{aggregate::Args, own_stages::LIST_LOCAL_CURSORS};
+use super::{aggregate::Args, own_stages};
 use crate::core::command::prelude::*;
 
 /// The `access` of `aggregate`.
 pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
-    let first = args.pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
     // Stages that the server answers itself; those behind them read what they say.
-    let own = match first.map_or("", |stage| stage.name()) {
-        "$currentOp" => {
-            let all = first.is_some_and(|stage| {
-                stage.value().as_doc().is_some_and(|spec| spec.get("allUsers") == Value::Bool(true))
-            });
-            Some(if all { asking.on_cluster(Action::Inprog) } else { asking.user.is_some() })
-        }
-        LIST_LOCAL_CURSORS if asking.server.settings.params.bool("enableTestCommands") => {
-            Some(asking.on_cluster(Action::ListCursors))
-        }
-        "$listLocalSessions" => {
-            let others = first
-                .is_some_and(|stage| stage.value().as_doc().is_some_and(|spec| !spec.is_empty()));
-            Some(if others { asking.on_cluster(Action::ListSessions) } else { true })
-        }
-        "$querySettings" => Some(asking.on_cluster(Action::QuerySettings)),
-        _ => None,
-    };
+    let own = own_stages::may(asking, args.pipeline);
     let ns = args.namespace(req.db)?;
     let Some(own) = own else {
         return allowed(asking, &args.request(&ns)?, args.bypass == Some(true));

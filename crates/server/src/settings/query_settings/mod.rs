@@ -313,28 +313,11 @@ fn write_entry(hash: ShapeHash, kept: &Kept, out: &mut DocWriter<'_>) {
     }
 }
 
-/// Stages that show the server itself: no pipeline that begins with one is rejected.
-const UNREJECTABLE: &[&str] = &[
-    "$collStats",
-    "$currentOp",
-    "$indexStats",
-    "$listCatalog",
-    "$listLocalCursors",
-    "$listLocalSessions",
-    "$listSampledQueries",
-    "$listSearchIndexes",
-    "$listSessions",
-    "$operationMetrics",
-    "$planCacheStats",
-    "$querySettings",
-    "$queryStats",
-];
-
 /// Such a stage at the front of the command's pipeline.
 pub(crate) fn unrejectable(command: Doc<'_>) -> Option<&str> {
     let Value::Array(stages) = command.get("pipeline") else { return None };
     let first = stages.iter().next()?.as_doc()?.first()?.name();
-    UNREJECTABLE.contains(&first).then_some(first)
+    (!nagi_query::stage_facts(first).rejectable).then_some(first)
 }
 
 const ID: &str = "querySettings";

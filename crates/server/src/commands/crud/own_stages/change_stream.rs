@@ -1,0 +1,24 @@
+//! `$changeStream` on a member of a replica set: there are none yet.
+
+use super::OwnStage;
+use crate::core::command::prelude::*;
+use crate::replica::ReplicaSet;
+
+pub(super) static CHANGE_STREAM: OwnStage = OwnStage {
+    name: "$changeStream",
+    // Its own parser answers that it needs a replica set.
+    applies: |_, _| false,
+    check,
+    ..OwnStage::ROW
+};
+
+fn check(cx: &Context<'_>) -> Result<()> {
+    match cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member) {
+        true => bail!(
+            Code::COMMAND_NOT_SUPPORTED,
+            "Change streams ($changeStream) are not available on this server yet: it keeps no oplog \
+             that they could read"
+        ),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,35 @@
+//! `$listLocalCursors`: the cursors that wait for their next request; with test commands only, elsewhere it is a
+//! stage of no name.
+
+use super::OwnStage;
+use crate::commands::crud::aggregate::Args;
+use crate::commands::diagnose::list_cursors;
+use crate::core::command::prelude::*;
+use crate::core::server::Server;
+
+pub(super) static LIST_LOCAL_CURSORS: OwnStage = OwnStage {
+    name: "$listLocalCursors",
+    is_on: |server: &Server| server.settings.params.bool("enableTestCommands"),
+    access: Some(|asking, _| asking.on_cluster(Action::ListCursors)),
+    docs,
+    ..OwnStage::ROW
+};
+
+fn docs(
+    cx: &Context<'_>,
+    _: &Request<'_>,
+    args: &Args<'_>,
+    spec: Value<'_>,
+) -> Result<Vec<DocBuf>> {
+    if matches!(args.collection, Value::String(_)) {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "$listLocalCursors must be run against the database with {{aggregate: 1}}, not a \
+             collection"
+        );
+    }
+    if !spec.as_doc().is_some_and(|spec| spec.is_empty()) {
+        bail!(Code::BAD_VALUE, "$listLocalCursors must be run as {{ $listLocalCursors: {{}}}}");
+    }
+    Ok(list_cursors(cx.server))
+}

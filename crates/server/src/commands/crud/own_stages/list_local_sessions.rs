@@ -1,0 +1,88 @@
+//! `$listLocalSessions`: the sessions of this server.
+
+use super::OwnStage;
+use crate::commands::crud::aggregate::Args;
+use crate::core::command::prelude::*;
+use crate::names::UserName;
+
+pub(super) static LIST_LOCAL_SESSIONS: OwnStage =
+    OwnStage { name: "$listLocalSessions", access: Some(access), docs, ..OwnStage::ROW };
+
+fn access(asking: &Asking<'_>, spec: Value<'_>) -> bool {
+    match spec.as_doc().is_some_and(|spec| !spec.is_empty()) {
+        true => asking.on_cluster(Action::ListSessions),
+        false => true,
+    }
+}
+
+args! { "$listLocalSessions" => SessionsSpec {
+    all_users: Option<StrictBool> = "allUsers",
+    users:     Option<Array<'a>>  = "users",
+}}
+
+args! { "$listLocalSessions.users" => ListedUser {
+    user: &'a str = "user",
+    db:   &'a str = "db",
+}}
+
+fn listed_user(value: Value<'_>) -> Result<UserName> {
+    let Value::Doc(doc) = value else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$listLocalSessions.users' is the wrong type '{}', expected type 'object'",
+            value.kind().name()
+        );
+    };
+    let listed = ListedUser::parse_doc(doc)?;
+    Ok(UserName::new(listed.user, listed.db))
+}
+
+fn docs(
+    cx: &Context<'_>,
+    _: &Request<'_>,
+    args: &Args<'_>,
+    spec: Value<'_>,
+) -> Result<Vec<DocBuf>> {
+    if matches!(args.collection, Value::String(_)) {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "$listLocalSessions must be run against the database with {{aggregate: 1}}, not a \
+             collection"
+        );
+    }
+    let Value::Doc(spec) = spec else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "$listLocalSessions options must be specified in an object, but found: {}",
+            spec.kind().name()
+        );
+    };
+    let spec = SessionsSpec::parse_doc(spec)?;
+    let all = spec.all_users == Some(StrictBool(true));
+    if all && spec.users.is_some() {
+        bail!(
+            Code::UNSUPPORTED_FORMAT,
+            "$listLocalSessions may not specify {{allUsers:true}} and {{users:[...]}} at the same time"
+        );
+    }
+    let users = spec.users.map(|users| users.iter().map(listed_user).collect::<Result<Vec<_>>>());
+    let users = users.transpose()?;
+    let asking = cx.asking();
+    let mut sessions = cx.server.clients.sessions.all();
+    sessions.retain(|(id, _)| {
+        let owner = cx.server.clients.sessions.owner(id);
+        match &users {
+            Some(users) => owner.is_some_and(|owner| users.contains(&owner)),
+            None => all || asking.owns(owner.as_ref()),
+        }
+    });
+    let describe = |(id, last_ms): &([u8; 16], i64)| {
+        DocBuf::build(|w| {
+            w.doc("_id", |doc| {
+                doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: id }));
+            });
+            w.put("lastUse", Value::DateTime(*last_ms));
+        })
+    };
+    Ok(sessions.iter().map(describe).collect())
+}

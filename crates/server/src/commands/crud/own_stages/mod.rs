@@ -1,0 +1,100 @@
+//! First stages that only the server can answer: one row a stage.
+//!
+//! Their documents are put into the pipeline as `$documents`, so the stages behind them work as always.
+
+mod change_stream;
+mod coll_stats;
+mod current_op;
+mod list_local_cursors;
+mod list_local_sessions;
+mod query_settings;
+
+use nagi_bson::ArrayBuf;
+
+use super::aggregate::Args;
+use crate::core::command::prelude::*;
+use crate::core::server::Server;
+
+/// A stage that the server answers itself.
+pub(super) struct OwnStage {
+    pub(super) name: &'static str,
+    /// Whether the stage is known at all.
+    is_on: fn(&Server) -> bool,
+    /// Whether the server answers it in this pipeline.
+    applies: fn(&Context<'_>, &Args<'_>) -> bool,
+    /// What a client needs for it; none if the collection's privileges decide.
+    access: Option<fn(&Asking<'_>, Value<'_>) -> bool>,
+    /// Refuses it before anything else is looked at.
+    check: fn(&Context<'_>) -> Result<()>,
+    /// Refuses a value that is not in the stable API (323).
+    pub(super) check_api: fn(Value<'_>) -> Result<()>,
+    /// Its documents.
+    docs: fn(&Context<'_>, &Request<'_>, &Args<'_>, Value<'_>) -> Result<Vec<DocBuf>>,
+}
+
+impl OwnStage {
+    /// What most rows have in common.
+    const ROW: OwnStage = OwnStage {
+        name: "",
+        is_on: |_| true,
+        applies: |_, _| true,
+        access: None,
+        check: |_| Ok(()),
+        check_api: |_| Ok(()),
+        docs: |_, _, _, _| Ok(Vec::new()),
+    };
+}
+
+static OWN_STAGES: &[&OwnStage] = &[
+    &change_stream::CHANGE_STREAM,
+    &coll_stats::COLL_STATS,
+    &current_op::CURRENT_OP,
+    &list_local_cursors::LIST_LOCAL_CURSORS,
+    &list_local_sessions::LIST_LOCAL_SESSIONS,
+    &query_settings::QUERY_SETTINGS,
+];
+
+/// The row of a stage.
+pub(super) fn find(name: &str) -> Option<&'static OwnStage> {
+    OWN_STAGES.iter().copied().find(|row| row.name == name)
+}
+
+/// The row of a pipeline's first stage, and the stage's value.
+fn first<'a>(pipeline: Array<'a>) -> Option<(&'static OwnStage, Value<'a>)> {
+    let stage = pipeline.iter().next()?.as_doc()?.first()?;
+    Some((find(stage.name())?, stage.value()))
+}
+
+/// Refuses a first stage that this server cannot answer.
+pub(super) fn check(cx: &Context<'_>, pipeline: Array<'_>) -> Result<()> {
+    first(pipeline).map_or(Ok(()), |(row, _)| (row.check)(cx))
+}
+
+/// Whether a client may have the first stage, if that has an access of its own.
+pub(super) fn may(asking: &Asking<'_>, pipeline: Array<'_>) -> Option<bool> {
+    let (row, spec) = first(pipeline).filter(|(row, _)| (row.is_on)(asking.server))?;
+    row.access.map(|access| access(asking, spec))
+}
+
+/// The pipeline with such a first stage replaced; `None` if it has none.
+pub(super) fn replace(
+    cx: &Context<'_>,
+    req: &Request<'_>,
+    args: &Args<'_>,
+) -> Result<Option<ArrayBuf>> {
+    let Some((row, spec)) = first(args.pipeline) else { return Ok(None) };
+    if !(row.is_on)(cx.server) || !(row.applies)(cx, args) {
+        return Ok(None);
+    }
+    let docs = (row.docs)(cx, req, args, spec)?;
+    Ok(Some(ArrayBuf::build(|pipeline| {
+        pipeline.doc(|stage| {
+            stage.doc("$documents", |expr| {
+                expr.array("$literal", |list| {
+                    docs.iter().for_each(|doc| list.push_doc(doc.as_doc()));
+                });
+            });
+        });
+        args.pipeline.iter().skip(1).for_each(|stage| pipeline.push(stage));
+    })))
+}
