@@ -46,8 +46,8 @@ pub use source::ExecutionStats;
 pub use source::work::Work;
 pub use source::{Cx, Env, Interrupt};
 pub use stages::{
-    SEARCH_INDEXES_NOT_ENABLED, StageFacts, Touch, Use, inner_pipelines, stage_facts, stage_names,
-    write_coll_stats,
+    RunsOn, SEARCH_INDEXES_NOT_ENABLED, StageFacts, Touch, Use, inner_pipelines, stage_facts,
+    stage_names, write_coll_stats,
 };
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use write::{

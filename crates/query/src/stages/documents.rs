@@ -6,8 +6,13 @@ use nagi_lang::expr::Expr;
 
 use super::prelude::*;
 
-pub(super) static DOCUMENTS: StageSpec =
-    StageSpec { name: "$documents", place: Place::First, parse, ..StageSpec::ROW };
+pub(super) static DOCUMENTS: StageSpec = StageSpec {
+    name: "$documents",
+    place: Place::First,
+    parse,
+    facts: StageFacts { runs_on: RunsOn::Database, ..StageFacts::ORDINARY },
+    ..StageSpec::ROW
+};
 
 /// The expression that yields the array, and the specification for explain.
 struct Documents {

@@ -25,6 +25,16 @@ pub(crate) enum How {
 /// A field and what becomes of it.
 pub(crate) type Part = (&'static str, How);
 
+/// What an `aggregate` that begins with a stage runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsOn {
+    Collection,
+    /// `{aggregate: 1}`: it makes its documents itself.
+    Database,
+    /// The stage itself says which.
+    Either,
+}
+
 /// Where a stage is allowed, besides its place in a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct StageFacts {
@@ -38,6 +48,7 @@ pub struct StageFacts {
     pub rejectable: bool,
     /// Writes what comes to it.
     pub writes: bool,
+    pub runs_on: RunsOn,
 }
 
 impl StageFacts {
@@ -48,13 +59,20 @@ impl StageFacts {
         in_view: true,
         rejectable: true,
         writes: false,
+        runs_on: RunsOn::Collection,
     };
 }
 
 /// MongoDB's stages that this server does not have, as far as their names matter.
 const ABSENT: &[(&str, StageFacts)] = &[
-    ("$backupCursor", StageFacts { in_api: false, ..StageFacts::ORDINARY }),
-    ("$backupCursorExtend", StageFacts { in_api: false, ..StageFacts::ORDINARY }),
+    (
+        "$backupCursor",
+        StageFacts { in_api: false, runs_on: RunsOn::Either, ..StageFacts::ORDINARY },
+    ),
+    (
+        "$backupCursorExtend",
+        StageFacts { in_api: false, runs_on: RunsOn::Either, ..StageFacts::ORDINARY },
+    ),
     ("$listCatalog", StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY }),
     ("$listClusterCatalog", StageFacts { in_api: false, ..StageFacts::ORDINARY }),
     (
@@ -77,6 +95,7 @@ const ABSENT: &[(&str, StageFacts)] = &[
             in_transaction: false,
             in_api: false,
             rejectable: false,
+            runs_on: RunsOn::Either,
             ..StageFacts::ORDINARY
         },
     ),

@@ -23,7 +23,7 @@ use nagi_store::Namespace;
 
 use super::{
     Within, inner::Inner, lookup_run::Running, lookup_unwind::LookupUnwind, paths::components,
-    prelude::*, unwind::Unwind,
+    prelude::*, stage_facts, unwind::Unwind,
 };
 
 pub(super) static LOOKUP: StageSpec = StageSpec {
@@ -136,7 +136,7 @@ fn without_from(options: &Options<'_>) -> Result<&'static str> {
         bail!(Code::FAILED_TO_PARSE, "must specify 'pipeline' when 'from' is empty");
     };
     let first = pipeline.iter().next().and_then(|stage| stage.as_doc()).and_then(|s| s.first());
-    if first.is_none_or(|stage| stage.name() != "$documents") {
+    if first.is_none_or(|stage| stage_facts(stage.name()).runs_on != RunsOn::Database) {
         bail!(
             Code::FAILED_TO_PARSE,
             "$lookup stage without explicit collection must have a pipeline with $documents as first \

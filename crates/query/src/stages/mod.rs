@@ -8,8 +8,10 @@ pub(crate) mod assemble;
 mod bucket;
 mod bucket_auto;
 mod bucket_rows;
+mod change_stream;
 mod coll_stats;
 mod count;
+mod current_op;
 mod densify;
 mod densify_spec;
 mod documents;
@@ -27,6 +29,9 @@ mod inhibit_optimization;
 mod inner;
 mod join;
 mod limit;
+mod list_local_sessions;
+mod list_search_indexes;
+mod list_sessions;
 mod lookup;
 mod lookup_run;
 mod lookup_unwind;
@@ -40,11 +45,12 @@ mod pipeline;
 mod plan_cache_stats;
 mod prelude;
 mod project;
+mod query_settings;
 mod redact;
-mod refused;
 mod replace_root;
 mod rewrite;
 mod sample;
+mod search;
 mod set_window_fields;
 mod several;
 mod shown;
@@ -72,11 +78,11 @@ use crate::{limits::QueryOptions, source::Source};
 
 pub use coll_stats::write_coll_stats;
 pub(crate) use facts::{How, Part};
-pub use facts::{StageFacts, inner_pipelines, stage_facts};
+pub use facts::{RunsOn, StageFacts, inner_pipelines, stage_facts};
 pub(crate) use geo_near::GeoNear;
+pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
-pub use refused::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use sort::Sort;
 
 /// A parsed stage: immutable, shared between executions.
@@ -246,10 +252,10 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &add_fields::ADD_FIELDS,
     &bucket::BUCKET,
     &bucket_auto::BUCKET_AUTO,
-    &refused::CHANGE_STREAM,
+    &change_stream::CHANGE_STREAM,
     &coll_stats::COLL_STATS,
     &count::COUNT,
-    &refused::CURRENT_OP,
+    &current_op::CURRENT_OP,
     &densify::DENSIFY,
     &documents::DOCUMENTS,
     &facet::FACET,
@@ -259,22 +265,22 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &group::GROUP,
     &index_stats::INDEX_STATS,
     &limit::LIMIT,
-    &refused::LIST_LOCAL_SESSIONS,
-    &refused::LIST_SEARCH_INDEXES,
-    &refused::LIST_SESSIONS,
+    &list_local_sessions::LIST_LOCAL_SESSIONS,
+    &list_search_indexes::LIST_SEARCH_INDEXES,
+    &list_sessions::LIST_SESSIONS,
     &lookup::LOOKUP,
     &match_::MATCH,
     &merge::MERGE,
     &out::OUT,
     &plan_cache_stats::PLAN_CACHE_STATS,
     &project::PROJECT,
-    &refused::QUERY_SETTINGS,
+    &query_settings::QUERY_SETTINGS,
     &redact::REDACT,
     &replace_root::REPLACE_ROOT,
     &replace_root::REPLACE_WITH,
     &sample::SAMPLE,
-    &refused::SEARCH,
-    &refused::SEARCH_META,
+    &search::SEARCH,
+    &search::SEARCH_META,
     &add_fields::SET,
     &set_window_fields::SET_WINDOW_FIELDS,
     &skip::SKIP,
@@ -283,7 +289,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &union_with::UNION_WITH,
     &unset::UNSET,
     &unwind::UNWIND,
-    &refused::VECTOR_SEARCH,
+    &search::VECTOR_SEARCH,
 ];
 
 /// The row for a stage's name.

@@ -74,6 +74,8 @@ pub(crate) struct Facts {
     pub(crate) drops: bool,
     /// Fail points leave it alone, or none could be switched off.
     pub(crate) exempt_from_fail_points: bool,
+    /// Reads the outcome of the write before it: as a command of OP_QUERY it leaves that as it is.
+    pub(crate) keeps_last_write: bool,
     /// What the refusal in a transaction adds.
     pub(crate) transaction_advice: &'static str,
     /// An oplog may hold it: `applyOps` runs it.
@@ -103,6 +105,7 @@ impl Facts {
         without_ticket: |_| false,
         drops: false,
         exempt_from_fail_points: false,
+        keeps_last_write: false,
         transaction_advice: "",
         in_oplog: false,
     };

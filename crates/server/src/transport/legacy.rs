@@ -11,7 +11,7 @@ use nagi_error::Code;
 use nagi_wire::{Delete, GetMore, Header, Insert, Message, Query, Update};
 use nagi_wire::{query_flags, reply_flags, write_flags};
 
-use crate::commands::may_kill;
+use crate::commands::{self, may_kill};
 use crate::core::access::Asking;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
@@ -97,7 +97,7 @@ fn command(
     let wrapped = query.query.first().filter(|e| matches!(e.name(), "$query" | "query"));
     let body = wrapped.and_then(|e| e.value().as_doc()).unwrap_or(query.query);
     let name = body.first().map_or("", |e| e.name());
-    if !matches!(name, "getlasterror" | "getLastError" | "getPrevError" | "getpreverror") {
+    if !commands::find(name).is_some_and(|command| command.keeps_last_write) {
         connection.last_write.clear();
     }
     let id = connection.reply_id();

@@ -3,9 +3,9 @@ use nagi_testkit::tidy::{Breaches, Source, rust_sources, snake, sources};
 
 /// Folders where each file is one row, and the field that holds its protocol name.
 const ONE_ROW_A_FILE: &[(&str, &str, &str)] = &[
-    ("crates/doctor/src/checks/", "static ", ": Check = Check {"),
-    ("crates/server/src/commands/", "static ", ": Command = Command {"),
-    ("crates/query/src/stages/", "static ", ": StageSpec = StageSpec {"),
+    ("crates/doctor/src/checks/", "static ", ": Check ="),
+    ("crates/server/src/commands/", "static ", ": Command ="),
+    ("crates/query/src/stages/", "static ", ": StageSpec ="),
 ];
 
 #[test]

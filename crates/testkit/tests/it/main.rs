@@ -14,5 +14,6 @@ mod doors;
 mod layers;
 mod logs;
 mod manifests;
+mod names;
 mod sources;
 mod tree;

@@ -1,7 +1,7 @@
 //! `aggregate`: a pipeline of stages over a collection, a view, or nothing (`aggregate: 1`).
 
 use nagi_lang::collation::Asked;
-use nagi_query::{AggregateRequest, Explained, Hint, Use, Verbosity};
+use nagi_query::{AggregateRequest, Explained, Hint, RunsOn, Use, Verbosity};
 use nagi_store::Namespace;
 
 use super::representative::{self, refuse_own};
@@ -75,8 +75,9 @@ impl<'a> Args<'a> {
     /// The namespace; `aggregate: 1` stands for the database itself.
     pub(in crate::commands) fn namespace(&self, db: &str) -> Result<Namespace> {
         match self.collection {
-            Value::String(_) if first_stage(self.pipeline) == "$documents" => {
-                bail!(Code::INVALID_NAMESPACE, "'$documents' can only be run with {{aggregate: 1}}")
+            Value::String(_) if runs_on(self.pipeline) == RunsOn::Database => {
+                let stage = first_stage(self.pipeline);
+                bail!(Code::INVALID_NAMESPACE, "'{stage}' can only be run with {{aggregate: 1}}")
             }
             Value::String(name) => namespace(db, name),
             value if nagi_bson::number::as_f64(value) == Some(1.0) => {
@@ -116,25 +117,18 @@ fn first_stage(pipeline: Array<'_>) -> &str {
     first.map_or("", |stage| stage.name())
 }
 
+fn runs_on(pipeline: Array<'_>) -> RunsOn {
+    nagi_query::stage_facts(first_stage(pipeline)).runs_on
+}
+
 /// A pipeline without a collection: its first stage must make documents itself.
 fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
-    const MAKERS: &[&str] = &[
-        "$backupCursor",
-        "$backupCursorExtend",
-        "$documents",
-        "$currentOp",
-        "$listLocalSessions",
-        "$listSessions",
-        "$changeStream",
-        "$querySettings",
-        "$queryStats",
-    ];
     if pipeline.is_empty() {
         bail!(Code::INVALID_NAMESPACE, "{{aggregate: 1}} is not valid for an empty pipeline.");
     }
     let first = pipeline.iter().next().and_then(|v| v.as_doc()).and_then(|d| d.first());
     if let Some(stage) = first
-        && !MAKERS.contains(&stage.name())
+        && nagi_query::stage_facts(stage.name()).runs_on == RunsOn::Collection
         && nagi_query::stage_names().any(|name| name == stage.name())
     {
         bail!(

@@ -12,6 +12,7 @@ pub(in crate::commands) static GET_LAST_ERROR: Command = Command {
         aliases: &["getlasterror"],
         help: "Outcome of the last legacy write of this connection.",
         before_login: true,
+        keeps_last_write: true,
         ..Facts::ROW
     },
     run,
@@ -24,6 +25,7 @@ pub(in crate::commands) static GET_PREV_ERROR: Command = Command {
         aliases: &["getpreverror"],
         help: "Outcome of the last legacy write that failed on this connection.",
         before_login: true,
+        keeps_last_write: true,
         ..Facts::ROW
     },
     run: previous,

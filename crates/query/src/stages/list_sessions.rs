@@ -1,0 +1,21 @@
+//! `$listSessions`: there is no collection of sessions that it could list.
+
+use super::prelude::*;
+
+pub(super) static LIST_SESSIONS: StageSpec = StageSpec {
+    name: "$listSessions",
+    place: Place::First,
+    parse: list_sessions,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        runs_on: RunsOn::Either,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
+
+fn list_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    bail!(Code::INVALID_NAMESPACE, "$listSessions may only be run against config.system.sessions");
+}

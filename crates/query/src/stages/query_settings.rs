@@ -1,0 +1,21 @@
+//! `$querySettings`: only the server can answer it, on a database.
+
+use super::prelude::*;
+
+pub(super) static QUERY_SETTINGS: StageSpec = StageSpec {
+    name: "$querySettings",
+    place: Place::First,
+    parse: query_settings,
+    facts: StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        runs_on: RunsOn::Either,
+        ..StageFacts::ORDINARY
+    },
+    ..StageSpec::ROW
+};
+
+fn query_settings(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    bail!(Code::INVALID_NAMESPACE, "'$querySettings' can only be run with {{aggregate: 1}}");
+}

@@ -1,0 +1,118 @@
+//! Commands and stages are compared by name in their own rows only: everything else reads facts of a row.
+use std::collections::BTreeSet;
+
+use nagi_testkit::tidy::{Breaches, Source, rust_sources};
+
+/// A table of rows, and where its names may be compared.
+struct Table {
+    /// Where the rows stand.
+    rows: &'static str,
+    /// What a row begins with.
+    row: &'static str,
+    /// Where names are looked for.
+    within: &'static str,
+    /// Files that may compare, and why.
+    exempt: &'static [(&'static str, &'static str)],
+}
+
+const TABLES: &[Table] = &[
+    Table {
+        rows: "crates/server/src/commands/",
+        row: "Facts {",
+        within: "crates/server/src/",
+        exempt: &[
+            (
+                "commands/replicate/apply_ops.rs",
+                "entries of an oplog, some of which are no commands",
+            ),
+            ("request/concern.rs", "fields of a write concern"),
+            ("commands/crud/own_stages/coll_stats.rs", "a field of the stage"),
+            ("commands/crud/bulk_write.rs", "the kinds of its operations"),
+        ],
+    },
+    Table {
+        rows: "crates/query/src/stages/",
+        row: "StageSpec {",
+        within: "crates/query/src/",
+        exempt: &[],
+    },
+    Table {
+        rows: "crates/query/src/stages/",
+        row: "StageSpec {",
+        within: "crates/server/src/",
+        exempt: &[],
+    },
+];
+
+#[test]
+fn names_are_compared_in_their_rows_only() {
+    let sources = rust_sources();
+    let mut breaches = Breaches::default();
+    for table in TABLES {
+        let names = names(table, &sources);
+        assert!(names.len() > 30, "no rows below {}", table.rows);
+        for Source { path, text } in &sources {
+            let Some(file) = path.strip_prefix(table.within) else { continue };
+            if table.exempt.iter().any(|(exempt, _)| *exempt == file) {
+                continue;
+            }
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
+            let own = |name: &str| text.contains(&format!("name: \"{name}\""));
+            for (index, line) in code.lines().enumerate() {
+                // The names of argument structs are for errors.
+                let line = line.split("//").next().unwrap_or("");
+                if line.trim_start().starts_with("args! {") {
+                    continue;
+                }
+                for name in compared(line).filter(|name| names.contains(*name) && !own(name)) {
+                    breaches.add(path, Some(index + 1), format!("compares with {name:?}"));
+                }
+            }
+        }
+    }
+    breaches.finish("a name outside of its row: add a fact to the row and read that");
+}
+
+#[test]
+fn comparisons_are_told_from_other_uses() {
+    let found = |line| compared(line).collect::<Vec<_>>();
+    assert_eq!(found(r#"        "find" => FIND,"#), ["find"]);
+    assert_eq!(found(r#"if name == "drop" {"#), ["drop"]);
+    assert_eq!(found(r#"matches!(name, "$out" | "$merge")"#), ["$out", "$merge"]);
+    assert!(found(r#"OpKind::Insert => "insert","#).is_empty());
+    assert!(found(r#"w.put("find", collection);"#).is_empty());
+}
+
+/// The names in the rows of a table.
+fn names(table: &Table, sources: &[Source]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for source in sources.iter().filter(|source| source.path.starts_with(table.rows)) {
+        for row in source.text.split(table.row).skip(1) {
+            let name = row.trim_start().strip_prefix("name: \"").and_then(|r| r.split('"').next());
+            names.extend(name.filter(|name| !name.is_empty()).map(str::to_owned));
+        }
+    }
+    names
+}
+
+/// The literals that a line compares with: arms of a match, alternatives, operands of `==`.
+fn compared(line: &str) -> impl Iterator<Item = &str> {
+    let parts: Vec<&str> = line.split('"').collect();
+    let is_compared = |at: usize| {
+        let (before, after) =
+            (parts[at - 1].trim_end(), parts.get(at + 1).map_or("", |p| p.trim()));
+        before.ends_with("==")
+            || before.ends_with("!=")
+            || before.ends_with('|')
+            || after.starts_with("=>")
+            || after.starts_with("| ")
+            || after == "|"
+            || after.starts_with("if ")
+    };
+    (1..parts.len())
+        .step_by(2)
+        .filter(move |at| is_compared(*at))
+        .map(|at| line.split('"').nth(at).unwrap_or(""))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
