@@ -295,7 +295,7 @@ pub(crate) fn assign_beside(
     near: Option<usize>,
 ) -> Option<Assignment> {
     let key = &index.spec.key;
-    let mut on_geometry = near.is_some() || index.spec.geometry.is_none();
+    let mut on_geometry = near.is_some() || index.spec.key.iter().all(|part| !part.geo);
     let mut out = Assignment { bounds: Vec::new(), exact: Vec::new(), bound_fields: 0 };
     let mut chosen: Vec<&Item<'_>> = Vec::new();
     let wild = index.spec.wildcard.as_ref();

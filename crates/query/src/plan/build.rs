@@ -323,7 +323,7 @@ fn tailable(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Result<Plan> {
 
 fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> Result<Plan> {
     match hint.choose(collection)? {
-        Chosen::Index(index) if index.spec.text.is_some() => bail!(
+        Chosen::Index(index) if !index.spec.kind.facts().answers_filters => bail!(
             Code::NO_QUERY_EXECUTION_PLANS,
             "error processing query: ns={} planner returned error :: caused by :: the hinted index \
              {} holds text, and serves $text only",
@@ -337,7 +337,7 @@ fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> 
         Chosen::Index(index) if spec.min.is_empty() && spec.max.is_empty() => {
             let conjuncts = access::conjuncts(&spec.filter);
             let items = access::items(conjuncts);
-            if index.spec.wildcard.is_some() {
+            if index.spec.kind.facts().by_path {
                 return wildcard_hinted(spec, collection, &index, &items);
             }
             let assignment = access::assign(&index, &items);
@@ -412,7 +412,7 @@ fn candidates<'c>(
                 out.push(Candidate::index(index, node));
                 assigned.push((Arc::clone(index), assignment));
             }
-            None if index.spec.geometry.is_some() || index.spec.wildcard.is_some() => {}
+            None if !index.spec.kind.facts().whole => {}
             None => {
                 let bounds = vec![Intervals::all(); index.spec.key.len()];
                 let sorts = spec
@@ -552,8 +552,7 @@ pub(super) fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
     let in_key = |path: &str| {
         index.spec.key.iter().enumerate().any(|(field, part)| {
             *part.path == *path
-                && !part.hashed
-                && !part.geo
+                && part.holds_value()
                 && !access::has_position(path)
                 && index.multikey_components(field) == 0
         })

@@ -50,7 +50,6 @@ fn serves(index: &Index, path: &str) -> Option<usize> {
     let field = spec.key.iter().position(|part| *part.path == *path)?;
     let holds = !spec.hidden
         && spec.kind == IndexKind::Btree
-        && spec.wildcard.is_none()
         && spec.collation.is_none()
         && !access::has_position(path)
         && index.multikey_components(field) == 0;

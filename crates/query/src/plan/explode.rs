@@ -24,7 +24,7 @@ pub(super) fn explode(
     }
     let fields = bounds.iter().zip(index.spec.key.iter());
     let prefix =
-        fields.take_while(|(values, part)| values.is_points() && !part.hashed && !part.geo).count();
+        fields.take_while(|(values, part)| values.is_points() && part.holds_value()).count();
     let count = bounds[..prefix].iter().try_fold(1_usize, |count, values| {
         count.checked_mul(values.0.len()).filter(|count| *count <= SCANS_MAX)
     })?;

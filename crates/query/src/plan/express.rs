@@ -91,9 +91,6 @@ fn serves(index: &Index, path: &str, value: Value<'_>, one: bool) -> bool {
         && !spec.hidden
         && !spec.sparse
         && spec.partial.is_none()
-        && spec.text.is_none()
-        && spec.wildcard.is_none()
         && spec.kind == IndexKind::Btree
-        && spec.key.iter().all(|part| !part.hashed && !part.geo)
         && !index.is_multikey()
 }

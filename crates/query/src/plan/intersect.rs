@@ -37,10 +37,8 @@ pub(super) fn pays(intersection: &ExecutionStats, single: &ExecutionStats) -> bo
 
 /// Whether every field of the index is fixed, so that its entries come in the order of the records.
 fn fixes(index: &Index, assignment: &Assignment) -> bool {
-    let ordinary = !index.spec.is_clustered()
-        && !index.spec.unique
-        && index.spec.geometry.is_none()
-        && index.spec.wildcard.is_none();
+    let ordinary =
+        !index.spec.is_clustered() && !index.spec.unique && index.spec.kind.facts().whole;
     ordinary && assignment.bounds.iter().all(Intervals::is_one_point)
 }
 

@@ -85,8 +85,7 @@ fn holds_value(index: &Index, field: usize) -> bool {
     let term = spec.key.iter().position(|part| part.is_term);
     // The path of a wildcard or a term stands before the value or the score.
     let special = |at: Option<usize>| at.is_some_and(|at| field == at || field == at + 1);
-    !part.hashed
-        && !part.geo
+    part.holds_value()
         && !special(wild)
         && !special(term)
         && !access::has_position(&part.path)

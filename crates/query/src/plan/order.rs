@@ -31,8 +31,7 @@ fn provides(index: &Index, bounds: &[Intervals], sort: &SortSpec, forward: bool)
     let fixed = |field: usize| {
         bounds[field].is_one_point()
             && index.multikey_components(field) == 0
-            && !key[field].hashed
-            && !key[field].geo
+            && key[field].holds_value()
     };
     let mut field = 0;
     for part in sort.parts() {
@@ -43,8 +42,7 @@ fn provides(index: &Index, bounds: &[Intervals], sort: &SortSpec, forward: bool)
             }
             let Some(k) = key.get(field) else { return false };
             if *k.path == *path {
-                let sorted = !k.hashed
-                    && !k.geo
+                let sorted = k.holds_value()
                     && !has_position(path)
                     && (k.descending == forward) == part.descending
                     && (index.multikey_components(field) == 0 || arrays_whole);

@@ -27,11 +27,11 @@ pub(crate) fn usable<'c>(
 ) -> (Vec<Arc<Index>>, Vec<&'c Arc<Index>>) {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for index in collection.ready_indexes() {
-        let apart = index.spec.hidden || index.spec.text.is_some();
+        let apart = index.spec.hidden || !index.spec.kind.facts().answers_filters;
         if apart || allowed.is_some_and(|allowed| !allowed.allows(index)) {
             continue;
         }
-        if index.spec.wildcard.is_some() {
+        if index.spec.kind.facts().by_path {
             found.extend(at_paths(index, items, filter));
         } else if (!index.spec.sparse || in_sparse(index, items))
             && in_partial(index, items, filter)

@@ -145,7 +145,7 @@ pub(crate) fn put_key(
     keystring::decode(key, type_bits, parts(index), &mut fields)?;
     fields.finish();
     let fields = Doc::trusted(&bytes);
-    if index.spec.wildcard.is_some() || fields.count() == index.spec.key.len() {
+    if index.spec.kind.facts().by_path || fields.count() == index.spec.key.len() {
         fields.iter().for_each(|field| out.put(field.name(), field.value()));
         return Ok(());
     }

@@ -102,14 +102,12 @@ fn append_key(
 /// Whether the index has, for a simple value, the entries of just the documents that hold it at `path`.
 pub(super) fn serves(index: &Index, path: &FieldPath) -> bool {
     let spec = &index.spec;
-    let special = spec.wildcard.is_some()
-        || spec.text.is_some()
-        || spec.geometry.is_some()
+    let special = !spec.kind.facts().whole
         || spec.partial.is_some()
         || spec.collation.is_some()
         || spec.is_clustered();
     let first = &spec.key[0];
-    !special && !first.hashed && !first.geo && *first.path == *path.as_str() && !path.has_index()
+    !special && first.holds_value() && *first.path == *path.as_str() && !path.has_index()
 }
 
 impl Batch {

@@ -154,7 +154,7 @@ fn refuse_second_text<'i>(
     indexes: impl IntoIterator<Item = &'i IndexSpec>,
     spec: &IndexSpec,
 ) -> Result<bool> {
-    let both_text = |other: &&IndexSpec| spec.text.is_some() && other.text.is_some();
+    let both_text = |other: &&IndexSpec| spec.kind.facts().single && other.kind == spec.kind;
     match indexes.into_iter().find(both_text) {
         None => Ok(false),
         Some(other) => bail!(

@@ -15,30 +15,13 @@ use nagi_lang::{
     text::TextSpec,
 };
 
-use super::{Geometry, Grid, Wildcard, geo, text, wildcard};
+use super::{Geometry, Grid, IndexKind, Wildcard, geo, text, wildcard};
 use crate::Namespace;
 
 /// Most fields of a key pattern.
 const FIELD_COUNT_MAX: usize = 32;
 /// Largest `expireAfterSeconds`.
 pub(crate) const EXPIRE_SECONDS_MAX: i64 = i32::MAX as i64;
-
-/// How the keys of a document are made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum IndexKind {
-    /// Values as they are, ascending or descending.
-    Btree,
-    /// One field by its hash, others as they are.
-    Hashed,
-    /// Pairs in the plane by their square of a grid, others as they are.
-    TwoD,
-    /// Geometries on the sphere by cells, others as they are.
-    TwoDSphere,
-    /// Every path with its value, others as they are.
-    Wildcard,
-    /// The terms of strings with their scores, others as they are.
-    Text,
-}
 
 /// One field of a key pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +34,13 @@ pub struct KeyPart {
     pub geo: bool,
     /// The field stands for the terms of text; the next one holds their scores.
     pub is_term: bool,
+}
+
+impl KeyPart {
+    /// Whether keys hold the field's values, and not something in their place.
+    pub fn holds_value(&self) -> bool {
+        !self.hashed && !self.geo
+    }
 }
 
 /// A checked specification.
@@ -261,19 +251,16 @@ impl IndexSpec {
                 "cannot mix \"partialFilterExpression\" and \"sparse\" options"
             );
         }
-        let plugin = match self.kind {
-            IndexKind::TwoD => "2d",
-            IndexKind::Text => "text",
-            _ => "",
-        };
-        if let (Some(collation), false) = (self.collation, plugin.is_empty()) {
+        let facts = self.kind.facts();
+        if let (Some(collation), false) = (self.collation, facts.collates) {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
-                "Index type '{plugin}' does not support collation: {}",
+                "Index type '{}' does not support collation: {}",
+                facts.plugin,
                 doc_text(collation.as_doc())
             );
         }
-        if self.kind == IndexKind::Hashed && self.unique {
+        if self.unique && !facts.can_be_unique {
             bail!(
                 Code::Location(16764),
                 "Currently hashed indexes cannot guarantee uniqueness. Use a regular index."
@@ -576,16 +563,14 @@ fn kind_of(key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
             doc_text(pattern)
         );
     }
-    Ok(match first {
-        "2d" if plugins().count() > 1 => {
-            bail!(Code::Location(16800), "can't have 2 geo fields")
-        }
-        "2d" if !key[0].geo => bail!(Code::Location(16801), "2d has to be first in index"),
-        "2d" => IndexKind::TwoD,
-        "2dsphere" => IndexKind::TwoDSphere,
-        "text" => IndexKind::Text,
-        _ => IndexKind::Hashed,
-    })
+    let kind = IndexKind::of_plugin(first).unwrap_or(IndexKind::Hashed);
+    if kind == IndexKind::TwoD && plugins().count() > 1 {
+        bail!(Code::Location(16800), "can't have 2 geo fields");
+    }
+    if kind == IndexKind::TwoD && !key[0].geo {
+        bail!(Code::Location(16801), "2d has to be first in index");
+    }
+    Ok(kind)
 }
 
 /// The row of `listIndexes`: a 2dsphere index always tells its version.

@@ -132,7 +132,7 @@ pub(crate) fn keys_may_differ(spec: &IndexSpec, old: Doc<'_>, new: Doc<'_>) -> b
             || text.fields.iter().any(|(path, _)| differs(path))
     };
     spec.partial.is_some()
-        || spec.wildcard.is_some()
+        || spec.kind.facts().by_path
         || spec.text.as_deref().is_some_and(text_differs)
         || spec.key.iter().any(|part| differs(&part.path))
 }

@@ -83,6 +83,26 @@ fn comparisons_are_told_from_other_uses() {
     assert!(found(r#"w.put("find", collection);"#).is_empty());
 }
 
+/// What an index is, is asked of its kind's row, not of the parts that one kind has.
+#[test]
+fn kinds_of_indexes_are_asked_for_facts() {
+    let mut breaches = Breaches::default();
+    for Source { path, text } in rust_sources() {
+        if path.starts_with("crates/store/src/index/") || path.ends_with("tests/it/names.rs") {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            for part in ["text", "wildcard", "geometry"] {
+                if line.contains(&format!("spec.{part}.is_")) {
+                    let what = format!("spec.{part}.is_...: KindFacts should say what is meant");
+                    breaches.add(&path, Some(index + 1), what);
+                }
+            }
+        }
+    }
+    breaches.finish("facts of index kinds");
+}
+
 /// The names in the rows of a table.
 fn names(table: &Table, sources: &[Source]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();

@@ -3,7 +3,7 @@
 //! Of the versions only "1" has rules: with `strict`, no text or sparse index and no stage of a view that is
 //! outside the API. `deprecationErrors` finds nothing, because version 1 has deprecated nothing.
 
-use nagi_store::{Collection, IndexKind};
+use nagi_store::Collection;
 
 use crate::auth::Target;
 use crate::commands::crud::check_stages_of_api;
@@ -134,7 +134,7 @@ impl Rules {
         {
             found(error);
         }
-        let outside = |spec: &nagi_store::IndexSpec| spec.sparse || spec.kind == IndexKind::Text;
+        let outside = |spec: &nagi_store::IndexSpec| spec.sparse || !spec.kind.facts().in_api;
         for index in collection.named_indexes().filter(|index| outside(&index.spec)) {
             found(err!(
                 Code::API_STRICT_ERROR,
