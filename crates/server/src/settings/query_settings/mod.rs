@@ -111,8 +111,8 @@ impl<'a> Target<'a> {
                 ),
             },
             Value::Doc(query) => {
-                let command = query.first().map_or("", |first| first.name());
-                if !nagi_query::has_query_shape(command) {
+                let name = query.first().map_or("", |first| first.name());
+                if !nagi_query::has_query_shape(name) {
                     bail!(
                         Code::Location(7_746_402),
                         "QueryShape can not be computed for command: {}",
