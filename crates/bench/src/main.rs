@@ -13,6 +13,7 @@ mod catalog;
 mod chart;
 mod client;
 mod compression;
+mod contention;
 mod crash;
 mod disk;
 mod echo;

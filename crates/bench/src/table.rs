@@ -1,7 +1,8 @@
 //! The subcommands: one row each, one file or folder each.
 use crate::args::{Args, Outcome};
 use crate::{
-    allocate, catalog, compression, crash, disk, echo, jsonbench, limit, memory, mixed, neighbours,
+    allocate, catalog, compression, contention, crash, disk, echo, jsonbench, limit, memory, mixed,
+    neighbours,
 };
 use crate::{query, raw_engine, spill, stall, working_set};
 
@@ -40,6 +41,12 @@ pub(crate) static TABLE: &[Row] = &[
             "[--uri mongodb://HOST:PORT] [--html FILE] [--json FILE]",
         ],
         run: compression::run,
+    },
+    Row {
+        name: "contention",
+        about: "writes to cache lines that cores share, by operation, and what a second core gives",
+        usage: &["[--nagi PATH] [--counting PATH] [--dbpath DIR] [--operations N]"],
+        run: contention::run,
     },
     Row {
         name: "crash",

@@ -65,6 +65,8 @@ pub enum Part<'g> {
 impl Group {
     /// Lines up. Returns when the transaction was written by another, or is to be written here.
     pub fn join(&self, overlay: &SharedOverlay, bytes: usize) -> Part<'_> {
+        // Leading or joining the group, and leaving it.
+        nagi_percore::note_shared("group of commits", 4);
         for attempt in 0..TRY_COUNT {
             if let Some(mut line) = self.line.try_lock()
                 && !line.led

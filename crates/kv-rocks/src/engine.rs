@@ -23,6 +23,7 @@ use nagi_kv_disk::{
     room::{Kind, Room},
     scratch::ScratchFile,
 };
+use nagi_percore::{PerCore, note_shared};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
@@ -76,7 +77,7 @@ pub(crate) struct Core {
     governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
     room: Room,
-    batches: Mutex<Vec<Batch>>,
+    batches: PerCore<Mutex<Vec<Batch>>>,
     /// Held (shared) by who changes files past the commit lock, and by who closes.
     changing: RwLock<()>,
     closed: AtomicBool,
@@ -137,7 +138,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
         room: Room::new(&files, log_bytes(options), options.reserve_bytes),
-        batches: Mutex::default(),
+        batches: PerCore::default(),
         changing: RwLock::new(()),
         closed: AtomicBool::new(false),
         dir: dir.to_owned(),
@@ -317,6 +318,8 @@ impl Core {
     /// Writes the transactions in one batch; the stamp of the first. The others' follow on.
     fn write_group(&self, own: Option<&SharedOverlay>, followers: &[Arc<Waiter>]) -> Result<u64> {
         let mut batch = self.batch();
+        // The lock, the clock, the newest stamp, and what tells readers of a batch under way.
+        note_shared("commit", 6);
         let mut committer = self.commit.lock();
         let count = followers.len() as u64 + u64::from(own.is_some());
         let first = self.ledger.clock.take(count);
@@ -361,13 +364,13 @@ impl Core {
     }
 
     fn batch(&self) -> Batch {
-        self.batches.lock().pop().unwrap_or_else(Batch::new)
+        self.batches.own().lock().pop().unwrap_or_else(Batch::new)
     }
 
     fn give_back(&self, mut batch: Batch) {
         if batch.byte_count() <= POOLED_BYTES_MAX {
             batch.clear();
-            let mut batches = self.batches.lock();
+            let mut batches = self.batches.own().lock();
             if batches.len() < POOL_ENTRIES_MAX {
                 batches.push(batch);
             }

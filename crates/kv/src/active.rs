@@ -67,6 +67,7 @@ impl Active {
 
     /// Takes a ticket at the newest stamp.
     pub fn enter(&self) -> Ticket {
+        nagi_percore::note_shared("number of open snapshots", 1);
         self.count.fetch_add(1, SeqCst);
         let mut ticket = self.place(self.newest());
         // A commit may have come between the look at `newest` and the ticket; from the moment the
@@ -88,6 +89,7 @@ impl Active {
 
     /// Takes a ticket at a stamp that another ticket holds at the moment.
     pub fn enter_at(&self, stamp: u64) -> Ticket {
+        nagi_percore::note_shared("number of open snapshots", 1);
         self.count.fetch_add(1, SeqCst);
         self.place(stamp)
     }
@@ -114,6 +116,7 @@ impl Active {
             Some(slot) => slot.0.store(FREE, SeqCst),
             None => release(&mut self.overflow.lock(), ticket.stamp),
         }
+        nagi_percore::note_shared("number of open snapshots", 1);
         self.count.fetch_sub(1, SeqCst);
     }
 

@@ -28,7 +28,7 @@ mod write;
 pub use access::QuerySettings;
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
-pub use plan::find::{FindRequest, point_read};
+pub use plan::find::FindRequest;
 pub use plan::{
     Hint, PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
     plan_cache_figures, set_index_filter,

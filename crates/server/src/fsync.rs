@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use nagi_error::Result;
+use nagi_percore::PerCore;
 use parking_lot::{Condvar, Mutex};
 
 /// How often the data was locked, and who waits for that to end.
@@ -13,17 +14,17 @@ pub(crate) struct FsyncLock {
     count: Mutex<i64>,
     /// The same as `count > 0`, for a look without the lock on the way of every write.
     locked: AtomicBool,
-    /// Commands that write now.
-    writing: AtomicI64,
+    /// Commands that write now, by the core on which they began.
+    writing: PerCore<AtomicI64>,
     released: Condvar,
 }
 
 /// A command that writes: the lock waits for its end.
-pub(crate) struct Writing<'l>(&'l FsyncLock);
+pub(crate) struct Writing<'l>(&'l AtomicI64);
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.0.writing.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -37,7 +38,7 @@ impl FsyncLock {
         let mut count = self.count.lock();
         *count += 1;
         self.locked.store(true, Ordering::SeqCst);
-        while self.writing.load(Ordering::SeqCst) > 0 {
+        while self.writing.iter().any(|writing| writing.load(Ordering::SeqCst) > 0) {
             if let Err(error) = check() {
                 drop(count);
                 self.unlock();
@@ -74,8 +75,9 @@ impl FsyncLock {
     /// A write may begin, or `None` if it has to wait for the lock's end first.
     pub(crate) fn begin_write(&self) -> Option<Writing<'_>> {
         // First count, then look: a lock that comes in between sees the count, or is seen.
-        self.writing.fetch_add(1, Ordering::SeqCst);
-        let writing = Writing(self);
+        let writing = self.writing.own();
+        writing.fetch_add(1, Ordering::SeqCst);
+        let writing = Writing(writing);
         (!self.locked.load(Ordering::SeqCst)).then_some(writing)
     }
 

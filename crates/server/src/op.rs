@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result};
+use nagi_percore::{PerCore, note_shared};
 use nagi_store::Arrivals;
 use parking_lot::Mutex;
 
@@ -384,9 +385,15 @@ impl Op {
     }
 }
 
+/// Ids that a core takes at once.
+const ID_BLOCK: u64 = 64;
+
 /// The operations of all connections, and their numbering.
 pub(crate) struct Ops {
-    next_id: AtomicU64,
+    /// The next id of each core; a multiple of [`ID_BLOCK`] when its block is used up.
+    next_id: PerCore<AtomicU64>,
+    /// Where the next block begins.
+    next_block: AtomicU64,
     all: Mutex<Vec<Arc<Op>>>,
     /// Set once, when the server stops.
     pub(crate) stopping: AtomicBool,
@@ -395,7 +402,8 @@ pub(crate) struct Ops {
 impl Ops {
     pub(crate) fn new() -> Ops {
         Ops {
-            next_id: AtomicU64::new(1),
+            next_id: PerCore::default(),
+            next_block: AtomicU64::new(ID_BLOCK),
             all: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
         }
@@ -403,7 +411,18 @@ impl Ops {
 
     /// A number that `killOp` takes: those of 2^31 operations later are the same again.
     pub(crate) fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX as u64
+        let next = self.next_id.own();
+        let id = next.load(Ordering::Relaxed);
+        if id % ID_BLOCK != 0
+            && next.compare_exchange(id, id + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            return id & i32::MAX as u64;
+        }
+        note_shared("ids of operations", 1);
+        let first = self.next_block.fetch_add(ID_BLOCK, Ordering::Relaxed);
+        // Another thread of this core may have begun a block as well: ids are left out then, none is given twice.
+        next.store(first + 1, Ordering::Relaxed);
+        first & i32::MAX as u64
     }
 
     pub(crate) fn register(&self, op: Arc<Op>) {

@@ -5,10 +5,12 @@
 //! nothing.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use foldhash::fast::RandomState;
 use nagi_bson::{Binary, Doc, Value};
 use nagi_error::{Code, Result, bail};
+use nagi_percore::note_shared;
 use parking_lot::Mutex;
 
 use crate::names::UserName;
@@ -22,6 +24,8 @@ pub(crate) type SessionId = [u8; 16];
 pub(crate) struct Sessions {
     shards: [Shard; SHARD_COUNT],
     count_max: usize,
+    /// Sessions that were ended or expired since the start.
+    ended: AtomicU64,
 }
 
 type Shard = Mutex<HashMap<SessionId, Known, RandomState>>;
@@ -35,7 +39,11 @@ struct Known {
 
 impl Sessions {
     pub(crate) fn new(count_max: usize) -> Sessions {
-        Sessions { shards: std::array::from_fn(|_| Mutex::default()), count_max }
+        Sessions {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            count_max,
+            ended: AtomicU64::new(0),
+        }
     }
 
     fn shard(&self, id: &SessionId) -> &Shard {
@@ -44,6 +52,7 @@ impl Sessions {
 
     /// Notes a use. Fails if the session is another user's (13), or if there are too many (261).
     pub(crate) fn touch(&self, id: &SessionId, now_ms: i64, user: Option<&UserName>) -> Result<()> {
+        note_shared("sessions", 2);
         let mut shard = self.shard(id).lock();
         if let Some(known) = shard.get_mut(id) {
             match (&known.owner, user) {
@@ -69,7 +78,9 @@ impl Sessions {
 
     /// Forgets a session; whether it was known.
     pub(crate) fn end(&self, id: &SessionId) -> bool {
-        self.shard(id).lock().remove(id).is_some()
+        let known = self.shard(id).lock().remove(id).is_some();
+        self.ended.fetch_add(1, SeqCst);
+        known
     }
 
     /// Whose a session is; `None` if it is nobody's or not known.
@@ -79,6 +90,11 @@ impl Sessions {
 
     pub(crate) fn is_known(&self, id: &SessionId) -> bool {
         self.shard(id).lock().contains_key(id)
+    }
+
+    /// How many sessions were ended or expired: who remembers that one is known asks whether this has grown.
+    pub(crate) fn ended_count(&self) -> u64 {
+        self.ended.load(SeqCst)
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -97,6 +113,7 @@ impl Sessions {
                 keep
             });
         }
+        self.ended.fetch_add(gone.len() as u64, SeqCst);
         gone
     }
 

@@ -1,6 +1,7 @@
 //! Tickets: how many requests may work on the storage at once, readers and writers apart.
 //!
-//! A free ticket costs one atomic operation to take and one to give back. Who finds none waits in a
+//! Each core has some of the tickets: a free one costs one atomic operation on a line of its own to take, and one
+//! to give back. Where a core has none left, those of the others are taken. Who finds none waits in a
 //! queue, looks at its own interruption now and then, and is shown as queued. Nothing that waits for
 //! a client (a tailable cursor, a hello) keeps a ticket meanwhile, nor does a request that ends
 //! others' waiting: commands that are neither reads nor writes take none.
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::DocWriter;
 use nagi_error::Result;
+use nagi_percore::{PerCore, core_count, note_shared};
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock;
@@ -28,7 +30,8 @@ pub(crate) struct Tickets {
 /// Tickets of one kind.
 pub(crate) struct Pool {
     total: AtomicI64,
-    available: AtomicI64,
+    /// Free tickets, by the core that has them: a request takes and gives back on its own core, unless that has none.
+    available: PerCore<AtomicI64>,
     waiting: AtomicI64,
     queue: Mutex<()>,
     freed: Condvar,
@@ -59,11 +62,17 @@ impl Tickets {
     }
 }
 
+/// Tickets for each core; the first ones have one more.
+fn split(total: i64) -> PerCore<AtomicI64> {
+    let cores = core_count() as i64;
+    PerCore::new(|core| AtomicI64::new(total / cores + i64::from((core as i64) < total % cores)))
+}
+
 impl Pool {
     fn new(total: i64) -> Pool {
         Pool {
             total: AtomicI64::new(total),
-            available: AtomicI64::new(total),
+            available: split(total),
             waiting: AtomicI64::new(0),
             queue: Mutex::new(()),
             freed: Condvar::new(),
@@ -94,7 +103,11 @@ impl Pool {
 
     fn try_take(&self) -> bool {
         let less = |free: i64| (free > 0).then(|| free - 1);
-        self.available.try_update(SeqCst, SeqCst, less).is_ok()
+        let take = |of: &AtomicI64| of.try_update(SeqCst, SeqCst, less).is_ok();
+        take(self.available.own()) || {
+            note_shared("tickets of other cores", 1);
+            self.available.iter().any(take)
+        }
     }
 
     fn wait(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
@@ -111,7 +124,7 @@ impl Pool {
     }
 
     fn give(&self, count: i64) {
-        self.available.fetch_add(count, SeqCst);
+        self.available.own().fetch_add(count, SeqCst);
         if self.waiting.load(SeqCst) > 0 {
             let _queue = self.queue.lock();
             match count {
@@ -129,7 +142,11 @@ impl Pool {
 
     /// How many requests work.
     pub(crate) fn out(&self) -> i64 {
-        (self.total.load(SeqCst) - self.available.load(SeqCst)).max(0)
+        (self.total.load(SeqCst) - self.free()).max(0)
+    }
+
+    fn free(&self) -> i64 {
+        self.available.iter().map(|free| free.load(SeqCst)).sum()
     }
 
     /// How many requests wait.
@@ -139,7 +156,7 @@ impl Pool {
 
     /// `out`, `available` and `totalTickets`, as serverStatus shows them.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
-        let (total, available) = (self.total.load(SeqCst), self.available.load(SeqCst));
+        let (total, available) = (self.total.load(SeqCst), self.free());
         out.put("out", self.out() as i32);
         out.put("available", available.max(0) as i32);
         out.put("totalTickets", total as i32);
@@ -188,7 +205,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(pool.available.load(SeqCst), 3);
+        assert_eq!(pool.free(), 3);
         assert_eq!(pool.waiting(), 0);
     }
 
@@ -212,7 +229,7 @@ mod tests {
         });
         drop(first);
         pool.resize(1);
-        assert_eq!(pool.available.load(SeqCst), 1);
+        assert_eq!(pool.free(), 1);
         assert!(!queued.load(SeqCst));
     }
 }

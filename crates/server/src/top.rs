@@ -1,4 +1,4 @@
-//! Time and number of operations by collection, for `top`.
+//! Time and number of operations by collection, for `top`: each core has its own entries, a listing sums them.
 //!
 //! A request finds its collection's entry by a 64-bit hash of the name, so nothing is allocated for a
 //! collection seen before. Two names with one hash would share an entry: a statistic can bear that.
@@ -8,13 +8,13 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use nagi_bson::{DocWriter, Value};
+use nagi_percore::PerCore;
 use parking_lot::Mutex;
 
 use crate::metrics::{LatencyKind, OpKind};
 use crate::request::Request;
 
-const SHARD_COUNT: usize = 16;
-/// Entries beyond this many are not begun: names come from clients.
+/// Entries beyond this many are not begun on a core: names come from clients.
 const ENTRY_COUNT_MAX: usize = 10_000;
 
 #[derive(Default, Clone, Copy)]
@@ -27,6 +27,11 @@ impl Usage {
     fn add(&mut self, micros: u64) {
         self.micros += micros;
         self.count += 1;
+    }
+
+    fn merge(&mut self, other: Usage) {
+        self.micros += other.micros;
+        self.count += other.count;
     }
 
     fn write(self, name: &str, out: &mut DocWriter<'_>) {
@@ -82,10 +87,33 @@ struct Entry {
     tailable_scans: u64,
 }
 
+impl Entry {
+    /// Adds what another core counted for the collection.
+    fn add(&mut self, other: &Entry) {
+        self.namespace.clone_from(&other.namespace);
+        self.read.merge(other.read);
+        self.write.merge(other.write);
+        self.command.merge(other.command);
+        self.by_kind.iter_mut().zip(other.by_kind).for_each(|(own, other)| own.merge(other));
+        self.scans += other.scans;
+        self.tailable_scans += other.tailable_scans;
+        if let Some(other) = &other.histograms {
+            let own = self.histograms.get_or_insert_with(none_counted);
+            for (own, other) in own.iter_mut().zip(&**other) {
+                own.0.iter_mut().zip(other.0).for_each(|(own, other)| *own += other);
+            }
+        }
+    }
+}
+
+fn none_counted() -> Box<Histograms> {
+    Box::new([const { Histogram([0; 51]) }; 3])
+}
+
 /// Usage of all collections.
 #[derive(Default)]
 pub(crate) struct Top {
-    shards: [Mutex<HashMap<u64, Entry, RandomState>>; SHARD_COUNT],
+    shards: PerCore<Mutex<HashMap<u64, Entry, RandomState>>>,
     /// Of namespaces, which stand for themselves in the shards.
     hasher: RandomState,
 }
@@ -103,8 +131,8 @@ impl Top {
             return;
         }
         let key = self.hasher.hash_one((request.db, collection));
-        let mut shard = self.shards[key as usize % SHARD_COUNT].lock();
-        if shard.len() >= ENTRY_COUNT_MAX / SHARD_COUNT && !shard.contains_key(&key) {
+        let mut shard = self.shards.own().lock();
+        if shard.len() >= ENTRY_COUNT_MAX && !shard.contains_key(&key) {
             return;
         }
         let entry = shard.entry(key).or_insert_with(|| Entry {
@@ -117,8 +145,7 @@ impl Top {
             LatencyKind::Command => (&mut entry.command, 2),
         };
         usage.add(micros);
-        let none = || Box::new([const { Histogram([0; 51]) }; 3]);
-        entry.histograms.get_or_insert_with(none)[at].add(micros);
+        entry.histograms.get_or_insert_with(none_counted)[at].add(micros);
         if scan {
             entry.scans += 1;
             entry.tailable_scans += u64::from(request.body.get("tailable").is_truthy());
@@ -128,15 +155,20 @@ impl Top {
 
     /// Forgets collections that were dropped: those whose namespace `is_gone` picks.
     pub(crate) fn forget(&self, is_gone: impl Fn(&str) -> bool) {
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             shard.lock().retain(|_, entry| !is_gone(&entry.namespace));
         }
     }
 
     fn entry(&self, db: &str, collection: &str) -> Entry {
         let key = self.hasher.hash_one((db, collection));
-        let shard = self.shards[key as usize % SHARD_COUNT].lock();
-        shard.get(&key).cloned().unwrap_or_default()
+        let mut sum = Entry::default();
+        for shard in self.shards.iter() {
+            if let Some(entry) = shard.lock().get(&key) {
+                sum.add(entry);
+            }
+        }
+        sum
     }
 
     /// Queries that read the whole collection: all, and those that were not tailable.
@@ -191,9 +223,10 @@ impl Top {
         out.doc("totals", |totals| {
             totals.put("note", "all times in microseconds");
             let mut sorted = BTreeMap::new();
-            for shard in &self.shards {
+            for shard in self.shards.iter() {
                 for entry in shard.lock().values() {
-                    sorted.insert(entry.namespace.clone(), entry.clone());
+                    let sum: &mut Entry = sorted.entry(entry.namespace.clone()).or_default();
+                    sum.add(entry);
                 }
             }
             sorted.values().for_each(|entry| write_entry(entry, totals));

@@ -19,6 +19,8 @@ use nagi_kv::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
+use nagi_percore::note_shared;
+
 use crate::{ident::Ident, record::RecordId};
 
 const SHARD_COUNT: usize = 64;
@@ -130,6 +132,7 @@ impl Cache {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<RecordId, Option<Fill>> {
+        note_shared("record cache", 2);
         let mut shard = self.shard(hash).lock();
         if let Some(entry) = shard.entries.get_mut(&hash)
             && entry.ident == ident
@@ -174,6 +177,7 @@ impl Cache {
 
     /// Before the commit of a write that changes the document: takes it out, forbids to fill it.
     pub(crate) fn begin_write(&self, hash: u64) {
+        note_shared("record cache", 2);
         let mut shard = self.shard(hash).lock();
         if let Some(old) = shard.entries.remove(&hash) {
             shard.bytes -= old.size();
@@ -185,6 +189,7 @@ impl Cache {
 
     /// After the commit, whether it succeeded or not.
     pub(crate) fn end_write(&self, hash: u64) {
+        note_shared("record cache", 2);
         self.shard(hash).lock().slots[slot_of(hash)].pending -= 1;
     }
 }

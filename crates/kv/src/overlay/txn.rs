@@ -16,6 +16,8 @@ use std::{
 };
 
 use super::{Merged, Op, Overlay, counter};
+use nagi_percore::{PerCore, note_shared};
+
 use crate::{
     Clock, CommitStamp, Cursor, Durability, Read, Result, Savepoint, Snapshot, Space, Txn,
     TxnOptions,
@@ -59,8 +61,10 @@ pub struct Ledger {
     pub clock: Clock,
     pub conflicts: Conflicts,
     pub active: Active,
-    next_owner: AtomicU64,
-    pool: Mutex<Vec<Scratch>>,
+    /// Transactions begun, by core.
+    begun: PerCore<AtomicU64>,
+    /// Memory of ended transactions, by core.
+    pool: PerCore<Mutex<Vec<Scratch>>>,
 }
 
 impl Ledger {
@@ -71,13 +75,20 @@ impl Ledger {
             conflicts: Conflicts::new(),
             active: Active::new(clock.greatest()),
             clock,
-            next_owner: AtomicU64::new(1),
-            pool: Mutex::default(),
+            begun: PerCore::default(),
+            pool: PerCore::default(),
         }
     }
 }
 
 impl Ledger {
+    /// An identity that no other transaction of this process has: the core, and how many it has begun.
+    fn new_owner(&self) -> Owner {
+        let core = nagi_percore::core();
+        let begun = self.begun.of(core).fetch_add(1, Ordering::Relaxed) + 1;
+        begun * nagi_percore::core_count() as u64 + core as u64
+    }
+
     /// Makes `stamp` the newest one, if it is greater. The caller holds the engine's commit lock: no commit
     /// may be under way.
     pub fn advance(&self, stamp: u64) {
@@ -110,8 +121,8 @@ impl<B: Base> Staged<B> {
     pub fn begin(base: &Arc<B>, options: TxnOptions) -> Staged<B> {
         let ledger = base.ledger();
         Staged {
-            scratch: Some(ledger.pool.lock().pop().unwrap_or_default()),
-            owner: ledger.next_owner.fetch_add(1, Ordering::Relaxed),
+            scratch: Some(ledger.pool.own().lock().pop().unwrap_or_default()),
+            owner: ledger.new_owner(),
             wait: Duration::from_millis(options.lock_wait_ms.into()),
             state: OnceCell::new(),
             ticket: RefCell::default(),
@@ -146,6 +157,7 @@ impl<B: Base> Staged<B> {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let ledger = self.base.ledger();
+        note_shared("conflict table", 2);
         let hash = ledger.conflicts.hash(space, key);
         let read_stamp = self.state.get().map_or(u64::MAX, |state| state.stamp().0);
         let wait = if self.scratch().held.is_empty() { self.wait } else { Duration::ZERO };
@@ -167,6 +179,7 @@ impl<B: Base> Staged<B> {
         let held = &mut self.scratch.as_mut().expect(KEPT).held;
         if !held.is_empty() {
             let alone = ledger.active.ticket_count() == 0;
+            note_shared("conflict table", 2 * held.len() as u64);
             ledger.conflicts.release(held, committed, alone);
             held.clear();
         }
@@ -184,7 +197,7 @@ impl<B: Base> Drop for Staged<B> {
             return;
         }
         overlay.clear();
-        let mut pool = self.base.ledger().pool.lock();
+        let mut pool = self.base.ledger().pool.own().lock();
         if pool.len() < POOL_ENTRIES_MAX {
             pool.push(scratch);
         }

@@ -10,7 +10,7 @@ use nagi_lang::{
     filter::{Allowed, Filter},
     sort::SortSpec,
 };
-use nagi_store::{Collection, Namespace, RecordId, Store};
+use nagi_store::{Collection, Namespace, RecordId};
 
 use super::{FindSpec, Hint};
 use crate::{
@@ -71,7 +71,7 @@ impl<'a> FindRequest<'a> {
         }
     }
 
-    /// The `_id` if the request is nothing but a lookup by `_id`: then [`point_read`] answers it.
+    /// The `_id` if the request is nothing but a lookup by `_id`: then [`nagi_store::Store::point_read`] answers it.
     pub fn point(&self) -> Option<Value<'a>> {
         let mut fields = self.filter.iter();
         let (Some(first), None) = (fields.next(), fields.next()) else { return None };
@@ -100,18 +100,6 @@ impl<'a> FindRequest<'a> {
             _ => None,
         }
     }
-}
-
-/// A lookup by `_id` without plan and without allocation: the document, in `buf` or from the cache.
-///
-/// The caller checked that the collection is no view and got `id` from [`FindRequest::point`].
-pub fn point_read<'b>(
-    store: &Store,
-    collection: &Collection,
-    id: Value<'_>,
-    buf: &'b mut Vec<u8>,
-) -> Result<Option<Doc<'b>>> {
-    store.find_by_id(collection, id, buf)
 }
 
 /// What parsing a find yields.

@@ -10,6 +10,7 @@ use nagi_store::{Namespace, Store};
 use crate::core::server::Server;
 use crate::op::{ClientMetadata, Op};
 use crate::room::{FREE_BYTES, Room};
+use crate::session::SessionId;
 use crate::{auth::sasl::Conversation, core::login::Login, names::UserName};
 
 /// Who connects.
@@ -58,7 +59,21 @@ pub struct Connection {
     pub(crate) room: Room,
     /// The namespace of the request before: most connections stay with one.
     last_namespace: Option<Namespace>,
+    /// The session that was noted last.
+    noted_session: Option<NotedSession>,
 }
+
+/// A session's last use that was noted through a connection.
+struct NotedSession {
+    id: SessionId,
+    user: Option<UserName>,
+    at_ms: i64,
+    /// How many sessions had ended by then.
+    ended: u64,
+}
+
+/// A use is not noted again for so long: sessions live for minutes.
+const SESSION_NOTED_MS: i64 = 1000;
 
 /// A stream of replies that the client asked for once.
 pub(crate) struct Stream {
@@ -154,6 +169,7 @@ impl Connection {
             record: Vec::new(),
             room,
             last_namespace: None,
+            noted_session: None,
         }
     }
 
@@ -161,6 +177,30 @@ impl Connection {
     pub(crate) fn user(&self) -> Option<&UserName> {
         let enabled = self.server.auth.is_enabled();
         self.login.as_ref().filter(|_| enabled).map(|login| &login.user.name)
+    }
+
+    /// Notes the use of a session. A connection that uses one for many requests notes it once a second, unless sessions
+    /// ended meanwhile: so its requests do not write what those of others write.
+    ///
+    /// # Errors
+    /// Those of [`crate::session::Sessions::touch`].
+    pub(crate) fn touch_session(&mut self, id: &SessionId, now_ms: i64) -> Result<()> {
+        let sessions = &self.server.clients.sessions;
+        let ended = sessions.ended_count();
+        let user = self.user();
+        let same = |noted: &NotedSession| {
+            noted.id == *id
+                && noted.ended == ended
+                && noted.user.as_ref() == user
+                && (0..SESSION_NOTED_MS).contains(&(now_ms - noted.at_ms))
+        };
+        if self.noted_session.as_ref().is_some_and(same) {
+            return Ok(());
+        }
+        sessions.touch(id, now_ms, user)?;
+        let user = user.cloned();
+        self.noted_session = Some(NotedSession { id: *id, user, at_ms: now_ms, ended });
+        Ok(())
     }
 
     /// The checked namespace; without allocation if it is the one kept.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use nagi_bson::{DocBuf, DocWriter, oid};
 use nagi_error::Result;
+use nagi_percore::PerCore;
 use nagi_store::Store;
 use parking_lot::{Condvar, Mutex};
 
@@ -48,8 +49,8 @@ pub(crate) struct Startup {
 /// Who the server is: what its ids and random numbers begin with.
 pub(crate) struct Identity {
     pub(crate) oids: Arc<oid::Generator>,
-    /// Where the random numbers of the next request begin.
-    pub(crate) seeds: AtomicU64,
+    /// Where the random numbers of the next request begin, by core; far apart from one another.
+    pub(crate) seeds: PerCore<AtomicU64>,
     pub(crate) topology: Topology,
     pub(crate) started: Instant,
 }
@@ -66,7 +67,7 @@ impl Identity {
         let process_id = oids.next(clock::wall_seconds());
         Ok(Identity {
             oids,
-            seeds: AtomicU64::new(seed),
+            seeds: PerCore::new(|core| AtomicU64::new(seed ^ ((core as u64) << 57))),
             topology: Topology { process_id, counter: Mutex::new(0), changed: Condvar::new() },
             started: clock::now(),
         })

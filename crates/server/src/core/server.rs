@@ -48,7 +48,8 @@ pub struct Server {
 impl Server {
     /// A number that no other request of this process begins with.
     pub(crate) fn draw_seed(&self) -> u64 {
-        self.identity.seeds.fetch_add(0x9FB2_1C65_1E98_DF25, Ordering::Relaxed)
+        const STEP: u64 = 0x9FB2_1C65_1E98_DF25;
+        self.identity.seeds.own().fetch_add(STEP, Ordering::Relaxed)
     }
 
     /// Admits a connection, or `None` if there are too many.

@@ -46,26 +46,27 @@ impl LockCounters {
 
     /// Appends the fields of `serverStatus.locks`.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
-        write_lock("Global", &[("w", &self.global_count), ("W", &self.exclusive_count)], self, out);
-        write_lock("Collection", &[("w", &self.collection_count)], &LockCounters::default(), out);
+        let used = LockUse {
+            global_count: self.global_count.get() as u64,
+            wait_count: self.wait_count.get() as u64,
+            wait_micros: self.wait_micros.get() as u64,
+            collection_count: self.collection_count.get() as u64,
+        };
+        used.write_with(self.exclusive_count.get() as u64, out);
     }
 }
 
-fn write_lock(
-    name: &str,
-    counts: &[(&str, &Counter)],
-    waits: &LockCounters,
-    out: &mut DocWriter<'_>,
-) {
-    let used = || counts.iter().filter(|(_, counter)| counter.get() > 0);
+/// Appends a lock: how often it was taken by mode, how often and how long it was waited for.
+fn write_lock(name: &str, counts: &[(&str, u64)], waits: (u64, u64), out: &mut DocWriter<'_>) {
+    let used = || counts.iter().filter(|(_, count)| *count > 0);
     if used().next().is_none() {
         return;
     }
     out.doc(name, |lock| {
-        lock.doc("acquireCount", |w| used().for_each(|(mode, counter)| w.put(mode, counter.get())));
-        if waits.wait_count.get() > 0 {
-            lock.doc("acquireWaitCount", |w| w.put("w", waits.wait_count.get()));
-            lock.doc("timeAcquiringMicros", |w| w.put("w", waits.wait_micros.get()));
+        lock.doc("acquireCount", |w| used().for_each(|(mode, count)| w.put(mode, *count as i64)));
+        if waits.0 > 0 {
+            lock.doc("acquireWaitCount", |w| w.put("w", waits.0 as i64));
+            lock.doc("timeAcquiringMicros", |w| w.put("w", waits.1 as i64));
         }
     });
 }
@@ -73,8 +74,12 @@ fn write_lock(
 impl LockUse {
     /// Appends the fields of `locks` in the log and in profiles.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
-        let sum = LockCounters::default();
-        sum.add(self);
-        sum.write(out);
+        self.write_with(0, out);
+    }
+
+    fn write_with(&self, exclusive_count: u64, out: &mut DocWriter<'_>) {
+        let counts = [("w", self.global_count), ("W", exclusive_count)];
+        write_lock("Global", &counts, (self.wait_count, self.wait_micros), out);
+        write_lock("Collection", &[("w", self.collection_count)], (0, 0), out);
     }
 }

@@ -1,15 +1,15 @@
-//! Counters that `serverStatus` and `top` read: relaxed atomics, never a lock on the request path.
+//! Counters that `serverStatus` and `top` read: each core adds to its own copy, a listing sums them.
 
 pub(crate) mod locks;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// A number that only grows.
 #[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct Counter(nagi_percore::Counter);
 
 impl Counter {
     pub(crate) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
+        self.0.add(n);
     }
 
     pub(crate) fn increment(&self) {
@@ -18,15 +18,34 @@ impl Counter {
 
     /// As the int64 that replies carry.
     pub(crate) fn get(&self) -> i64 {
-        self.0.load(Relaxed) as i64
+        self.0.get() as i64
     }
 }
 
-/// A number that goes up and down.
+/// A number that goes up and down with requests.
 #[derive(Default)]
-pub(crate) struct Gauge(AtomicI64);
+pub(crate) struct Gauge(nagi_percore::Counter);
 
 impl Gauge {
+    pub(crate) fn up(&self) {
+        self.0.add(1);
+    }
+
+    pub(crate) fn down(&self) {
+        self.0.sub(1);
+    }
+
+    pub(crate) fn get(&self) -> i64 {
+        self.0.get() as i64
+    }
+}
+
+/// A number that goes up and down with connections, and by which they are limited: exact at any time.
+#[derive(Default)]
+pub(crate) struct ExactGauge(AtomicI64);
+
+impl ExactGauge {
+    /// Counts one more; the number with it.
     pub(crate) fn up(&self) -> i64 {
         self.0.fetch_add(1, Relaxed) + 1
     }
@@ -140,7 +159,7 @@ pub(crate) struct Metrics {
     pub(crate) request_count: Counter,
     /// By compressor id (0 noop, 1 snappy, 2 zlib, 3 zstd).
     pub(crate) compression: [CompressionCounter; 4],
-    pub(crate) connections: Gauge,
+    pub(crate) connections: ExactGauge,
     pub(crate) connections_created: Counter,
     pub(crate) connections_rejected: Counter,
     pub(crate) active_requests: Gauge,

@@ -43,40 +43,40 @@ pub(crate) struct Incoming<'a> {
 
 /// Runs one command and writes its whole reply document into `out`.
 pub(crate) fn run(
+    server: &Arc<Server>,
     connection: &mut Connection,
     incoming: &Incoming<'_>,
     out: &mut DocWriter<'_>,
 ) -> Done {
-    let server = connection.server.clone();
     let op = connection.op.clone();
     let started = clock::now();
     // Ends behind all that the command made but its reply.
     let _metering = Metering::begin(server.store.budget());
     server.metrics.request_count.increment();
-    let begun = begin(connection, &server, incoming);
+    let begun = begin(connection, server, incoming);
     let ((request, row), begin_error) = match begun {
         Ok(begun) => (begun, None),
         Err(refused) => match *refused {
             (Some(begun), error) => (begun, Some(error)),
             (None, error) => {
                 server.metrics.unknown_commands.increment();
-                write_error(&server, &error, None, out);
+                write_error(server, &error, None, out);
                 return Done::default();
             }
         },
     };
     let command = request.command;
-    begin_op(&server, &op, &request, started);
+    begin_op(server, &op, &request, started);
     server.metrics.active_requests.up();
     let active = server.metrics.active_clients(command.latency);
     active.map(Gauge::up);
     let mut cx = Context {
-        server: &server,
+        server,
         command: row,
         connection,
         op: &op,
         started,
-        deadline: deadline(&server, started, &request),
+        deadline: deadline(server, started, &request),
         pool: server.clients.tickets.pool(&request),
         ticket: None,
         done: Done::default(),
@@ -107,7 +107,7 @@ pub(crate) fn run(
         micros: clock::micros_since(started),
         reply_bytes: out.len(),
     };
-    account(&server, &finished);
+    account(server, &finished);
     // Tools that restore users write their documents as any others.
     if command.write && command.on_collection && is_on_users(&request) {
         server.auth.changed();
@@ -245,7 +245,7 @@ fn check(
     }
     access::check(connection, server, request, &row.access)?;
     if let Some(lsid) = &generic.lsid {
-        server.clients.sessions.touch(lsid, clock::wall_ms(), connection.user())?;
+        connection.touch_session(lsid, clock::wall_ms())?;
     }
     numbered::check(request, server.replica.is_some())?;
     if let Some(concern) = &generic.write_concern {

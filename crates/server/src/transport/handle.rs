@@ -157,7 +157,7 @@ impl Server {
         let checksum = if msg.has_checksum() { flags::CHECKSUM_PRESENT } else { 0 };
         let start = nagi_wire::begin_msg(out, reply_id, response_to, checksum);
         let mut writer = nagi_bson::DocWriter::new(out);
-        let done = dispatch::run(connection, &incoming, &mut writer);
+        let done = dispatch::run(self, connection, &incoming, &mut writer);
         writer.finish();
         self.finish_msg(connection, msg, &done, start, reply_id, frame, compressor, out)
     }

@@ -81,7 +81,8 @@ fn run(connection: &mut Connection, db: &str, body: Doc<'_>, sequences: &[Sequen
     };
     let mut bytes = Vec::new();
     let mut writer = DocWriter::new(&mut bytes);
-    dispatch::run(connection, &incoming, &mut writer);
+    let server = connection.server.clone();
+    dispatch::run(&server, connection, &incoming, &mut writer);
     writer.finish();
     DocBuf::from_bytes(bytes).unwrap_or_default()
 }
@@ -111,7 +112,8 @@ fn command(
         exhaust_allowed: false,
     };
     let mut writer = DocWriter::new(out);
-    let done = dispatch::run(connection, &incoming, &mut writer);
+    let server = connection.server.clone();
+    let done = dispatch::run(&server, connection, &incoming, &mut writer);
     writer.finish();
     nagi_wire::finish_reply(out, start, 1);
     if done.unanswered {

@@ -91,7 +91,8 @@ fn index_docs(connection: &mut Connection, db: &str, name: &str, namespace: &str
     };
     let mut bytes = Vec::new();
     let mut writer = DocWriter::new(&mut bytes);
-    dispatch::run(connection, &incoming, &mut writer);
+    let server = connection.server.clone();
+    dispatch::run(&server, connection, &incoming, &mut writer);
     writer.finish();
     let reply = DocBuf::from_bytes(bytes).unwrap_or_default();
     let with_namespace = |spec: Doc<'_>| {

@@ -129,7 +129,7 @@ pub(crate) struct CollectionState {
     pub(crate) first_record: AtomicI64,
     /// Wakes tailable cursors.
     pub(crate) arrivals: Arc<Arrivals>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Gate,
     /// How many have frozen it: writers try again until none has, or the collection is gone.
     pub(crate) frozen: AtomicUsize,
     pub(crate) notes: Notes,

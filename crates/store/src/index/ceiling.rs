@@ -32,6 +32,7 @@ impl Ceiling {
     /// be there. `last` is the greatest committed key, empty if there is none; asked for once.
     pub(crate) fn rise(&self, key: &[u8], last: impl FnOnce() -> Result<Vec<u8>>) -> Result<bool> {
         let key = prefix(key);
+        nagi_percore::note_shared("greatest key of an index", 2);
         let mut ceiling = self.0.lock();
         let highest = match &mut *ceiling {
             Some(highest) => highest,

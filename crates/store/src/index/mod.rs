@@ -12,7 +12,7 @@ mod spec;
 mod text;
 mod wildcard;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nagi_bson::{Value, ValueBuf};
 use nagi_error::Result;
@@ -20,6 +20,7 @@ use nagi_kv::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
+use nagi_percore::PerCore;
 
 pub(crate) use bulk::Bulk;
 use ceiling::Ceiling;
@@ -74,9 +75,13 @@ pub(crate) struct Building {
 /// How often reads used an index, since it came into being or the server started.
 #[derive(Debug)]
 struct Usage {
-    count: AtomicU64,
+    /// None before the first use.
+    counts: OnceLock<PerCore<AtomicU64>>,
     since_ms: i64,
 }
+
+/// Copies of the number of uses: a kibibyte for each index that plans use.
+const USAGE_COPIES_MAX: usize = 8;
 
 /// Keys that more than one record may have; judged when the build ends.
 #[derive(Debug, Default)]
@@ -134,7 +139,7 @@ impl Index {
         let doubts = (keyed_alone && !ready).then(Arc::default);
         let ceiling = (keyed_alone && ready && spec.is_id()).then(Arc::default);
         let partial = partial.transpose()?;
-        let usage = Arc::new(Usage { count: AtomicU64::new(0), since_ms: clock::now_ms() });
+        let usage = Arc::new(Usage { counts: OnceLock::new(), since_ms: clock::now_ms() });
         Ok(Index {
             partial,
             spec,
@@ -235,12 +240,17 @@ impl Index {
 
     /// Counts a plan that uses the index.
     pub fn note_use(&self) {
-        self.usage.count.fetch_add(1, Ordering::Relaxed);
+        let counts = &self.usage.counts;
+        let counts =
+            counts.get_or_init(|| PerCore::at_most(USAGE_COPIES_MAX, |_| AtomicU64::new(0)));
+        counts.own().fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many plans have used it, and since when that is counted (milliseconds since 1970).
     pub fn uses(&self) -> (u64, i64) {
-        (self.usage.count.load(Ordering::Relaxed), self.usage.since_ms)
+        let counts = self.usage.counts.get();
+        let sum = counts.map_or(0, |all| all.iter().map(|one| one.load(Ordering::Relaxed)).sum());
+        (sum, self.usage.since_ms)
     }
 
     /// Whether it is a copy that `reIndex` fills beside the index of its name: listings and names mean

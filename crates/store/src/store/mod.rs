@@ -20,6 +20,7 @@ use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
 use nagi_kv::{Compressor, Durability, Engine, Space};
+use nagi_percore::note_shared;
 
 use crate::{
     Catalog, Collection, Namespace, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
@@ -173,7 +174,10 @@ impl Store {
     pub fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
         match &self.bound {
             Some(bound) => bound.collection(&self.shared, namespace),
-            None => self.catalog.load().collection(namespace).cloned(),
+            None => {
+                note_shared("references of a collection", 2);
+                self.catalog.load().collection(namespace).cloned()
+            }
         }
     }
 
@@ -199,6 +203,27 @@ impl Store {
         match &self.bound {
             Some(bound) => Snapshot::of_transaction(bound),
             None => Ok(Snapshot::of_engine(self.engine.snapshot().map_err(engine)?)),
+        }
+    }
+
+    /// As [`Store::find_by_id`] of the collection with this name, without a reference of the collection's own: many
+    /// clients that read one collection write nothing in common. None where that cannot be: there is no such
+    /// collection, it is a view, or the handle is bound to a transaction.
+    pub fn point_read<'b>(
+        &self,
+        namespace: &Namespace,
+        id: Value<'_>,
+        buf: &'b mut Vec<u8>,
+    ) -> Result<Option<Option<Doc<'b>>>> {
+        if self.bound.is_some() {
+            return Ok(None);
+        }
+        let catalog = self.catalog.load();
+        match catalog.collection(namespace) {
+            Some(collection) if !collection.is_view() => {
+                self.find_by_id(collection, id, buf).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 

@@ -100,6 +100,40 @@ fn by_uuid(store: &Store, value: Value<'_>) -> Result<Namespace> {
     }
 }
 
+/// Answers a lookup by `_id` alone; false where it has to be planned like others.
+fn point_read(
+    cx: &mut Context<'_>,
+    ns: &Namespace,
+    id: Value<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<bool> {
+    let mut buffer = std::mem::take(&mut cx.connection.record);
+    let Some(found) = cx.store().point_read(ns, id, &mut buffer)? else {
+        cx.connection.record = buffer;
+        return point_read_bound(cx, ns, id, out);
+    };
+    batch::reply_point(cx, found, ns.as_str(), out)?;
+    cx.connection.record = buffer;
+    Ok(true)
+}
+
+/// The same in a transaction.
+fn point_read_bound(
+    cx: &mut Context<'_>,
+    ns: &Namespace,
+    id: Value<'_>,
+    out: &mut DocWriter<'_>,
+) -> Result<bool> {
+    let Some(collection) = cx.store().collection(ns).filter(|found| !found.is_view()) else {
+        return Ok(false);
+    };
+    let mut buffer = std::mem::take(&mut cx.connection.record);
+    let found = cx.store().find_by_id(&collection, id, &mut buffer)?;
+    batch::reply_point(cx, found, ns.as_str(), out)?;
+    cx.connection.record = buffer;
+    Ok(true)
+}
+
 fn run_on(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -114,13 +148,8 @@ fn run_on(
     if args.batch_size != Some(Within(0))
         && args.query_stats != Some(StrictBool(true))
         && let Some(id) = request.point()
-        && let Some(collection) = cx.store().collection(ns)
-        && !collection.is_view()
+        && point_read(cx, ns, id, out)?
     {
-        let mut buffer = std::mem::take(&mut cx.connection.record);
-        let found = nagi_query::point_read(cx.store(), &collection, id, &mut buffer)?;
-        batch::reply_point(cx, found, ns.as_str(), out)?;
-        cx.connection.record = buffer;
         return Ok(());
     }
     let settings = cx.server.settings.query_settings.of_running(req)?;

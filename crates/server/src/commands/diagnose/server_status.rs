@@ -39,6 +39,7 @@ static SECTIONS: &[Section] = &[
     ("queues", queues),
     ("repl", repl),
     ("security", |server, out| server.auth.logins.write(out)),
+    ("sharedWrites", shared_writes),
     ("storageEngine", storage_engine),
     ("transactions", transactions),
     ("wiredTiger", wired_tiger),
@@ -67,6 +68,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "repl" => server.replica.is_none(),
             // Tools take the section as a sign of an engine with a cache.
             "wiredTiger" => server.config.storage_engine == "mmapv1",
+            "sharedWrites" => nagi_percore::shared_writes().is_empty(),
             "backgroundFlushing" => server.config.storage_engine != "mmapv1",
             _ => false,
         };
@@ -78,6 +80,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     }
     Ok(())
+}
+
+/// In a build that counts them: see `nagi-bench contention`.
+fn shared_writes(_: &Server, out: &mut DocWriter<'_>) {
+    for (place, writes) in nagi_percore::shared_writes() {
+        out.put(place, writes as i64);
+    }
 }
 
 fn asserts(server: &Server, out: &mut DocWriter<'_>) {

@@ -61,7 +61,34 @@ pub(crate) struct Touched {
     pub(crate) bytes: i64,
     /// In a capped collection: records below this id are gone.
     pub(crate) first_record: i64,
-    _pass: Pass,
+    pass: Pass,
+}
+
+/// A collection whose gate was entered, before it is known that the transaction may write there.
+struct Entered<'c> {
+    collection: &'c Collection,
+    pass: Option<Pass>,
+}
+
+impl Entered<'_> {
+    /// The transaction stays inside until [`Touched`] is dropped.
+    fn stay(mut self) -> Pass {
+        self.pass.take().expect("it was entered")
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            self.collection.state.gate.leave(&pass);
+        }
+    }
+}
+
+impl Drop for Touched {
+    fn drop(&mut self) {
+        self.collection.state.gate.leave(&self.pass);
+    }
 }
 
 /// Who puts an index key.
@@ -217,7 +244,8 @@ impl<'s> WriteTxn<'s> {
         if let Some(at) = self.touched.iter().position(same) {
             return Ok(at);
         }
-        let pass = collection.state.gate.enter();
+        let pass = Entered { collection, pass: Some(collection.state.gate.enter()) };
+        nagi_percore::note_shared("references of a collection", 2);
         let current = collection.state.current.load_full();
         // One that was renamed is not what the caller named, whatever is there now.
         let named = current.filter(|current| current.namespace == collection.namespace);
@@ -253,7 +281,7 @@ impl<'s> WriteTxn<'s> {
             count: 0,
             bytes: 0,
             first_record: 0,
-            _pass: pass,
+            pass: pass.stay(),
         });
         Ok(self.touched.len() - 1)
     }
@@ -329,6 +357,7 @@ impl<'s> WriteTxn<'s> {
                 state.next_record.store(next, std::sync::atomic::Ordering::Release);
             }
         }
+        nagi_percore::note_shared("record ids", 1);
         Ok(RecordId(state.next_record.fetch_add(1, AcqRel)))
     }
 
@@ -484,6 +513,7 @@ impl<'s> WriteTxn<'s> {
         let stamp = result?;
         for touched in &self.touched {
             let state = &touched.collection.state;
+            nagi_percore::note_shared("counters of a collection", 1);
             state.count.fetch_add(touched.count, Relaxed);
             state.data_bytes.fetch_add(touched.bytes, Relaxed);
             if touched.collection.options.capped {
