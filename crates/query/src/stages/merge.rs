@@ -33,7 +33,6 @@ pub(super) static MERGE: StageSpec = StageSpec {
         in_view: false,
         ..StageFacts::ORDINARY
     },
-    ..StageSpec::ROW
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,6 @@ pub(super) static OUT: StageSpec = StageSpec {
         in_view: false,
         ..StageFacts::ORDINARY
     },
-    ..StageSpec::ROW
 };
 
 /// Documents written in one transaction.
