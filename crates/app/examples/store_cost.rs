@@ -11,7 +11,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_kv::{Engine, Memory};
-use nagi_store::{BuildOptions, Namespace, RecordId, Store, StoreOptions, WriteOptions};
+use nagi_store::{BuildOptions, Namespace, Store, StoreOptions, WriteOptions};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -104,7 +104,7 @@ fn reads(store: &Store, namespace: &Namespace, count: i64) {
             let id = n.wrapping_mul(7919) % count;
             let reader = store.latest();
             let id = reader.find_id(&collection, Value::Int64(id)).unwrap().unwrap();
-            assert!(reader.record(&collection, id, &mut record).unwrap().is_some());
+            assert!(reader.record(&collection, id.key(), &mut record).unwrap().is_some());
         }
     });
 }
@@ -117,10 +117,10 @@ fn updates(store: &Store, namespace: &Namespace, count: i64) {
             let update = store.write(WriteOptions::default(), &mut |txn| {
                 let reader = txn.reader();
                 let id = reader.find_id(&collection, Value::Int64(n * 3 % count))?.unwrap();
-                let old = reader.record(&collection, id, &mut buf)?.unwrap().to_buf();
+                let old = reader.record(&collection, id.key(), &mut buf)?.unwrap().to_buf();
                 let mut new = old.clone().into_bytes();
                 new[20..28].copy_from_slice(&(n + 1_000_000).to_le_bytes());
-                txn.update(&collection, id, old.as_doc(), Doc::trusted(&new))
+                txn.update(&collection, id.key(), old.as_doc(), Doc::trusted(&new))
             });
             update.unwrap();
         }
@@ -131,12 +131,12 @@ fn scans(store: &Store, namespace: &Namespace, count: i64) {
     let collection = store.collection(namespace).unwrap();
     measure("scan", count, || {
         let mut cursor = store.snapshot().unwrap().reader().scan(&collection, true).unwrap();
-        let mut last = RecordId(0);
+        let mut last = None;
         while cursor.advance().unwrap() {
-            last = cursor.id();
+            last = cursor.id().number();
             assert!(cursor.doc().len() > 900);
         }
-        assert!(last.0 >= count);
+        assert!(last >= Some(count));
     });
     measure("index scan", count, || {
         let index = collection.index("a_1").unwrap();

@@ -14,8 +14,8 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    Capabilities, Clock, CommitStamp, Compressor, Durability, KeyRange, Limits, Next, RangeSize,
-    Result, Savepoint, Scratch, Space, TxnOptions, Watch,
+    Batch, Capabilities, Clock, CommitStamp, Compressor, Durability, KeyRange, Limits, Next,
+    RangeSize, Result, Savepoint, Scratch, Space, TxnOptions, Watch,
 };
 
 /// A store of ordered bytes. Shared by all threads; every method of it and of its two other traits may be called
@@ -276,6 +276,31 @@ pub trait Cursor: Send {
 
     /// Goes to the next smaller key.
     fn prev(&mut self) -> Result<bool>;
+
+    /// Replaces the content of `batch` by copies of the current entry and of those after it, and stands on the
+    /// first one that was not copied; says whether there is one. So a range is read by `seek`, then this until it
+    /// says false. It copies one entry at least, if there is a position, and stops before it would have more than
+    /// `max_entries` entries or `max_bytes` bytes of keys and values. After an error the batch means nothing.
+    ///
+    /// For engines whose steps cost a message or a lock. Where they do not, stepping is cheaper: it copies nothing.
+    fn next_batch(
+        &mut self,
+        max_entries: usize,
+        max_bytes: usize,
+        batch: &mut Batch,
+    ) -> Result<bool> {
+        batch.fill(self, true, max_entries, max_bytes)
+    }
+
+    /// As `next_batch`, with the entries before the current one.
+    fn prev_batch(
+        &mut self,
+        max_entries: usize,
+        max_bytes: usize,
+        batch: &mut Batch,
+    ) -> Result<bool> {
+        batch.fill(self, false, max_entries, max_bytes)
+    }
 
     /// The current key; empty if unpositioned.
     fn key(&self) -> &[u8];

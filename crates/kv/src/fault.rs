@@ -7,9 +7,9 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine, Error, KeyRange,
-    Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch, Snapshot, Space,
-    Tuning, Txn, TxnOptions, Watch,
+    Batch, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine, Error,
+    KeyRange, Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch, Snapshot,
+    Space, Tuning, Txn, TxnOptions, Watch,
 };
 
 /// Where an error may come from.
@@ -229,6 +229,16 @@ impl Cursor for With<Box<dyn Cursor>> {
     fn prev(&mut self) -> Result<bool> {
         self.faults.check(Point::Cursor)?;
         self.inner.prev()
+    }
+
+    fn next_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
+        self.faults.check(Point::Cursor)?;
+        self.inner.next_batch(entries, bytes, batch)
+    }
+
+    fn prev_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
+        self.faults.check(Point::Cursor)?;
+        self.inner.prev_batch(entries, bytes, batch)
     }
 
     fn key(&self) -> &[u8] {

@@ -21,6 +21,7 @@ pub mod sync;
 pub mod table;
 
 mod active;
+mod batch;
 mod capabilities;
 mod clock;
 mod compressor;
@@ -33,6 +34,7 @@ mod scratch;
 mod types;
 
 pub use active::{Active, Ticket};
+pub use batch::Batch;
 pub use capabilities::Capabilities;
 pub use clock::Clock;
 pub use compressor::Compressor;

@@ -21,7 +21,7 @@ use nagi_kv::sync::{
 
 use nagi_percore::note_shared;
 
-use crate::{ident::Ident, record::RecordId};
+use crate::ident::Ident;
 
 const SHARD_COUNT: usize = 64;
 const SLOT_COUNT: usize = 256;
@@ -53,7 +53,6 @@ struct Slot {
 
 struct Entry {
     ident: Ident,
-    id: RecordId,
     used: bool,
     /// Key string of `_id`, then the document.
     bytes: Box<[u8]>,
@@ -131,7 +130,7 @@ impl Cache {
         ident: Ident,
         key: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<RecordId, Option<Fill>> {
+    ) -> Result<(), Option<Fill>> {
         note_shared("record cache", 2);
         let mut shard = self.shard(hash).lock();
         if let Some(entry) = shard.entries.get_mut(&hash)
@@ -140,9 +139,8 @@ impl Cache {
         {
             entry.used = true;
             out.extend_from_slice(&entry.bytes[entry.key_len as usize..]);
-            let id = entry.id;
             shard.hit_count += 1;
-            return Ok(id);
+            return Ok(());
         }
         shard.miss_count += 1;
         let slot = shard.slots[slot_of(hash)];
@@ -150,14 +148,14 @@ impl Cache {
     }
 
     /// Adds a document that was read after `fill` was given, unless a write came in between.
-    pub(crate) fn fill(&self, fill: Fill, ident: Ident, key: &[u8], id: RecordId, doc: &[u8]) {
+    pub(crate) fn fill(&self, fill: Fill, ident: Ident, key: &[u8], doc: &[u8]) {
         let size = key.len() + doc.len() + ENTRY_BYTES;
         let shard_bytes_max = self.shard_bytes_max.load(Relaxed);
         if size > shard_bytes_max / 4 {
             return;
         }
         let bytes = [key, doc].concat().into_boxed_slice();
-        let entry = Entry { ident, id, used: false, bytes, key_len: key.len() as u32 };
+        let entry = Entry { ident, used: false, bytes, key_len: key.len() as u32 };
         let mut shard = self.shard(fill.hash).lock();
         let slot = shard.slots[slot_of(fill.hash)];
         if slot.pending > 0 || slot.epoch != fill.epoch {
@@ -236,7 +234,7 @@ mod tests {
 
     fn put(cache: &Cache, key: &[u8], doc: &[u8]) {
         let fill = read(cache, key).unwrap_err().unwrap();
-        cache.fill(fill, IDENT, key, RecordId(1), doc);
+        cache.fill(fill, IDENT, key, doc);
     }
 
     #[test]
@@ -259,7 +257,7 @@ mod tests {
         let hash = Cache::hash(IDENT, b"k");
         cache.begin_write(hash);
         cache.end_write(hash);
-        cache.fill(fill, IDENT, b"k", RecordId(1), b"old");
+        cache.fill(fill, IDENT, b"k", b"old");
         assert!(read(&cache, b"k").is_err());
     }
 
@@ -270,7 +268,7 @@ mod tests {
         let fill = read(&cache, b"l").err().unwrap().unwrap();
         cache.clear();
         assert_eq!(cache.bytes().0, 0);
-        cache.fill(fill, IDENT, b"l", RecordId(1), b"old");
+        cache.fill(fill, IDENT, b"l", b"old");
         assert!(read(&cache, b"k").is_err() && read(&cache, b"l").is_err());
         put(&cache, b"k", b"new");
         assert_eq!(read(&cache, b"k").ok().unwrap(), b"new");

@@ -3,14 +3,15 @@
 //! Every collection and every index has an ident, a number that is never used again. All keys of
 //! one ident lie together, so that dropping it is dropping one range.
 //!
-//!   Records    ident (4 bytes, big-endian) | record id (8 bytes, big-endian, sign bit flipped)
-//!   Index      ident | key string [| record id]          record id in the key unless unique
+//!   Records    ident (4 bytes, big-endian) | record key: a number (8 bytes, big-endian, sign bit flipped) or the
+//!              key string of `_id`
+//!   Index      ident | key string [| record key]         record key in the key unless unique
 //!   Counters   ident                                     of the collection
 //!   Catalog    kind (1 byte) | ident
 //!
 //! See docs/format.md.
 
-use crate::RecordId;
+use crate::record_key::number_bytes;
 
 /// A key prefix; assigned once, ascending, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -47,10 +48,11 @@ impl Ident {
         (self.0 + 1).to_be_bytes()
     }
 
-    pub(crate) fn record_key(self, id: RecordId) -> [u8; 12] {
+    /// The key of a record that lies under a number.
+    pub(crate) fn record_key(self, number: i64) -> [u8; 12] {
         let mut key = [0; 12];
         key[..4].copy_from_slice(&self.bytes());
-        key[4..].copy_from_slice(&id.bytes());
+        key[4..].copy_from_slice(&number_bytes(number));
         key
     }
 

@@ -4,7 +4,6 @@
 //!                           -- latest(), snapshot() --> Reader --> RecordCursor, IndexCursor
 //!                           -- write(f) --> WriteTxn::{insert, update, delete}     the one retry loop
 //!                           -- create_indexes, drop_collection, ...                DDL
-//!
 //! Invariants
 //! - Only this crate and the engines see storage keys; their layout is in docs/format.md.
 //! - A record, its index keys and the counters of its collection change in one commit.
@@ -28,6 +27,7 @@ mod notes;
 mod open;
 mod pack;
 mod record;
+mod record_key;
 mod repair;
 mod room;
 mod session_record;
@@ -50,7 +50,7 @@ pub use index::{
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
 pub use notes::Notes;
-pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId};
+pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
 pub use repair::aside::lost_and_found;
 pub use repair::reindex::Repaired;
 pub use repair::salvage::{LostRange, Salvaged};

@@ -10,13 +10,10 @@ use nagi_error::{Error, Result};
 use nagi_kv::Compressor;
 
 use crate::pack::{PACK_BYTES_MIN, pack, unpack};
+pub use crate::record_key::{RecordId, RecordKey};
 
 /// Deepest nesting of a stored document.
 pub const DOCUMENT_DEPTH_MAX: usize = 180;
-
-/// A record's place in its collection: ascending in the order of insertion, from 1.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct RecordId(pub i64);
 
 /// The document as it is.
 const PLAIN: u8 = 0;
@@ -98,17 +95,6 @@ pub struct RecordBuf {
 #[cold]
 fn unknown_format() -> Error {
     Error::bug("a record has an unknown format")
-}
-
-impl RecordId {
-    /// Eight bytes that order as the number does.
-    pub(crate) fn bytes(self) -> [u8; 8] {
-        ((self.0 as u64) ^ (1 << 63)).to_be_bytes()
-    }
-
-    pub(crate) fn from_bytes(bytes: [u8; 8]) -> RecordId {
-        RecordId((u64::from_be_bytes(bytes) ^ (1 << 63)) as i64)
-    }
 }
 
 /// Buffers of a thread that grew beyond this are given back after use.

@@ -51,7 +51,7 @@ impl Store {
             ids.clear();
             let mut cursor = self.latest().index_cursor(index, true, &start, &end)?;
             while ids.len() < BATCH_COUNT && cursor.advance()? {
-                ids.push(cursor.record_id());
+                ids.push(cursor.record_id().to_id());
             }
             drop(cursor);
             if ids.is_empty() || !self.is_alive(collection, index) {
@@ -61,12 +61,12 @@ impl Store {
             let count = self.write_value(options, &mut |txn| {
                 let mut count = 0;
                 for id in &ids {
-                    txn.lock(collection, *id)?;
+                    txn.lock(collection, id.key())?;
                     let mut buf = RecordBuf::default();
-                    let found = txn.reader().record(collection, *id, &mut buf)?;
+                    let found = txn.reader().record(collection, id.key(), &mut buf)?;
                     let Some(doc) = found.map(|doc| doc.to_buf()) else { continue };
                     if has_key_within(index, doc.as_doc(), &start, &end)? {
-                        txn.delete(collection, *id, doc.as_doc())?;
+                        txn.delete(collection, id.key(), doc.as_doc())?;
                         count += 1;
                     }
                 }

@@ -31,7 +31,10 @@ fn places(collection: &Collection) -> impl Iterator<Item = Place> {
     let id_index = collection.id_index().map(|index| index.ident);
     let indexes = collection.indexes.iter().map(move |index| {
         // Of other indexes nobody knows how many keys there are: zero to thousands a document.
-        let known = (Some(index.ident) == id_index).then_some(count);
+        let known = match index.is_of_records() {
+            true => Some(0),
+            false => (Some(index.ident) == id_index).then_some(count),
+        };
         Place::new(Space::Index, index.ident, known)
     });
     std::iter::once(records).chain(indexes)

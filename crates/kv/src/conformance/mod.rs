@@ -6,6 +6,7 @@
 
 pub mod crash;
 
+mod batches;
 mod concurrent;
 mod conflicts;
 mod counters;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 pub use model::{Step, check_steps};
 
-use crate::{Cursor, Durability, Engine, Error, Read, Space, Txn, TxnOptions};
+use crate::{Batch, Cursor, Durability, Engine, Error, Read, Space, Txn, TxnOptions};
 
 type Check = fn(&Arc<dyn Engine>);
 
@@ -31,6 +32,7 @@ pub fn run(open: &dyn Fn() -> Arc<dyn Engine>) {
     let points: &[&[Check]] = &[
         reads::POINTS,
         cursors::POINTS,
+        batches::POINTS,
         conflicts::POINTS,
         counters::POINTS,
         maintain::POINTS,
@@ -64,7 +66,7 @@ fn get(read: &(impl Read + ?Sized), space: Space, key: &[u8]) -> Option<Vec<u8>>
     read.get(space, key, &mut buf).expect("reads succeed").map(<[u8]>::to_vec)
 }
 
-/// Everything in `[start, end)`, read in both directions, which must agree.
+/// Everything in `[start, end)`, read in both directions, by steps and by batches, which must agree.
 fn scan(read: &(impl Read + ?Sized), space: Space, start: &[u8], end: &[u8]) -> Pairs {
     let mut cursor = read.cursor(space, start, end).expect("a cursor opens");
     let mut pairs = Vec::new();
@@ -82,6 +84,26 @@ fn scan(read: &(impl Read + ?Sized), space: Space, start: &[u8], end: &[u8]) -> 
     }
     back.reverse();
     assert_eq!(pairs, back, "both directions see the same");
+    assert_eq!(pairs, scan_batches(&mut *cursor, start, true), "batches see the same");
+    back.reverse();
+    assert_eq!(back, scan_batches(&mut *cursor, end, false), "and backwards");
+    pairs
+}
+
+/// Everything from where a seek for `key` lands, in batches that grow.
+fn scan_batches(cursor: &mut dyn Cursor, key: &[u8], forward: bool) -> Pairs {
+    let (mut pairs, mut batch, mut entries) = (Pairs::new(), Batch::default(), 1);
+    let mut found = if forward { cursor.seek(key) } else { cursor.seek_back(key) }.expect("seek");
+    while found {
+        found = match forward {
+            true => cursor.next_batch(entries, 1 << 10, &mut batch),
+            false => cursor.prev_batch(entries, 1 << 10, &mut batch),
+        }
+        .expect("a batch");
+        assert!((1..=entries).contains(&batch.len()), "one entry to as many as were asked for");
+        pairs.extend(batch.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+        entries += 1;
+    }
     pairs
 }
 

@@ -9,7 +9,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use super::{Op, Overlay, counter};
-use crate::{Cursor, Result, Space, sync::Mutex};
+use crate::{Batch, Cursor, Result, Space, sync::Mutex};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
@@ -206,6 +206,18 @@ impl Merged {
         }
         self.settle()
     }
+
+    /// Whether no staged write lies ahead, so that the base alone has what comes.
+    fn is_base_only(&self, way: Way) -> bool {
+        self.at == At::Base && self.way == way && !self.head.present
+    }
+
+    /// Goes where the base went.
+    fn follow_base(&mut self, moved: Result<bool>) -> Result<bool> {
+        self.base_valid = matches!(moved, Ok(true));
+        self.at = if self.base_valid { At::Base } else { At::Nowhere };
+        moved
+    }
 }
 
 impl Cursor for Merged {
@@ -223,6 +235,22 @@ impl Cursor for Merged {
 
     fn prev(&mut self) -> Result<bool> {
         self.step(Way::Back)
+    }
+
+    fn next_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
+        if !self.is_base_only(Way::Forward) {
+            return batch.fill(self, true, entries, bytes);
+        }
+        let moved = self.base.next_batch(entries, bytes, batch);
+        self.follow_base(moved)
+    }
+
+    fn prev_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
+        if !self.is_base_only(Way::Back) {
+            return batch.fill(self, false, entries, bytes);
+        }
+        let moved = self.base.prev_batch(entries, bytes, batch);
+        self.follow_base(moved)
     }
 
     fn key(&self) -> &[u8] {

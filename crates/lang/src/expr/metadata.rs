@@ -120,7 +120,7 @@ pub struct Metadata<'a> {
     pub geo_distance: Option<f64>,
     pub geo_point: Option<Value<'a>>,
     pub index_key: Option<Doc<'a>>,
-    pub record_id: Option<i64>,
+    pub record_id: Option<Value<'a>>,
     pub sort_key: Option<Array<'a>>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Metadata<'a> {
             MetaKind::IndexKey => self.index_key.map_or(Value::Missing, Value::Doc),
             MetaKind::Search => Value::Missing,
             MetaKind::SortKey => self.sort_key.map_or(Value::Missing, Value::Array),
-            MetaKind::RecordId => self.record_id.map_or(Value::Missing, Value::Int64),
+            MetaKind::RecordId => self.record_id.unwrap_or(Value::Missing),
         }
     }
 }

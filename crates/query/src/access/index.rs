@@ -33,10 +33,17 @@ impl IndexAccess {
     /// Explain's name of the scan. The clustered index stands for the records.
     pub(crate) fn stage_name(&self) -> &'static str {
         match self.index.spec.is_clustered() {
-            true if self.range.is_none() && self.bounds.iter().all(Intervals::is_all) => "COLLSCAN",
+            true if self.scans_all() => "COLLSCAN",
             true => "CLUSTERED_IXSCAN",
             false => "IXSCAN",
         }
+    }
+
+    /// Whether it walks all records of a clustered collection.
+    pub(crate) fn scans_all(&self) -> bool {
+        self.index.spec.is_clustered()
+            && self.range.is_none()
+            && self.bounds.iter().all(Intervals::is_all)
     }
 }
 

@@ -263,7 +263,7 @@ pub(crate) fn pick(collection: &Arc<Collection>, count: u64, cx: &Cx<'_>) -> Res
     }
     let end = |forward| -> Result<Option<i64>> {
         let mut cursor = cx.reader.scan(collection, forward)?;
-        Ok(cursor.advance()?.then(|| cursor.id().0))
+        Ok(cursor.advance()?.then(|| cursor.id().number()).flatten())
     };
     let Some((first, last)) = end(true)?.zip(end(false)?) else { return Ok(None) };
     let dense = last.abs_diff(first) <= all.saturating_mul(20);
@@ -301,7 +301,7 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
         let input = Box::new(Node::IndexScan(Arc::new(access)));
         return Node::Fetch { collection: collection.clone(), filter, whole: None, input };
     }
-    Node::CollScan { collection: collection.clone(), forward, filter, options: spec.scan }
+    Node::CollScan { collection: collection.clone(), forward, filter, options: spec.scan.clone() }
 }
 
 /// A tailable cursor walks the collection, whatever the filter.

@@ -164,7 +164,7 @@ fn tried(
     mut choice: Choice,
     cx: &mut Cx<'_>,
 ) -> Result<(Plan, Option<(u64, u64)>)> {
-    let opener = Opener { counted: true, timed: cx.env.is_explaining(), wanted: None, beside: 0 };
+    let opener = Opener { timed: cx.env.is_explaining(), ..Opener::SHOWN };
     let mut budget = FIRST_BUDGET;
     let mut round = 1;
     let (best, mut trials) = loop {

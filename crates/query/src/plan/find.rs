@@ -10,7 +10,7 @@ use nagi_lang::{
     filter::{Allowed, Filter},
     sort::SortSpec,
 };
-use nagi_store::{Collection, Namespace, RecordId};
+use nagi_store::{Collection, Namespace, RecordKey};
 
 use super::{FindSpec, Hint};
 use crate::{
@@ -43,7 +43,7 @@ pub struct FindRequest<'a> {
     /// `$_requestResumeToken`: [`Execution::resume_token`] is asked for.
     pub request_token: bool,
     /// `$_resumeAfter`: the record to begin behind.
-    pub resume_after: Option<i64>,
+    pub resume_after: Option<RecordKey<'a>>,
     pub collation: Asked,
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn spec<'a>(
         scan: ScanOptions {
             tailable: request.tailable,
             tracked: request.request_token,
-            resume_after: request.resume_after.map(RecordId),
+            resume_after: request.resume_after.map(RecordKey::to_id),
         },
         ..FindSpec::new(collection, parsed.filter.clone())
     }

@@ -19,11 +19,14 @@ pub(crate) struct Opener {
     pub(crate) wanted: Option<u64>,
     /// How many other branches of a merge are read in turns with this one.
     pub(crate) beside: usize,
+    /// An index scan lends the records that are its entries.
+    pub(crate) records: bool,
 }
 
 impl Opener {
     /// For a plan whose run is shown.
-    pub(crate) const SHOWN: Opener = Opener { counted: true, timed: true, wanted: None, beside: 0 };
+    pub(crate) const SHOWN: Opener =
+        Opener { counted: true, timed: true, wanted: None, beside: 0, records: false };
 }
 
 /// The sources of a plan. Nothing is read yet.
@@ -32,18 +35,19 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::SortMerge { inputs, .. } => (opener.beside + 1) * inputs.len().max(1) - 1,
         _ => opener.beside,
     };
-    let below = Opener { wanted: wanted(node, opener.wanted), beside, ..*opener };
+    let records = fetches_entries(node);
+    let below = Opener { wanted: wanted(node, opener.wanted), beside, records, ..*opener };
     let input = |node: &Node| open(node, &below);
     let opened: Box<dyn Source> = match node {
         Node::Eof => Box::new(Eof),
         Node::CollScan { collection, forward, filter, options } => {
-            Box::new(CollScan::new(collection.clone(), *forward, filter.clone(), *options))
+            Box::new(CollScan::new(collection.clone(), *forward, filter.clone(), options.clone()))
         }
         Node::IdLookup { collection, id } => {
             Box::new(IdLookup::new(collection.clone(), id.clone()))
         }
         Node::Pick { collection, count } => Box::new(source::Pick::new(collection.clone(), *count)),
-        Node::IndexScan(access) => Box::new(IndexScan::new(access)),
+        Node::IndexScan(access) => Box::new(IndexScan::new(access).lending(opener.records)),
         Node::Express { collection, access } => {
             let fetch = Fetch::new(
                 Box::new(IndexScan::new(access)),
@@ -62,12 +66,12 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             let limits = (*memory_bytes_max, *spills);
             Box::new(TextOr::new(inputs, access.clone(), filter.clone(), limits))
         }
-        Node::Fetch { collection, filter, whole, input: below } => Box::new(Fetch::new(
-            input(below),
-            collection.clone(),
-            [filter.clone(), whole.clone()],
-            (opener.wanted, opener.beside),
-        )),
+        Node::Fetch { collection, filter, whole, input: entries } => {
+            let filters = [filter.clone(), whole.clone()];
+            let wanted = (opener.wanted, opener.beside);
+            let fetch = Fetch::new(input(entries), collection.clone(), filters, wanted);
+            Box::new(fetch.of_records(below.records))
+        }
         Node::AndSorted { inputs } => Box::new(AndSorted::new(inputs.iter().map(input).collect())),
         Node::Or { inputs } => Box::new(Union::new(inputs.iter().map(input).collect())),
         Node::SortMerge { sort, inputs } => {
@@ -96,6 +100,12 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
         Node::Subplan { input: below } => Box::new(source::Pass::new(input(below))),
     };
     if opener.counted { Box::new(Counted::new(opened, opener.timed)) } else { opened }
+}
+
+/// Whether it fetches records that are the entries of the index below it.
+fn fetches_entries(node: &Node) -> bool {
+    let Node::Fetch { input, .. } = node else { return false };
+    matches!(&**input, Node::IndexScan(access) if access.index.is_of_records())
 }
 
 /// How many documents a node of which so many are wanted asks of the one below it.

@@ -213,7 +213,7 @@ impl Execution {
 
     /// Where a later `find` with `$_resumeAfter` may go on: behind the record that was looked at last.
     pub fn resume_token(&self) -> Option<DocBuf> {
-        let id = self.position.map_or(Value::Null, |id| Value::Int64(id.0));
+        let id = self.position.as_ref().map_or(Value::Null, |id| id.key().value());
         self.wants_token.then(|| DocBuf::build(|w| w.put("$recordId", id)))
     }
 
@@ -274,7 +274,7 @@ impl Execution {
 /// Keeps the place of the scan, if a token is wanted.
 fn note(wanted: bool, root: &mut dyn Source, position: &mut Option<RecordId>) {
     if wanted {
-        *position = root.position().or(*position);
+        *position = root.position().or(position.take());
     }
 }
 

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::{Collection, RECORDS_AT_ONCE, RecordBuf, RecordId};
+use nagi_store::{Collection, RECORDS_AT_ONCE, RecordBuf, RecordId, RecordKey};
 
 use super::Cx;
 use crate::limits::RECORDS_AHEAD_MAX;
@@ -105,12 +105,12 @@ impl Ahead {
         cx: &Cx<'_>,
     ) -> Result<()> {
         self.forget();
-        self.entries.extend(ids.iter().map(|id| (*id, Held::Unread)));
+        self.entries.extend(ids.iter().map(|id| (id.clone(), Held::Unread)));
         self.order.clear();
         self.order.extend(0..ids.len() as u32);
-        self.order.sort_unstable_by_key(|at| ids[*at as usize]);
+        self.order.sort_unstable_by(|a, b| ids[*a as usize].cmp(&ids[*b as usize]));
         self.sorted.clear();
-        self.sorted.extend(self.order.iter().map(|at| ids[*at as usize]));
+        self.sorted.extend(self.order.iter().map(|at| ids[*at as usize].clone()));
         let mut done = 0;
         for part in self.sorted.chunks(RECORDS_AT_ONCE) {
             // Each of them may have to come from the disk.
@@ -144,7 +144,7 @@ impl Ahead {
     pub(crate) fn take(
         &mut self,
         collection: &Collection,
-        id: RecordId,
+        id: RecordKey<'_>,
         cx: &Cx<'_>,
     ) -> Result<Taken> {
         if let Some(wanted) = &mut self.wanted {
@@ -166,7 +166,12 @@ impl Ahead {
     }
 
     /// Reads a record into `bytes`, behind those that are still to be taken.
-    fn read_one(&mut self, collection: &Collection, id: RecordId, cx: &Cx<'_>) -> Result<Taken> {
+    fn read_one(
+        &mut self,
+        collection: &Collection,
+        id: RecordKey<'_>,
+        cx: &Cx<'_>,
+    ) -> Result<Taken> {
         if self.is_empty() {
             self.forget();
         }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nagi_bson::{Doc, DocWriter};
 use nagi_error::Result;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats};
 
@@ -43,7 +43,7 @@ impl Source for Counted {
         self.source.doc()
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         self.source.record_id()
     }
 
@@ -67,7 +67,7 @@ impl Source for Counted {
         self.source.inputs()
     }
 
-    fn pass_to(&mut self, id: RecordId) {
+    fn pass_to(&mut self, id: RecordKey<'_>) {
         self.source.pass_to(id);
     }
 
@@ -125,7 +125,7 @@ impl Source for Staged {
         self.counted.meta()
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         self.counted.record_id()
     }
 

@@ -7,7 +7,7 @@
 use nagi_bson::Doc;
 use nagi_budget::meter;
 use nagi_error::Result;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, room};
 
@@ -82,7 +82,7 @@ impl Source for Deep {
         on_enough(|| self.input.meta())
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         on_enough(|| self.input.record_id())
     }
 

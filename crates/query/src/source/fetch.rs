@@ -1,17 +1,14 @@
 //! Sources over record ids: fetch, the union of an `$or`, the merge of sorted inputs.
 
-use std::{cmp::Ordering, collections::HashSet, ops::Range, slice, sync::Arc};
+use std::{cmp::Ordering, ops::Range, slice, sync::Arc};
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_lang::{filter::Filter, sort::SortSpec};
-use nagi_store::{Collection, RecordId};
+use nagi_store::{Collection, RecordId, RecordKey};
 
-use super::{Ahead, Cx, Source, SourceStats, Taken, renew};
-
-/// A set of records already returned.
-pub(crate) type Seen = HashSet<RecordId, foldhash::fast::RandomState>;
+use super::{Ahead, Cx, Seen, Source, SourceStats, Taken, renew};
 
 /// Reads the record of each entry and passes on those that match.
 pub(crate) struct Fetch {
@@ -22,12 +19,22 @@ pub(crate) struct Fetch {
     whole: Option<Arc<Filter>>,
     id: Option<RecordId>,
     ahead: Ahead,
-    /// Where in `ahead` the document is; none: it is the input's own, in `lent`.
-    at: Option<Range<usize>>,
+    at: At,
     lent: Vec<u8>,
+    /// The input's entries are the records, which it lends: nothing is read beside.
+    of_records: bool,
     ids: Vec<RecordId>,
     arena: Bump,
     stats: SourceStats,
+}
+
+/// Where the document is.
+enum At {
+    Ahead(Range<usize>),
+    /// It is the input's own, in `lent`.
+    Lent,
+    /// The input lends it.
+    Input,
 }
 
 impl Fetch {
@@ -48,12 +55,19 @@ impl Fetch {
             filter,
             whole,
             id: None,
-            at: None,
+            at: At::Lent,
             lent: Vec::new(),
+            of_records: false,
             ids: Vec::new(),
             arena: Bump::new(),
             stats: SourceStats::default(),
         }
+    }
+
+    /// Whether the input lends the records.
+    pub(crate) fn of_records(mut self, of_records: bool) -> Fetch {
+        self.of_records = of_records;
+        self
     }
 
     /// Reads the records that come next, if that pays and the input knows them.
@@ -71,11 +85,11 @@ impl Fetch {
     }
 
     /// Comes by the record; false if it is gone.
-    fn read(&mut self, id: RecordId, cx: &Cx<'_>) -> Result<bool> {
+    fn read(&mut self, id: RecordKey<'_>, cx: &Cx<'_>) -> Result<bool> {
         // An input that has the document already (below a union of fetches) need not be read again.
         let lent = self.input.doc();
         if !lent.is_empty() {
-            self.at = None;
+            self.at = At::Lent;
             self.lent.clear();
             self.lent.extend_from_slice(lent.as_bytes());
             return Ok(true);
@@ -85,7 +99,7 @@ impl Fetch {
         };
         self.stats.docs_examined += 1;
         cx.examined_doc();
-        self.at = Some(range);
+        self.at = At::Ahead(range);
         Ok(true)
     }
 }
@@ -93,16 +107,23 @@ impl Fetch {
 impl Source for Fetch {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         loop {
-            if self.ahead.is_empty() {
+            if !self.of_records && self.ahead.is_empty() {
                 self.look_ahead(cx)?;
             }
             if !self.input.advance(cx)? {
                 return Ok(false);
             }
-            let Some(id) = self.input.record_id() else { continue };
             cx.tick()?;
-            if !self.read(id, cx)? {
-                continue;
+            if self.of_records {
+                self.at = At::Input;
+                self.stats.docs_examined += 1;
+                cx.examined_doc();
+            } else {
+                let Some(id) = self.input.record_id().map(RecordKey::to_id) else { continue };
+                if !self.read(id.key(), cx)? {
+                    continue;
+                }
+                self.id = Some(id);
             }
             cx.weigh(self.doc().as_bytes())?;
             if let Some(filter) = &self.filter {
@@ -112,20 +133,23 @@ impl Source for Fetch {
                     continue;
                 }
             }
-            self.id = Some(id);
             return Ok(true);
         }
     }
 
     fn doc(&self) -> Doc<'_> {
         match &self.at {
-            Some(range) => self.ahead.doc(range),
-            None => Doc::trusted(&self.lent),
+            At::Ahead(range) => self.ahead.doc(range),
+            At::Lent => Doc::trusted(&self.lent),
+            At::Input => self.input.doc(),
         }
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.id
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        match self.of_records {
+            true => self.input.record_id(),
+            false => self.id.as_ref().map(RecordId::key),
+        }
     }
 
     fn key(&self) -> Option<(&[u8], &[u8])> {
@@ -150,7 +174,7 @@ impl Source for Fetch {
 
     fn save(&mut self) {
         self.ahead.forget_state();
-        self.at = None;
+        self.at = At::Lent;
         self.lent.clear();
         self.input.save();
     }
@@ -196,7 +220,7 @@ impl Source for Union {
         self.inputs.get(self.at).map_or(Doc::EMPTY, |input| input.meta())
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         self.inputs.get(self.at)?.record_id()
     }
 
@@ -205,7 +229,7 @@ impl Source for Union {
             let begin = out.len();
             input.ahead(cx, count, out)?;
             let mut fresh = out.split_off(begin);
-            fresh.retain(|id| !self.seen.contains(id));
+            fresh.retain(|id| !self.seen.contains(id.key()));
             out.append(&mut fresh);
         }
         Ok(())
@@ -263,7 +287,7 @@ impl SortMerge {
         next.doc.clear();
         self.sort.key(input.doc(), &mut next.key)?;
         next.doc.extend_from_slice(input.doc().as_bytes());
-        next.id = input.record_id();
+        next.id = input.record_id().map(RecordKey::to_id);
         self.heads[at] = Some(next);
         Ok(())
     }
@@ -295,7 +319,7 @@ impl Source for SortMerge {
         }
         while let Some(at) = self.least() {
             self.current = at;
-            let id = self.heads[at].as_ref().and_then(|head| head.id);
+            let id = self.heads[at].as_ref().and_then(|head| head.id.as_ref()).map(RecordId::key);
             match id {
                 Some(id) if !self.seen.insert(id) => {
                     self.stats.dups_dropped += 1;
@@ -314,8 +338,8 @@ impl Source for SortMerge {
         }
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.heads.get(self.current)?.as_ref()?.id
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        self.heads.get(self.current)?.as_ref()?.id.as_ref().map(RecordId::key)
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

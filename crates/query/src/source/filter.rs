@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_lang::filter::Filter;
-use nagi_store::RecordId;
+use nagi_store::RecordKey;
 
 use super::{Cx, Source, renew};
 

@@ -2,7 +2,7 @@
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source};
 
@@ -30,12 +30,12 @@ impl Source for Ids {
         Doc::EMPTY
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.ids.get(self.next.checked_sub(1)?).copied()
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        self.ids.get(self.next.checked_sub(1)?).map(RecordId::key)
     }
 
     fn ahead(&mut self, _cx: &mut Cx<'_>, count: usize, out: &mut Vec<RecordId>) -> Result<()> {
-        out.extend(self.ids[self.next..].iter().take(count));
+        out.extend(self.ids[self.next..].iter().take(count).cloned());
         Ok(())
     }
 

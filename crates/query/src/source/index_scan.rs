@@ -10,14 +10,14 @@
 //! The common shapes (leading fields fixed, then one range, then nothing) are one range of keys: the
 //! cursor is opened on just that, and no key is looked into.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, err};
-use nagi_store::{Index, IndexCursor, KeyPart, RecordId, keystring};
+use nagi_store::{Index, IndexCursor, KeyPart, RecordId, RecordKey, keystring};
 
 use super::{
-    Cx, Source, SourceStats,
+    Cx, Seen, Source, SourceStats,
     key_test::KeyTest,
     queue::{Passed, Queue},
 };
@@ -27,7 +27,7 @@ use crate::access::{IndexAccess, Interval, Intervals};
 /// seek, and is as good where each value has one entry.
 const SEEKS_PER_STEP: u32 = 16;
 
-/// Walks index entries. `doc` is empty; see `record_id` and `key`.
+/// Walks index entries. `doc` is empty, unless it lends records; see `record_id` and `key`.
 ///
 /// Who is going to read the records asks for some entries ahead (`Source::ahead`). They wait in a queue,
 /// and what was looked at on the way to each counts when it is its turn: explain, the budget of a trial
@@ -45,7 +45,7 @@ pub(crate) struct IndexScan {
     last: Option<(Vec<u8>, RecordId)>,
     /// Whether a record is passed on once only.
     dedup: bool,
-    seen: HashSet<RecordId, foldhash::fast::RandomState>,
+    seen: Seen,
     seek: Vec<u8>,
     /// What keys are tested by, beside the bounds.
     test: Option<KeyTest>,
@@ -54,6 +54,8 @@ pub(crate) struct IndexScan {
     /// Seeks to the next value since a step was tried; none while steps meet another value each time.
     seeks_tried: Option<u32>,
     queue: Queue,
+    /// Whether `doc` is the record: for an index whose entries are the records, if nothing is asked for ahead.
+    lends: bool,
     done: bool,
     stats: SourceStats,
 }
@@ -142,7 +144,8 @@ impl IndexScan {
             whole: false,
             cursor: None,
             last: None,
-            seen: HashSet::default(),
+            seen: Seen::default(),
+            lends: false,
             seek: Vec::new(),
             test: KeyTest::of(access),
             value: Vec::new(),
@@ -193,6 +196,12 @@ impl IndexScan {
         self.whole = simple && self.access.bounds.iter().skip(at + 1).all(Intervals::is_all);
     }
 
+    /// Lends the records that are the index's entries, or not.
+    pub(crate) fn lending(mut self, lends: bool) -> IndexScan {
+        self.lends = lends;
+        self
+    }
+
     fn cursor(&mut self, cx: &Cx<'_>) -> Result<IndexCursor> {
         if let Some(cursor) = self.cursor.take() {
             return Ok(cursor);
@@ -204,8 +213,11 @@ impl IndexScan {
             &self.start,
             &self.end,
         )?;
+        if self.lends {
+            cursor.lend_docs();
+        }
         if let Some((key, id)) = &self.last {
-            cursor.resume_after(key, *id);
+            cursor.resume_after(key, id.key());
         }
         Ok(cursor)
     }
@@ -425,7 +437,7 @@ impl Source for IndexScan {
             match found {
                 Found::Entry => {
                     self.queue.push(&cursor);
-                    out.push(cursor.record_id());
+                    out.push(cursor.record_id().to_id());
                 }
                 Found::Nothing => break,
                 Found::End => {
@@ -439,12 +451,15 @@ impl Source for IndexScan {
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::EMPTY
+        match &self.cursor {
+            Some(cursor) if self.lends => cursor.doc(),
+            _ => Doc::EMPTY,
+        }
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         match self.queue.current() {
-            Some(entry) => Some(entry.id),
+            Some(entry) => Some(entry.id.key()),
             None => self.cursor.as_ref().map(IndexCursor::record_id),
         }
     }
@@ -465,10 +480,10 @@ impl Source for IndexScan {
     }
 
     /// For a scan of one key, whose entries are in the order of their records.
-    fn pass_to(&mut self, id: RecordId) {
+    fn pass_to(&mut self, id: RecordKey<'_>) {
         if let Some(cursor) = &mut self.cursor {
             let key = cursor.key().to_vec();
-            cursor.resume_after(&key, RecordId(id.0 - 1));
+            cursor.resume_at(&key, id);
             self.stats.seeks += 1;
         }
     }
@@ -489,15 +504,15 @@ impl Source for IndexScan {
     fn save(&mut self) {
         let cursor = self.cursor.take();
         if let Some(entry) = self.queue.current() {
-            self.last = Some((self.queue.key(entry).0.to_vec(), entry.id));
+            self.last = Some((self.queue.key(entry).0.to_vec(), entry.id.clone()));
         } else if let Some(cursor) = cursor
             && self.queue.is_empty()
         {
-            self.last = Some((cursor.key().to_vec(), cursor.record_id()));
+            self.last = Some((cursor.key().to_vec(), cursor.record_id().to_id()));
         }
         // Those that were not asked for are going to be met again.
         for entry in self.queue.rest() {
-            self.seen.remove(&entry.id);
+            self.seen.remove(entry.id.key());
         }
         self.queue = Queue::default();
     }

@@ -2,7 +2,7 @@
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats};
 
@@ -23,17 +23,17 @@ impl AndSorted {
     }
 
     /// Brings an input to the first of its records that is not before `wanted`.
-    fn bring(&mut self, at: usize, wanted: RecordId, cx: &mut Cx<'_>) -> Result<Option<RecordId>> {
+    fn bring(&mut self, at: usize, wanted: &RecordId, cx: &mut Cx<'_>) -> Result<Option<RecordId>> {
         let input = &mut self.inputs[at];
         let mut steps = 0;
         while input.advance(cx)? {
             match input.record_id() {
-                Some(id) if id >= wanted => return Ok(Some(id)),
+                Some(id) if id >= wanted.key() => return Ok(Some(id.to_id())),
                 _ => {}
             }
             steps += 1;
             if steps % STEPS == 0 {
-                input.pass_to(wanted);
+                input.pass_to(wanted.key());
             }
         }
         Ok(None)
@@ -46,13 +46,18 @@ impl Source for AndSorted {
             return Ok(false);
         }
         // Each input is where it was last; the first moves on, and whoever is behind follows.
-        let mut wanted = self.id.map_or(RecordId(i64::MIN), |id| RecordId(id.0 + 1));
-        let mut agree = 0;
-        let mut at = 0;
+        let moved = self.inputs[0].advance(cx)?;
+        let first = self.inputs[0].record_id().filter(|_| moved);
+        let Some(mut wanted) = first.map(RecordKey::to_id) else {
+            self.done = true;
+            return Ok(false);
+        };
+        let mut agree = 1;
+        let mut at = 1 % self.inputs.len();
         while agree < self.inputs.len() {
             let found = match self.inputs[at].record_id() {
-                Some(id) if id >= wanted => Some(id),
-                _ => self.bring(at, wanted, cx)?,
+                Some(id) if id >= wanted.key() => Some(id.to_id()),
+                _ => self.bring(at, &wanted, cx)?,
             };
             let Some(found) = found else {
                 self.done = true;
@@ -70,8 +75,8 @@ impl Source for AndSorted {
         Doc::EMPTY
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.id
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        self.id.as_ref().map(RecordId::key)
     }
 
     fn is_at_end(&self) -> bool {

@@ -4,7 +4,7 @@ use std::slice;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source};
 
@@ -35,7 +35,7 @@ impl Source for Limit {
         self.input.doc()
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         self.input.record_id()
     }
 

@@ -19,12 +19,12 @@
 
 use nagi_bson::{Doc, DocWriter};
 use nagi_error::Result;
-use nagi_store::{RecordId, Spill};
+use nagi_store::{RecordId, RecordKey, Spill};
 
 /// What a source over one other passes on: the record, the end, the input itself.
 macro_rules! over_input {
     () => {
-        fn record_id(&self) -> Option<RecordId> {
+        fn record_id(&self) -> Option<RecordKey<'_>> {
             self.input.record_id()
         }
 
@@ -66,6 +66,7 @@ mod queue;
 mod random;
 mod runs;
 mod scan;
+mod seen;
 mod shallow;
 mod shape;
 mod sort;
@@ -98,6 +99,7 @@ pub(crate) use pick::Pick;
 pub(crate) use random::Random;
 pub(crate) use runs::Runs;
 pub(crate) use scan::{CollScan, Eof, IdLookup, ScanOptions};
+pub(crate) use seen::Seen;
 pub(crate) use shallow::Shallow;
 pub(crate) use shape::{FromKey, KeptKey, Project, RecordIds, put_key};
 pub(crate) use sort::{Sort, SortLimits};
@@ -122,7 +124,7 @@ pub(crate) trait Source: Send {
     }
 
     /// Which record the current document is, if it is one as it is stored.
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         None
     }
 
@@ -187,7 +189,7 @@ pub(crate) trait Source: Send {
     }
 
     /// Records before this one are not wanted: a source in the order of its records may leave them out.
-    fn pass_to(&mut self, _id: RecordId) {}
+    fn pass_to(&mut self, _id: RecordKey<'_>) {}
 
     /// The last record that a collection scan looked at, whether it was returned or not.
     fn position(&mut self) -> Option<RecordId> {

@@ -17,9 +17,9 @@ use nagi_lang::{
     geo::Near,
     path::{self, FieldPath},
 };
-use nagi_store::{RecordBuf, RecordId};
+use nagi_store::{RecordBuf, RecordId, RecordKey};
 
-use super::{Cx, IndexScan, Source, SourceStats, fetch::Seen, renew};
+use super::{Cx, IndexScan, Seen, Source, SourceStats, renew};
 use crate::{
     access::{GeoNearAccess, IndexAccess, Shown},
     limits::SORT_MEMORY_BYTES_MAX,
@@ -28,8 +28,6 @@ use crate::{
 /// Documents of a ring below which the next one is made wider, and above which narrower.
 const FEW: usize = 300;
 const MANY: usize = 1200;
-/// What a document that was seen costs in memory, about.
-const SEEN_BYTES: usize = 16;
 
 /// A document that was measured and not yet returned; the greatest is the nearest.
 struct Waiting {
@@ -127,7 +125,7 @@ impl Nearest {
     }
 
     /// Reads a record into `doc`; false if it is gone or does not match the rest of the filter.
-    fn read(&mut self, id: RecordId, matching: bool, cx: &Cx<'_>) -> Result<bool> {
+    fn read(&mut self, id: RecordKey<'_>, matching: bool, cx: &Cx<'_>) -> Result<bool> {
         let Some(doc) = cx.reader.record(&self.access.collection, id, &mut self.buf)? else {
             return Ok(false);
         };
@@ -172,10 +170,10 @@ impl Nearest {
             let measured = nearest_value(Doc::trusted(&self.doc), &access.path, &access.near);
             let Some((distance, _)) = measured else { continue };
             if access.near.accepts(distance) {
-                self.waiting.push(Waiting { distance, id });
+                self.waiting.push(Waiting { distance, id: id.to_id() });
                 found += 1;
             }
-            let bytes = self.seen.len() * SEEN_BYTES + self.waiting.len() * size_of::<Waiting>();
+            let bytes = self.seen.bytes() + self.waiting.len() * size_of::<Waiting>();
             self.stats.bytes_held = self.stats.bytes_held.max(bytes as u64);
             if bytes > SORT_MEMORY_BYTES_MAX {
                 bail!(
@@ -234,7 +232,7 @@ impl Source for Nearest {
             if self.waiting.peek().is_some_and(ready) {
                 let Some(Waiting { id, .. }) = self.waiting.pop() else { return Ok(false) };
                 cx.tick()?;
-                if !self.read(id, self.stale, cx)? {
+                if !self.read(id.key(), self.stale, cx)? {
                     continue;
                 }
                 self.show(cx)?;
@@ -256,8 +254,8 @@ impl Source for Nearest {
         Doc::trusted(&self.meta)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.id.filter(|_| self.access.shown.is_none())
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        self.id.as_ref().filter(|_| self.access.shown.is_none()).map(RecordId::key)
     }
 
     fn is_at_end(&self) -> bool {

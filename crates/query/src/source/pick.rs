@@ -3,13 +3,13 @@
 //! Record ids are numbers given in order, so a number between the first and the last is drawn, and
 //! what is there is taken; nothing is there for a record that was removed, then another is drawn. Each
 //! record is as likely as any other, whatever gaps there are. Gaps cost draws: the planner picks only
-//! where at least one number in twenty is taken.
+//! where at least one number in twenty is taken, and records have numbers.
 
 use std::{collections::HashSet, sync::Arc};
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId};
+use nagi_store::{Collection, RecordBuf, RecordCursor, RecordKey};
 
 use super::{Cx, Random, Source, SourceStats};
 
@@ -26,7 +26,7 @@ pub(crate) struct Pick {
     random: Random,
     /// The first and the last record's number, once looked up.
     ends: Option<(i64, i64)>,
-    current: Option<RecordId>,
+    current: Option<i64>,
     doc: Vec<u8>,
     buf: RecordBuf,
     stats: SourceStats,
@@ -52,7 +52,7 @@ impl Pick {
         if self.ends.is_none() {
             let end = |forward| -> Result<Option<i64>> {
                 let mut cursor = cx.reader.scan(&self.collection, forward)?;
-                Ok(cursor.advance()?.then(|| cursor.id().0))
+                Ok(cursor.advance()?.then(|| cursor.id().number()).flatten())
             };
             self.ends = end(true)?.zip(end(false)?);
         }
@@ -60,30 +60,31 @@ impl Pick {
     }
 
     /// Takes the record, if it is there.
-    fn take(&mut self, id: RecordId, cx: &Cx<'_>) -> Result<bool> {
-        let Some(doc) = cx.reader.record(&self.collection, id, &mut self.buf)? else {
+    fn take(&mut self, number: i64, cx: &Cx<'_>) -> Result<bool> {
+        let Some(doc) = cx.reader.record(&self.collection, RecordKey::Id(number), &mut self.buf)?
+        else {
             return Ok(false);
         };
         self.doc.clear();
         self.doc.extend_from_slice(doc.as_bytes());
-        self.seen.insert(id.0);
+        self.seen.insert(number);
         self.stats.docs_examined += 1;
         cx.examined_doc();
-        self.current = Some(id);
+        self.current = Some(number);
         Ok(true)
     }
 
     /// The first record behind `start`, or else the first of all, that was not taken yet.
-    fn in_order(&self, start: RecordId, cx: &mut Cx<'_>) -> Result<Option<RecordId>> {
+    fn in_order(&self, start: i64, cx: &mut Cx<'_>) -> Result<Option<i64>> {
         for begin in [Some(start), None] {
             let mut cursor: RecordCursor = cx.reader.scan(&self.collection, true)?;
             if let Some(start) = begin {
-                cursor.resume_after(start);
+                cursor.resume_after(RecordKey::Id(start));
             }
             while cursor.advance()? {
                 cx.tick()?;
-                if !self.seen.contains(&cursor.id().0) {
-                    return Ok(Some(cursor.id()));
+                if let Some(number) = cursor.id().number().filter(|n| !self.seen.contains(n)) {
+                    return Ok(Some(number));
                 }
             }
         }
@@ -102,14 +103,14 @@ impl Source for Pick {
         let span = last.abs_diff(first).saturating_add(1);
         for _ in 0..DRAWS_MAX {
             cx.tick()?;
-            let drawn = RecordId(first.saturating_add_unsigned(self.random.below(span)));
-            if !self.seen.contains(&drawn.0) && self.take(drawn, cx)? {
+            let drawn = first.saturating_add_unsigned(self.random.below(span));
+            if !self.seen.contains(&drawn) && self.take(drawn, cx)? {
                 return Ok(true);
             }
         }
-        let start = RecordId(first.saturating_add_unsigned(self.random.below(span)));
+        let start = first.saturating_add_unsigned(self.random.below(span));
         match self.in_order(start, cx)? {
-            Some(id) => self.take(id, cx),
+            Some(number) => self.take(number, cx),
             None => Ok(false),
         }
     }
@@ -118,8 +119,8 @@ impl Source for Pick {
         Doc::trusted(&self.doc)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.current
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        self.current.map(RecordKey::Id)
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {

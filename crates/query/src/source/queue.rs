@@ -47,7 +47,7 @@ impl Queue {
         self.bytes.extend_from_slice(cursor.type_bits());
         // Keys are some thousand bytes at most, and entries some hundred.
         self.entries.push(Entry {
-            id: cursor.record_id(),
+            id: cursor.record_id().to_id(),
             passed: std::mem::take(&mut self.passed),
             start: start as u32,
             key_end: key_end as u32,

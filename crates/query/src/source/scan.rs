@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use nagi_bson::{Doc, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::Filter;
-use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId};
+use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats, renew};
 
@@ -32,7 +32,7 @@ impl Source for Eof {
 }
 
 /// Where a collection scan begins, and whether it waits at the end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ScanOptions {
     /// At the end it stays, for what comes later. Only for capped collections, forward.
     pub(crate) tailable: bool,
@@ -45,7 +45,7 @@ pub(crate) struct ScanOptions {
 /// Fewer records than this are read faster than a thread starts.
 const SPLIT_RECORDS_MIN: i64 = 20_000;
 
-/// Walks all records in the order of insertion, or against it. Documents are lent by the engine.
+/// Walks all records in the order of their keys, or against it. Documents are lent by the engine.
 pub(crate) struct CollScan {
     collection: Arc<Collection>,
     forward: bool,
@@ -64,7 +64,7 @@ pub(crate) struct CollScan {
 }
 
 /// Records behind one and up to another, if those are given.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Part {
     behind: Option<RecordId>,
     up_to: Option<RecordId>,
@@ -97,18 +97,18 @@ impl CollScan {
             return Ok(cursor);
         }
         let mut cursor = cx.reader.scan(&self.collection, self.forward)?;
-        if let Some(last) = self.last.or(self.options.resume_after) {
-            self.check_place(last, cx)?;
-            cursor.resume_after(last);
-        } else if let Some(behind) = self.part.behind {
-            cursor.resume_after(behind);
+        if let Some(last) = self.last.as_ref().or(self.options.resume_after.as_ref()) {
+            self.check_place(last.key(), cx)?;
+            cursor.resume_after(last.key());
+        } else if let Some(behind) = &self.part.behind {
+            cursor.resume_after(behind.key());
         }
         Ok(cursor)
     }
 
     /// Whether one may go on behind `last`: in a capped collection what followed it may be gone as
     /// well (136), and a client's token may be older than a deletion (211).
-    fn check_place(&self, last: RecordId, cx: &Cx<'_>) -> Result<()> {
+    fn check_place(&self, last: RecordKey<'_>, cx: &Cx<'_>) -> Result<()> {
         let resumes = self.last.is_none();
         if !resumes && !self.collection.options.capped {
             return Ok(());
@@ -120,41 +120,42 @@ impl CollScan {
             bail!(
                 Code::KEY_NOT_FOUND,
                 "Failed to resume collection scan: the recordId from which we are attempting to \
-                 resume no longer exists in the collection. recordId: RecordId({})",
-                last.0
+                 resume no longer exists in the collection. recordId: RecordId({last})"
             );
         }
         bail!(
             Code::CAPPED_POSITION_LOST,
             "CollectionScan died due to position in capped collection being deleted. Last seen \
-             record id: RecordId({})",
-            last.0
+             record id: RecordId({last})"
         );
     }
 
     /// Of a scan of this part that has not begun.
     fn of_part(&self, part: Part) -> CollScan {
         let filter = self.filter.clone();
-        let scan = CollScan::new(self.collection.clone(), self.forward, filter, self.options);
+        let scan =
+            CollScan::new(self.collection.clone(), self.forward, filter, self.options.clone());
         CollScan { part, ..scan }
     }
 
-    /// The record in the middle of those still to come, by its number.
+    /// The record in the middle of those still to come, by its number; none if they have no numbers.
     fn middle(&self, cx: &Cx<'_>) -> Result<Option<RecordId>> {
-        let end = |forward| -> Result<Option<RecordId>> {
+        let end = |forward| -> Result<Option<i64>> {
             let mut cursor = cx.reader.scan(&self.collection, forward)?;
-            Ok(cursor.advance()?.then(|| cursor.id()))
+            Ok(cursor.advance()?.then(|| cursor.id().number()).flatten())
         };
         let (Some(first), Some(last)) = (end(true)?, end(false)?) else { return Ok(None) };
-        let first = self.part.behind.map_or(first, |behind| behind.max(first));
-        let last = self.part.up_to.map_or(last, |up_to| up_to.min(last));
-        let count = last.0.saturating_sub(first.0);
-        Ok((count >= SPLIT_RECORDS_MIN).then(|| RecordId(first.0 + count / 2)))
+        let number = |id: &Option<RecordId>| id.as_ref().and_then(|id| id.key().number());
+        let first = number(&self.part.behind).map_or(first, |behind| behind.max(first));
+        let last = number(&self.part.up_to).map_or(last, |up_to| up_to.min(last));
+        let count = last.saturating_sub(first);
+        Ok((count >= SPLIT_RECORDS_MIN).then(|| RecordId::Id(first + count / 2)))
     }
 
     /// At the end: a tailable scan that has seen a record stays behind it.
     fn reach_end(&mut self, seen: Option<RecordId>) {
-        self.last = seen.or(self.last).or(self.options.resume_after);
+        let before = || self.last.take().or_else(|| self.options.resume_after.clone());
+        self.last = seen.or_else(before);
         self.done = !self.options.tailable || self.last.is_none();
     }
 }
@@ -165,10 +166,10 @@ impl Source for CollScan {
             return Ok(false);
         }
         let tracked = self.options.tracked || self.options.tailable;
-        let mut seen = self.cursor.as_ref().filter(|_| tracked).map(RecordCursor::id);
+        let mut seen = self.cursor.as_ref().filter(|_| tracked).map(|cursor| cursor.id().to_id());
         let mut cursor = self.cursor(cx)?;
         while std::mem::take(&mut self.pending) || cursor.advance()? {
-            if self.part.up_to.is_some_and(|up_to| cursor.id() > up_to) {
+            if self.part.up_to.as_ref().is_some_and(|up_to| cursor.id() > up_to.key()) {
                 break;
             }
             if let Err(error) = cx.tick().and_then(|()| cx.weigh(cursor.doc().as_bytes())) {
@@ -190,7 +191,7 @@ impl Source for CollScan {
                 return Ok(true);
             }
             if tracked {
-                seen = Some(cursor.id());
+                seen = Some(cursor.id().to_id());
             }
         }
         self.reach_end(seen);
@@ -201,7 +202,7 @@ impl Source for CollScan {
         self.cursor.as_ref().map_or(Doc::EMPTY, RecordCursor::doc)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         self.cursor.as_ref().map(RecordCursor::id)
     }
 
@@ -214,7 +215,8 @@ impl Source for CollScan {
     }
 
     fn position(&mut self) -> Option<RecordId> {
-        self.cursor.as_ref().map(RecordCursor::id).or(self.last)
+        let here = self.cursor.as_ref().map(|cursor| cursor.id().to_id());
+        here.or_else(|| self.last.clone())
     }
 
     fn split(&mut self, cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
@@ -225,18 +227,19 @@ impl Source for CollScan {
             return Ok(None);
         }
         let Some(middle) = self.middle(cx)? else { return Ok(None) };
-        let later = self.of_part(Part { behind: Some(middle), up_to: self.part.up_to });
+        let (behind, up_to) = (Some(middle.clone()), self.part.up_to.take());
+        let later = self.of_part(Part { behind, up_to });
         self.part.up_to = Some(middle);
         Ok(Some(Box::new(later)))
     }
 
     fn afresh(&self) -> Option<Box<dyn Source>> {
-        Some(Box::new(self.of_part(self.part)))
+        Some(Box::new(self.of_part(self.part.clone())))
     }
 
     fn save(&mut self) {
         if let Some(cursor) = self.cursor.take() {
-            self.last = Some(cursor.id());
+            self.last = Some(cursor.id().to_id());
         }
     }
 
@@ -245,7 +248,7 @@ impl Source for CollScan {
     }
 }
 
-/// The one record with this `_id`. Two gets.
+/// The one record with this `_id`. Two gets, one where records lie under their ids.
 pub(crate) struct IdLookup {
     collection: Arc<Collection>,
     id: ValueBuf,
@@ -276,14 +279,10 @@ impl Source for IdLookup {
             return Ok(false);
         }
         cx.tick()?;
-        let Some(id) = cx.reader.find_id(&self.collection, self.id.value())? else {
-            return Ok(false);
-        };
-        // The records of a clustered collection lie under their ids: no key is looked at beside.
+        let found = cx.reader.record_by_id(&self.collection, self.id.value(), &mut self.buf)?;
+        let Some((id, doc)) = found else { return Ok(false) };
+        // To explain, the records of a clustered collection lie under their ids: no key is looked at beside.
         self.stats.keys_examined = u64::from(self.collection.options.clustered.is_none());
-        let Some(doc) = cx.reader.record(&self.collection, id, &mut self.buf)? else {
-            return Ok(false);
-        };
         self.stats.docs_examined = 1;
         cx.examined_doc();
         self.doc.clear();
@@ -296,8 +295,8 @@ impl Source for IdLookup {
         Doc::trusted(&self.doc)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.found
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        self.found.as_ref().map(RecordId::key)
     }
 
     fn is_at_end(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use nagi_bson::{DEPTH_MAX, Doc};
 use nagi_error::{Code, Result, err};
-use nagi_store::RecordId;
+use nagi_store::RecordKey;
 
 use super::{Cx, Source};
 

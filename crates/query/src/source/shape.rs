@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use nagi_bson::{Array, ArrayBuf, Doc, DocWriter, Value};
 use nagi_error::Result;
 use nagi_lang::{expr::Metadata, filter::Filter};
-use nagi_store::{Index, RecordId, keystring};
+use nagi_store::{Index, RecordKey, keystring};
 
 use super::{Cx, Source, index_scan::became_multikey, renew};
 use crate::{access::MetaSource, projection::Projection};
@@ -40,7 +40,7 @@ fn metadata<'a>(
     arena: &'a Bump,
 ) -> Result<Metadata<'a>> {
     let mut meta = Metadata::read(input.meta());
-    meta.record_id = input.record_id().map(|id| id.0);
+    meta.record_id = input.record_id().map(RecordKey::value);
     if let (Some(sort), true) = (&source.sort, sorted) {
         let mut key = Vec::new();
         sort.key_with(input.doc(), &meta, &mut key)?;
@@ -244,7 +244,7 @@ impl Source for RecordIds {
         let mut out = DocWriter::new(&mut self.out);
         out.extend(self.input.doc());
         if let Some(id) = id {
-            out.put("$recordId", id.0);
+            out.put("$recordId", id.value());
         }
         Ok(true)
     }

@@ -15,7 +15,7 @@ use nagi_lang::{
     ordered,
     sort::SortSpec,
 };
-use nagi_store::{Index, RecordId, Spill, keystring};
+use nagi_store::{Index, RecordId, RecordKey, Spill, keystring};
 
 use super::{
     Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, metadata, put_key,
@@ -83,7 +83,8 @@ struct Entry {
     bytes: Box<[u8]>,
     doc_start: u32,
     order: u64,
-    id: Option<RecordId>,
+    /// Its record; an empty key if it is none, as no record has it. So it takes as little as it can.
+    id: RecordId,
 }
 
 /// Writes the sort key of a document as bytes whose order is the sort's.
@@ -132,6 +133,34 @@ fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
+/// Writes before a document which record it is: what it is (0 none, 1 a number, 2 a key), then the number
+/// or the key's length, then the key.
+fn append_id(id: Option<RecordKey<'_>>, value: &mut Vec<u8>) {
+    let (kind, number, key): (u8, i64, &[u8]) = match id {
+        None => (0, 0, &[]),
+        Some(RecordKey::Id(number)) => (1, number, &[]),
+        Some(RecordKey::Key(key)) => (2, key.len() as i64, key),
+    };
+    value.push(kind);
+    value.extend_from_slice(&number.to_le_bytes());
+    value.extend_from_slice(key);
+}
+
+/// The record, and what follows.
+fn split_id(value: &[u8]) -> Option<(Option<RecordKey<'_>>, &[u8])> {
+    let (kind, rest) = value.split_first()?;
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let number = i64::from_le_bytes(*number);
+    match kind {
+        0 => Some((None, rest)),
+        1 => Some((Some(RecordKey::Id(number)), rest)),
+        _ => {
+            let (key, rest) = rest.split_at_checked(usize::try_from(number).ok()?)?;
+            Some((Some(RecordKey::Key(key)), rest))
+        }
+    }
+}
+
 impl Entry {
     /// By key, then in the order of the input.
     fn compare(&self, other: &Entry) -> std::cmp::Ordering {
@@ -139,6 +168,11 @@ impl Entry {
             .cmp(&other.prefix)
             .then_with(|| self.key().cmp(other.key()))
             .then_with(|| self.order.cmp(&other.order))
+    }
+
+    /// Which record it is, if it is one.
+    fn record(&self) -> Option<RecordKey<'_>> {
+        Some(self.id.key()).filter(|id| *id != RecordKey::Key(&[]))
     }
 
     fn key(&self) -> &[u8] {
@@ -172,7 +206,8 @@ impl Gather for Entries {
             (Some(index), Some(key)) => carry_keyed(input, index, key, &mut self.scratch)?,
             _ => carry(input, &mut self.scratch),
         }
-        let (bytes, id) = (self.scratch.as_slice().into(), input.record_id());
+        let id = input.record_id().unwrap_or(RecordKey::Key(&[])).to_id();
+        let bytes = self.scratch.as_slice().into();
         let prefix = prefix(&self.scratch[..doc_start as usize]);
         self.push(Entry { prefix, bytes, doc_start, order, id }, cx)
     }
@@ -306,8 +341,7 @@ impl Entries {
             let Some(entry) = entries.next() else { return Ok(false) };
             cx.pass()?;
             key.extend_from_slice(entry.key());
-            value.push(u8::from(entry.id.is_some()));
-            value.extend_from_slice(&entry.id.map_or(0, |id| id.0).to_le_bytes());
+            append_id(entry.record(), value);
             value.extend_from_slice(entry.carried());
             Ok(true)
         })
@@ -357,18 +391,15 @@ impl Sort {
     }
 
     /// The current document with its metadata, and its record.
-    fn current(&self) -> Option<(Option<RecordId>, &[u8])> {
+    fn current(&self) -> Option<(Option<RecordKey<'_>>, &[u8])> {
         match &self.output {
             Output::Memory(next) => {
                 let entry = self.gathered.entries.get(next.checked_sub(1)?)?;
-                Some((entry.id, entry.carried()))
+                Some((entry.record(), entry.carried()))
             }
             Output::Disk { runs, is_current: true, .. } => {
                 let (_, value) = runs.entry().ok()?;
-                let (has_id, rest) = value.split_first()?;
-                let (number, bytes) = rest.split_first_chunk::<8>()?;
-                let id = (*has_id == 1).then(|| RecordId(i64::from_le_bytes(*number)));
-                Some((id, bytes))
+                split_id(value)
             }
             _ => None,
         }
@@ -403,7 +434,7 @@ impl Source for Sort {
         self.current().map_or(Doc::EMPTY, |(_, carried)| metadata(carried))
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         self.current().and_then(|(id, _)| id)
     }
 

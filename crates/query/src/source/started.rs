@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::RecordId;
+use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats, carry, document, metadata};
 
@@ -20,7 +20,7 @@ impl Returned {
     pub(crate) fn of(source: &dyn Source) -> Returned {
         let mut bytes = Vec::new();
         carry(source, &mut bytes);
-        Returned { bytes, id: source.record_id() }
+        Returned { bytes, id: source.record_id().map(RecordKey::to_id) }
     }
 }
 
@@ -57,9 +57,9 @@ impl Source for Started {
         }
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         match &self.current {
-            Some(returned) => returned.id,
+            Some(returned) => returned.id.as_ref().map(RecordId::key),
             None => self.source.record_id(),
         }
     }

@@ -14,13 +14,15 @@ use nagi_lang::{
     expr::{MetaSet, Metadata},
     filter::Filter,
 };
-use nagi_store::{RecordId, Spill, keystring};
+use nagi_store::{RecordId, RecordKey, Spill, keystring};
 
 use super::{Ahead, Cx, Held, Source, SourceStats, Taken, renew, runs::Runs};
 use crate::access::TextAccess;
 
 /// What a record with its score costs in the map, about.
 const ENTRY_BYTES: usize = 40;
+/// Behind the score of an entry whose record lies under a key.
+const IS_KEY: u8 = 1;
 /// Entries between two looks at the memory.
 const ENTRIES_PER_LOOK: usize = 1024;
 
@@ -91,7 +93,7 @@ impl TextOr {
                 let (Some(id), Some(key)) = (input.record_id(), input.key()) else {
                     continue;
                 };
-                *sums.entry(id).or_default() += self.score(key, &mut scratch)?;
+                *sums.entry(id.to_id()).or_default() += self.score(key, &mut scratch)?;
                 if sums.len().is_multiple_of(ENTRIES_PER_LOOK) {
                     self.look(&mut sums, &mut spill, cx)?;
                 }
@@ -101,7 +103,7 @@ impl TextOr {
         self.found = match spill {
             None => {
                 let mut all: Vec<(RecordId, f64)> = sums.into_iter().collect();
-                all.sort_unstable_by_key(|(id, _)| *id);
+                all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
                 Found::Memory(all.into_iter())
             }
             Some(mut spill) => {
@@ -185,12 +187,12 @@ impl TextOr {
             return Ok(());
         }
         self.ids.clear();
-        self.ids.extend(self.waiting.iter().take(step).map(|(id, _)| *id));
+        self.ids.extend(self.waiting.iter().take(step).map(|(id, _)| id.clone()));
         self.ahead.read(&self.access.collection, &self.ids, cx)
     }
 
     /// Comes by a record; false if it is gone or does not match.
-    fn read(&mut self, id: RecordId, cx: &Cx<'_>) -> Result<bool> {
+    fn read(&mut self, id: RecordKey<'_>, cx: &Cx<'_>) -> Result<bool> {
         let Taken::At(range) = self.ahead.take(&self.access.collection, id, cx)? else {
             return Ok(false);
         };
@@ -210,13 +212,19 @@ impl TextOr {
 /// Writes the sums as a run sorted by record, and forgets them.
 fn write_run(sums: &mut Sums, spill: &mut Spill) -> Result<()> {
     let mut all: Vec<(RecordId, f64)> = sums.drain().collect();
-    all.sort_unstable_by_key(|(id, _)| *id);
+    all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let mut all = all.into_iter();
     spill.write_run(&mut |key, value| {
         let Some((id, score)) = all.next() else { return Ok(false) };
-        // The sign flipped, so that bytes are ordered as numbers are.
-        key.extend_from_slice(&(id.0 ^ i64::MIN).to_be_bytes());
         value.extend_from_slice(&score.to_le_bytes());
+        match id {
+            // The sign flipped, so that bytes are ordered as numbers are.
+            RecordId::Id(number) => key.extend_from_slice(&(number ^ i64::MIN).to_be_bytes()),
+            RecordId::Key(bytes) => {
+                key.extend_from_slice(&bytes);
+                value.push(IS_KEY);
+            }
+        }
         Ok(true)
     })
 }
@@ -226,9 +234,13 @@ fn next_entry(runs: &mut Runs) -> Result<Option<(RecordId, f64)>> {
         return Ok(None);
     }
     let (key, value) = runs.entry()?;
-    let id = key.first_chunk::<8>().map_or(0, |bytes| i64::from_be_bytes(*bytes) ^ i64::MIN);
+    let number = || key.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes) ^ i64::MIN);
+    let id = match value.get(8) {
+        Some(_) => RecordId::Key(key.into()),
+        None => RecordId::Id(number()),
+    };
     let score = value.first_chunk::<8>().map_or(0.0, |bytes| f64::from_le_bytes(*bytes));
-    Ok(Some((RecordId(id), score)))
+    Ok(Some((id, score)))
 }
 
 impl Source for TextOr {
@@ -242,7 +254,7 @@ impl Source for TextOr {
             }
             let Some((id, score)) = self.waiting.pop_front() else { return Ok(false) };
             cx.tick()?;
-            if !self.read(id, cx)? {
+            if !self.read(id.key(), cx)? {
                 continue;
             }
             self.id = Some(id);
@@ -263,8 +275,8 @@ impl Source for TextOr {
         Doc::trusted(&self.meta)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.id
+    fn record_id(&self) -> Option<RecordKey<'_>> {
+        self.id.as_ref().map(RecordId::key)
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
@@ -333,7 +345,7 @@ impl Source for TextMatch {
         self.input.meta()
     }
 
-    fn record_id(&self) -> Option<RecordId> {
+    fn record_id(&self) -> Option<RecordKey<'_>> {
         self.input.record_id()
     }
 

@@ -26,7 +26,7 @@ use nagi_lang::{
     filter::{ExprEquality, Filter},
     path::{self, FieldPath, Leaf},
 };
-use nagi_store::{Collection, RecordId};
+use nagi_store::{Collection, RecordId, RecordKey};
 
 use super::{
     Pipeline,
@@ -166,16 +166,20 @@ impl Maker<'_> {
         cx: &mut Cx<'_>,
     ) -> Result<Option<Rows>> {
         let (mut records, mut kept, mut count) = (Vec::new(), Kept::default(), 0);
+        let mut key_bytes = 0;
         let mut arena = Bump::new();
         while source.advance(cx)? {
             // By its record a document is read again where few are; all of them are better kept.
             let record = match self.key {
                 Key::All => None,
                 _ if !source.meta().is_empty() => None,
-                _ => source.record_id(),
+                _ => source.record_id().map(RecordKey::to_id),
             };
             match record {
-                Some(record) if kept.count() == 0 => records.push(record),
+                Some(record) if kept.count() == 0 => {
+                    key_bytes += record.heap_bytes();
+                    records.push(record);
+                }
                 None if records.is_empty() => kept.push(source),
                 _ => return Ok(None),
             }
@@ -185,7 +189,8 @@ impl Maker<'_> {
             count = next;
             // What the vectors hold, not what they are filled with.
             let bytes = self.entries.capacity() * size_of::<(u64, u32)>()
-                + records.capacity() * size_of::<RecordId>();
+                + records.capacity() * size_of::<RecordId>()
+                + key_bytes;
             if bytes + kept.bytes() > LOOKUP_TABLE_BYTES_MAX
                 || !self.held.fits(cx, bytes)
                 || !kept.fits(cx)
@@ -254,7 +259,7 @@ impl Table {
         let mut source: Box<dyn Source> = match &self.rows {
             Rows::Records(collection, records) => {
                 let places = places.unwrap_or_default();
-                let ids = places.into_iter().map(|place| records[place as usize]).collect();
+                let ids = places.into_iter().map(|place| records[place as usize].clone()).collect();
                 let ids = Box::new(Ids::new(ids));
                 Box::new(Fetch::new(ids, Arc::clone(collection), [equal.take(), None], (None, 0)))
             }

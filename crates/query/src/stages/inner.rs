@@ -272,6 +272,7 @@ impl Used {
         if let Some(root) = &self.root {
             root.each_leaf(&mut |leaf| match leaf {
                 Node::CollScan { .. } => scans = true,
+                Node::IndexScan(access) if access.scans_all() => scans = true,
                 _ => others = true,
             });
         }
@@ -293,6 +294,7 @@ impl Used {
         let mut scans = false;
         plan.root.each_leaf(&mut |leaf| match leaf {
             Node::CollScan { .. } => scans = true,
+            Node::IndexScan(access) if access.scans_all() => scans = true,
             leaf => self.indexes.extend(leaf.index_name().map(str::to_owned)),
         });
         self.collection_scans += u64::from(scans);

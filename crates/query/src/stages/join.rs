@@ -14,14 +14,14 @@
 //! Memory: [`BYTES_MAX`] of input documents, as much of records, and one of each beyond. A batch that would
 //! take more goes the usual way, and the next ones are smaller.
 
-use std::{collections::HashSet, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use nagi_bson::{ArrayWriter, Doc, Value};
 use nagi_error::{Error, Result};
 use nagi_lang::path::{self, FieldPath, Leaf};
 use nagi_store::{Collection, Index, RECORDS_AT_ONCE, RecordBuf, RecordId, keystring};
 
-use crate::source::{Cx, Source, carry, document, metadata};
+use crate::source::{Cx, Seen, Source, carry, document, metadata};
 
 /// Bytes of input documents, and of records, that are held at most.
 const BYTES_MAX: usize = 1 << 20;
@@ -196,7 +196,7 @@ impl Batch {
         let mut cursor = cx.reader.index_cursor(&way.index, true, start, &end)?;
         // Of a compound index a record with arrays may have several entries for a key.
         let dedup = way.index.spec.key.len() > 1 && way.index.is_multikey();
-        let mut seen: HashSet<RecordId, foldhash::fast::RandomState> = HashSet::default();
+        let mut seen = Seen::default();
         let mut more = true;
         let mut at = 0;
         while at < order.len() {
@@ -210,7 +210,7 @@ impl Batch {
             while more && cursor.key().starts_with(wanted) {
                 cx.tick()?;
                 if !dedup || seen.insert(cursor.record_id()) {
-                    entries.push(cursor.record_id());
+                    entries.push(cursor.record_id().to_id());
                 }
                 if entries.len() > ENTRIES_MAX {
                     return Ok(false);
@@ -243,7 +243,7 @@ impl Batch {
                 let Some(doc) = doc.filter(|_| found.len() <= BYTES_MAX) else { return };
                 let start = found.len();
                 found.extend_from_slice(doc.as_bytes());
-                records.push((part[at], start..found.len()));
+                records.push((part[at].clone(), start..found.len()));
             })?;
             part.iter().try_for_each(|_| cx.tick())?;
             if self.found.len() > BYTES_MAX {
@@ -283,7 +283,7 @@ impl Batch {
         let Some(entries) = self.inputs[self.next - 1].entries.clone() else { return Ok(None) };
         let count = entries.len() as u64;
         for id in &self.entries[entries] {
-            if let Ok(at) = self.records.binary_search_by_key(id, |(id, _)| *id) {
+            if let Ok(at) = self.records.binary_search_by(|(other, _)| other.cmp(id)) {
                 out.push_doc(Doc::trusted(&self.found[self.records[at].1.clone()]));
                 fits(out.len())?;
             }

@@ -77,7 +77,7 @@ fn delete_in(
         let deleted = with_txn(store, how, env, &mut |txn| {
             let found = selection.first(&collection, txn, &vars, env, &mut old)?;
             let Some(id) = found else { return Ok(0) };
-            txn.delete(&collection, id, document(&old))?;
+            txn.delete(&collection, id.key(), document(&old))?;
             Ok(1)
         })?;
         env.top_stages("DELETE", &[("nWouldDelete", deleted)]);

@@ -212,7 +212,7 @@ impl Run<'_> {
         };
         let (doc, meta) = (document(&old), metadata(&old));
         if self.request.remove {
-            txn.delete(&self.collection, id, doc)?;
+            txn.delete(&self.collection, id.key(), doc)?;
             let value = Some(self.project(doc, meta)?);
             return Ok(FoundAndModified { value, n: 1, ..Default::default() });
         }
@@ -226,7 +226,7 @@ impl Run<'_> {
         let mut after = doc;
         if applied == Applied::Modified {
             after = Doc::trusted(&new);
-            txn.update(&self.collection, id, doc, after)?;
+            txn.update(&self.collection, id.key(), doc, after)?;
         }
         let value = Some(self.project(if self.request.new { after } else { doc }, meta)?);
         let modified = applied == Applied::Modified;

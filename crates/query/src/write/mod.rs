@@ -24,8 +24,8 @@ use nagi_lang::{
     update::UpdateCx,
 };
 use nagi_store::{
-    Collection, Durability, KeysWritten, Namespace, RecordBuf, RecordId, Store, WriteOptions,
-    WriteTxn,
+    Collection, Durability, KeysWritten, Namespace, RecordBuf, RecordId, RecordKey, Store,
+    WriteOptions, WriteTxn,
 };
 
 use crate::{
@@ -168,7 +168,7 @@ impl<'a> Selection<'a> {
         env.changing(source.doc().len())?;
         found.clear();
         carry(&*source, found);
-        Ok(source.record_id())
+        Ok(source.record_id().map(RecordKey::to_id))
     }
 
     /// The ids of all records that match now.
@@ -188,7 +188,7 @@ impl<'a> Selection<'a> {
         let mut ids = Vec::new();
         let mut more = source.advance(&mut cx);
         while matches!(more, Ok(true)) {
-            ids.extend(source.record_id());
+            ids.extend(source.record_id().map(RecordKey::to_id));
             more = source.advance(&mut cx);
         }
         env.note_run(&plan, &mut *source);
@@ -273,7 +273,7 @@ fn in_chunks(
     (ids, looked_before): (&[RecordId], u64),
     how: How,
     env: &Env<'_>,
-    change: &mut dyn FnMut(&mut WriteTxn<'_>, RecordId, Doc<'_>) -> Result<Tally>,
+    change: &mut dyn FnMut(&mut WriteTxn<'_>, RecordKey<'_>, Doc<'_>) -> Result<Tally>,
 ) -> Result<Tally> {
     let mut rest = ids;
     let mut read = 0;
@@ -288,14 +288,14 @@ fn in_chunks(
                 done += 1;
                 doc.clear();
                 env.changing(collection.mean_bytes())?;
-                match txn.reader().record(collection, *id, &mut buf)? {
+                match txn.reader().record(collection, id.key(), &mut buf)? {
                     Some(found) => {
                         env.changing(found.len())?;
                         doc.extend_from_slice(found.as_bytes());
                     }
                     None => continue,
                 }
-                match txn.attempt(|txn| change(txn, *id, Doc::trusted(&doc))) {
+                match txn.attempt(|txn| change(txn, id.key(), Doc::trusted(&doc))) {
                     Ok(one) => {
                         tally.matched += one.matched;
                         tally.modified += one.modified;

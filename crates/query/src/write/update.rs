@@ -223,7 +223,7 @@ fn one(
             )?;
             if applied == Applied::Modified {
                 env.changing(new.len())?;
-                txn.update(collection, id, doc, Doc::trusted(&new))?;
+                txn.update(collection, id.key(), doc, Doc::trusted(&new))?;
                 outcome.modified = 1;
             }
         }

@@ -387,12 +387,8 @@ pub(crate) fn check(
 
 fn one_collection(seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let fixture = Fixture::new();
+    let fixture = Fixture::of_kind(random.below(8) as u64);
     let mut hints: Vec<String> = Vec::new();
-    if random.chance(15) {
-        let options = doc("{clusteredIndex: {key: {_id: 1}, unique: true}}");
-        fixture.store.create_collection(&fixture.ns, options.as_doc()).unwrap();
-    }
     for _ in 0..1 + random.below(4) {
         let text = random.one(INDEXES);
         let spec = doc(text);

@@ -258,7 +258,7 @@ fn between(fixture: &Fixture, docs: &[DocBuf], random: &mut Random, seed: u64) {
 
 fn one_collection(seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let fixture = Fixture::new();
+    let fixture = Fixture::of_kind(seed);
     let index = random.below(TEXT_INDEXES.len());
     fixture.index(TEXT_INDEXES[index]);
     let mut hints: Vec<String> = Vec::new();
@@ -284,7 +284,7 @@ fn one_collection(seed: u64) {
 
 /// A collection without arrays, so that each document has one key in each index.
 fn scalars(random: &mut Random) -> (Fixture, Vec<DocBuf>) {
-    let fixture = Fixture::new();
+    let fixture = Fixture::of_kind(random.below(8) as u64);
     for index in ["a_1", "c_1_b_-1", "b_-1_a_1"] {
         let spec = OTHERS.iter().find(|spec| spec.contains(&format!("name: '{index}'"))).unwrap();
         fixture.index(spec);

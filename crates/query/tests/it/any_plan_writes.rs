@@ -139,7 +139,7 @@ fn deleted(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64) 
 
 fn one_collection(seed: u64) {
     let mut random = Random(seed.wrapping_mul(0xD134_2543_DE82_EF95) | 1);
-    let fixture = Fixture::new();
+    let fixture = Fixture::of_kind(seed);
     let mut hints = vec!["_id_".to_owned()];
     for _ in 0..1 + random.below(4) {
         let text = random.one(INDEXES);

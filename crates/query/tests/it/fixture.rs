@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::{Array, Doc, DocBuf, Value, json};
 use nagi_error::Result;
+use nagi_kv::{Durability, Engine, Space, TxnOptions};
 use nagi_lang::collation::Asked;
 use nagi_query::limits::{QueryOptions, StageMemory};
 use nagi_query::{
@@ -28,6 +29,39 @@ impl Fixture {
         let engine = Arc::new(nagi_kv::Memory::new());
         let store = Store::open(engine, StoreOptions::default()).unwrap();
         Fixture { store, ns: Namespace::new("test", "c").unwrap() }
+    }
+
+    /// With a clustered collection; `older`: as it was made when its records lay under numbers.
+    pub(crate) fn clustered(older: bool) -> Fixture {
+        let engine: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
+        let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
+        let ns = Namespace::new("test", "c").unwrap();
+        let options = doc("{clusteredIndex: {key: {_id: 1}, unique: true}}");
+        store.create_collection(&ns, options.as_doc()).unwrap();
+        if !older {
+            return Fixture { store, ns };
+        }
+        drop(store);
+        let mut txn = engine.begin(TxnOptions::default()).unwrap();
+        let mut cursor = engine.latest().cursor(Space::Catalog, &[2], &[3]).unwrap();
+        assert!(cursor.seek(&[2]).unwrap());
+        let entry = DocBuf::build(|w| {
+            let fields = Doc::parse(cursor.value()).unwrap();
+            let kept = fields.iter().filter(|field| field.name() != "layout");
+            kept.for_each(|field| w.put(field.name(), field.value()));
+        });
+        txn.put(Space::Catalog, cursor.key(), entry.as_bytes()).unwrap();
+        txn.commit(Durability::Buffered).unwrap();
+        Fixture { store: Store::open(engine, StoreOptions::default()).unwrap(), ns }
+    }
+
+    /// One in four with a clustered collection, one in eight with a clustered one as it was made earlier.
+    pub(crate) fn of_kind(number: u64) -> Fixture {
+        match number % 8 {
+            1 | 6 => Fixture::clustered(false),
+            3 => Fixture::clustered(true),
+            _ => Fixture::new(),
+        }
     }
 
     pub(crate) fn insert(&self, text: &str) -> Result<()> {

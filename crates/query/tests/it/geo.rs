@@ -172,7 +172,7 @@ fn an_index_finds_what_a_scan_finds() {
     for seed in 1..=6u64 {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let plane = seed % 3 == 0;
-        let fixture = Fixture::new();
+        let fixture = Fixture::of_kind(seed);
         let (spec, name) = match seed % 6 {
             0 => ("{key: {p: '2d'}, name: 'x', bits: 12}", "x"),
             3 => ("{key: {p: '2d', n: 1}, name: 'x'}", "x"),

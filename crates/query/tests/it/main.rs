@@ -7,6 +7,7 @@ mod any_plan;
 mod any_plan_kinds;
 mod any_plan_writes;
 mod bounded;
+mod clustered;
 mod fills;
 mod finds;
 mod fixture;

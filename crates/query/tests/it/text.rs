@@ -111,7 +111,7 @@ fn run(fixture: &Fixture, filter: Doc<'_>, scored: bool, batch: usize) -> Vec<(S
 
 fn check(index: &str, spec: TextSpec, prefixed: bool, seed: u64) {
     let mut random = Random(seed);
-    let fixture = Fixture::new();
+    let fixture = Fixture::of_kind(seed);
     fixture.index(index);
     let docs: Vec<DocBuf> = (0..150).map(|id| doc(&random.document(id))).collect();
     for doc in &docs {

@@ -107,7 +107,7 @@ pub(crate) fn replace(
         let Some((record, old)) = locked(txn, kind, id)? else { return Ok(false) };
         let new = change(old.as_doc())?;
         let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(false) };
-        txn.update(&collection, record, old.as_doc(), new.as_doc())?;
+        txn.update(&collection, record.key(), old.as_doc(), new.as_doc())?;
         Ok(true)
     })?;
     Ok(written.value)
@@ -132,7 +132,7 @@ pub(crate) fn remove(store: &Store, kind: Kind, id: &str) -> Result<bool> {
     let written = store.write(OPTIONS, &mut |txn| {
         let Some((record, old)) = locked(txn, kind, id)? else { return Ok(false) };
         let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(false) };
-        txn.delete(&collection, record, old.as_doc())?;
+        txn.delete(&collection, record.key(), old.as_doc())?;
         Ok(true)
     })?;
     Ok(written.value)
@@ -146,9 +146,9 @@ fn locked(txn: &mut WriteTxn<'_>, kind: Kind, id: &str) -> Result<Option<Found>>
     let Some(record) = txn.reader().find_id(&collection, Value::String(id))? else {
         return Ok(None);
     };
-    txn.lock(&collection, record)?;
+    txn.lock(&collection, record.key())?;
     let mut buffer = nagi_store::RecordBuf::default();
-    let doc = txn.reader().record(&collection, record, &mut buffer)?.map(|doc| doc.to_buf());
+    let doc = txn.reader().record(&collection, record.key(), &mut buffer)?.map(|doc| doc.to_buf());
     Ok(doc.map(|doc| (record, doc)))
 }
 

@@ -33,11 +33,11 @@ pub(crate) fn write(store: &Store, collection: &str, doc: Doc<'_>) -> Result<()>
                 txn.insert(&collection, doc)?;
                 return Ok(true);
             };
-            txn.lock(&collection, record)?;
+            txn.lock(&collection, record.key())?;
             let mut buffer = RecordBuf::default();
-            let old = txn.reader().record(&collection, record, &mut buffer)?;
+            let old = txn.reader().record(&collection, record.key(), &mut buffer)?;
             let Some(old) = old.map(|old| old.to_buf()) else { return Ok(false) };
-            txn.update(&collection, record, old.as_doc(), doc)?;
+            txn.update(&collection, record.key(), old.as_doc(), doc)?;
             Ok(true)
         });
         // Otherwise the collection or the document was dropped in between.

@@ -45,16 +45,16 @@ impl Server {
                 (None, Some(shown)) => return txn.insert(&collection, shown.as_doc()).map(drop),
                 (Some(record), shown) => (record, shown),
             };
-            txn.lock(&collection, record)?;
+            txn.lock(&collection, record.key())?;
             let mut buffer = RecordBuf::default();
-            let old = txn.reader().record(&collection, record, &mut buffer)?;
+            let old = txn.reader().record(&collection, record.key(), &mut buffer)?;
             let Some(old) = old.map(|old| old.to_buf()) else { return Ok(()) };
             match shown {
                 Some(shown) if shown.as_bytes() == old.as_bytes() => Ok(()),
                 Some(shown) => {
-                    txn.update(&collection, record, old.as_doc(), shown.as_doc()).map(drop)
+                    txn.update(&collection, record.key(), old.as_doc(), shown.as_doc()).map(drop)
                 }
-                None => txn.delete(&collection, record, old.as_doc()).map(drop),
+                None => txn.delete(&collection, record.key(), old.as_doc()).map(drop),
             }
         })?;
         Ok(())

@@ -6,7 +6,7 @@ use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 
 use crate::{
-    Collection, CollectionOptions, Namespace, RecordId, Store, WriteOptions,
+    Collection, CollectionOptions, Namespace, RecordKey, Store, WriteOptions,
     catalog::Uuid,
     store::ddl::{Ddl, refuse_view},
     store::txn::capped::CAPPED_BATCH_COUNT,
@@ -70,7 +70,7 @@ impl Store {
     pub fn truncate_capped_after(
         &self,
         collection: &Arc<Collection>,
-        last: Option<RecordId>,
+        last: Option<RecordKey<'_>>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let options = WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
@@ -84,11 +84,11 @@ impl Store {
                     && scan.advance()?
                     && last.is_none_or(|last| scan.id() > last)
                 {
-                    doomed.push((scan.id(), scan.doc().to_buf()));
+                    doomed.push((scan.id().to_id(), scan.doc().to_buf()));
                 }
                 drop(scan);
                 for (id, doc) in &doomed {
-                    txn.delete(collection, *id, doc.as_doc())?;
+                    txn.delete(collection, id.key(), doc.as_doc())?;
                 }
                 Ok(doomed.len())
             })?;

@@ -301,7 +301,7 @@ fn refuse_duplicates(
             groups.extend((ids.len() > 1).then(|| std::mem::take(&mut ids)));
             ids.clear();
         }
-        ids.push(cursor.record_id());
+        ids.push(cursor.record_id().to_id());
     }
     groups.extend((ids.len() > 1).then_some(ids));
     if groups.is_empty() {
@@ -312,7 +312,7 @@ fn refuse_duplicates(
     for group in groups {
         let mut found = Vec::new();
         for id in group {
-            if let Some(doc) = reader.record(collection, id, &mut buf)? {
+            if let Some(doc) = reader.record(collection, id.key(), &mut buf)? {
                 found.push(ValueBuf::new(doc.get("_id")));
             }
         }

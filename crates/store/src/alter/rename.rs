@@ -135,15 +135,18 @@ impl Store {
         }
         let snapshot = self.snapshot()?;
         let mut cursor = snapshot.reader().scan(source, true)?;
-        let mut last = RecordId(0);
+        let mut last = None::<RecordId>;
         let interrupted = Some(interrupt);
         let options =
             WriteOptions { bypass_validation: true, interrupt: interrupted, ..Default::default() };
         loop {
             interrupt()?;
             let copied = self.write_value(options, &mut |txn| {
-                let (mut count, mut bytes, mut id) = (0, 0, last);
-                cursor.resume_after(last);
+                let (mut count, mut bytes, mut id) = (0, 0, None);
+                match &last {
+                    Some(last) => cursor.resume_after(last.key()),
+                    None => cursor.begin_again(),
+                }
                 while count < COPY_BATCH_COUNT && bytes < COPY_BATCH_BYTES && cursor.advance()? {
                     if count % ASK_EACH == 0 {
                         interrupt()?;
@@ -151,11 +154,11 @@ impl Store {
                     txn.insert(&target, cursor.doc())?;
                     count += 1;
                     bytes += cursor.doc().len();
-                    id = cursor.id();
+                    id = Some(cursor.id().to_id());
                 }
                 Ok(id)
             })?;
-            if copied == last {
+            if copied.is_none() {
                 return Ok(());
             }
             last = copied;

@@ -67,12 +67,12 @@ fn settle(
     let mut aside: Vec<(RecordId, Vec<u8>)> = Vec::new();
     let mut found = cursor.seek(&full).map_err(engine)?;
     while found {
-        let id = |bytes: &[u8; 8]| RecordId::from_bytes(*bytes);
+        let layout = index.layout;
         match cursor.key().strip_prefix(&full[..]) {
-            Some([]) => usual = cursor.value().first_chunk().map(id),
+            Some([]) => usual = layout.split_head(cursor.value()).map(|(id, _)| id.to_id()),
             Some(tail) => {
-                if let Ok(bytes) = tail.try_into() {
-                    aside.push((id(bytes), cursor.value().to_vec()));
+                if let Some(([], id)) = layout.split_tail(tail) {
+                    aside.push((id.to_id(), cursor.value().to_vec()));
                 }
             }
             None => {}
@@ -81,17 +81,20 @@ fn settle(
     }
     drop(cursor);
     // One record may have come by the usual place after it was put aside.
-    let others: Vec<_> = aside.iter().filter(|(id, _)| Some(*id) != usual).collect();
+    let others: Vec<_> = aside.iter().filter(|(id, _)| Some(id) != usual.as_ref()).collect();
     if others.len() + usize::from(usual.is_some()) > 1 {
         let bits = others.first().map_or(&[][..], |(_, bits)| bits);
         return Err(duplicate_key(collection, index, key, bits));
     }
     if let [(id, bits)] = others[..] {
-        let entry = [&id.bytes(), &bits[..]].concat();
+        let mut entry = Vec::new();
+        id.key().append_head(&mut entry);
+        entry.extend_from_slice(bits);
         txn.txn().put(Space::Index, &full, &entry).map_err(engine)?;
     }
     for (id, _) in &aside {
-        let key = [&full[..], &id.bytes()].concat();
+        let mut key = full.clone();
+        id.key().append_tail(&mut key);
         txn.txn().delete(Space::Index, &key).map_err(engine)?;
     }
     Ok(())

@@ -26,8 +26,8 @@ use nagi_error::{Code, Error, Result, bail, err};
 use nagi_kv::{Durability, Space};
 
 use crate::{
-    Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, Store, WriteOptions,
-    WriteTxn,
+    Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, RecordKey, Store,
+    WriteOptions, WriteTxn,
     build::bulk::{Meter, dropped},
     catalog::{self, CollectionOptions, Uuid},
     index::keygen::KeySink,
@@ -237,6 +237,9 @@ impl Store {
     /// Puts the keys of all records into the indexes of the build.
     pub(crate) fn fill_indexes(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
         let Build { collection, indexes } = build;
+        if indexes.is_empty() {
+            return Ok(());
+        }
         let total = collection.count();
         if total > 0 {
             log::info!(target: "INDEX", id = 20384, namespace = collection.namespace.as_str(),
@@ -245,22 +248,25 @@ impl Store {
         if indexes.iter().any(|index| index.logs) {
             return self.fill_in_bulk(build, options);
         }
-        // Later records have their keys from their writers.
+        // Records that come later have their keys from their writers, also those that come before the end.
         let mut meter = Meter::new("Index Build: scanning collection", total);
         let mut newest = self.latest().scan(collection, false)?;
-        let end = if newest.advance()? { newest.id() } else { RecordId(0) };
+        let end = newest.advance()?.then(|| newest.id().to_id());
         drop(newest);
+        let is_beyond = |id: RecordKey<'_>| end.as_ref().is_none_or(|end| id > end.key());
         let mut scan = self.latest().scan(collection, true)?;
         let mut ids = Vec::with_capacity(BATCH_COUNT);
-        let (mut done, mut last, mut batch_count) = (0i64, RecordId(0), BATCH_COUNT);
+        let (mut done, mut last, mut batch_count) = (0i64, None::<RecordId>, BATCH_COUNT);
         loop {
             if let Some(interrupt) = options.interrupt {
                 interrupt()?;
             }
             ids.clear();
-            scan.resume_after(last);
-            while ids.len() < batch_count && scan.advance()? && scan.id() <= end {
-                ids.push(scan.id());
+            if let Some(last) = &last {
+                scan.resume_after(last.key());
+            }
+            while ids.len() < batch_count && scan.advance()? && !is_beyond(scan.id()) {
+                ids.push(scan.id().to_id());
             }
             if ids.is_empty() {
                 break;
@@ -279,7 +285,7 @@ impl Store {
                 _ => (batch_count / 2).max(1),
             };
             done += count as i64;
-            last = ids[count - 1];
+            last = Some(ids[count - 1].clone());
             meter.at(done as u64, options);
             scan = self.latest().scan(collection, true)?;
         }
@@ -412,19 +418,19 @@ fn put_batch(
         {
             interrupt()?;
         }
-        txn.lock(collection, *id)?;
+        txn.lock(collection, id.key())?;
         if at == 0 {
             // Whoever drops an index waits for those who are inside.
             txn.store().check_wanted(collection, indexes)?;
         }
-        let key = collection.ident.record_key(*id);
+        let key = id.key().stored(collection.ident);
         let found = txn.txn().get(collection.space, &key, &mut buf);
         let Some(value) = found.map_err(crate::engine_error::engine)? else { continue };
         let doc = crate::record::decode(value, &mut spare)?.to_buf();
         for index in indexes {
             txn.fill(index, doc.as_doc(), &mut sink)?;
             for (key, bits) in sink.iter() {
-                txn.put_key(collection, index, key, bits, *id, PutBy::Build)?;
+                txn.put_key(collection, index, key, bits, id.key(), PutBy::Build)?;
             }
         }
     }

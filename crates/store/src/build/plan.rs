@@ -46,7 +46,9 @@ pub(super) fn plan(
         planned.push(spec.clone());
     }
     match ready {
-        true => planned.into_iter().map(|spec| made(ddl, spec, true)).map(shared).collect(),
+        true => {
+            planned.into_iter().map(|spec| made(ddl, collection, spec, true)).map(shared).collect()
+        }
         false => to_build(ddl, collection, planned, false),
     }
 }
@@ -63,7 +65,7 @@ pub(crate) fn to_build(
     let in_bulk = is_worth_it(of);
     let mut build = None;
     let one = |spec| {
-        let mut index = made(ddl, spec, false)?;
+        let mut index = made(ddl, of, spec, false)?;
         let build = *build.get_or_insert(index.ident);
         index.building = Some(Building { build, replaces });
         match in_bulk {
@@ -74,9 +76,10 @@ pub(crate) fn to_build(
     specs.into_iter().map(one).map(shared).collect()
 }
 
-fn made(ddl: &mut Ddl<'_>, spec: IndexSpec, ready: bool) -> Result<Index> {
+fn made(ddl: &mut Ddl<'_>, of: &Collection, spec: IndexSpec, ready: bool) -> Result<Index> {
     let multikey = Arc::new(Multikey::new(multikey_words(&spec)));
-    Index::new(spec, ready, ddl.ident()?, multikey)
+    let index = Index::new(spec, ready, ddl.ident()?, multikey)?;
+    Ok(index.of_records(of.layout, (of.space, of.ident)))
 }
 
 fn shared(index: Result<Index>) -> Result<Arc<Index>> {

@@ -95,7 +95,7 @@ fn is_id(key: Value<'_>) -> bool {
 }
 
 /// The clustered index as it is listed, without `clustered: true`.
-pub(super) fn listed(name: &str) -> DocBuf {
+pub(crate) fn listed(name: &str) -> DocBuf {
     DocBuf::build(|out| {
         out.put("v", 2);
         out.doc("key", |out| out.put("_id", 1));

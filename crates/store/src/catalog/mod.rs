@@ -20,15 +20,16 @@ use nagi_kv::sync::{
 };
 
 pub use arrivals::Arrivals;
-pub(crate) use clustered::without_clustered;
+pub(crate) use clustered::{listed as clustered_listed, without_clustered};
 pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
-pub(crate) use persist::{check_entry, load, load_counters, namespace_of};
+pub(crate) use persist::{LAYOUT_IDS, check_entry, load, load_counters, namespace_of};
 
 use names::Names;
 
 use crate::{
     Index, Namespace, gate::Gate, ident::Ident, index::condition::Condition, notes::Notes,
+    record_key::Layout,
 };
 
 /// A collection's identity; subtype 4 binary on the wire.
@@ -109,6 +110,8 @@ pub struct Collection {
     pub(crate) ident: Ident,
     /// Where its records lie: which compressor they have.
     pub(crate) space: Space,
+    /// What its records lie under.
+    pub(crate) layout: Layout,
     pub(crate) state: Arc<CollectionState>,
     pub(crate) validator: Option<Condition>,
     /// What plans know of this very version: gone with it when indexes or options change.
@@ -159,6 +162,11 @@ impl Collection {
     /// The indexes that clients know: each name once, ready or being built.
     pub fn named_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| !index.is_copy())
+    }
+
+    /// The indexes that have entries, which writers keep: all but one whose entries are the records.
+    pub(crate) fn written_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| !index.is_of_records())
     }
 
     /// The indexes that reads may use.

@@ -1,6 +1,6 @@
 //! The catalog as stored: one document a collection, read at start.
 //!
-//!   {ns, uuid, options, space, indexes: [{spec, ident, ready, keyedAlone, side}]}      under its ident
+//!   {ns, uuid, options, space, layout, indexes: [{spec, ident, ready, keyedAlone, side}]}      under its ident
 //!
 //! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
 //! change with ordinary writes.
@@ -19,12 +19,16 @@ use crate::{
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey, multikey_words},
     notes::Notes,
+    record_key::Layout,
 };
 
 /// Version of everything in docs/format.md.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Older ones that are read as they are; what is written from then on is the newest.
-const OLDER: &[u32] = &[1];
+const OLDER: &[u32] = &[1, 2];
+
+/// `layout` of a collection whose records lie under their ids.
+pub(crate) const LAYOUT_IDS: i64 = 2;
 
 /// What was found at start.
 pub(crate) struct Loaded {
@@ -158,19 +162,21 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
     let options = doc.get("options").as_doc().ok_or_else(corrupt)?;
     Collation::keep(options.get("collation"));
     let options = CollectionOptions::parse(options, &namespace)?;
+    let (space, layout) = (load_space(doc)?, load_layout(doc, &options)?);
     let mut indexes = Vec::new();
     for index in doc.get("indexes").as_array().ok_or_else(corrupt)?.iter() {
         let index = index.as_doc().ok_or_else(corrupt)?;
         let spec = index.get("spec").as_doc().ok_or_else(corrupt)?;
         let number = number::truncate_to_i64(index.get("ident"));
-        let ident = Ident(number.and_then(|n| u32::try_from(n).ok()).ok_or_else(corrupt)?);
+        let own = Ident(number.and_then(|n| u32::try_from(n).ok()).ok_or_else(corrupt)?);
         let spec = load_spec(spec, &namespace, &options)?;
-        let multikey = load_multikey(read, ident, multikey_words(&spec))?;
+        let multikey = load_multikey(read, own, multikey_words(&spec))?;
         let ready = index.get("ready").is_truthy();
         if !ready {
             into.unfinished.push((namespace.clone(), spec.name.clone()));
         }
-        let mut loaded = Index::new(spec, ready, ident, Arc::new(multikey))?;
+        let loaded = Index::new(spec, ready, own, Arc::new(multikey))?;
+        let mut loaded = loaded.of_records(layout, (space, ident));
         loaded.keyed_alone = index.get("keyedAlone").is_truthy();
         if let Some(side) = number::truncate_to_i64(index.get("side")) {
             let side = u32::try_from(side).map_err(|_| corrupt())?;
@@ -187,7 +193,8 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         options,
         indexes: indexes.into(),
         ident,
-        space: load_space(doc)?,
+        space,
+        layout,
         state: Arc::new(state),
         version_notes: Notes::default(),
     });
@@ -203,6 +210,20 @@ fn load_space(doc: Doc<'_>) -> Result<Space> {
         number => number::truncate_to_i64(number).and_then(|n| u8::try_from(n).ok()),
     };
     number.and_then(Space::by_number).filter(|space| space.is_records()).ok_or_else(corrupt)
+}
+
+/// What the records lie under; of the first versions it was always a number.
+fn load_layout(doc: Doc<'_>, options: &CollectionOptions) -> Result<Layout> {
+    match doc.get("layout") {
+        Value::Missing => Ok(Layout::Numbers),
+        layout
+            if number::truncate_to_i64(layout) == Some(LAYOUT_IDS)
+                && options.clustered.is_some() =>
+        {
+            Ok(Layout::Ids)
+        }
+        _ => Err(corrupt()),
+    }
 }
 
 fn load_multikey(read: &dyn Read, ident: Ident, field_count: usize) -> Result<Multikey> {
@@ -249,6 +270,9 @@ impl Collection {
             w.put("options", Value::from(&self.options.doc));
             if self.space != Space::Records {
                 w.put("space", self.space as i32);
+            }
+            if self.layout == Layout::Ids {
+                w.put("layout", LAYOUT_IDS as i32);
             }
             w.array("indexes", |w| {
                 for index in &self.indexes {

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use nagi_bson::{Value, ValueBuf};
 use nagi_error::Result;
+use nagi_kv::Space;
 use nagi_kv::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -34,7 +35,7 @@ pub use text::key_term;
 pub use wildcard::Wildcard;
 pub(crate) use wildcard::multikey_words;
 
-use crate::{clock, ident::Ident, index::condition::Condition, keystring};
+use crate::{clock, ident::Ident, index::condition::Condition, keystring, record_key::Layout};
 
 /// One index of a collection. Never changes, but for the multikey paths, which only grow.
 #[derive(Debug)]
@@ -60,6 +61,11 @@ pub struct Index {
     pub(crate) logs: bool,
     /// Of an `_id` index that was never built beside writers.
     pub(crate) ceiling: Option<Arc<Ceiling>>,
+    /// What the records of its collection lie under.
+    pub(crate) layout: Layout,
+    /// Of the index on `_id` where records lie under their ids: it has no entries of its own, the records of
+    /// this range are its entries.
+    pub(crate) records: Option<(Space, Ident)>,
     usage: Arc<Usage>,
 }
 
@@ -152,6 +158,8 @@ impl Index {
             bulk: None,
             logs: false,
             ceiling,
+            layout: Layout::Numbers,
+            records: None,
             usage,
         })
     }
@@ -168,6 +176,7 @@ impl Index {
         let mut changed = Index::new(spec, ready, self.ident, Arc::clone(&self.multikey))?;
         changed.keyed_alone = self.keyed_alone;
         changed.ceiling.clone_from(&self.ceiling);
+        (changed.layout, changed.records) = (self.layout, self.records);
         changed.usage = Arc::clone(&self.usage);
         changed.doubts = self.doubts.clone().filter(|_| !ready);
         changed.building = self.building.filter(|_| !ready);
@@ -190,8 +199,27 @@ impl Index {
             bulk: self.bulk.clone(),
             logs: self.logs,
             ceiling: self.ceiling.clone(),
+            layout: self.layout,
+            records: self.records,
             usage: Arc::clone(&self.usage),
         }
+    }
+
+    /// The same index, of a collection whose records lie there.
+    pub(crate) fn of_records(mut self, layout: Layout, at: (Space, Ident)) -> Index {
+        self.layout = layout;
+        self.records = (layout == Layout::Ids && self.spec.is_clustered()).then_some(at);
+        self
+    }
+
+    /// Whether its entries are the records themselves.
+    pub fn is_of_records(&self) -> bool {
+        self.records.is_some()
+    }
+
+    /// Where its entries lie.
+    pub(crate) fn place(&self) -> (Space, Ident) {
+        self.records.unwrap_or((Space::Index, self.ident))
     }
 
     /// The same index, to be built from sorted keys: writers note what they change.

@@ -4,13 +4,15 @@
 //!      { _id, ns: "db.c", recordId: 7, error: "...", byteCount: 120, bytes: BinData(0, ...) }
 //!
 //! MongoDB removes such records; who knows the data may still find something in them, so their bytes are
-//! kept as they are. Indexes, and counters that were wrong, are mended afterwards, by what is there.
+//! kept as they are. A document that lies under another `_id` than its own is moved to its place, if that is free.
+//! Indexes, and counters that were wrong, are mended afterwards, by what is there.
 
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 use nagi_error::Result;
 
 use crate::{
-    Collection, Namespace, RecordId, Store, WriteOptions, WriteTxn, engine_error::engine, record,
+    Collection, Namespace, RecordKey, Store, WriteOptions, WriteTxn, engine_error::engine, index,
+    record, record_key::StorageKey,
 };
 
 const DATABASE: &str = "local";
@@ -19,16 +21,20 @@ const RECORDS_AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 4 << 20;
 /// Bytes of one record that are kept: a document has to hold them.
 const KEPT_BYTES_MAX: usize = 15 << 20;
+/// Bytes of its key that are kept.
+const KEPT_KEY_BYTES_MAX: usize = 64 << 10;
 /// Records between two questions whether to go on.
 const ASK_EACH: u32 = 64;
 
-/// A record that is none.
+/// A record that is none, or in the wrong place.
 struct Corrupt {
     key: Vec<u8>,
     value: Vec<u8>,
     error: String,
     /// What it counts for in the collection's size.
     counted: i64,
+    /// It is a document that lies under another `_id` than its own: where it belongs.
+    home: Option<StorageKey>,
 }
 
 /// Where the bytes of a collection's corrupt records are kept.
@@ -82,10 +88,16 @@ impl Store {
         while more && all.len() < RECORDS_AT_ONCE && bytes < BYTES_AT_ONCE {
             let doc = record::decode_bytes(cursor.value(), &mut spare);
             let counted = doc.as_ref().map_or(0, |doc| doc.len() as i64);
-            if let Err(error) = doc.and_then(|doc| Ok(Doc::parse(doc)?)) {
+            let wrong = match doc.and_then(|doc| Ok(Doc::parse(doc)?)) {
+                Err(error) => Some((error.to_string(), None)),
+                Ok(doc) => home(collection, doc)
+                    .filter(|home| **home != *cursor.key())
+                    .map(|home| ("lies under another _id than its own".to_owned(), Some(home))),
+            };
+            if let Some((error, home)) = wrong {
                 let (key, value) = (cursor.key().to_vec(), cursor.value().to_vec());
                 bytes += value.len();
-                all.push(Corrupt { key, value, error: error.to_string(), counted });
+                all.push(Corrupt { key, value, error, counted, home });
             }
             looked += 1;
             if looked.is_multiple_of(ASK_EACH)
@@ -112,6 +124,11 @@ fn move_all(
         if now.map_err(engine)? != Some(&record.value[..]) {
             continue;
         }
+        if let Some(home) = &record.home
+            && txn.move_record(collection, &record.key, home, &record.value)?
+        {
+            continue;
+        }
         txn.take_out(collection, &record.key, record.counted)?;
         txn.insert(kept, kept_document(collection, record).as_doc())?;
         count += 1;
@@ -119,13 +136,24 @@ fn move_all(
     Ok(count)
 }
 
+/// Where a document belongs if records lie under their ids.
+fn home(collection: &Collection, doc: Doc<'_>) -> Option<StorageKey> {
+    let index = collection.id_index().filter(|index| index.is_of_records())?;
+    let mut key = Vec::new();
+    index::append_id(index, doc.get("_id"), &mut key);
+    Some(RecordKey::Key(&key).stored(collection.ident))
+}
+
 /// `_id` is added by the insert.
 fn kept_document(collection: &Collection, record: &Corrupt) -> DocBuf {
-    let id = record.key.last_chunk().map_or(RecordId(0), |bytes| RecordId::from_bytes(*bytes));
+    let id = match collection.layout.of_stored(&record.key) {
+        RecordKey::Key(key) => RecordKey::Key(&key[..key.len().min(KEPT_KEY_BYTES_MAX)]),
+        number => number,
+    };
     let kept = &record.value[..record.value.len().min(KEPT_BYTES_MAX)];
     DocBuf::build(|w| {
         w.put("ns", collection.namespace.as_str());
-        w.put("recordId", id.0);
+        w.put("recordId", id.value());
         w.put("error", record.error.as_str());
         w.put("byteCount", record.value.len() as i64);
         w.put("bytes", Value::Binary(Binary { subtype: 0, bytes: kept }));

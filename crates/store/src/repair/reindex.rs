@@ -47,10 +47,11 @@ impl Store {
         };
         refuse_view(&collection)?;
         collection.refuse_while_building()?;
-        let old = collection.indexes.to_vec();
+        // One whose entries are the records has nothing to build.
+        let old: Vec<_> = collection.written_indexes().cloned().collect();
         let specs = old.iter().map(|index| index.spec.clone()).collect();
         let indexes = to_build(&mut ddl, &collection, specs, true)?;
-        let all = old.iter().chain(&indexes).cloned().collect();
+        let all = collection.indexes.iter().chain(&indexes).cloned().collect();
         let collection = ddl.put(collection.with_indexes(all))?;
         ddl.finish()?;
         Ok((old, Build { collection, indexes }))
@@ -102,7 +103,7 @@ impl Store {
         }
         let mut again = None;
         let mut repaired = Repaired { any: true, ..Repaired::default() };
-        if report.invalid_count > 0 {
+        if report.invalid_count > 0 || report.misplaced_count > 0 {
             repaired.corrupt_records = self.set_aside_corrupt(collection, options.interrupt)?;
             let go_on = || Ok(());
             let interrupt = options.interrupt.unwrap_or(&go_on);

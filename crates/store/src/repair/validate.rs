@@ -12,8 +12,8 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
 
 use crate::{
-    Collection, Index, RecordId, Snapshot, Store, engine_error::engine, index::keygen::KeySink,
-    record, store::txn::fill_sink,
+    Collection, Index, RecordId, RecordKey, Snapshot, Store, engine_error::engine,
+    index::keygen::KeySink, record, store::txn::fill_sink,
 };
 
 /// Errors listed at most.
@@ -37,10 +37,12 @@ pub struct ValidateReport {
     pub wrong_indexes: Vec<Box<str>>,
     /// Documents with a field name twice in one object; counted only if asked for.
     pub non_compliant_count: i64,
+    /// Records that lie under another `_id` than their own.
+    pub misplaced_count: i64,
     /// Index and record of keys that are not there.
-    pub missing_entries: Vec<(Box<str>, i64)>,
+    pub missing_entries: Vec<(Box<str>, RecordId)>,
     /// Records that are no valid BSON.
-    pub corrupt_records: Vec<i64>,
+    pub corrupt_records: Vec<RecordId>,
     /// What is wrong; empty if the collection is valid.
     pub errors: Vec<String>,
 }
@@ -53,15 +55,15 @@ impl ValidateReport {
         self.error(text);
     }
 
-    fn missing_entry(&mut self, name: &str, id: RecordId) {
+    fn missing_entry(&mut self, name: &str, id: RecordKey<'_>) {
         if self.missing_entries.len() < ERROR_COUNT_MAX {
-            self.missing_entries.push((name.into(), id.0));
+            self.missing_entries.push((name.into(), id.to_id()));
         }
     }
 
-    fn corrupt(&mut self, id: RecordId) {
+    fn corrupt(&mut self, id: RecordKey<'_>) {
         if self.corrupt_records.len() < ERROR_COUNT_MAX {
-            self.corrupt_records.push(id.0);
+            self.corrupt_records.push(id.to_id());
         }
     }
 
@@ -118,6 +120,11 @@ impl Store {
         let how = (conformance, interrupt);
         self.check_records(collection, &snapshot, how, &mut expected, &mut report)?;
         for (index, expected) in expected {
+            if index.is_of_records() {
+                // Each record is its entry, and was looked at.
+                report.index_keys.push((index.name().into(), report.record_count));
+                continue;
+            }
             let mut cursor = snapshot.reader().index_cursor(index, true, &[], &[])?;
             let mut count = 0;
             while cursor.advance()? {
@@ -168,7 +175,7 @@ impl Store {
         let mut found = cursor.seek(&ident.bytes()).map_err(engine)?;
         let (mut sink, mut spare) = (KeySink::default(), Vec::new());
         while found {
-            let id = cursor.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
+            let id = collection.layout.of_stored(cursor.key());
             report.record_count += 1;
             if report.record_count % ASK_EACH == 0 {
                 interrupt()?;
@@ -179,7 +186,7 @@ impl Store {
             if let Err(error) = &doc {
                 report.invalid_count += 1;
                 report.corrupt(id);
-                report.error(format!("record {} is no valid BSON: {error}", id.0));
+                report.error(format!("record {id} is no valid BSON: {error}"));
             }
             if let Ok(doc) = doc {
                 if conformance && has_name_twice(doc) {
@@ -211,20 +218,29 @@ fn has_name_twice(doc: Doc<'_>) -> bool {
 fn check_keys(
     index: &Index,
     snapshot: &Snapshot,
-    id: RecordId,
+    id: RecordKey<'_>,
     doc: Doc<'_>,
     sink: &mut KeySink,
     report: &mut ValidateReport,
 ) -> Result<()> {
     fill_sink(index, doc, sink)?;
+    if index.is_of_records() {
+        if !sink.iter().all(|(key, _)| id == RecordKey::Key(key)) {
+            report.misplaced_count += 1;
+            let name = index.name();
+            let text = format!("index '{name}': record {id} lies under another _id than its own");
+            report.wrong_index(name, text);
+        }
+        return Ok(());
+    }
     let mut buf = Vec::new();
     let mut value = Vec::new();
     for (key, bits) in sink.iter() {
         let mut full = [&index.ident.bytes(), key].concat();
         value.clear();
         match index.keyed_alone {
-            true => value.extend_from_slice(&id.bytes()),
-            false => full.extend_from_slice(&id.bytes()),
+            true => id.append_head(&mut value),
+            false => id.append_tail(&mut full),
         }
         value.extend_from_slice(bits);
         match snapshot.reader().read.get(Space::Index, &full, &mut buf).map_err(engine)? {
@@ -232,16 +248,15 @@ fn check_keys(
             Some(_) => report.wrong_index(
                 index.name(),
                 format!(
-                    "index '{}': the entry of record {} has another record or type",
-                    index.name(),
-                    id.0
+                    "index '{}': the entry of record {id} has another record or type",
+                    index.name()
                 ),
             ),
             None => {
                 report.missing_entry(index.name(), id);
                 report.wrong_index(
                     index.name(),
-                    format!("index '{}': record {} has no entry", index.name(), id.0),
+                    format!("index '{}': record {id} has no entry", index.name()),
                 );
             }
         }

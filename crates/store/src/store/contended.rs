@@ -9,21 +9,21 @@ use std::time::Duration;
 use nagi_error::{Code, Result};
 use nagi_kv::{Space, Txn, TxnOptions, sync::thread};
 
-use crate::{WriteOptions, clock, engine_error::engine};
+use crate::{WriteOptions, clock, engine_error::engine, record_key::StorageKey};
 
 /// Attempts in which a transaction only lines up; after that it waits, too: several records in different
 /// orders may make a few transactions get in each other's way for long.
 const LINED_UP_MAX: u32 = 8;
 
 /// A record that a transaction could not have.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Contended {
     space: Space,
-    key: [u8; 12],
+    key: StorageKey,
 }
 
 impl Contended {
-    pub(crate) fn new(space: Space, key: [u8; 12]) -> Contended {
+    pub(crate) fn new(space: Space, key: StorageKey) -> Contended {
         Contended { space, key }
     }
 

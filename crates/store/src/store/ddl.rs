@@ -24,6 +24,7 @@ use crate::{
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey},
     notes::Notes,
+    record_key::Layout,
     store::{commit::Change, reclaim::Job},
 };
 
@@ -339,6 +340,7 @@ pub(crate) fn made(
         None => options.space()?,
     };
     let ident = ddl.ident()?;
+    let layout = if options.clustered.is_some() { Layout::Ids } else { Layout::Numbers };
     let mut indexes = Vec::new();
     if options.view.is_none() {
         let version = options.id_index_version.unwrap_or(2);
@@ -347,7 +349,7 @@ pub(crate) fn made(
             None => IndexSpec::id_of_version(version, options.collation),
         };
         let index = Index::new_empty(spec, ddl.ident()?, Multikey::new(1))?;
-        indexes.push(Arc::new(index));
+        indexes.push(Arc::new(index.of_records(layout, (space, ident))));
     }
     Ok(Collection {
         uuid,
@@ -357,6 +359,7 @@ pub(crate) fn made(
         indexes: indexes.into(),
         ident,
         space,
+        layout,
         state: Arc::new(CollectionState::of_nothing()),
         version_notes: Notes::default(),
     })
@@ -379,6 +382,7 @@ impl Collection {
             indexes: indexes.into(),
             ident: self.ident,
             space: self.space,
+            layout: self.layout,
             state: Arc::clone(&self.state),
             validator: self.validator.clone(),
             version_notes: Notes::default(),

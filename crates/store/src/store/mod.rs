@@ -35,7 +35,7 @@ use crate::{
         contended::until_done,
         ddl::DdlState,
         division::Division,
-        reader::unique_record_id,
+        reader::unique_record_key,
         reclaim::Reclaimer,
         transaction::{Bound, OpenTransactions},
     },
@@ -228,7 +228,7 @@ impl Store {
     }
 
     /// The document with this `_id`, newest commit, copied into `buf`. From the record cache, or two
-    /// gets. No allocation after warm-up, but where the cache is filled.
+    /// gets (one where records lie under their ids). No allocation after warm-up, but where the cache is filled.
     pub fn find_by_id<'b>(
         &self,
         collection: &Collection,
@@ -241,8 +241,9 @@ impl Store {
             return bound.find_by_id(collection, id, buf);
         }
         let read = self.engine.latest();
+        let (space, ident) = index.place();
         record::with_scratch(|key, value| {
-            key.extend_from_slice(&index.ident.bytes());
+            key.extend_from_slice(&ident.bytes());
             index::append_id(index, id, key);
             let id_key = &key[4..];
             let mut fill = None;
@@ -250,16 +251,20 @@ impl Store {
                 let hash = Cache::hash(collection.ident, id_key);
                 buf.clear();
                 match cache.get(hash, collection.ident, id_key, buf) {
-                    Ok(_) => return Ok(Some(Doc::trusted(&buf[..]))),
+                    Ok(()) => return Ok(Some(Doc::trusted(&buf[..]))),
                     Err(permit) => fill = permit,
                 }
             }
-            let Some(entry) = read.get(Space::Index, key, value).map_err(engine)? else {
+            let Some(entry) = read.get(space, key, value).map_err(engine)? else {
                 return Ok(None);
             };
-            let id = unique_record_id(entry)?;
-            let record_key = collection.ident.record_key(id);
-            let found = read.get(collection.space, &record_key, value).map_err(engine)?;
+            let found = match index.is_of_records() {
+                true => Some(entry),
+                false => {
+                    let record = unique_record_key(index.layout, entry)?.stored(collection.ident);
+                    read.get(collection.space, &record, value).map_err(engine)?
+                }
+            };
             let Some(value) = found else { return Ok(None) };
             if record::is_packed(value) {
                 record::decode(value, buf)?;
@@ -270,7 +275,7 @@ impl Store {
                 buf.extend_from_slice(doc.as_bytes());
             }
             if let (Some(fill), Some(cache)) = (fill, &self.cache) {
-                cache.fill(fill, collection.ident, &key[4..], id, buf);
+                cache.fill(fill, collection.ident, &key[4..], buf);
             }
             Ok(Some(Doc::trusted(&buf[..])))
         })
@@ -289,7 +294,7 @@ impl Store {
             return Ok(Written { value, stamp: Stamp::Transaction(Arc::clone(bound)) });
         }
         until_done(&options, |attempt, contended| {
-            let mut txn = WriteTxn::begin(self, &options, attempt, *contended)?;
+            let mut txn = WriteTxn::begin(self, &options, attempt, contended.clone())?;
             let done = f(&mut txn);
             *contended = txn.contended();
             let value = done?;

@@ -4,18 +4,19 @@
 //! cursor that is to be kept across requests is dropped and its position (record id, or key and
 //! record id) kept instead: see `resume_after`.
 
-use std::sync::Arc;
+use std::{cell::OnceCell, sync::Arc};
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Error, Result};
-use nagi_kv::{Cursor, Read, Space};
+use nagi_kv::{Cursor, Read};
 
 use crate::{
     Collection, Index,
     engine_error::engine,
     ident::Ident,
-    index,
-    record::{self, RecordBuf, RecordId},
+    index, keystring,
+    record::{self, RecordBuf},
+    record_key::{Layout, RecordId, RecordKey, StorageKey},
     store::transaction::Bound,
 };
 
@@ -89,13 +90,13 @@ impl<'r> Reader<'r> {
     pub fn record<'b>(
         &self,
         collection: &Collection,
-        id: RecordId,
+        id: RecordKey<'_>,
         buf: &'b mut RecordBuf,
     ) -> Result<Option<Doc<'b>>>
     where
         'r: 'b,
     {
-        let key = collection.ident.record_key(id);
+        let key = id.stored(collection.ident);
         let found = self.read.get(collection.space, &key, &mut buf.value).map_err(engine)?;
         found.map(|value| record::decode(value, &mut buf.doc)).transpose()
     }
@@ -111,11 +112,11 @@ impl<'r> Reader<'r> {
         visit: &mut dyn FnMut(usize, Option<Doc<'_>>),
     ) -> Result<()> {
         for (part, ids) in ids.chunks(RECORDS_AT_ONCE).enumerate() {
-            let mut keys = [[0; 12]; RECORDS_AT_ONCE];
-            for (key, id) in keys.iter_mut().zip(ids) {
-                *key = collection.ident.record_key(*id);
-            }
-            let lent: [&[u8]; RECORDS_AT_ONCE] = std::array::from_fn(|at| &keys[at][..]);
+            let keys: [_; RECORDS_AT_ONCE] = std::array::from_fn(|at| {
+                let none = StorageKey::Number([0; 12]);
+                ids.get(at).map_or(none, |id| id.key().stored(collection.ident))
+            });
+            let lent: [&[u8]; RECORDS_AT_ONCE] = std::array::from_fn(|at| &*keys[at]);
             let mut result = Ok(());
             let look = &mut |at: usize, value: Option<&[u8]>| {
                 let found = value.map(|value| record::decode(value, &mut buf.doc)).transpose();
@@ -130,24 +131,54 @@ impl<'r> Reader<'r> {
         Ok(())
     }
 
-    /// The record id of the document with this `_id`. One get, no allocation after warm-up.
+    /// The key of the record that has this `_id`. One get; no allocation after warm-up if it is a number.
     pub fn find_id(&self, collection: &Collection, id: Value<'_>) -> Result<Option<RecordId>> {
         let Some(index) = collection.id_index() else { return Ok(None) };
+        let (space, ident) = index.place();
         record::with_scratch(|key, value| {
-            key.extend_from_slice(&index.ident.bytes());
+            key.extend_from_slice(&ident.bytes());
             index::append_id(index, id, key);
-            let found = self.read.get(Space::Index, key, value).map_err(engine)?;
-            found.map(unique_record_id).transpose()
+            let Some(found) = self.read.get(space, key, value).map_err(engine)? else {
+                return Ok(None);
+            };
+            let found = match index.is_of_records() {
+                true => RecordKey::Key(&key[4..]),
+                false => unique_record_key(index.layout, found)?,
+            };
+            Ok(Some(found.to_id()))
         })
     }
 
-    /// A cursor over all records, in the order of insertion or against it.
+    /// The document with this `_id`, and its key. Two gets, one where records lie under their ids.
+    pub fn record_by_id<'b>(
+        &self,
+        collection: &Collection,
+        id: Value<'_>,
+        buf: &'b mut RecordBuf,
+    ) -> Result<Option<(RecordId, Doc<'b>)>>
+    where
+        'r: 'b,
+    {
+        let found = match collection.id_index().filter(|index| index.is_of_records()) {
+            Some(index) => {
+                let mut key = Vec::new();
+                index::append_id(index, id, &mut key);
+                Some(RecordId::Key(key.into()))
+            }
+            None => self.find_id(collection, id)?,
+        };
+        let Some(id) = found else { return Ok(None) };
+        let doc = self.record(collection, id.key(), buf)?;
+        Ok(doc.map(|doc| (id, doc)))
+    }
+
+    /// A cursor over all records in the order of their keys (of insertion, or of `_id`), or against it.
     pub fn scan(&self, collection: &Collection, forward: bool) -> Result<RecordCursor> {
-        let ident = collection.ident;
+        let (ident, layout) = (collection.ident, collection.layout);
         let cursor = self.read.cursor(collection.space, &ident.bytes(), &ident.end());
         let cursor = cursor.map_err(engine)?;
-        let unpacked = Vec::new();
-        Ok(RecordCursor { cursor, ident, forward, next: Next::First, packed: false, unpacked })
+        let (next, unpacked) = (Next::First, Vec::new());
+        Ok(RecordCursor { cursor, ident, layout, forward, next, packed: false, unpacked })
     }
 
     /// A cursor over the index keys in `[start, end)`, both key strings; an empty `end` means to the
@@ -159,21 +190,27 @@ impl<'r> Reader<'r> {
         start: &[u8],
         end: &[u8],
     ) -> Result<IndexCursor> {
-        let ident = index.ident;
+        let (space, ident) = index.place();
         let first = [&ident.bytes(), start].concat();
         let last = match end {
             [] => ident.end().to_vec(),
             _ => [&ident.bytes(), end].concat(),
         };
-        let cursor = self.read.cursor(Space::Index, &first, &last).map_err(engine)?;
-        let keyed_alone = index.keyed_alone;
-        Ok(IndexCursor { cursor, ident, keyed_alone, forward, first, last, next: Next::First })
+        let cursor = self.read.cursor(space, &first, &last).map_err(engine)?;
+        let entries = match index.is_of_records() {
+            true => Entries::Records(RecordEntry::default()),
+            false if index.keyed_alone => Entries::Alone,
+            false => Entries::Others,
+        };
+        let (layout, next) = (index.layout, Next::First);
+        Ok(IndexCursor { cursor, ident, entries, layout, forward, first, last, next })
     }
 
     /// The greatest key of an index as it is stored, behind the ident; empty if there is none.
     pub(crate) fn last_key(&self, index: &Index) -> Result<Vec<u8>> {
-        let (start, end) = (index.ident.bytes(), index.ident.end());
-        let mut cursor = self.read.cursor(Space::Index, &start, &end).map_err(engine)?;
+        let (space, ident) = index.place();
+        let (start, end) = (ident.bytes(), ident.end());
+        let mut cursor = self.read.cursor(space, &start, &end).map_err(engine)?;
         Ok(match cursor.seek_back(&end).map_err(engine)? {
             true => cursor.key().get(start.len()..).unwrap_or_default().to_vec(),
             false => Vec::new(),
@@ -193,6 +230,7 @@ enum Next<T> {
 pub struct RecordCursor {
     cursor: Box<dyn Cursor>,
     ident: Ident,
+    layout: Layout,
     forward: bool,
     next: Next<RecordId>,
     /// The current record is in `unpacked`.
@@ -209,10 +247,14 @@ impl RecordCursor {
             (Next::Step, false) => self.cursor.prev(),
             (Next::First, true) => self.cursor.seek(&self.ident.bytes()),
             (Next::First, false) => self.cursor.seek_back(&self.ident.end()),
-            (Next::To(id), true) => {
-                self.cursor.seek(&self.ident.record_key(RecordId(id.0.saturating_add(1))))
+            (Next::To(RecordId::Id(number)), true) => {
+                self.cursor.seek(&self.ident.record_key(number.saturating_add(1)))
             }
-            (Next::To(id), false) => self.cursor.seek_back(&self.ident.record_key(id)),
+            // The least key behind it.
+            (Next::To(RecordId::Key(key)), true) => {
+                self.cursor.seek(&[&self.ident.bytes()[..], &key, &[0]].concat())
+            }
+            (Next::To(id), false) => self.cursor.seek_back(&id.key().stored(self.ident)),
         };
         let found = moved.map_err(engine)?;
         self.packed = found && record::is_packed(self.cursor.value());
@@ -224,14 +266,18 @@ impl RecordCursor {
 
     /// Places the cursor so that the next `advance` goes to the first record after `id` in the
     /// direction of the walk.
-    pub fn resume_after(&mut self, id: RecordId) {
-        self.next = Next::To(id);
+    pub fn resume_after(&mut self, id: RecordKey<'_>) {
+        self.next = Next::To(id.to_id());
     }
 
-    /// The current record's id.
-    pub fn id(&self) -> RecordId {
-        let key = self.cursor.key();
-        key.last_chunk().map_or(RecordId(0), |bytes| RecordId::from_bytes(*bytes))
+    /// The next `advance` goes to the first record of all.
+    pub(crate) fn begin_again(&mut self) {
+        self.next = Next::First;
+    }
+
+    /// The current record's key.
+    pub fn id(&self) -> RecordKey<'_> {
+        self.layout.of_stored(self.cursor.key())
     }
 
     /// The current record, which may be in no known format.
@@ -255,11 +301,64 @@ impl RecordCursor {
 pub struct IndexCursor {
     cursor: Box<dyn Cursor>,
     ident: Ident,
-    keyed_alone: bool,
+    entries: Entries,
+    layout: Layout,
     forward: bool,
     first: Vec<u8>,
     last: Vec<u8>,
     next: Next<Vec<u8>>,
+}
+
+/// What an index's entries are.
+enum Entries {
+    /// The record key is in the value.
+    Alone,
+    /// The record key ends the key.
+    Others,
+    /// Records under the key strings of their ids.
+    Records(RecordEntry),
+}
+
+/// A record that stands for an index entry.
+#[derive(Default)]
+struct RecordEntry {
+    /// Packed records are unpacked: for who wants the documents, not only keys.
+    unpacks: bool,
+    packed: bool,
+    unpacked: Vec<u8>,
+    /// The type bits of its `_id`, once they were asked for.
+    type_bits: OnceCell<Vec<u8>>,
+}
+
+impl RecordEntry {
+    fn load(&mut self, value: &[u8]) -> Result<()> {
+        self.type_bits.take();
+        self.packed = record::is_packed(value);
+        if self.packed && self.unpacks {
+            record::decode(value, &mut self.unpacked)?;
+        }
+        Ok(())
+    }
+
+    fn doc<'v>(&'v self, value: &'v [u8]) -> Doc<'v> {
+        match (self.packed, self.unpacks) {
+            (false, _) => record::plain(value),
+            (true, true) => Doc::trusted(&self.unpacked),
+            (true, false) => Doc::EMPTY,
+        }
+    }
+
+    /// The type bits of the record's `_id`.
+    fn type_bits(&self, value: &[u8]) -> Vec<u8> {
+        let mut unpacked = Vec::new();
+        let doc = match self.packed && !self.unpacks {
+            true => record::decode(value, &mut unpacked).unwrap_or(Doc::EMPTY),
+            false => self.doc(value),
+        };
+        let (mut key, mut bits) = (Vec::new(), keystring::TypeBits::default());
+        keystring::append_typed(doc.get("_id"), false, &mut key, &mut bits);
+        bits.as_bytes().to_vec()
+    }
 }
 
 impl IndexCursor {
@@ -277,7 +376,13 @@ impl IndexCursor {
             Next::To(key) if moved.is_err() => Next::To(key),
             _ => Next::Step,
         };
-        moved.map_err(engine)
+        let found = moved.map_err(engine)?;
+        if let Entries::Records(entry) = &mut self.entries
+            && found
+        {
+            entry.load(self.cursor.value())?;
+        }
+        Ok(found)
     }
 
     /// Places the cursor so that the next `advance` goes, forward, to the first entry whose key is
@@ -286,13 +391,18 @@ impl IndexCursor {
         self.next = Next::To([&self.ident.bytes(), key].concat());
     }
 
+    fn full_key(&self, key: &[u8], id: RecordKey<'_>) -> Vec<u8> {
+        let mut full = [&self.ident.bytes(), key].concat();
+        if let Entries::Others = self.entries {
+            id.append_tail(&mut full);
+        }
+        full
+    }
+
     /// Places the cursor so that the next `advance` goes to the entry after (key, id) in the direction
     /// of the walk: what `save` and `restore` need.
-    pub fn resume_after(&mut self, key: &[u8], id: RecordId) {
-        let mut full = [&self.ident.bytes(), key].concat();
-        if !self.keyed_alone {
-            full.extend_from_slice(&id.bytes());
-        }
+    pub fn resume_after(&mut self, key: &[u8], id: RecordKey<'_>) {
+        let mut full = self.full_key(key, id);
         if self.forward {
             // The least key after this one.
             full.push(0);
@@ -300,31 +410,61 @@ impl IndexCursor {
         self.next = Next::To(full);
     }
 
-    /// The current key string, without the record id.
+    /// Of a walk forward: the next `advance` goes to the entry (key, id), or the first one after it.
+    pub fn resume_at(&mut self, key: &[u8], id: RecordKey<'_>) {
+        self.next = Next::To(self.full_key(key, id));
+    }
+
+    /// The current key string, without the record key.
     pub fn key(&self) -> &[u8] {
-        let key = self.cursor.key();
-        let tail = if self.keyed_alone { 0 } else { 8 };
-        key.get(4..key.len().saturating_sub(tail)).unwrap_or(&[])
+        let key = self.cursor.key().get(4..).unwrap_or_default();
+        match (&self.entries, self.layout) {
+            (Entries::Others, Layout::Numbers) => &key[..key.len().saturating_sub(8)],
+            (Entries::Others, layout) => layout.split_tail(key).map_or(&[], |(key, _)| key),
+            _ => key,
+        }
     }
 
     /// What `keystring::decode` needs besides the key.
     pub fn type_bits(&self) -> &[u8] {
         let value = self.cursor.value();
-        if self.keyed_alone { value.get(8..).unwrap_or(&[]) } else { value }
+        match &self.entries {
+            Entries::Alone => self.layout.split_head(value).map_or(&[], |(_, bits)| bits),
+            Entries::Others => value,
+            Entries::Records(entry) => entry.type_bits.get_or_init(|| entry.type_bits(value)),
+        }
     }
 
-    /// The record the current entry points to.
-    pub fn record_id(&self) -> RecordId {
-        let bytes = match self.keyed_alone {
-            true => self.cursor.value().first_chunk(),
-            false => self.cursor.key().last_chunk(),
+    /// The key of the record that the current entry points to.
+    pub fn record_id(&self) -> RecordKey<'_> {
+        let (key, value) = (self.cursor.key(), self.cursor.value());
+        let found = match self.entries {
+            Entries::Alone => self.layout.split_head(value).map(|(id, _)| id),
+            Entries::Others => self.layout.split_tail(key).map(|(_, id)| id),
+            Entries::Records(_) => Some(self.layout.of_stored(key)),
         };
-        bytes.map_or(RecordId(0), |bytes| RecordId::from_bytes(*bytes))
+        found.unwrap_or(RecordKey::Id(0))
+    }
+
+    /// From the next `advance` on, [`IndexCursor::doc`] has every record. Without it those that are packed are
+    /// not unpacked.
+    pub fn lend_docs(&mut self) {
+        if let Entries::Records(entry) = &mut self.entries {
+            entry.unpacks = true;
+        }
+    }
+
+    /// The record itself, where records are the entries; else empty. See [`IndexCursor::lend_docs`].
+    pub fn doc(&self) -> Doc<'_> {
+        match &self.entries {
+            Entries::Records(entry) => entry.doc(self.cursor.value()),
+            _ => Doc::EMPTY,
+        }
     }
 }
 
-/// The record id in the value of a unique index's entry.
-pub(crate) fn unique_record_id(value: &[u8]) -> Result<RecordId> {
-    let bytes = value.first_chunk().ok_or_else(|| Error::bug("an index entry has no record id"))?;
-    Ok(RecordId::from_bytes(*bytes))
+/// The record key in the value of a unique index's entry.
+pub(crate) fn unique_record_key(layout: Layout, value: &[u8]) -> Result<RecordKey<'_>> {
+    let split = layout.split_head(value).map(|(id, _)| id);
+    split.ok_or_else(|| Error::bug("an index entry has no record id"))
 }

@@ -471,10 +471,9 @@ impl Bound {
         id: Value<'_>,
         buf: &'b mut Vec<u8>,
     ) -> Result<Option<Doc<'b>>> {
-        let reader = Reader::of(self);
-        let Some(id) = reader.find_id(collection, id)? else { return Ok(None) };
         let mut value = crate::RecordBuf::default();
-        let Some(doc) = reader.record(collection, id, &mut value)? else { return Ok(None) };
+        let found = Reader::of(self).record_by_id(collection, id, &mut value)?;
+        let Some((_, doc)) = found else { return Ok(None) };
         buf.clear();
         buf.extend_from_slice(doc.as_bytes());
         Ok(Some(Doc::trusted(&buf[..])))
@@ -524,7 +523,7 @@ impl Store {
         f: &mut dyn FnMut(&Transaction) -> Result<T>,
     ) -> Result<Written<T>> {
         until_done(&options, |_, contended| {
-            let lined_up = contended.map(|contended| (contended, &options));
+            let lined_up = contended.clone().map(|contended| (contended, &options));
             let txn = Transaction::begin_with(self, Lifetime::Short, lined_up)?;
             let done = f(&txn);
             *contended = txn.bound.work.lock().as_ref().and_then(Suspended::contended);

@@ -140,10 +140,10 @@ fn write_one(f: &Fixture, random: &mut Random) {
                 return txn.insert(&collection, new.as_doc()).map(drop);
             };
             let mut buf = nagi_store::RecordBuf::default();
-            let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
+            let old = txn.reader().record(&collection, record.key(), &mut buf)?.unwrap().to_buf();
             match action {
-                0 => txn.delete(&collection, record, old.as_doc()),
-                _ => txn.update(&collection, record, old.as_doc(), new.as_doc()),
+                0 => txn.delete(&collection, record.key(), old.as_doc()),
+                _ => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
             }
         })
         .unwrap();
@@ -189,8 +189,8 @@ fn delete(f: &Fixture, id: i32) {
         .write(WriteOptions::default(), &mut |txn| {
             let record = txn.reader().find_id(&collection, id.into())?.unwrap();
             let mut buf = nagi_store::RecordBuf::default();
-            let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
-            txn.delete(&collection, record, old.as_doc())
+            let old = txn.reader().record(&collection, record.key(), &mut buf)?.unwrap().to_buf();
+            txn.delete(&collection, record.key(), old.as_doc())
         })
         .unwrap();
 }

@@ -52,7 +52,10 @@ fn document(id: i32, random: &mut Random) -> DocBuf {
 }
 
 fn filled(count: i32) -> Fixture {
-    let f = Fixture::new();
+    fill(Fixture::new(), count)
+}
+
+fn fill(f: Fixture, count: i32) -> Fixture {
     let mut random = Random::new(7);
     for from in (0..count).step_by(500) {
         let collection = f.collection();
@@ -98,10 +101,10 @@ fn write_one(f: &Fixture, random: &mut Random) {
                 return txn.insert(&collection, new.as_doc()).map(drop);
             };
             let mut buf = nagi_store::RecordBuf::default();
-            let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
+            let old = txn.reader().record(&collection, record.key(), &mut buf)?.unwrap().to_buf();
             match action {
-                0 => txn.delete(&collection, record, old.as_doc()),
-                _ => txn.update(&collection, record, old.as_doc(), new.as_doc()),
+                0 => txn.delete(&collection, record.key(), old.as_doc()),
+                _ => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
             }
         })
         .unwrap();
@@ -172,7 +175,8 @@ fn runs_are_merged_in_groups() {
 #[test]
 fn writers_go_on_while_keys_are_sorted() {
     for seed in 0..2 {
-        let f = filled(1500);
+        let [plain, clustered] = Fixture::each();
+        let f = fill(if seed % 2 == 0 { plain } else { clustered }, 1500);
         let done = Done::default();
         let drained = Cell::new(0);
         let progress = |phase: &'static str, done: i64, _: i64| {
@@ -238,12 +242,12 @@ fn change(f: &Fixture, id: i32, new: Option<i32>) {
         .write(WriteOptions::default(), &mut |txn| {
             let record = txn.reader().find_id(&collection, id.into())?.unwrap();
             let mut buf = nagi_store::RecordBuf::default();
-            let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
+            let old = txn.reader().record(&collection, record.key(), &mut buf)?.unwrap().to_buf();
             match new {
-                None => txn.delete(&collection, record, old.as_doc()),
+                None => txn.delete(&collection, record.key(), old.as_doc()),
                 Some(u) => {
                     let new = parse(&format!("{{_id: {id}, u: {u}}}"));
-                    txn.update(&collection, record, old.as_doc(), new.as_doc())
+                    txn.update(&collection, record.key(), old.as_doc(), new.as_doc())
                 }
             }
         })

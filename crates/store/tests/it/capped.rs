@@ -20,9 +20,9 @@ fn fixture(options: &str) -> Fixture {
 fn follow(f: &Fixture, last: &mut RecordId, seen: &mut Vec<(i32, i32)>) {
     let collection = f.collection();
     let mut scan = f.store.latest().scan(&collection, true).unwrap();
-    scan.resume_after(*last);
+    scan.resume_after(last.key());
     while scan.advance().unwrap() {
-        *last = scan.id();
+        *last = scan.id().to_id();
         let number = |name: &str| scan.doc().get(name).to_string().parse().unwrap();
         seen.push((number("writer"), number("n")));
     }
@@ -36,7 +36,7 @@ fn a_follower_sees_every_insert_in_order() {
     let seen = std::thread::scope(|scope| {
         let over = done.guard();
         let follower = scope.spawn(|| {
-            let (mut last, mut seen) = (RecordId(0), Vec::new());
+            let (mut last, mut seen) = (RecordId::Id(0), Vec::new());
             while seen.len() < (WRITER_COUNT * DOC_COUNT) as usize && !done.is_over() {
                 let version = arrivals.version();
                 follow(&f, &mut last, &mut seen);

@@ -69,14 +69,14 @@ fn deletes_updates_and_builds_find_them() {
     let collection = f.collection();
     f.store
         .write(WriteOptions::default(), &mut |txn| {
-            txn.lock(&collection, ids[0])?;
+            txn.lock(&collection, ids[0].key())?;
             txn.update(
                 &collection,
-                ids[0],
+                ids[0].key(),
                 parse("{_id: 0}").as_doc(),
                 parse("{_id: 0, a: 7}").as_doc(),
             )?;
-            txn.delete(&collection, ids[1], parse("{_id: 1}").as_doc())
+            txn.delete(&collection, ids[1].key(), parse("{_id: 1}").as_doc())
         })
         .unwrap();
     f.index("{key: {a: 1}, name: 'a'}").unwrap();
@@ -146,7 +146,7 @@ fn large_documents_are_packed_and_read_as_they_were() {
                 let found = f.store.find_by_id(&collection, key, &mut buf).unwrap().unwrap();
                 assert!(found.as_bytes() == wanted[at].as_bytes(), "{name} {at} {round}");
                 let reader = f.store.latest();
-                let found = reader.record(&collection, *id, &mut record).unwrap().unwrap();
+                let found = reader.record(&collection, id.key(), &mut record).unwrap().unwrap();
                 assert!(found.as_bytes() == wanted[at].as_bytes());
             }
         }
@@ -165,12 +165,17 @@ fn large_documents_are_packed_and_read_as_they_were() {
             .write(WriteOptions::default(), &mut |txn| {
                 txn.update(
                     &collection,
-                    ids[0],
+                    ids[0].key(),
                     wanted[0].as_doc(),
                     parse(&large(0, 30_000)).as_doc(),
                 )?;
-                txn.update(&collection, ids[2], wanted[2].as_doc(), parse(&large(2, 5)).as_doc())?;
-                txn.delete(&collection, ids[1], wanted[1].as_doc())
+                txn.update(
+                    &collection,
+                    ids[2].key(),
+                    wanted[2].as_doc(),
+                    parse(&large(2, 5)).as_doc(),
+                )?;
+                txn.delete(&collection, ids[1].key(), wanted[1].as_doc())
             })
             .unwrap();
         f.check_valid();

@@ -47,8 +47,8 @@ fn a_read_through_the_engine_allocates_nothing() {
     let mut buf = nagi_store::RecordBuf::default();
     let mut read = || {
         let reader = f.store.latest();
-        assert_eq!(reader.find_id(&collection, Value::Int32(1)).unwrap(), Some(id));
-        assert!(reader.record(&collection, id, &mut buf).unwrap().is_some());
+        assert_eq!(reader.find_id(&collection, Value::Int32(1)).unwrap().as_ref(), Some(&id));
+        assert!(reader.record(&collection, id.key(), &mut buf).unwrap().is_some());
     };
     read();
     let ((), spent) = count_allocations(read);

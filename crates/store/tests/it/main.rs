@@ -4,6 +4,7 @@
 mod build;
 mod bulk;
 mod capped;
+mod clustered;
 mod compressor;
 mod cost;
 mod ddl;

@@ -23,7 +23,10 @@ use crate::{
 const SIZES: [i32; 2] = [600, 1500];
 
 fn filled(count: i32) -> Fixture {
-    let f = Fixture::new();
+    fill(Fixture::new(), count)
+}
+
+fn fill(f: Fixture, count: i32) -> Fixture {
     let collection = f.collection();
     let insert = |txn: &mut nagi_store::WriteTxn<'_>| {
         (0..count).try_for_each(|id| {
@@ -382,10 +385,10 @@ fn write(f: &Fixture, random: &mut Random) -> Result<()> {
             return txn.insert(&collection, new.as_doc()).map(drop);
         };
         let mut buf = nagi_store::RecordBuf::default();
-        let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
+        let old = txn.reader().record(&collection, record.key(), &mut buf)?.unwrap().to_buf();
         match action {
-            0 => txn.delete(&collection, record, old.as_doc()),
-            _ => txn.update(&collection, record, old.as_doc(), new.as_doc()),
+            0 => txn.delete(&collection, record.key(), old.as_doc()),
+            _ => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
         }
     });
     written.map(drop)
@@ -396,7 +399,8 @@ fn write(f: &Fixture, random: &mut Random) -> Result<()> {
 fn builds_drops_failures_and_changes_beside_writers() {
     let rounds = std::env::var("NAGI_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(4_u64);
     for seed in 0..rounds {
-        let f = filled(SIZES[seed as usize % 2]);
+        let [plain, clustered] = Fixture::each();
+        let f = fill(if seed % 4 < 2 { plain } else { clustered }, SIZES[seed as usize % 2]);
         let done = Done::default();
         std::thread::scope(|scope| {
             let over = done.guard();

@@ -132,15 +132,15 @@ fn write(store: &Store, random: &mut Random) -> Result<()> {
             return txn.attempt(|txn| txn.insert(&collection, new.as_doc())).map(drop);
         };
         let mut buf = nagi_store::RecordBuf::default();
-        let old = txn.reader().record(&collection, record, &mut buf)?.map(|doc| doc.to_buf());
+        let old = txn.reader().record(&collection, record.key(), &mut buf)?.map(|doc| doc.to_buf());
         let Some(old) = old else { return Ok(()) };
         match action {
-            0 => txn.delete(&collection, record, old.as_doc()),
-            1 => txn.update(&collection, record, old.as_doc(), new.as_doc()),
+            0 => txn.delete(&collection, record.key(), old.as_doc()),
+            1 => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
             // A statement that fails leaves nothing in the log either.
             _ => {
                 let failed = txn.attempt(|txn| {
-                    txn.delete(&collection, record, old.as_doc())?;
+                    txn.delete(&collection, record.key(), old.as_doc())?;
                     nagi_error::bail!(Code::BAD_VALUE, "undone");
                     #[allow(unreachable_code)]
                     Ok(())

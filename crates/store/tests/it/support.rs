@@ -29,6 +29,20 @@ impl Fixture {
         Fixture::on(Memory::new())
     }
 
+    /// The same with a clustered collection.
+    pub(crate) fn clustered() -> Fixture {
+        let f = Fixture::new();
+        f.store.drop_collection(&f.namespace).unwrap();
+        let options = parse("{clusteredIndex: {key: {_id: 1}, unique: true, name: 'i'}}");
+        f.store.create_collection(&f.namespace, options.as_doc()).unwrap();
+        f
+    }
+
+    /// An empty collection of each kind.
+    pub(crate) fn each() -> [Fixture; 2] {
+        [Fixture::new(), Fixture::clustered()]
+    }
+
     pub(crate) fn on(engine: Memory) -> Fixture {
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();

@@ -19,10 +19,10 @@ fn increment(f: &Fixture, id: i32) -> Result<i64> {
         let collection = txn.collection(&f.namespace).unwrap();
         let record = txn.reader().find_id(&collection, id.into())?.unwrap();
         let mut buf = nagi_store::RecordBuf::default();
-        let old = txn.reader().record(&collection, record, &mut buf)?.unwrap().to_buf();
+        let old = txn.reader().record(&collection, record.key(), &mut buf)?.unwrap().to_buf();
         let n = number::truncate_to_i64(old.get("n")).unwrap() + 1;
         let new = parse(&format!("{{_id: {id}, n: {n}}}"));
-        txn.update(&collection, record, old.as_doc(), new.as_doc())?;
+        txn.update(&collection, record.key(), old.as_doc(), new.as_doc())?;
         Ok(n)
     })?;
     Ok(written.value)

@@ -332,17 +332,19 @@ fn set(
     let written = store.write(WriteOptions::default(), &mut |txn| {
         let id = txn.reader().find_id(&collection, nagi_bson::Value::Int32(key))?;
         let mut buf = nagi_store::RecordBuf::default();
-        let old = match id {
-            Some(id) => txn.reader().record(&collection, id, &mut buf)?.map(|doc| doc.to_buf()),
+        let old = match &id {
+            Some(id) => {
+                txn.reader().record(&collection, id.key(), &mut buf)?.map(|doc| doc.to_buf())
+            }
             None => None,
         };
         let new = value.map(|value| doc! { "_id": key, "v": value });
         match (id, old, new) {
             (None, _, Some(new)) => txn.insert(&collection, new.as_doc()).map(drop),
             (Some(id), Some(old), Some(new)) => {
-                txn.update(&collection, id, old.as_doc(), new.as_doc())
+                txn.update(&collection, id.key(), old.as_doc(), new.as_doc())
             }
-            (Some(id), Some(old), None) => txn.delete(&collection, id, old.as_doc()),
+            (Some(id), Some(old), None) => txn.delete(&collection, id.key(), old.as_doc()),
             _ => Ok(()),
         }
     });

@@ -185,7 +185,7 @@ fn transfer(world: &World, _: i32, random: &mut Random) {
                 let Some((record, old)) = find(write, &bank, id)? else { return Err(gone()) };
                 let money = number::truncate_to_i64(old.get("m")).unwrap() + amount;
                 let new = parse(&format!("{{_id: {id}, m: {money}}}"));
-                write.update(&bank, record, old.as_doc(), new.as_doc())
+                write.update(&bank, record.key(), old.as_doc(), new.as_doc())
             })
         };
         let moved = add(1, -amount).and_then(|_| add(2, amount));

@@ -45,7 +45,12 @@ impl World {
             written: Mutex::default(),
             built: Mutex::default(),
         };
-        world.store.create_collection(&world.name, Doc::EMPTY).unwrap();
+        // Its records lie under numbers, or under their ids.
+        let options = match random.below(3) {
+            0 => parse("{clusteredIndex: {key: {_id: 1}, unique: true}}"),
+            _ => DocBuf::new(),
+        };
+        world.store.create_collection(&world.name, options.as_doc()).unwrap();
         world.store.create_collection(&world.bank, Doc::EMPTY).unwrap();
         // Indexes of few documents are built record by record, of more from sorted keys.
         for id in 0..2 + random.below(5) as i32 {
@@ -89,9 +94,9 @@ impl World {
             match u {
                 Some(u) => {
                     let new = World::document(id, u);
-                    txn.update(&collection, record, old.as_doc(), new.as_doc())?;
+                    txn.update(&collection, record.key(), old.as_doc(), new.as_doc())?;
                 }
-                None => txn.delete(&collection, record, old.as_doc())?,
+                None => txn.delete(&collection, record.key(), old.as_doc())?,
             }
             Ok(true)
         })?;
@@ -172,5 +177,6 @@ pub(crate) fn find(
 ) -> Result<Option<(nagi_store::RecordId, DocBuf)>> {
     let Some(record) = txn.reader().find_id(collection, id.into())? else { return Ok(None) };
     let mut buf = RecordBuf::default();
-    Ok(txn.reader().record(collection, record, &mut buf)?.map(|doc| (record, doc.to_buf())))
+    let found = txn.reader().record(collection, record.key(), &mut buf)?.map(|doc| doc.to_buf());
+    Ok(found.map(|doc| (record, doc)))
 }

@@ -1,5 +1,7 @@
 //! `captrunc`: for tests, takes the newest documents out of a capped collection.
 
+use nagi_store::RecordId;
+
 use super::emptycapped::capped;
 use crate::core::command::prelude::*;
 
@@ -40,15 +42,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
                 "invalid n, the collection has not more than {count} documents"
             );
         }
-        last = Some(scan.id());
+        last = Some(scan.id().to_id());
     }
     if args.inc == Some(true) {
         // The document itself goes too: what is kept ends before it.
-        kept = scan.advance()?.then(|| scan.id());
+        kept = scan.advance()?.then(|| scan.id().to_id());
     } else {
         kept = last.or(kept);
     }
     drop(scan);
     let _writing = cx.begin_write(req.db)?;
-    cx.store().truncate_capped_after(&collection, kept, &|| cx.check())
+    cx.store().truncate_capped_after(&collection, kept.as_ref().map(RecordId::key), &|| cx.check())
 }

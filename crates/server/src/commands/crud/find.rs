@@ -5,7 +5,7 @@
 
 use nagi_lang::collation::Asked;
 use nagi_query::{Explained, FindRequest, Hint, Verbosity};
-use nagi_store::{Namespace, Store};
+use nagi_store::{Namespace, RecordKey, Store};
 
 use super::representative::{self, refuse_own};
 use crate::commands::common::{check_uuid_arg, namespace, refuse_term};
@@ -223,17 +223,15 @@ fn check_token(args: &Args<'_>, sorted: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether it is `{$recordId: <long or null>}`.
+/// Whether it is `{$recordId: <long, binary or null>}`.
 fn is_token(token: Doc<'_>) -> bool {
-    token.count() == 1 && matches!(token.get("$recordId"), Value::Int64(_) | Value::Null)
+    let id = token.get("$recordId");
+    token.count() == 1 && matches!(id, Value::Int64(_) | Value::Binary(_) | Value::Null)
 }
 
 /// The record to go on behind; null, the token of an empty collection, begins at the front.
-fn token_record(token: Doc<'_>) -> Option<i64> {
-    match token.get("$recordId") {
-        Value::Int64(id) => Some(id),
-        _ => None,
-    }
+fn token_record(token: Doc<'_>) -> Option<RecordKey<'_>> {
+    RecordKey::of_value(token.get("$recordId"))
 }
 
 pub(in crate::commands) fn to_request<'a>(

@@ -112,12 +112,12 @@ fn write_findings(
         for (index, record) in &report.missing_entries {
             list.doc(|entry| {
                 entry.put("indexName", &**index);
-                entry.put("recordId", *record);
+                entry.put("recordId", record.key().value());
             });
         }
     });
     out.array("corruptRecords", |list| {
-        report.corrupt_records.iter().for_each(|record| list.push(*record));
+        report.corrupt_records.iter().for_each(|record| list.push(record.key().value()));
     });
     if removed > 0 {
         out.put("numRemovedCorruptRecords", removed);

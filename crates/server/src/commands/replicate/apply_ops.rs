@@ -216,12 +216,12 @@ fn apply_diff(cx: &Context<'_>, entry: Entry<'_>) -> Result<()> {
         let id = txn.reader().find_id(&collection, entry.target.get("_id"))?;
         let Some(id) = id else { return Err(gone()) };
         let mut buf = nagi_store::RecordBuf::default();
-        let found = txn.reader().record(&collection, id, &mut buf)?.map(|doc| doc.to_buf());
+        let found = txn.reader().record(&collection, id.key(), &mut buf)?.map(|doc| doc.to_buf());
         let Some(old) = found else { return Err(gone()) };
         let mut result = Ok(());
         let new = DocBuf::build(|w| result = oplog_diff::apply(old.as_doc(), diff, w));
         result?;
-        txn.update(&collection, id, old.as_doc(), new.as_doc())
+        txn.update(&collection, id.key(), old.as_doc(), new.as_doc())
     })
 }
 

@@ -90,33 +90,33 @@ impl Entries<'_> {
         }
         let (full, bits) = (self.sorted.merge.key(), self.sorted.merge.bits());
         key.extend_from_slice(&self.index.ident.bytes());
-        let Some((body, id)) = full.split_last_chunk::<8>() else { return Ok(true) };
+        let Some((body, id)) = self.index.layout.split_tail(full) else { return Ok(true) };
         key.extend_from_slice(body);
         if !self.index.keyed_alone {
-            key.extend_from_slice(id);
+            id.append_tail(key);
             value.extend_from_slice(bits);
             return Ok(true);
         }
-        let owner = self.twins.owner.filter(|_| self.twins.key == body);
+        let owner = self.twins.owner.as_ref().filter(|_| self.twins.key == body);
         if let Some(owner) = owner {
-            key.extend_from_slice(id);
+            id.append_tail(key);
             value.extend_from_slice(bits);
-            let other = RecordId::from_bytes(*id);
-            self.meet(owner, other)?;
+            let (owner, other) = (owner.clone(), id.to_id());
+            self.meet(&owner, &other)?;
             return Ok(true);
         }
-        value.extend_from_slice(id);
+        id.append_head(value);
         value.extend_from_slice(bits);
         self.twins.key.clear();
         self.twins.key.extend_from_slice(body);
-        self.twins.owner = Some(RecordId::from_bytes(*id));
+        self.twins.owner = Some(id.to_id());
         self.twins.is_noted = false;
         Ok(true)
     }
 
     /// A second record with the key: decided at the end, but where there are so many that waiting for it
     /// helps nobody.
-    fn meet(&mut self, owner: RecordId, other: RecordId) -> Result<()> {
+    fn meet(&mut self, owner: &RecordId, other: &RecordId) -> Result<()> {
         self.twins.count += 1;
         if !std::mem::replace(&mut self.twins.is_noted, true)
             && let Some(doubts) = &self.index.doubts
@@ -135,9 +135,9 @@ impl Entries<'_> {
     }
 
     /// Whether the record has the key just now.
-    fn has_key(&self, id: RecordId) -> Result<bool> {
+    fn has_key(&self, id: &RecordId) -> Result<bool> {
         let mut buf = RecordBuf::default();
-        let Some(doc) = self.store.latest().record(self.built, id, &mut buf)? else {
+        let Some(doc) = self.store.latest().record(self.built, id.key(), &mut buf)? else {
             return Ok(false);
         };
         let mut sink = KeySink::default();

@@ -144,6 +144,7 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RecordKey;
 
     #[test]
     fn sources_of_any_number_and_length_come_out_in_order() {
@@ -160,9 +161,11 @@ mod tests {
                         1 => vec![number as u8],
                         _ => Vec::new(),
                     };
-                    let id = (source * 100 + n).to_be_bytes();
+                    let id = RecordKey::Id((source * 100 + n) as i64);
                     segment.push(&key, id, &[source as u8]);
-                    expected.push(([&key[..], &id[..]].concat(), source as u8));
+                    let mut full = key.clone();
+                    id.append_tail(&mut full);
+                    expected.push((full, source as u8));
                 }
                 segment.sort();
                 sources.push(Source::Memory { segment, next: 0 });

@@ -129,13 +129,15 @@ impl Store {
         let mut meter = Meter::new("Index Build: scanning collection", collection.count());
         // What comes later is in the logs.
         let mut newest = self.latest().scan(collection, false)?;
-        let end = if newest.advance()? { newest.id() } else { RecordId(0) };
+        let end = newest.advance()?.then(|| newest.id().to_id());
         drop(newest);
         let mut sink = KeySink::default();
-        let (mut done, mut last) = (0u64, RecordId(0));
+        let (mut done, mut last) = (0u64, None::<RecordId>);
         'scan: loop {
             let mut scan = self.latest().scan(collection, true)?;
-            scan.resume_after(last);
+            if let Some(last) = &last {
+                scan.resume_after(last.key());
+            }
             for _ in 0..CURSOR_RECORDS {
                 if done.is_multiple_of(ASK_EACH) {
                     go_on()?;
@@ -143,10 +145,10 @@ impl Store {
                         meter.at(done, options);
                     }
                 }
-                if !scan.advance()? || scan.id() > end {
+                if !scan.advance()? || end.as_ref().is_none_or(|end| scan.id() > end.key()) {
                     break 'scan;
                 }
-                (done, last) = (done + 1, scan.id());
+                done += 1;
                 let doc = scan.checked_doc()?;
                 for ((index, sorter), arrays) in indexes.iter().zip(&mut sorters).zip(&mut arrays) {
                     fill_sink(index, doc, &mut sink)?;
@@ -155,10 +157,11 @@ impl Store {
                         arrays.iter_mut().zip(&sink.multikey).for_each(|(all, new)| *all |= new);
                     }
                     for key in sink.iter() {
-                        sorter.add(key, last, self, allowance, go_on)?;
+                        sorter.add(key, scan.id(), self, allowance, go_on)?;
                     }
                 }
             }
+            last = Some(scan.id().to_id());
         }
         meter.at(done, options);
         self.note_arrays(collection, indexes, &arrays, options)?;

@@ -6,6 +6,8 @@
 
 use std::cmp::Ordering;
 
+use crate::RecordKey;
+
 /// Keys with their type bits; sorted once it is full.
 #[derive(Default)]
 pub(super) struct Segment {
@@ -49,11 +51,11 @@ impl Segment {
         self.arena.len() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Adds `key` followed by `tail`, and the bits.
-    pub(super) fn push(&mut self, key: &[u8], tail: [u8; 8], bits: &[u8]) {
+    /// Adds `key` followed by the record key, and the bits.
+    pub(super) fn push(&mut self, key: &[u8], record: RecordKey<'_>, bits: &[u8]) {
         let start = self.arena.len();
         self.arena.extend_from_slice(key);
-        self.arena.extend_from_slice(&tail);
+        record.append_tail(&mut self.arena);
         let key_len = self.arena.len() - start;
         self.arena.extend_from_slice(&(bits.len() as u32).to_le_bytes());
         self.arena.extend_from_slice(bits);

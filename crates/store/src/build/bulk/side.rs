@@ -11,8 +11,8 @@ use nagi_kv::Space;
 
 use super::{Meter, dropped};
 use crate::{
-    BuildOptions, Collection, Index, RecordId, Store, WriteOptions, WriteTxn, engine_error::engine,
-    ident::Ident, index::keygen::KeySink, record, store::txn::PutBy,
+    BuildOptions, Collection, Index, RecordId, RecordKey, Store, WriteOptions, WriteTxn,
+    engine_error::engine, ident::Ident, index::keygen::KeySink, record, store::txn::PutBy,
 };
 
 /// Entries of one transaction, unless conflicts make it smaller.
@@ -76,7 +76,7 @@ impl Walk<'_> {
                 _ => (batch_count / 2).max(1),
             };
             let (id, key) = &changes[count - 1];
-            from = side_key(side, *id, key);
+            from = side_key(side, id.key(), key);
             // The least key behind it.
             from.push(0);
             done += settled;
@@ -103,10 +103,11 @@ impl Walk<'_> {
         let (mut changes, mut bytes) = (Vec::new(), 0);
         let mut found = cursor.seek(from).map_err(engine)?;
         while found && changes.len() < count_max && bytes < BATCH_BYTES {
-            let rest = cursor.key().get(4..).and_then(|key| key.split_first_chunk::<8>());
+            let layout = self.index.layout;
+            let rest = cursor.key().get(4..).and_then(|key| layout.split_head(key));
             if let Some((id, key)) = rest {
                 bytes += key.len();
-                changes.push((RecordId::from_bytes(*id), key.to_vec()));
+                changes.push((id.to_id(), key.to_vec()));
             }
             found = cursor.next().map_err(engine)?;
         }
@@ -123,13 +124,13 @@ impl Walk<'_> {
         let same_record = |a: &Change, b: &Change| a.0 == b.0;
         // Before the first read: a lock then waits for others, and what is read is newest.
         for group in changes.chunk_by(same_record) {
-            txn.lock(&collection, group[0].0)?;
+            txn.lock(&collection, group[0].0.key())?;
         }
         let (mut sink, mut buf, mut spare) = (KeySink::default(), Vec::new(), Vec::new());
         let mut settled = 0;
         for group in changes.chunk_by(same_record) {
-            let id = group[0].0;
-            let record_key = collection.ident.record_key(id);
+            let id = group[0].0.key();
+            let record_key = id.stored(collection.ident);
             let found = txn.txn().get(collection.space, &record_key, &mut buf).map_err(engine)?;
             match found {
                 Some(value) => {
@@ -157,6 +158,9 @@ impl Walk<'_> {
 }
 
 /// Where a change is noted.
-pub(crate) fn side_key(side: Ident, id: RecordId, key: &[u8]) -> Vec<u8> {
-    [&side.bytes()[..], &id.bytes(), key].concat()
+pub(crate) fn side_key(side: Ident, id: RecordKey<'_>, key: &[u8]) -> Vec<u8> {
+    let mut full = side.bytes().to_vec();
+    id.append_head(&mut full);
+    full.extend_from_slice(key);
+    full
 }

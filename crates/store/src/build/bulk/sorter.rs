@@ -12,7 +12,7 @@ use super::{
     run::{self, BLOCK_BYTES, RunReader},
     segment::Segment,
 };
-use crate::{RecordId, Spill, Store};
+use crate::{RecordKey, Spill, Store};
 
 /// Largest piece: sorting one takes a few milliseconds.
 const SEGMENT_BYTES_MAX: usize = 512 << 10;
@@ -87,7 +87,7 @@ impl Sorter {
     pub(super) fn add(
         &mut self,
         (key, bits): (&[u8], &[u8]),
-        id: RecordId,
+        id: RecordKey<'_>,
         store: &Store,
         of: &mut Allowance,
         go_on: &dyn Fn() -> Result<()>,
@@ -95,7 +95,7 @@ impl Sorter {
         if !self.open.has_room(key.len() + bits.len(), of.segment_bytes()) {
             self.close(store, of, go_on)?;
         }
-        self.open.push(key, id.bytes(), bits);
+        self.open.push(key, id, bits);
         self.count += 1;
         Ok(())
     }

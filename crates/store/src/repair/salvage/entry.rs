@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use nagi_bson::{Doc, DocBuf};
+use nagi_bson::{Doc, DocBuf, Value};
 
 use crate::catalog::check_entry;
 
@@ -39,12 +39,18 @@ fn without(doc: Doc<'_>, option: Option<&str>) -> Option<Kept> {
             index.as_doc().and_then(|index| index.get("spec").as_doc()?.get("name").as_str());
         match loads(&part(doc, option, &|other| other == at)) {
             true => good.push(at),
-            false if name == Some("_id_") => return None,
+            false if name == Some("_id_") || is_clustered(index) => return None,
             false => left_out.push(format!("index {}", name.unwrap_or("without a name"))),
         }
     }
     let entry = part(doc, option, &|at| good.contains(&at));
     loads(&entry).then_some(Kept { entry, left_out })
+}
+
+/// Whether it is the index on `_id` under a name of its own.
+fn is_clustered(index: Value<'_>) -> bool {
+    let spec = index.as_doc().and_then(|index| index.get("spec").as_doc());
+    spec.is_some_and(|spec| spec.get("clustered").is_truthy())
 }
 
 /// The entry without an option, with some of its indexes.

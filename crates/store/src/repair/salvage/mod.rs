@@ -24,9 +24,10 @@ use nagi_kv::{Durability, Engine, Space, TxnOptions};
 use self::entry::Kept;
 use crate::{
     BuildOptions, Collection, IndexSelector, IndexSpec, Namespace, Store, StoreOptions, Uuid,
-    catalog,
+    catalog::{self, LAYOUT_IDS},
     engine_error::engine,
     ident::{CatalogKey, Ident},
+    record_key::number_of,
 };
 
 const ORPHANS_DATABASE: &str = "local";
@@ -181,7 +182,7 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
         }
         let name = known.lost_names.remove(&ident).filter(|name| !known.has(name));
         let name = name.unwrap_or_else(|| free_name(&known, ident));
-        let doc = orphan(&name, space, next);
+        let doc = orphan(&name, space, next, is_clustered(on, space, ident)?);
         let key = Ident(ident).catalog_key(CatalogKey::Collection);
         txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         next += 1;
@@ -257,6 +258,18 @@ fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
     true
 }
 
+/// Whether a record with this key lies under a number. No key string begins as numbers from 0 to 2^56 do.
+fn is_numbered(key: &[u8]) -> bool {
+    key.len() == 12 && key[4] == 0x80
+}
+
+/// Whether the records of an ident lie under their ids.
+fn is_clustered(on: &dyn Engine, space: Space, ident: u32) -> Result<bool> {
+    let ident = Ident(ident);
+    let mut cursor = on.latest().cursor(space, &ident.bytes(), &ident.end()).map_err(engine)?;
+    Ok(cursor.seek(&ident.bytes()).map_err(engine)? && !is_numbered(cursor.key()))
+}
+
 /// Every ident that has keys in the space. A seek each.
 fn idents(on: &dyn Engine, space: Space) -> Result<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
@@ -282,15 +295,22 @@ fn free_name(known: &Known, ident: u32) -> String {
 }
 
 /// The entry of a collection of which only records are left; its `_id` index is empty.
-fn orphan(name: &str, space: Space, index: u32) -> DocBuf {
+fn orphan(name: &str, space: Space, index: u32, clustered: bool) -> DocBuf {
     let uuid = Uuid::random();
-    let spec = IndexSpec::id();
+    let spec = if clustered { IndexSpec::clustered("_id_", None) } else { IndexSpec::id() };
     DocBuf::build(|w| {
         w.put("ns", name);
         w.put("uuid", Value::Binary(Binary { subtype: 4, bytes: &uuid.0 }));
-        w.doc("options", |_| {});
+        w.doc("options", |w| {
+            if clustered {
+                w.put("clusteredIndex", &catalog::clustered_listed("_id_"));
+            }
+        });
         if space != Space::Records {
             w.put("space", space as i32);
+        }
+        if clustered {
+            w.put("layout", LAYOUT_IDS as i32);
         }
         w.array("indexes", |w| {
             w.doc(|w| {
@@ -316,9 +336,9 @@ impl fmt::Display for LostRange<'_> {
             (0, _) => f.write_str("the beginning"),
             (_, Some(ident)) => {
                 write!(f, "{}", u32::from_be_bytes(*ident))?;
-                let id = key[4..].first_chunk().filter(|_| self.space.is_records());
-                match id {
-                    Some(id) => write!(f, " record {}", crate::RecordId::from_bytes(*id).0),
+                match key[4..].first_chunk().filter(|_| self.space.is_records()) {
+                    Some(id) if is_numbered(key) => write!(f, " record {}", number_of(*id)),
+                    Some(_) => write!(f, " record {:02x?}", &key[4..]),
                     None => Ok(()),
                 }
             }

@@ -13,7 +13,7 @@ use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_kv::{Space, Txn};
 
-use crate::{Collection, RecordId, Store, engine_error::engine, store::commit::Client};
+use crate::{Collection, RecordKey, Store, engine_error::engine, store::commit::Client};
 
 /// What changes.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub enum Change<'a> {
     /// A document: inserted (no `before`), replaced, or deleted (no `after`).
     Document {
         collection: &'a Collection,
-        record: RecordId,
+        record: RecordKey<'a>,
         before: Option<Doc<'a>>,
         after: Option<Doc<'a>>,
     },

@@ -10,7 +10,7 @@ use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
 
-use crate::{Collection, RecordId, WriteTxn, engine_error::engine, record};
+use crate::{Collection, RecordKey, WriteTxn, engine_error::engine, record};
 
 /// Records a transaction takes out at most, where many must go at once.
 pub(crate) const CAPPED_BATCH_COUNT: usize = 1000;
@@ -26,7 +26,7 @@ impl WriteTxn<'_> {
     }
 
     pub(crate) fn lock_capped(&mut self, collection: &Collection) -> Result<()> {
-        let guard = collection.ident.record_key(RecordId(i64::MIN));
+        let guard = collection.ident.record_key(i64::MIN);
         self.txn().lock(collection.space, &guard).map_err(engine)
     }
 
@@ -54,17 +54,17 @@ impl WriteTxn<'_> {
     fn remove_first(&mut self, collection: &Arc<Collection>, at: usize) -> Result<bool> {
         // Everything before has been deleted: not to be walked over again.
         let known = collection.state.first_record.load(Relaxed);
-        let first = RecordId(self.touched[at].first_record.max(known));
+        let first = self.touched[at].first_record.max(known);
         let (start, end) = (collection.ident.record_key(first), collection.ident.end());
         let mut walk = self.txn().cursor(collection.space, &start, &end).map_err(engine)?;
         if !walk.seek(&start).map_err(engine)? {
             return Ok(false);
         }
-        let id = walk.key().last_chunk().map_or(RecordId(0), |b| RecordId::from_bytes(*b));
+        let number = collection.layout.of_stored(walk.key()).number().unwrap_or(0);
         let old = record::decode(walk.value(), &mut Vec::new())?.to_buf();
         drop(walk);
-        self.delete(collection, id, old.as_doc())?;
-        self.touched[at].first_record = id.0 + 1;
+        self.delete(collection, RecordKey::Id(number), old.as_doc())?;
+        self.touched[at].first_record = number + 1;
         Ok(true)
     }
 

@@ -3,13 +3,13 @@
 use std::sync::{Arc, atomic::Ordering::Acquire};
 
 use nagi_bson::{Doc, Value};
-use nagi_error::{Code, Error, Result};
+use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::{Space, sync::atomic::AtomicU64};
 use nagi_lang::collation;
 
 use super::{PutBy, WriteTxn};
 use crate::{
-    Collection, Index, RecordId,
+    Collection, Index, RecordId, RecordKey,
     engine_error::engine,
     ident::CatalogKey,
     index::{
@@ -19,12 +19,55 @@ use crate::{
     keystring,
 };
 
+/// Largest key string of an `_id` that a record lies under, as in MongoDB.
+const RECORD_KEY_BYTES_MAX: usize = 8 << 20;
+
 impl WriteTxn<'_> {
+    /// The key of a new record in a collection whose records lie under their ids; 11000 if it is taken.
+    pub(super) fn claim_id(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
+        let Some(index) = collection.id_index() else {
+            return Err(Error::bug("a collection has no index on _id"));
+        };
+        let mut sink = std::mem::take(&mut self.scratch.new_keys);
+        let mut found = std::mem::take(&mut self.scratch.value);
+        let done = fill_sink(index, doc, &mut sink)
+            .and_then(|()| self.claim_key(collection, index, sink.key(0), &mut found));
+        self.scratch.new_keys = sink;
+        self.scratch.value = found;
+        done
+    }
+
+    fn claim_key(
+        &mut self,
+        collection: &Collection,
+        index: &Index,
+        (key, bits): (&[u8], &[u8]),
+        found: &mut Vec<u8>,
+    ) -> Result<RecordId> {
+        if key.len() > RECORD_KEY_BYTES_MAX {
+            bail!(
+                Code::Location(5_894_900),
+                "Size of RecordId is above limit of {RECORD_KEY_BYTES_MAX} bytes"
+            );
+        }
+        let (space, stored) = (collection.space, RecordKey::Key(key).stored(collection.ident));
+        // As in `put_unique`: claimed, then the ceiling is raised, then it is put.
+        self.txn().lock(space, &stored).map_err(engine)?;
+        let is_new = match &index.ceiling {
+            Some(ceiling) => ceiling.rise(key, || self.store.latest().last_key(index))?,
+            None => false,
+        };
+        if !is_new && self.txn().get(space, &stored, found).map_err(engine)?.is_some() {
+            return Err(duplicate_key(collection, index, key, bits));
+        }
+        Ok(RecordId::Key(key.into()))
+    }
+
     pub(super) fn insert_keys(
         &mut self,
         collection: &Collection,
         index: &Arc<Index>,
-        id: RecordId,
+        id: RecordKey<'_>,
         doc: Doc<'_>,
     ) -> Result<()> {
         let mut sink = std::mem::take(&mut self.scratch.new_keys);
@@ -40,7 +83,7 @@ impl WriteTxn<'_> {
     pub(super) fn delete_keys(
         &mut self,
         index: &Arc<Index>,
-        id: RecordId,
+        id: RecordKey<'_>,
         doc: Doc<'_>,
     ) -> Result<()> {
         let mut sink = std::mem::take(&mut self.scratch.old_keys);
@@ -54,7 +97,7 @@ impl WriteTxn<'_> {
         &mut self,
         collection: &Collection,
         index: &Arc<Index>,
-        id: RecordId,
+        id: RecordKey<'_>,
         old: Doc<'_>,
         new: Doc<'_>,
     ) -> Result<()> {
@@ -73,7 +116,7 @@ impl WriteTxn<'_> {
         &mut self,
         collection: &Collection,
         index: &Arc<Index>,
-        id: RecordId,
+        id: RecordKey<'_>,
         olds: &KeySink,
         news: &KeySink,
     ) -> Result<()> {
@@ -136,7 +179,7 @@ impl WriteTxn<'_> {
         index: &Index,
         key: &[u8],
         bits: &[u8],
-        id: RecordId,
+        id: RecordKey<'_>,
         by: PutBy,
     ) -> Result<()> {
         self.keys.inserted += 1;
@@ -155,7 +198,7 @@ impl WriteTxn<'_> {
                 true => self.check_free(collection, index, &full, bits, id),
                 false => Ok(()),
             };
-            full.extend_from_slice(&id.bytes());
+            id.append_tail(&mut full);
             free.and_then(|()| self.txn().put(Space::Index, &full, bits).map_err(engine))
         };
         self.scratch.key = full;
@@ -169,7 +212,7 @@ impl WriteTxn<'_> {
         index: &Index,
         full: &[u8],
         bits: &[u8],
-        id: RecordId,
+        id: RecordKey<'_>,
     ) -> Result<()> {
         // Whoever puts this key locks it first: entries of different records do not meet.
         self.txn().lock(Space::Index, full).map_err(engine)?;
@@ -177,7 +220,8 @@ impl WriteTxn<'_> {
         let mut cursor = self.txn().cursor(Space::Index, full, &end).map_err(engine)?;
         let mut found = cursor.seek(full).map_err(engine)?;
         while found {
-            if cursor.key().last_chunk() != Some(&id.bytes()) {
+            let found_id = index.layout.split_tail(cursor.key()).map(|(_, id)| id);
+            if found_id != Some(id) {
                 return Err(duplicate_key(collection, index, &full[4..], bits));
             }
             found = cursor.next().map_err(engine)?;
@@ -191,7 +235,7 @@ impl WriteTxn<'_> {
         index: &Index,
         full: &[u8],
         bits: &[u8],
-        id: RecordId,
+        id: RecordKey<'_>,
         by: PutBy,
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
@@ -206,12 +250,12 @@ impl WriteTxn<'_> {
         };
         let taken = !is_new
             && match self.txn().get(Space::Index, full, &mut value) {
-                Ok(Some(entry)) => entry.first_chunk() != Some(&id.bytes()),
+                Ok(Some(entry)) => index.layout.split_head(entry).is_none_or(|(own, _)| own != id),
                 Ok(None) => false,
                 Err(error) => return Err(engine(error)),
             };
         value.clear();
-        value.extend_from_slice(&id.bytes());
+        id.append_head(&mut value);
         value.extend_from_slice(bits);
         let doubts = index.doubts.as_ref().filter(|_| by != PutBy::Build);
         let in_doubt = |doubts: &Arc<index::Doubts>| match by {
@@ -223,7 +267,7 @@ impl WriteTxn<'_> {
         };
         let done = match taken {
             true if doubts.is_some_and(in_doubt) => {
-                let aside = [full, &id.bytes()].concat();
+                let aside = aside_key(full, id);
                 self.txn().put(Space::Index, &aside, bits).map_err(engine)
             }
             true => Err(duplicate_key(collection, index, &full[4..], bits)),
@@ -234,19 +278,24 @@ impl WriteTxn<'_> {
     }
 
     /// Notes for who builds the index that the record gets or loses the key.
-    fn log_change(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+    fn log_change(&mut self, index: &Index, key: &[u8], id: RecordKey<'_>) -> Result<()> {
         let Some(bulk) = &index.bulk else { return Ok(()) };
         let mut full = std::mem::take(&mut self.scratch.key);
         full.clear();
         full.extend_from_slice(&bulk.side.bytes());
-        full.extend_from_slice(&id.bytes());
+        id.append_head(&mut full);
         full.extend_from_slice(key);
         let done = self.txn().put(Space::Index, &full, &[]).map_err(engine);
         self.scratch.key = full;
         done
     }
 
-    pub(crate) fn delete_key(&mut self, index: &Index, key: &[u8], id: RecordId) -> Result<()> {
+    pub(crate) fn delete_key(
+        &mut self,
+        index: &Index,
+        key: &[u8],
+        id: RecordKey<'_>,
+    ) -> Result<()> {
         self.keys.deleted += 1;
         if index.logs {
             return self.log_change(index, key, id);
@@ -256,10 +305,10 @@ impl WriteTxn<'_> {
         full.extend_from_slice(&index.ident.bytes());
         full.extend_from_slice(key);
         if !index.keyed_alone {
-            full.extend_from_slice(&id.bytes());
+            id.append_tail(&mut full);
         }
         let done = if index.keyed_alone && !index.ready {
-            self.delete_own(&full, id)
+            self.delete_own(index, &full, id)
         } else {
             self.txn().delete(Space::Index, &full).map_err(engine)
         };
@@ -268,11 +317,12 @@ impl WriteTxn<'_> {
     }
 
     /// While a unique index is being built, the entry may be another record's, and one's own aside.
-    fn delete_own(&mut self, full: &[u8], id: RecordId) -> Result<()> {
+    fn delete_own(&mut self, index: &Index, full: &[u8], id: RecordKey<'_>) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
-        let own = found.is_some_and(|entry| entry.first_chunk() == Some(&id.bytes()));
-        let aside = [full, &id.bytes()].concat();
+        let owner = found.and_then(|entry| index.layout.split_head(entry)).map(|(owner, _)| owner);
+        let own = owner == Some(id);
+        let aside = aside_key(full, id);
         let is_aside = self.txn().get(Space::Index, &aside, &mut value).map_err(engine)?.is_some();
         self.scratch.value = value;
         if own {
@@ -283,6 +333,13 @@ impl WriteTxn<'_> {
             false => Ok(()),
         }
     }
+}
+
+/// Where the entry of a record waits while another one has the key.
+fn aside_key(full: &[u8], id: RecordKey<'_>) -> Vec<u8> {
+    let mut aside = full.to_vec();
+    id.append_tail(&mut aside);
+    aside
 }
 
 /// The keys of a document in an index; none if a partial index leaves it out. The `_id` index, which

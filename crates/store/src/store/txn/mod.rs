@@ -21,12 +21,14 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Durability, Space, Txn};
 
 use crate::{
-    Collection, Index, Namespace, Reader, RecordId, Store, WriteOptions,
+    Collection, Index, Namespace, Reader, RecordId, RecordKey, Store, WriteOptions,
     cache::Cache,
     engine_error::{UNDETERMINED, engine},
     gate::Pass,
     index::{self, keygen::KeySink},
-    record, room,
+    record,
+    record_key::Layout,
+    room,
     store::{commit::Change, contended::Contended, insert, written::KeysWritten},
 };
 
@@ -144,7 +146,7 @@ impl Suspended {
 
     /// The record that it could not write.
     pub(crate) fn contended(&self) -> Option<Contended> {
-        self.contended
+        self.contended.clone()
     }
 
     /// Whether it has written to the collection.
@@ -211,7 +213,7 @@ impl<'s> WriteTxn<'s> {
             multikey: std::mem::take(&mut self.multikey),
             changed: std::mem::take(&mut self.changed),
             conflict: self.conflict,
-            contended: self.contended,
+            contended: self.contended.take(),
         }
     }
 
@@ -312,23 +314,31 @@ impl<'s> WriteTxn<'s> {
         if collection.options.capped {
             self.enter_capped(&collection, doc)?;
         }
-        let id = self.next_record_id(&collection)?;
-        self.put_record(&collection, id, doc)?;
-        for index in &collection.indexes {
-            self.insert_keys(&collection, index, id, doc)?;
+        let id = match collection.layout {
+            Layout::Numbers => RecordId::Id(self.next_record_number(&collection)?),
+            Layout::Ids => self.claim_id(&collection, doc)?,
+        };
+        self.put_record(&collection, id.key(), doc)?;
+        for index in collection.written_indexes() {
+            self.insert_keys(&collection, index, id.key(), doc)?;
         }
-        self.change(at, &collection, id, (None, Some(doc)))?;
+        self.change(at, &collection, id.key(), (None, Some(doc)))?;
         if collection.options.capped {
             self.trim_capped(&collection, at)?;
         }
         Ok(id)
     }
 
-    fn put_record(&mut self, collection: &Collection, id: RecordId, doc: Doc<'_>) -> Result<()> {
+    fn put_record(
+        &mut self,
+        collection: &Collection,
+        id: RecordKey<'_>,
+        doc: Doc<'_>,
+    ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         value.clear();
         record::encode(doc, || self.store.packing(collection), &mut value);
-        let key = collection.ident.record_key(id);
+        let key = id.stored(collection.ident);
         let done = self.txn().put(collection.space, &key, &value);
         self.scratch.value = value;
         self.had(done, Contended::new(collection.space, key))
@@ -344,21 +354,22 @@ impl<'s> WriteTxn<'s> {
 
     /// The record that this transaction could not write.
     pub(crate) fn contended(&self) -> Option<Contended> {
-        self.contended
+        self.contended.clone()
     }
 
-    fn next_record_id(&mut self, collection: &Collection) -> Result<RecordId> {
+    fn next_record_number(&mut self, collection: &Collection) -> Result<i64> {
         let state = &collection.state;
         if state.next_record.load(Acquire) == 0 {
             let _one = state.next_record_lock.lock();
             if state.next_record.load(Acquire) == 0 {
                 let mut last = self.store.latest().scan(collection, false)?;
-                let next = if last.advance()? { last.id().0 + 1 } else { 1 };
+                let found = last.advance()?.then(|| last.id().number()).flatten();
+                let next = found.map_or(1, |number| number + 1);
                 state.next_record.store(next, std::sync::atomic::Ordering::Release);
             }
         }
         nagi_percore::note_shared("record ids", 1);
-        Ok(RecordId(state.next_record.fetch_add(1, AcqRel)))
+        Ok(state.next_record.fetch_add(1, AcqRel))
     }
 
     /// Replaces the record `id`, which is `old` as this transaction read it. The `_id` must not
@@ -366,7 +377,7 @@ impl<'s> WriteTxn<'s> {
     pub fn update(
         &mut self,
         collection: &Collection,
-        id: RecordId,
+        id: RecordKey<'_>,
         old: Doc<'_>,
         new: Doc<'_>,
     ) -> Result<()> {
@@ -384,7 +395,7 @@ impl<'s> WriteTxn<'s> {
             );
         }
         self.put_record(&collection, id, new)?;
-        for index in &collection.indexes {
+        for index in collection.written_indexes() {
             if insert::keys_may_differ(&index.spec, old, new) {
                 self.update_keys(&collection, index, id, old, new)?;
             }
@@ -393,13 +404,18 @@ impl<'s> WriteTxn<'s> {
     }
 
     /// Removes the record `id`, which is `old` as this transaction read it.
-    pub fn delete(&mut self, collection: &Collection, id: RecordId, old: Doc<'_>) -> Result<()> {
+    pub fn delete(
+        &mut self,
+        collection: &Collection,
+        id: RecordKey<'_>,
+        old: Doc<'_>,
+    ) -> Result<()> {
         let at = self.touch(collection)?;
         let collection = Arc::clone(&self.touched[at].collection);
-        let key = collection.ident.record_key(id);
+        let key = id.stored(collection.ident);
         let done = self.txn().delete(collection.space, &key);
         self.had(done, Contended::new(collection.space, key))?;
-        for index in &collection.indexes {
+        for index in collection.written_indexes() {
             self.delete_keys(index, id, old)?;
         }
         self.change(at, &collection, id, (Some(old), None))
@@ -410,7 +426,7 @@ impl<'s> WriteTxn<'s> {
         &mut self,
         at: usize,
         collection: &Collection,
-        record: RecordId,
+        record: RecordKey<'_>,
         (before, after): (Option<Doc<'_>>, Option<Doc<'_>>),
     ) -> Result<()> {
         let touched = &mut self.touched[at];
@@ -434,20 +450,47 @@ impl<'s> WriteTxn<'s> {
         bytes: i64,
     ) -> Result<()> {
         let at = self.touch(collection)?;
-        // Its number must not be used again while there are keys that lead to it.
-        self.next_record_id(collection)?;
+        if collection.layout == Layout::Numbers {
+            // Its number must not be used again while there are keys that lead to it.
+            self.next_record_number(collection)?;
+        }
         self.txn().delete(collection.space, key).map_err(engine)?;
         self.touched[at].count -= 1;
         self.touched[at].bytes -= bytes;
         Ok(())
     }
 
+    /// Moves a record to where it belongs, if nothing is there. Its index keys are not touched: they are built
+    /// again.
+    pub(crate) fn move_record(
+        &mut self,
+        collection: &Collection,
+        from: &[u8],
+        to: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        self.touch(collection)?;
+        let space = collection.space;
+        if self.txn().get(space, to, &mut Vec::new()).map_err(engine)?.is_some() {
+            return Ok(false);
+        }
+        self.txn().delete(space, from).map_err(engine)?;
+        self.txn().put(space, to, value).map_err(engine)?;
+        if let Some(index) = collection.id_index()
+            && let Some(ceiling) = &index.ceiling
+        {
+            // The next insert must not take the place for free.
+            ceiling.rise(&to[4..], || self.store.latest().last_key(index))?;
+        }
+        Ok(true)
+    }
+
     /// Makes this transaction conflict with whoever writes the record, as if it wrote it itself. A
     /// lock before the first read waits for others a while instead of failing.
-    pub fn lock(&mut self, collection: &Collection, id: RecordId) -> Result<()> {
+    pub fn lock(&mut self, collection: &Collection, id: RecordKey<'_>) -> Result<()> {
         let at = self.touch(collection)?;
         let current = &self.touched[at].collection;
-        let (space, key) = (current.space, current.ident.record_key(id));
+        let (space, key) = (current.space, id.stored(current.ident));
         self.txn().lock(space, &key).map_err(engine)
     }
 

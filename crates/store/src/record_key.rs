@@ -1,0 +1,317 @@
+//! Under what a record lies: [`RecordKey`], lent, and [`RecordId`], kept.
+//!
+//!   most collections         a number, ascending in the order of insertion, from 1
+//!   clustered collections    the key string of `_id`
+//!
+//! All records of a collection have the same kind ([`Layout`]). Numbers are copied and never allocate; they are
+//! what hot paths see.
+//!
+//! Where a record key stands beside other bytes, those tell where it ends:
+//!
+//!   at the end (keys of index entries)       number: 8 bytes; key: the key, then its length
+//!   in front (values of unique indexes)      number: 8 bytes; key: its length, then the key
+//!
+//! The length is a byte below `FF`; or four bytes, big-endian, and an `FF` on the outer side of them.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    ops::Deref,
+};
+
+use nagi_bson::{Binary, Value};
+
+use crate::ident::Ident;
+
+/// Where a record lies in its collection; lent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RecordKey<'a> {
+    /// Its number.
+    Id(i64),
+    /// The key string of its `_id`.
+    Key(&'a [u8]),
+}
+
+/// A record key that is kept. Cheap to clone if it is a number.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RecordId {
+    /// A number.
+    Id(i64),
+    /// The key string of an `_id`.
+    Key(Box<[u8]>),
+}
+
+/// What the records of a collection lie under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Layout {
+    #[default]
+    Numbers,
+    /// Of a clustered collection: the key strings of their ids.
+    Ids,
+}
+
+/// A record's key in the engine. Inline for numbers and for the usual ids.
+#[derive(Clone, Debug)]
+pub(crate) enum StorageKey {
+    Number([u8; 12]),
+    Short(u8, [u8; 30]),
+    Long(Box<[u8]>),
+}
+
+/// Before or behind the four bytes of a length that does not fit into one.
+const LONG: u8 = 0xFF;
+
+/// Bytes of a key that messages show.
+const SHOWN_BYTES_MAX: usize = 64;
+
+impl RecordKey<'_> {
+    /// Keeps it.
+    pub fn to_id(self) -> RecordId {
+        match self {
+            RecordKey::Id(number) => RecordId::Id(number),
+            RecordKey::Key(key) => RecordId::Key(key.into()),
+        }
+    }
+
+    /// The key under which the engine has the record.
+    pub(crate) fn stored(self, ident: Ident) -> StorageKey {
+        match self {
+            RecordKey::Id(number) => StorageKey::Number(ident.record_key(number)),
+            RecordKey::Key(key) => {
+                let mut short = [0; 30];
+                let len = 4 + key.len();
+                match short.get_mut(..len) {
+                    Some(place) => {
+                        place[..4].copy_from_slice(&ident.bytes());
+                        place[4..].copy_from_slice(key);
+                        StorageKey::Short(len as u8, short)
+                    }
+                    None => StorageKey::Long([&ident.bytes(), key].concat().into()),
+                }
+            }
+        }
+    }
+
+    /// As the end of an index entry's key.
+    pub(crate) fn append_tail(self, out: &mut Vec<u8>) {
+        match self {
+            RecordKey::Id(number) => out.extend_from_slice(&number_bytes(number)),
+            RecordKey::Key(key) => {
+                out.extend_from_slice(key);
+                match u8::try_from(key.len()) {
+                    Ok(len) if len < LONG => out.push(len),
+                    _ => {
+                        out.extend_from_slice(&(key.len() as u32).to_be_bytes());
+                        out.push(LONG);
+                    }
+                }
+            }
+        }
+    }
+
+    /// As the beginning of a value.
+    pub(crate) fn append_head(self, out: &mut Vec<u8>) {
+        match self {
+            RecordKey::Id(number) => out.extend_from_slice(&number_bytes(number)),
+            RecordKey::Key(key) => {
+                match u8::try_from(key.len()) {
+                    Ok(len) if len < LONG => out.push(len),
+                    _ => {
+                        out.push(LONG);
+                        out.extend_from_slice(&(key.len() as u32).to_be_bytes());
+                    }
+                }
+                out.extend_from_slice(key);
+            }
+        }
+    }
+}
+
+impl<'a> RecordKey<'a> {
+    /// As `$recordId` shows it.
+    pub fn value(self) -> Value<'a> {
+        match self {
+            RecordKey::Id(number) => Value::Int64(number),
+            RecordKey::Key(bytes) => Value::Binary(Binary { subtype: 0, bytes }),
+        }
+    }
+
+    /// The number; none of a key.
+    pub fn number(self) -> Option<i64> {
+        match self {
+            RecordKey::Id(number) => Some(number),
+            RecordKey::Key(_) => None,
+        }
+    }
+
+    /// What [`RecordKey::value`] made. Bytes that are no key are as good as a key of no record.
+    pub fn of_value(value: Value<'a>) -> Option<RecordKey<'a>> {
+        match value {
+            Value::Int64(number) => Some(RecordKey::Id(number)),
+            Value::Binary(Binary { subtype: 0, bytes }) => Some(RecordKey::Key(bytes)),
+            _ => None,
+        }
+    }
+}
+
+impl RecordId {
+    pub fn key(&self) -> RecordKey<'_> {
+        match self {
+            RecordId::Id(number) => RecordKey::Id(*number),
+            RecordId::Key(key) => RecordKey::Key(key),
+        }
+    }
+
+    /// Memory beside the value itself.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            RecordId::Id(_) => 0,
+            RecordId::Key(key) => key.len(),
+        }
+    }
+}
+
+impl Hash for RecordKey<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // All records of a set are of one kind: nothing tells them apart here.
+        match self {
+            RecordKey::Id(number) => state.write_i64(*number),
+            RecordKey::Key(key) => state.write(key),
+        }
+    }
+}
+
+impl Hash for RecordId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl PartialEq<RecordKey<'_>> for RecordId {
+    fn eq(&self, other: &RecordKey<'_>) -> bool {
+        self.key() == *other
+    }
+}
+
+impl fmt::Display for RecordKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordKey::Id(number) => write!(f, "{number}"),
+            RecordKey::Key(key) => {
+                let shown = &key[..key.len().min(SHOWN_BYTES_MAX)];
+                shown.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_str(if shown.len() < key.len() { "..." } else { "" })
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// The record key in a key of the engine.
+    pub(crate) fn of_stored(self, key: &[u8]) -> RecordKey<'_> {
+        match self {
+            Layout::Numbers => number_at_end(key),
+            Layout::Ids => RecordKey::Key(key.get(4..).unwrap_or_default()),
+        }
+    }
+
+    /// What [`RecordKey::append_tail`] wrote, and what stands before it.
+    pub(crate) fn split_tail(self, bytes: &[u8]) -> Option<(&[u8], RecordKey<'_>)> {
+        if self == Layout::Numbers {
+            let (rest, number) = bytes.split_last_chunk()?;
+            return Some((rest, RecordKey::Id(number_of(*number))));
+        }
+        let (last, rest) = bytes.split_last()?;
+        let (len, rest) = match *last {
+            LONG => {
+                let (rest, len) = rest.split_last_chunk()?;
+                (u32::from_be_bytes(*len) as usize, rest)
+            }
+            len => (usize::from(len), rest),
+        };
+        let (rest, key) = rest.split_at_checked(rest.len().checked_sub(len)?)?;
+        Some((rest, RecordKey::Key(key)))
+    }
+
+    /// What [`RecordKey::append_head`] wrote, and what follows.
+    pub(crate) fn split_head(self, bytes: &[u8]) -> Option<(RecordKey<'_>, &[u8])> {
+        if self == Layout::Numbers {
+            let (number, rest) = bytes.split_first_chunk()?;
+            return Some((RecordKey::Id(number_of(*number)), rest));
+        }
+        let (first, rest) = bytes.split_first()?;
+        let (len, rest) = match *first {
+            LONG => {
+                let (len, rest) = rest.split_first_chunk()?;
+                (u32::from_be_bytes(*len) as usize, rest)
+            }
+            len => (usize::from(len), rest),
+        };
+        let (key, rest) = rest.split_at_checked(len)?;
+        Some((RecordKey::Key(key), rest))
+    }
+}
+
+impl Deref for StorageKey {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            StorageKey::Number(key) => key,
+            StorageKey::Short(len, key) => &key[..usize::from(*len)],
+            StorageKey::Long(key) => key,
+        }
+    }
+}
+
+/// Eight bytes that order as the number does.
+pub(crate) fn number_bytes(number: i64) -> [u8; 8] {
+    ((number as u64) ^ (1 << 63)).to_be_bytes()
+}
+
+pub(crate) fn number_of(bytes: [u8; 8]) -> i64 {
+    (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
+}
+
+fn number_at_end(key: &[u8]) -> RecordKey<'_> {
+    RecordKey::Id(key.last_chunk().map_or(0, |bytes| number_of(*bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ident, Layout, RecordKey};
+
+    #[test]
+    fn ends_and_beginnings_are_split_again() {
+        let keys: Vec<Vec<u8>> = [0, 1, 13, 254, 255, 256, 70_000].map(|n| vec![7; n]).into();
+        let all = keys.iter().map(|key| (Layout::Ids, RecordKey::Key(key)));
+        let numbers = [i64::MIN, -1, 0, 1, i64::MAX].map(|n| (Layout::Numbers, RecordKey::Id(n)));
+        for (layout, key) in all.chain(numbers) {
+            let mut bytes = b"before".to_vec();
+            key.append_tail(&mut bytes);
+            assert_eq!(layout.split_tail(&bytes), Some((&b"before"[..], key)));
+            bytes.clear();
+            key.append_head(&mut bytes);
+            bytes.extend_from_slice(b"behind");
+            assert_eq!(layout.split_head(&bytes), Some((key, &b"behind"[..])));
+            assert_eq!(layout.of_stored(&key.stored(Ident(3))), key);
+        }
+    }
+
+    #[test]
+    fn messages_show_the_beginning_of_a_long_key() {
+        assert_eq!(RecordKey::Id(-5).to_string(), "-5");
+        assert_eq!(RecordKey::Key(&[1, 0xAB]).to_string(), "01ab");
+        assert_eq!(RecordKey::Key(&[7; 5000]).to_string(), "07".repeat(64) + "...");
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_key() {
+        for bytes in [&b""[..], b"\x05abc", b"\xFF\0\0", b"\xFF\0\0\0\x09abc"] {
+            assert_eq!(Layout::Ids.split_head(bytes), None);
+            let reversed: Vec<u8> = bytes.iter().rev().copied().collect();
+            assert_eq!(Layout::Ids.split_tail(&reversed), None);
+        }
+        assert_eq!(Layout::Numbers.split_tail(b"short"), None);
+    }
+}
