@@ -191,14 +191,14 @@ fn serve_store(
     let limits = connections::Limits::of_process(options);
     limits.log(options);
     let config = server_config(options, args, store.clone(), limits.connections, log);
-    let bad_options = |error: nagi_error::Error| Failure {
+    let bad_options = |error: &dyn std::fmt::Display| Failure {
         code: exit::BAD_OPTIONS,
         id: 20574,
         message: "Error during global initialization",
         error: error.to_string(),
     };
     let mut builder = ServerBuilder::new(config)
-        .map_err(bad_options)?
+        .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)
         .profile_level(options.profile_level)
         .compressors(&options.compressors);
@@ -206,7 +206,7 @@ fn serve_store(
         let data = Path::new(&options.db_path);
         builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
     }
-    let server = builder.start().map_err(bad_options)?;
+    let server = builder.start().map_err(|error| bad_options(&error))?;
     warnings::at_start(options, limits.connections, log);
     say_what_the_journal_does(options);
     let record = record::Record::start(options);
