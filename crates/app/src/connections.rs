@@ -43,7 +43,7 @@ impl Limits {
         }
     }
 
-    /// Says what the limits are, and that more was asked for.
+    /// Says what the limits are, and that more was requested.
     pub(crate) fn log(&self, options: &Options) {
         let shown = |limit: Option<u64>| limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
         log::info!(target: "NETWORK", id = 22940, hard = shown(self.hard), soft = shown(self.soft),

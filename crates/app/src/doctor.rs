@@ -11,7 +11,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(nagi_doctor::run(args, config))
 }
 
-/// Data folder and connections of a configuration file, or of a server that is told nothing.
+/// Data directory and connections of a configuration file, or of a server that is told nothing.
 fn config(file: Option<&str>) -> Result<Defaults, String> {
     let args = file.map(|file| vec!["--config".to_owned(), file.to_owned()]).unwrap_or_default();
     match options::read(&args)? {

@@ -145,7 +145,7 @@ fn explain_unused(options: &Options) {
     }
 }
 
-/// The options with the engine that is to open the data folder: the one whose data it has, unless the
+/// The options with the engine that is to open the data directory: the one whose data it has, unless the
 /// operator chose one.
 ///
 /// # Errors
@@ -178,7 +178,7 @@ pub(crate) fn settle(options: &Options) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Of blocks pushed out of the cache. LZ4 if nobody chose: the least CPU for nearly
+/// Of blocks pushed out of the cache. LZ4 if no one chose: the least CPU for nearly
 /// what snappy saves.
 fn compression(name: Option<&str>) -> Compressor {
     name.and_then(Compressor::by_name).unwrap_or(Compressor::Lz4)

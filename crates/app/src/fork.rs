@@ -50,7 +50,7 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
     }
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
     if code == 0 {
-        // Such as --repair: it does not go on to serve.
+        // Such as --repair: it does not continue to serve.
         crate::print("child process finished successfully, parent exiting");
         return ExitCode::SUCCESS;
     }

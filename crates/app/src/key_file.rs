@@ -1,6 +1,6 @@
 //! The key file: the secret that members of a cluster share. Naming one turns authorization on.
 //!
-//! A set of one member has nobody to prove itself to, so the key is checked as mongod checks it and
+//! A set of one member has no one to prove itself to, so the key is checked as mongod checks it and
 //! then put away.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! One process for a data folder: `mongod.lock`, locked while the server runs.
+//! One process for a data directory: `mongod.lock`, locked while the server runs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -47,7 +47,7 @@ impl Lock {
     }
 }
 
-/// The process that holds a data folder's lock, for `--shutdown`. The process id that a killed server left in the
+/// The process that holds a data directory's lock, for `--shutdown`. The process id that a killed server left in the
 /// file belongs to no process, or to an unrelated one.
 pub(crate) fn holder(folder: &Path) -> Option<i32> {
     if !is_held(folder) {

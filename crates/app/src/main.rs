@@ -68,11 +68,11 @@ fn main() -> ExitCode {
 /// One line on standard error, for the time before there is a log.
 fn say(text: &str) {
     use std::io::Write;
-    // Nobody to tell if that fails.
+    // No one to tell if that fails.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Text on standard output: what was asked for with a flag.
+/// Text on standard output: what was requested with a flag.
 fn print(text: &str) {
     use std::io::Write;
     // A closed pipe is the reader's wish.

@@ -1,7 +1,7 @@
 //! Paths that options name, looked at before anything is opened, renamed or written.
 //!
 //! A path that names something else than its option expects is refused with MongoDB's text and exit code, and
-//! what it names stays as it is. The data folder is looked at when it is locked, a Unix socket's place when it
+//! what it names stays as it is. The data directory is looked at when it is locked, a Unix socket's place when it
 //! is bound, the key file when it is read.
 
 use std::fs;
@@ -61,11 +61,11 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
     ])
 }
 
-/// Entries of a data folder that are looked at for one that this process may not use.
+/// Entries of a data directory that are looked at for one that this process may not use.
 const ENTRIES_MAX: usize = 100_000;
 
 /// An error of the start with the path that it is about: the one that the text has, else the first entry of
-/// the data folder that this process may not read and write, else the folder itself.
+/// the data directory that this process may not read and write, else the folder itself.
 pub(crate) fn named(error: String, options: &Options) -> String {
     if options.engine == EngineKind::Memory || error.contains('/') {
         return error;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The written file, if one was asked for.
+/// The written file, if one was requested.
 pub(crate) struct PidFile(Option<PathBuf>);
 
 impl PidFile {

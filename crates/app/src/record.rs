@@ -13,7 +13,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Starts it; does nothing for a server without a data folder.
+    /// Starts it; does nothing for a server without a data directory.
     pub(crate) fn start(options: &Options) -> Record {
         if options.engine == EngineKind::Memory {
             return Record { stop: None, thread: None };

@@ -1,4 +1,4 @@
-//! `--repair`: makes a damaged data folder whole again as far as it can be read, then ends.
+//! `--repair`: makes a damaged data directory whole again as far as it can be read, then ends.
 //!
 //!   engine's repair  -->  store's salvage  -->  report, in the log and beside the damaged files
 
@@ -55,7 +55,7 @@ fn blocks(options: &Options) -> u64 {
 fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {
     let opened = engine::open(options, blocks(options)).map_err(|error| error.to_string())?;
     let store_options = StoreOptions { record_cache_bytes: 0, ..StoreOptions::default() };
-    // Of a list of files made anew nobody knows what is missing.
+    // Of a list of files made anew no one knows what is missing.
     let anew = found.findings.iter().any(|finding| finding.contains("made anew"));
     let catalog_lost = anew || found.lost.iter().any(|lost| lost.space == nagi_kv::Space::Catalog);
     let salvaged = Store::salvage(opened, store_options, catalog_lost);

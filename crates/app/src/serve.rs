@@ -103,7 +103,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Runs a server between taking and giving back the data folder.
+/// Runs a server between taking and giving back the data directory.
 fn serve(
     options: &Options,
     args: &[String],
@@ -381,7 +381,7 @@ fn server_config(
 }
 
 /// How a default configuration of a replica set names this server: by the host's name, or by the first
-/// address if nobody outside can reach it.
+/// address if no one outside can reach it.
 fn own_host(options: &Options) -> String {
     let bound = &options.net.bind_ip;
     let local = |name: &String| name == "localhost" || name == "::1" || name.starts_with("127.");
@@ -455,7 +455,7 @@ fn announce(options: &Options, log: &Log) {
     debug_assert!(!json::to_relaxed(parsed.as_doc()).is_empty());
 }
 
-/// What an earlier version left readable for others in a data folder is so no more.
+/// What an earlier version left readable for others in a data directory is so no more.
 fn close_to_others(umask: umask::Wanted, folder: &Path) {
     match umask.tighten(folder) {
         Ok(0) => {}
@@ -472,7 +472,7 @@ fn close_to_others(umask: umask::Wanted, folder: &Path) {
     }
 }
 
-/// `--shutdown`: asks the server of a data folder to end, and returns when it has.
+/// `--shutdown`: asks the server of a data directory to end, and returns when it has.
 fn shutdown_other(options: &Options) -> ExitCode {
     let folder = Path::new(&options.db_path);
     let pid = lock::holder(folder).and_then(rustix::process::Pid::from_raw);

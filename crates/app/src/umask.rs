@@ -2,7 +2,7 @@
 //!
 //! As mongod does it: the bits of group and others are taken away (077), `processUmask` says otherwise, and
 //! with `honorSystemUmask` the system's umask counts alone. The bits of the owner are always the system's.
-//! What an earlier version left readable in the data folder is closed at the start.
+//! What an earlier version left readable in the data directory is closed at the start.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -55,7 +55,7 @@ impl Wanted {
         }
     }
 
-    /// Takes the bits away from what this program made in a data folder; how many entries had them. What else
+    /// Takes the bits away from what this program made in a data directory; how many entries had them. What else
     /// stands there is left alone, as are symbolic links and files with a second name elsewhere: they may be
     /// meant for others.
     ///

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// A file for direct I/O that nobody can find, and that is gone with this process.
+/// A file for direct I/O that no one can find, and that is gone with this process.
 fn nameless(folder: &Path) -> Outcome<File> {
     let path = folder.join(format!(".nagi-bench-{}", std::process::id()));
     let mut options = OpenOptions::new();

@@ -7,7 +7,7 @@ const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 24.0;
-/// More points than pixels help nobody: neighbours are merged, the greatest stands for them.
+/// More points than pixels help no one: neighbours are merged, the greatest stands for them.
 const POINTS_MAX: usize = 960;
 
 const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><style>\

@@ -1,4 +1,4 @@
-//! `nagi-bench mixed`: reads and updates half and half for a long time, with compaction going on.
+//! `nagi-bench mixed`: reads and updates half and half for a long time, with compaction continuing.
 //!
 //! YCSB's workload A: documents chosen by Zipf's law, half of the operations set one field. Every update
 //! writes its document anew, so after a minute the engine merges files all the time. What counts is not

@@ -1,4 +1,4 @@
-//! A line on the terminal that says how far a long run is. Nothing is written if nobody looks.
+//! A line on the terminal that says how far a long run is. Nothing is written if no one looks.
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,18 @@
-//! The account: what each pool has, and what is left for the caches.
+//! The account: how much memory each pool has charged, and how much is left for the caches.
+//!
+//! ```text
+//!   |<------------------------------- budget ------------------------------->|
+//!   | engine (fixed) | charged by requests, by pool | caches: all the rest   |
+//!                                   grows ->        <- shrink
+//! ```
+//!
+//! A request charges memory before it takes it. If its pool has no capacity left, it waits in a queue with a
+//! deadline (`line.rs`), spills to disk, or fails with the error of its operation; while it holds memory the caches
+//! are smaller by as much. Memory that exists already is charged by force. Charges are coarse (a message, an
+//! operator's next megabyte), and a point read makes none.
+//!
+//! Called by the server for messages and connections, by `query` for sorts and groups, by the store for staged
+//! writes, and by the process's watcher, which compares the sum with resident memory (`lib.rs`).
 
 use std::{
     fmt,
@@ -16,7 +30,7 @@ use crate::{
     line::{Holders, Line},
 };
 
-/// Between two looks of a waiting charge at its caller's wish to go on.
+/// Between two polls of a waiting charge at its caller's wish to continue.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(50);
 
 /// How the budget is divided.

@@ -18,7 +18,7 @@
 //! - The sum of all charges never exceeds `demand_max`, a pool never its limit, except for charges that
 //!   are `forced` (memory that is there already) and for one that is larger than its pool: it goes
 //!   when the pool is empty.
-//! - Nobody waits for room without a deadline.
+//! - No one waits for room without a deadline.
 //!
 //! Does not know about: which allocator it is, the engine.
 
@@ -49,7 +49,7 @@ pub fn bound(budget_bytes: u64) -> u64 {
     budget_bytes.saturating_add(budget_bytes / 10).saturating_add(SLACK_BYTES)
 }
 
-/// The budget when nobody chose one, for the memory of the machine or of the control group around the
+/// The budget when no one chose one, for the memory of the machine or of the control group around the
 /// process. With direct I/O the page cache is not needed: three quarters. Else mongod's rule, half of
 /// what is beyond one gigabyte. At least 256 MB.
 pub fn default_budget(memory_bytes: u64, direct_io: bool) -> u64 {

@@ -100,7 +100,7 @@ pub fn check_refused() -> bool {
     refused
 }
 
-/// Whether the request was refused and nobody has asked since.
+/// Whether the request was refused and no one has asked since.
 pub fn is_refusal_pending() -> bool {
     REFUSAL.get() == Refusal::Pending
 }

@@ -1,4 +1,4 @@
-//! Who may touch the files of a data folder: owners and permissions of what is in it.
+//! Who may touch the files of a data directory: owners and permissions of what is in it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

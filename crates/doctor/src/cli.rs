@@ -22,7 +22,7 @@ Exit code: 0 nothing or notes only, 1 warnings, 3 something critical, 2 wrong us
 /// What the server would do if nothing else is said.
 #[derive(Debug, Clone)]
 pub struct Defaults {
-    /// The data folder.
+    /// The data directory.
     pub folder: PathBuf,
     /// Connections it accepts at once.
     pub connection_count_max: u64,
@@ -48,7 +48,7 @@ pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Default
     let arguments = match parse(args, &read_config) {
         Ok(arguments) => arguments,
         Err(problem) => {
-            // Nobody to tell if that fails.
+            // No one to tell if that fails.
             let _ = write!(std::io::stderr(), "nagi doctor: {problem}\n{USAGE}");
             return WRONG_USAGE;
         }

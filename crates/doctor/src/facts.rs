@@ -11,9 +11,9 @@ use crate::mount::{self, Mount};
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// Contents of files of `/proc` and `/sys` by path. One that could not be read is not there. If a
-    /// server runs on the data folder, `limits` and `status` under `/proc/self` are the server's.
+    /// server runs on the data directory, `limits` and `status` under `/proc/self` are the server's.
     pub files: BTreeMap<String, String>,
-    /// The data folder; none for a server that keeps its data in memory.
+    /// The data directory; none for a server that keeps its data in memory.
     pub data: Option<DataFolder>,
     /// Record of free space, oldest first.
     pub history: Vec<Sample>,
@@ -21,11 +21,11 @@ pub struct Facts {
     pub measured: Option<Measured>,
     /// Connections that the server accepts at once (`net.maxIncomingConnections`).
     pub connection_count_max: u64,
-    /// Process id of the server that runs on the data folder.
+    /// Process id of the server that runs on the data directory.
     pub server_pid: Option<u32>,
 }
 
-/// The data folder and the file system below it.
+/// The data directory and the file system below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataFolder {
     /// As it was named.
@@ -48,7 +48,7 @@ pub struct DataFolder {
     pub file_count_free: u64,
 }
 
-/// Who else may touch the files of the data folder, as far as they were looked at.
+/// Who else may touch the files of the data directory, as far as they were looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// Files and folders that group or others may read, write or enter, and one of them.
@@ -100,12 +100,12 @@ impl Facts {
         }
     }
 
-    /// The data folder.
+    /// The data directory.
     pub(crate) fn data(&self) -> Result<&DataFolder, NotKnown> {
         self.data.as_ref().ok_or_else(|| NotKnown("there is no data folder".into()))
     }
 
-    /// The mount that holds the data folder.
+    /// The mount that holds the data directory.
     pub(crate) fn data_mount(&self) -> Result<Mount, NotKnown> {
         let path = &self.data()?.real_path;
         let table = self.text(mount::TABLE)?;
@@ -113,7 +113,7 @@ impl Facts {
             .ok_or_else(|| NotKnown(format!("{} has no mount for {path}", mount::TABLE)))
     }
 
-    /// Path and contents of a file in `queue/` of the block device below the data folder.
+    /// Path and contents of a file in `queue/` of the block device below the data directory.
     pub(crate) fn queue(&self, name: &str) -> Result<(String, &str), NotKnown> {
         let mount = self.data_mount()?;
         for folder in mount.queue_folders() {

@@ -40,7 +40,7 @@ pub enum Outcome {
     Bad(Box<Finding>),
 }
 
-/// Something to mend.
+/// Something to repair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// How bad it is.
@@ -49,7 +49,7 @@ pub struct Finding {
     pub what: String,
     /// Why it hurts a database.
     pub why: String,
-    /// The command or the setting that mends it.
+    /// The command or the setting that repairs it.
     pub mend: String,
     /// The line that a server logs when it starts; notes have none.
     pub startup: Option<StartupLine>,
@@ -79,7 +79,7 @@ pub(crate) fn found(
     Finding { severity, what, why, mend, startup: None }
 }
 
-/// Nothing to mend.
+/// Nothing to repair.
 pub(crate) fn good(value: impl Into<String>) -> Verdict {
     Ok(Outcome::Good(value.into()))
 }

@@ -1,6 +1,6 @@
 //! The record of free space, and how long the disk will last by it.
 //!
-//! A running server appends one line an hour to `free_space.txt` in the data folder and keeps the
+//! A running server appends one line an hour to `free_space.txt` in the data directory and keeps the
 //! newest 720 (30 days); see docs/format.md. The trend is the median of the slopes between all pairs
 //! of samples (Theil and Sen), so that one large drop or load does not decide it.
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The record's name in the data folder.
+/// The record's name in the data directory.
 pub const FILE: &str = "free_space.txt";
 
 const HEAD: &str = "nagi free space 1";
@@ -100,7 +100,7 @@ fn print(samples: &[Sample]) -> String {
     text
 }
 
-/// The record of a data folder; empty if there is none.
+/// The record of a data directory; empty if there is none.
 pub(crate) fn read(folder: &Path) -> Vec<Sample> {
     let Some(file) = crate::read::open(&folder.join(FILE)) else { return Vec::new() };
     let mut text = String::new();
@@ -138,7 +138,7 @@ fn record(folder: &Path, now: u64) -> io::Result<u64> {
     written.map(|()| INTERVAL_S)
 }
 
-/// Keeps the record of a data folder until the sender of `stop` is dropped. Blocks: a thread's work. A
+/// Keeps the record of a data directory until the sender of `stop` is dropped. Blocks: a thread's work. A
 /// disk that cannot be written (full, say) leaves a gap in the record.
 pub fn keep_record(folder: &Path, stop: &Receiver<()>) {
     loop {

@@ -1,4 +1,4 @@
-//! `nagi doctor`: what of this machine hurts a database, why, and the command that mends it.
+//! `nagi doctor`: what of this machine hurts a database, why, and the command that repairs it.
 //!
 //!   readers   /proc, /sys, statvfs, the record of free space, a short test of the disk
 //!      |
@@ -14,7 +14,7 @@
 //! - The test of the disk is bounded in bytes and time, and its file has no name while it runs, so that
 //!   nothing stays behind however the process ends.
 //!
-//! Does not know about: options of the server beyond the data folder and the number of connections,
+//! Does not know about: options of the server beyond the data directory and the number of connections,
 //! engines, the log.
 
 mod access;

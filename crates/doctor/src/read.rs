@@ -17,7 +17,7 @@ const QUEUE_FILES: &[&str] = &["read_ahead_kb", "rotational", "scheduler"];
 /// Of the server's process instead of our own, if one runs.
 const OF_PROCESS: &[&str] = &[limits::TABLE, "/proc/self/status"];
 
-/// Reads what costs nothing: some thirty small files. `folder` is the data folder, if there is one.
+/// Reads what costs nothing: some thirty small files. `folder` is the data directory, if there is one.
 pub(crate) fn facts(folder: Option<&Path>, connection_count_max: u64) -> Facts {
     let mut facts = Facts { connection_count_max, ..Facts::default() };
     if let Some(folder) = folder {

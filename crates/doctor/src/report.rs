@@ -97,7 +97,7 @@ fn counted(count: usize, name: &str) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
-/// One row; its text goes on under itself.
+/// One row; its text continues under itself.
 fn row(out: &mut String, severity: &str, name: &str, text: &str) {
     let _ = write!(out, "{severity:<10}{name:<NAME_WIDTH$}");
     let mut column = MARGIN;

@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::finding::{Outcome, StartupLine};
 use crate::read;
 
-/// Lines to log with the tag `startupWarnings`; a few milliseconds. `folder` is the data folder, none
+/// Lines to log with the tag `startupWarnings`; a few milliseconds. `folder` is the data directory, none
 /// for a server that keeps its data in memory.
 pub fn startup_warnings(folder: Option<&Path>, connection_count_max: u64) -> Vec<StartupLine> {
     of(&read::facts(folder, connection_count_max))

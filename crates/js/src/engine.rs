@@ -108,7 +108,7 @@ impl Engine {
         })
     }
 
-    /// What has the engine ask whether to go on.
+    /// What has the engine ask whether to continue.
     pub(crate) fn countdown(&self) -> Option<Countdown> {
         self.countdown.clone()
     }

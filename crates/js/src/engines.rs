@@ -21,7 +21,7 @@ use crate::{Interrupt, Stored};
 
 /// How long a request waits for another's engine to end.
 const WAIT: Duration = Duration::from_secs(30);
-/// Between two looks at the interrupt while waiting.
+/// Between two polls at the interrupt while waiting.
 const NAP: Duration = Duration::from_millis(10);
 
 /// The engines of a server.

@@ -20,7 +20,7 @@ const BYTES_MAX: usize = (16 << 20) + (16 << 10);
 /// What is smaller is not asked for.
 const UNASKED_BYTES: usize = 64 << 10;
 
-/// Values between two questions whether to go on.
+/// Values between two questions whether to continue.
 const ASK_EVERY: u32 = 1024;
 
 /// Converts values that a script gives.

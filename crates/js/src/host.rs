@@ -102,7 +102,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether the call shall go on; if not, `stop` says why.
+    /// Whether the call shall continue; if not, `stop` says why.
     pub(crate) fn go_on(&self) -> bool {
         match (self.interrupt)() {
             Ok(()) => true,

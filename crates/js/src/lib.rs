@@ -38,5 +38,5 @@ pub use engines::{Engines, release};
 pub use session::Session;
 pub use stored::{Stored, nothing_stored};
 
-/// Says whether a request shall go on; an error ends the script that is running.
+/// Says whether a request shall continue; an error ends the script that is running.
 pub type Interrupt = Arc<dyn Fn() -> nagi_error::Result<()> + Send + Sync>;

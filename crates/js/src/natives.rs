@@ -16,7 +16,7 @@ use crate::text;
 const EMIT_BYTES_MAX: usize = 64 << 20;
 /// The version that scripts see, that of the commands which are understood.
 const VERSION: &str = "8.0.0";
-/// Between two looks at the interrupt.
+/// Between two polls at the interrupt.
 const NAP: Duration = Duration::from_millis(5);
 
 /// The argument of the prelude.

@@ -92,7 +92,7 @@ unsafe impl Allocator for Counted {
     }
 }
 
-/// Calls and backward jumps that a context may still make before it asks whether to go on.
+/// Calls and backward jumps that a context may still make before it asks whether to continue.
 ///
 /// The engine asks at every 10,000th, however long each takes: a loop that searches a text of
 /// megabytes would be asked every few minutes. Nothing public sets the countdown. It is a plain 32-bit
@@ -148,7 +148,7 @@ impl Countdown {
         }
     }
 
-    /// The context goes: nobody uses its countdown any more.
+    /// The context goes: no one uses its countdown any more.
     pub(crate) fn close(&self) {
         self.0.lock().take();
     }

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::Interrupt;
 use crate::raw::Countdown;
 
-/// Between two looks.
+/// Between two polls.
 const NAP: Duration = Duration::from_millis(10);
 
 /// The engines that are watched.

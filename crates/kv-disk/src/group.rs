@@ -54,7 +54,7 @@ enum Turn {
     Done(Result<u64>),
 }
 
-/// How a commit goes on.
+/// How a commit continues.
 pub enum Part<'g> {
     /// Write, for everybody.
     Lead(Leader<'g>),
@@ -143,7 +143,7 @@ impl Line {
 }
 
 /// The right to write, and the duty to tell the others. Dropped without `tell` (a panic), it tells
-/// them that nobody knows what became of their writes.
+/// them that no one knows what became of their writes.
 pub struct Leader<'g> {
     group: &'g Group,
     followers: Vec<Arc<Waiter>>,

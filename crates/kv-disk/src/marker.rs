@@ -1,9 +1,9 @@
-//! `nagi.storage`: which engine and format a data folder has.
+//! `nagi.storage`: which engine and format a data directory has.
 //!
 //!   engine: rocksdb
 //!   format: 1
 //!   state: new             until the engine's files are there
-//!   stampsFrom: 4711       after a repair: commit stamps go on from here
+//!   stampsFrom: 4711       after a repair: commit stamps continue from here
 //!
 //! Written before the first byte of data, checked before anything is opened. Without the state, a
 //! folder whose files are gone would be taken for a new one, and look like an empty database.
@@ -16,7 +16,7 @@ use crate::refuse_special;
 
 const FORMAT: u32 = 1;
 const FILE: &str = "nagi.storage";
-/// Files by which another server's data folder is known.
+/// Files by which another server's data directory is known.
 const FOREIGN: &[&str] = &["WiredTiger", "storage.bson", "local.ns", "ibdata1", "PG_VERSION"];
 
 /// What the file says beside engine and format.

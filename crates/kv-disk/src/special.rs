@@ -1,4 +1,4 @@
-//! Pipes, sockets and devices where a data folder's files are expected.
+//! Pipes, sockets and devices where a data directory's files are expected.
 //!
 //! Opening a pipe waits for its other end and reading a device may never end, so a folder in which one stands in the
 //! place of a file would stop the process before it can say why. All folders are looked at before a file in them is
@@ -8,18 +8,18 @@ use std::{fs, io, path::Path};
 
 use nagi_kv::{Error, Result};
 
-/// Names in the data folder itself that are opened; others, such as a Unix socket, may be anything.
+/// Names in the data directory itself that are opened; others, such as a Unix socket, may be anything.
 const NAMES: [&str; 3] = ["nagi.", "mongod.lock", "free_space"];
 /// Folders that engines and backups make; every name in them is opened.
 const FOLDERS: [&str; 5] = ["rocksdb", "lmdb", "journal", "repair.", "nagi."];
 const DEPTH_MAX: u32 = 8;
 
-/// Whether the program makes an entry of this name in a data folder. What else stands there is somebody else's.
+/// Whether the program makes an entry of this name in a data directory. What else stands there is somebody else's.
 pub fn is_own_entry(name: &str) -> bool {
     NAMES.iter().chain(&FOLDERS).any(|begin| name.starts_with(begin))
 }
 
-/// Refuses a data folder with something that is neither a file nor a folder in the place of either.
+/// Refuses a data directory with something that is neither a file nor a folder in the place of either.
 ///
 /// # Errors
 /// `Io` with the path.

@@ -17,7 +17,7 @@ use crate::{
     engine::{ENGINE, JOURNAL, open_files},
 };
 
-/// Entries between two looks at the watcher.
+/// Entries between two polls at the watcher.
 const LOOK_EACH: u64 = 4096;
 /// Damaged entries that are told one by one.
 const FINDINGS_MAX: usize = 1000;
@@ -74,7 +74,7 @@ pub(crate) fn verify(core: &Core, watch: &mut Watch<'_>) -> Result<Option<Vec<St
     Ok(Some(lost.into_iter().map(|(_, _, what)| what).take(FINDINGS_MAX).collect()))
 }
 
-/// Repairs the data folder `dir`, which nobody may have open: a damaged log is read past the damage,
+/// Repairs the data directory `dir`, which no one may have open: a damaged log is read past the damage,
 /// damaged entries are removed. What was damaged is kept beside as it was found.
 ///
 /// # Errors

@@ -151,9 +151,9 @@ impl Core {
         Ok(first)
     }
 
-    /// Removes a range: from memory a slice at a time, in between readers and commits go on; with the last
+    /// Removes a range: from memory a slice at a time, in between readers and commits continue; with the last
     /// slice in the log, and below for readers; from the file later. A crash in between leaves the drop to
-    /// be asked for again: nobody was told that it is done.
+    /// be asked for again: no one was told that it is done.
     pub(crate) fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         loop {
             let mut writer = self.commit.lock();

@@ -36,7 +36,7 @@ use crate::{
     view::{Layer, State, View},
 };
 
-/// In the data folder's marker, and the name of the engine's own folder.
+/// In the data directory's marker, and the name of the engine's own folder.
 pub(crate) const ENGINE: &str = "lmdb";
 pub(crate) const JOURNAL: &str = "journal";
 /// Names of files for scratch, which lose them at once.
@@ -51,7 +51,7 @@ pub struct Lmdb {
     scratch_number: AtomicU64,
 }
 
-/// Opens the data folder `dir`, which is created if it is missing. What a crash left is recovered:
+/// Opens the data directory `dir`, which is created if it is missing. What a crash left is recovered:
 /// every commit up to some point, none after it.
 ///
 /// # Errors

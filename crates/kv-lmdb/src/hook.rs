@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 
 use crate::log::SyncWork;
 
-/// What is going on when a test is asked.
+/// What is continuing when a test is asked.
 pub(crate) enum Moment<'m> {
     /// These files of the log are on the disk; an error says that they are not.
     LogSynced(#[cfg_attr(not(test), expect(dead_code))] &'m SyncWork),
     /// A write transaction of the data file is on the disk.
     Stepped,
-    /// Part of a range was forgotten; nobody holds a lock.
+    /// Part of a range was forgotten; no one holds a lock.
     Sliced,
 }
 

@@ -287,7 +287,7 @@ fn a_range_is_dropped_in_slices_and_others_go_on_in_between() {
         let Moment::Sliced = moment else { return Ok(()) };
         let engine = weak.upgrade().expect("is open");
         let n = calls.fetch_add(1, Relaxed);
-        // The lock is free: commits, reads and a layer's way to the file go on.
+        // The lock is free: commits, reads and a layer's way to the file continue.
         commit(&*engine, 10 + n);
         assert_eq!(count(&*engine), MANY - (n + 1) * 1024);
         if n == 3 {

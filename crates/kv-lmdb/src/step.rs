@@ -143,7 +143,7 @@ impl Core {
     /// Whatever the log has.
     pub(crate) fn apply_whole(&self, layer: &Layer) -> Result<()> {
         let mut step = Step::begin(self, Space::Records)?;
-        // Nobody else writes the file: what the base has is what the transaction began with.
+        // No one else writes the file: what the base has is what the transaction began with.
         let base = Arc::clone(&self.views.load().base);
         for (space, mut start, end) in layer.drops() {
             if space == Space::Spill {
@@ -223,7 +223,7 @@ impl Core {
         self.refresh(space)
     }
 
-    /// Removes entries from the data file itself. Nobody may have changed them lately.
+    /// Removes entries from the data file itself. No one may have changed them lately.
     pub(crate) fn delete_all(&self, keys: &mut dyn Iterator<Item = (Space, &[u8])>) -> Result<()> {
         let mut step = Step::begin(self, Space::Records)?;
         for (space, key) in keys {

@@ -1,4 +1,4 @@
-//! `nagi.closed`: what the data folder held when it was closed in order.
+//! `nagi.closed`: what the data directory held when it was closed in order.
 //!
 //!   sequence 4711
 //!   crc CURRENT 2a0c11f3
@@ -11,7 +11,7 @@
 //! MANIFEST, and a log that lost its tail is what every crash leaves. After an end in order there
 //! is no such excuse: everything is in table files, and those are listed here. The file is checked
 //! and removed by the next start, so after a crash there is none, and a torn tail of the log is
-//! what it always was: writes nobody was promised.
+//! what it always was: writes no one was promised.
 
 use std::{fs, io, path::Path};
 

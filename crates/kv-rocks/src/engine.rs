@@ -46,7 +46,7 @@ const RECLAIM_BYTES_MIN: u64 = 8 << 20;
 /// What may stay of a dropped range in memtables: twenty thousand small entries, ten milliseconds backward.
 /// Less would make small files of whatever else the memtables have, for drops that are small and many.
 const STEPPED_OVER_BYTES_MAX: u64 = 1 << 20;
-/// In the data folder's marker, and the name of the engine's own folder.
+/// In the data directory's marker, and the name of the engine's own folder.
 pub(crate) const ENGINE: &str = "rocksdb";
 const PIECE_SUFFIX: &str = ".piece";
 /// With more files at level 0, where commits begin to be slowed down, a drop does not add another one.
@@ -91,7 +91,7 @@ pub(crate) struct Core {
     compressors: [Compressor; Space::ALL.len()],
 }
 
-/// Opens the data folder `dir`, which is created if it is missing. What a crash left is recovered:
+/// Opens the data directory `dir`, which is created if it is missing. What a crash left is recovered:
 /// every commit up to some point, none after it.
 ///
 /// # Errors
@@ -307,7 +307,7 @@ impl Core {
     }
 
     /// Lets flushes catch up before a large commit: memtables that wait to be written are memory that
-    /// nobody can take back. What is not flushed in time is a matter of the disk, not of this commit.
+    /// no one can take back. What is not flushed in time is a matter of the disk, not of this commit.
     fn wait_for_flushes(&self) {
         let until = Instant::now() + FLUSH_WAIT_MAX;
         while stats::flushing_bytes(&self.db) > self.memtables_max && Instant::now() < until {
@@ -483,7 +483,7 @@ impl Log for Core {
     fn sync_log(&self) -> Result<()> {
         let failures = || self.spool.as_ref().map_or(0, |spool| spool.failures());
         let (mark, before) = {
-            // Nobody writes a batch meanwhile, so the log ends with a whole one.
+            // No one writes a batch meanwhile, so the log ends with a whole one.
             let mut committer = self.commit.lock();
             let before = failures();
             committer.check_log(&self.db, before)?;

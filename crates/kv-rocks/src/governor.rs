@@ -1,23 +1,29 @@
-//! The latency governor: background work keeps out of the way of requests, and requests slow down a
-//! little before they would have to stop.
+//! The latency governor: spreads flushes and compactions over time, and slows commits down before RocksDB would
+//! stop them.
 //!
-//! A thread looks twenty times a second at what clients do and at what is waiting to be written or
-//! merged. From that follow three numbers:
+//! RocksDB lets writes run until a limit is near, then delays each of them by milliseconds and finally stops them;
+//! its flushes and compactions write as fast as the disk accepts. Both appear to clients as stalls. The governor
+//! keeps the engine away from those limits by controlling three numbers, twenty times a second:
 //!
-//!   rate    bytes a second that flushes and compactions may write. While nobody works, as many as
-//!           they like; while clients work, a multiple of what these write, more when debt grows.
-//!   removal bytes a second of files that are no longer needed that are removed: as many as are written,
-//!           so that no burst of removals stops the disk.
-//!   pause   microseconds that each commit waits before it begins. Nothing as a rule; it grows with
-//!           the square of the debt, from the point where RocksDB still has twice the room to the
-//!           point where RocksDB itself would slow writes down by milliseconds, and then stop them.
+//! ```text
+//!   debt        how near the nearest limit is: memtables waiting to be flushed, their memory, files at level 0,
+//!               bytes that compaction is behind
 //!
-//! Debt is how near any of RocksDB's limits is: memtables that wait to be flushed, memory of all
-//! memtables, files at level 0, bytes that compaction is behind.
+//!   0 %             50 %                         100 %
+//!    |---------------|-----------------------------|
+//!     no pause        pause of each commit grows     RocksDB's own slow-down begins here and is never reached
+//!                     with the square of the debt
+//! ```
 //!
-//! Threads of compaction run at a lower priority of the processor and come last at the disk
-//! (`db/setup`); flushes do not, since writers wait for them in the end. The idle class of I/O priorities
-//! is not used: where the disk's scheduler knows it, compaction could starve until writes stop.
+//! - rate: bytes per second that flushes and compactions may write. It is unlimited while no client writes,
+//!   otherwise a multiple of what clients write that grows with the debt.
+//! - removal: bytes per second of obsolete files that are removed, as many as are written, so that a burst of
+//!   removals does not block the disk.
+//! - pause: microseconds that each commit waits before it begins; usually zero, at most 2 ms.
+//!
+//! Compaction threads run at a lower CPU priority and are served last by the disk (`db/setup`). Flushes are not,
+//! because commits wait for them in the end. The idle I/O class is not used: with schedulers that honour it,
+//! compaction could starve until writes stop. Reasons and figures: docs/decisions/018.
 
 use std::{
     sync::{
@@ -45,7 +51,7 @@ const IDLE_READS: f64 = 200.0;
 const BESIDE_READS: f64 = 48.0 * (1 << 20) as f64;
 /// Bytes that flush and compaction write for each byte of clients, in the long run and then some.
 const PER_BYTE: f64 = 6.0;
-/// Longest pause of a load: it is asked often whether it is to go on.
+/// Longest pause of a load: it is asked often whether it is to continue.
 const SPREAD_MAX: Duration = Duration::from_millis(8);
 /// Longest pause of a commit.
 const PAUSE_MAX_US: f64 = 2000.0;

@@ -2,8 +2,8 @@
 //!
 //! A compaction that reads a damaged block fails and leaves everything as it was. RocksDB would try it
 //! again each second, for ever, since the same files are always the best choice. So the space's automatic
-//! compactions rest until the next start; its writes go on. Files of level 0 gather meanwhile, and reads of
-//! the space have more of them to ask. `--repair` mends it.
+//! compactions rest until the next start; its writes continue. Files of level 0 gather meanwhile, and reads of
+//! the space have more of them to ask. `--repair` repairs it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

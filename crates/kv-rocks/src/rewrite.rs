@@ -104,7 +104,7 @@ pub(crate) fn verify(db: &Arc<Db>, watch: &mut Watch<'_>) -> Result<Option<Vec<S
     let work = move || {
         let result = own.verify();
         VERIFYING.store(false, Ordering::SeqCst);
-        // Nobody may be waiting any more.
+        // No one may be waiting any more.
         let _ = sender.send(result);
     };
     if let Err(error) = thread::Builder::new().name("verify".to_owned()).spawn(work) {

@@ -1,7 +1,7 @@
 //! Which states are still being read: the newest stamp and the oldest one in use.
 //!
 //! Every transaction and snapshot holds a ticket with the stamp it reads at. `oldest` is a lower
-//! bound of all tickets: what nobody older can need may be forgotten.
+//! bound of all tickets: what no one older can need may be forgotten.
 //!
 //! Tickets are slots in a fixed array, so entering and leaving are one compare-and-swap each and
 //! never share a cache line with a neighbour; when all are taken, a locked map takes the rest.

@@ -1,27 +1,34 @@
-//! Who writes which key, and when it was last written: the conflict table of an engine.
+//! The conflict table: which transaction holds which key, and when each key was last committed.
 //!
-//! One entry per key hash: the transaction that holds it, and the stamp of its last commit. A
-//! transaction claims a key at its first `put`, `delete` or `lock`, and gives all keys back when it
-//! ends. The claim fails if someone else holds the key, or committed it after the claimer's
-//! snapshot: first writer wins.
+//! Write conflicts are detected when a key is written, not at commit. A transaction claims a key at its first
+//! `put`, `delete` or `lock`, and releases all its keys when it ends. The table has one entry per key hash: the
+//! transaction that holds the key, if any, and the stamp of the key's last commit.
 //!
-//!   claim:  held by another ----> wait in the line (if nothing was read yet), else Conflict
-//!           stamp > snapshot ---> Conflict
-//!           else ---------------> held by me
+//! ```text
+//!   claim k at snapshot 10:
+//!      held by another transaction      nothing read yet: wait in the queue.   Otherwise: Conflict
+//!      free, last committed at 12       Conflict: the snapshot does not contain that commit
+//!      free, last committed at 9        claimed
 //!
-//! Who has read may not write what the holder is about to commit, so waiting would be in vain. Who waits
-//! gets the key from its holder, in the order of asking: newcomers cannot take it away, so a key that
-//! everybody writes is written by each in turn.
+//!   T1  claim k ......... commit at 11, release k (last commit: 11)
+//!   T2       claim k: waits, has read nothing ........ gets k, reads at 11
+//!   T3            (snapshot 10) claim k: Conflict ............ claim k: Conflict, 11 > 10
+//! ```
+//!
+//! A transaction that has read does not wait: its snapshot cannot contain what the holder is about to commit, so
+//! its claim would fail afterwards. A waiting transaction gets the key from its holder, first come, first served.
+//! Newcomers cannot overtake it, so clients that all write one key make progress in turn.
 //!
 //! Invariants
-//! - An entry may be forgotten once its stamp is not newer than the oldest active snapshot: nobody
-//!   left can conflict with it. Shards sweep themselves when they have doubled, so claims stay O(1).
-//! - At its limit the table forgets the older half anyway and remembers up to which stamp: who reads an
-//!   older state may not write there any more.
-//! - Two keys of one hash only ever cause a conflict that need not have been; hashes are seeded per
-//!   process, so nobody can choose such keys.
+//! - An entry may be dropped once its stamp is not newer than the oldest active snapshot, because no transaction is
+//!   left that could conflict with it. A shard removes such entries when it has doubled, so a claim takes constant
+//!   time.
+//! - At its memory limit a shard drops its older half and remembers the greatest stamp it dropped. Transactions
+//!   with an older snapshot get `Conflict` for keys that are not in the table; they can still read.
+//! - Two keys with one hash can only cause a conflict that was not necessary. Hashes are seeded per process, so
+//!   clients cannot choose colliding keys.
 //!
-//! Cost: one short shard lock per key at claim and at release; no allocation in the steady state.
+//! Cost: a short lock of one shard per key at claim and at release, and no allocation in the steady state.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -44,7 +51,7 @@ const SWEEP_ENTRIES_MIN: usize = 128;
 /// A place of the hash table; and what an entry takes when the table has just doubled.
 const SLOT_BYTES: u64 = 28;
 const ENTRY_BYTES: u64 = 64;
-/// Who waits asks so often whether to go on waiting.
+/// Who waits asks so often whether to continue waiting.
 const ASK_EACH: Duration = Duration::from_millis(5);
 
 /// A key's name in the table.
@@ -123,8 +130,8 @@ impl Conflicts {
     }
 
     /// Bounds the memory of commits that are remembered for older states. Where it is full the oldest
-    /// half is forgotten: a transaction that began before those commits and writes a key nobody
-    /// remembers gets `Conflict`, since it may have been written meanwhile. Reads go on.
+    /// half is forgotten: a transaction that began before those commits and writes a key no one
+    /// remembers gets `Conflict`, since it may have been written meanwhile. Reads continue.
     pub fn limit(&self, bytes: u64) {
         let entries = usize::try_from(bytes / ENTRY_BYTES).unwrap_or(usize::MAX);
         self.shard_entries_max.store((entries / SHARD_COUNT).max(SWEEP_ENTRIES_MIN), Relaxed);
@@ -189,7 +196,7 @@ impl Conflicts {
             let next = shard.next(*key);
             let Some(entry) = shard.entries.get_mut(key) else { continue };
             let stamp = committed.unwrap_or(entry.stamp);
-            // With no other transaction or snapshot about, nobody can conflict with this commit.
+            // With no other transaction or snapshot about, no one can conflict with this commit.
             let forget = stamp == 0 || committed.is_some() && alone;
             match next {
                 Some(next) => {
@@ -219,7 +226,7 @@ impl Conflicts {
         loop {
             drop(shard);
             thread::park_timeout(until.saturating_duration_since(Instant::now()).min(ASK_EACH));
-            // Outside the lock: nobody knows how long the answer takes. The key may have come meanwhile.
+            // Outside the lock: no one knows how long the answer takes. The key may have come meanwhile.
             let ended = !go_on() || Instant::now() >= until;
             shard = self.shard(key).lock();
             if shard.entries.get(&key).is_some_and(|entry| entry.owner == claimer.owner) {
@@ -250,7 +257,7 @@ impl Shard {
     }
 }
 
-/// Forgets what nobody can conflict with any more; if there is more than `most` even so, the older half.
+/// Forgets what no one can conflict with any more; if there is more than `most` even so, the older half.
 fn sweep(shard: &mut Shard, oldest: u64, most: usize) {
     shard.entries.retain(|_, entry| entry.owner != 0 || entry.stamp > oldest);
     if shard.entries.len() > most / 4 * 3 {

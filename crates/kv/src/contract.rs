@@ -1,15 +1,31 @@
-//! The traits an engine implements: `Engine` with `Maintenance` and `Tuning`; `Read`, `Snapshot`, `Txn`, `Cursor`.
+//! The engine contract: what the store requires of an ordered, transactional key-value engine.
 //!
-//! Contract, held by `conformance`:
-//! - Snapshot isolation: a snapshot or transaction reads one state, plus a transaction's own writes.
-//! - Of two concurrent transactions that write (or `lock`) one key, at most one commits; the other
-//!   sees `Conflict` at `put`, `delete`, `lock` or `commit`.
-//! - A write that was not preceded by a read conflicts only with a transaction that is still open.
-//!   So uniqueness is: read (or `lock`) the key in this transaction, then `put` it.
-//! - Stamps grow in commit order; who sees a commit sees all commits with smaller stamps.
-//! - A stamp is a cluster time (see `Clock`), and the stamp of a snapshot or transaction is exact: it sees
-//!   every commit up to that stamp and none behind it.
-//! - Keys compare as unsigned bytes. Values may be empty. Keys are not empty.
+//! An engine implements [`Engine`] (reads, snapshots, transactions, the clock), [`Maintenance`] (compaction,
+//! verification, checkpoints) and [`Tuning`] (figures and sizes). The store calls nothing else, so RocksDB, LMDB
+//! and the memory engine can be exchanged, and a distributed engine can be added: what such an engine cannot
+//! promise is named in [`Capabilities`](crate::Capabilities). The suite in `conformance` tests every sentence below
+//! on every engine.
+//!
+//! ```text
+//!   time     T1                                   T2                              stamps
+//!    |       begin, reads k = 1 (at stamp 10)
+//!    |                                            begin, reads k = 1 (at stamp 10)
+//!    |       put k = 2       holds k from now on
+//!    |                                            put k = 3  -> Conflict: T1 holds k
+//!    |       commit                                                               k = 2 at stamp 11
+//!    |                                            (begun again) reads k = 2 (at stamp 11)
+//!    v                                            put k = 3, commit               k = 3 at stamp 12
+//! ```
+//!
+//! - Snapshot isolation: a snapshot or transaction reads one state, plus the transaction's own writes.
+//! - First writer wins: of two concurrent transactions that write (or `lock`) one key, at most one commits. The
+//!   other one gets `Conflict` from `put`, `delete`, `lock` or `commit`, and has to begin again.
+//! - A transaction that has not read anything conflicts only with transactions that are still open. Uniqueness is
+//!   therefore checked by reading (or locking) a key and writing it in the same transaction.
+//! - Stamps grow in commit order, and a reader that sees a commit sees all commits with smaller stamps.
+//! - A stamp is a cluster time (see [`Clock`]). The stamp of a snapshot is exact: the snapshot contains every
+//!   commit up to that stamp and no later one.
+//! - Keys compare as unsigned bytes and are not empty. Values may be empty.
 
 use std::{path::Path, sync::Arc};
 
@@ -21,7 +37,7 @@ use crate::{
 /// A store of ordered bytes. Shared by all threads; every method of it and of its two other traits may be called
 /// at any time.
 pub trait Engine: Maintenance + Tuning {
-    /// Name in `serverStatus.storageEngine` and in the data folder's marker file.
+    /// Name in `serverStatus.storageEngine` and in the data directory's marker file.
     fn name(&self) -> &'static str;
 
     /// What it promises beyond the contract.
@@ -65,7 +81,7 @@ pub trait Engine: Maintenance + Tuning {
 pub trait Maintenance: Send + Sync {
     /// Writes many entries outside any transaction: index builds on hidden idents, spilled runs.
     /// `next` fills key and value and says whether it did; any key order is allowed, ascending is
-    /// fastest. Nobody else may write the keys meanwhile. Not atomic; durable on return (`Spill`
+    /// fastest. No one else may write the keys meanwhile. Not atomic; durable on return (`Spill`
     /// never is).
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()>;
 
@@ -74,7 +90,7 @@ pub trait Maintenance: Send + Sync {
     fn scratch(&self) -> Result<Arc<dyn Scratch>>;
 
     /// Removes every key in `[start, end)` in milliseconds, whatever their number; the space is
-    /// reused. Not transactional: the caller makes sure that nobody needs the keys (snapshots and
+    /// reused. Not transactional: the caller makes sure that no one needs the keys (snapshots and
     /// cursors opened earlier may or may not see them). Durable on return.
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
 
@@ -146,7 +162,7 @@ pub trait Tuning: Send + Sync {
     }
 
     /// Bounds the memory for keys that were written while older states are open. Where it is full, open
-    /// transactions that write get `Conflict`; reading goes on.
+    /// transactions that write get `Conflict`; reading continues.
     fn limit_conflicts(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -157,7 +173,7 @@ pub trait Tuning: Send + Sync {
     }
 
     /// Changes the memory of the engine's cache while it is in use: what is too much goes at once, as
-    /// far as nobody is reading it. An engine without a cache of its own does nothing.
+    /// far as no one is reading it. An engine without a cache of its own does nothing.
     fn resize_cache(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -235,7 +251,7 @@ pub trait Txn: Read {
 
     /// Adds to a counter: the value is an array of little-endian i64, absent elements are 0. Never
     /// conflicts; takes part in the commit. `put` and `add` of one key in one transaction: `put`
-    /// first, and only when nobody else adds.
+    /// first, and only when no one else adds.
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()>;
 
     /// Adds a value to a log. Its key is the commit stamp, 8 bytes big-endian, then the position

@@ -12,9 +12,9 @@ pub enum Error {
     Conflict,
     /// The engine no longer holds the state this snapshot reads: begin again.
     SnapshotTooOld,
-    /// No room on the disk. Nothing was written; reads go on; writes succeed again once there is room.
+    /// No room on the disk. Nothing was written; reads continue; writes succeed again once there is room.
     Full,
-    /// The engine keeps its data in memory and has as much as it may. Nothing was written; reads go on;
+    /// The engine keeps its data in memory and has as much as it may. Nothing was written; reads continue;
     /// writes succeed again once something was deleted.
     MemoryFull,
     /// The outcome of the commit is unknown: it may or may not have happened. The caller has to read what it

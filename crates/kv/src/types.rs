@@ -136,7 +136,7 @@ impl fmt::Display for CommitStamp {
 #[derive(Clone, Copy, Debug)]
 pub struct TxnOptions {
     /// How long `put`, `delete` and `lock` may wait for a key another transaction holds. Only a
-    /// transaction that holds no key yet waits (so nobody waits in a circle), and only before its
+    /// transaction that holds no key yet waits (so no one waits in a circle), and only before its
     /// first read (else the holder's commit is a conflict anyway); others get `Conflict` at once.
     /// Those who wait for a key get it in the order of asking.
     pub lock_wait_ms: u32,
@@ -222,5 +222,5 @@ pub struct RangeSize {
     pub file_count: u64,
 }
 
-/// Told how many of how many bytes are done; says whether to go on.
+/// Told how many of how many bytes are done; says whether to continue.
 pub type Watch<'w> = dyn FnMut(u64, u64) -> bool + 'w;

@@ -3,7 +3,7 @@
 //! A client encrypts a string under its own keys, and derives a token of the string, its beginnings, its
 //! ends or its parts, whichever may be asked for. A stored text-indexed value has for each of them a
 //! block of 96 bytes, which tells nothing until somebody asks: the payload of a question carries the token
-//! of what is asked for, and of the blocks exactly those of that text open to zeros under a key that
+//! of what is requested, and of the blocks exactly those of that text open to zeros under a key that
 //! is derived from it.
 //!
 //! ```text

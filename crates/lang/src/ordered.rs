@@ -1,5 +1,5 @@
 //! Sorting what lies in memory, a piece at a time: a sort of a million entries asks on its way whether
-//! the operation shall go on. For stages that hold documents, and for operators over long arrays.
+//! the operation shall continue. For stages that hold documents, and for operators over long arrays.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ const PIECE: usize = 8192;
 /// The same where comparing two may call a collation, or follow a path.
 const SLOW_PIECE: usize = 1024;
 
-/// Sorts `items`; equal ones stay in their order. `go_on` is asked for each entry that is merged.
+/// Sorts `items`; equal ones stay in their order. `go_on` is requested each entry that is merged.
 ///
 /// Costs the comparisons of one sort, and a second vector of items where there is more than one piece.
 ///

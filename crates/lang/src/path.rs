@@ -261,7 +261,7 @@ fn end<'a>(
     test(Value::Array(array), outer)
 }
 
-/// The path goes on below `array` with the component `at`.
+/// The path continues below `array` with the component `at`.
 fn enter<'a>(
     array: Array<'a>,
     path: &FieldPath,

@@ -208,7 +208,7 @@ struct Best<'s> {
 }
 
 impl Best<'_> {
-    /// Offers every key of `doc`. `todo` says from which component each part goes on; `None`: its
+    /// Offers every key of `doc`. `todo` says from which component each part continues; `None`: its
     /// value stands in `fixed` already.
     fn expand<'a>(
         &mut self,
@@ -287,7 +287,7 @@ impl Best<'_> {
 /// Where a walk ended.
 enum Step<'a> {
     Value(Value<'a>),
-    /// At an array, with the component to go on with below its elements.
+    /// At an array, with the component to continue with below its elements.
     Array(Array<'a>, usize),
 }
 
@@ -352,7 +352,7 @@ fn is_descending(name: &str, value: Value<'_>) -> Result<bool> {
 }
 
 /// # Errors
-/// 17312, 9, 31138 for the shape and for kinds that nobody sorts by, 31218 and 31219 for a search
+/// 17312, 9, 31138 for the shape and for kinds that no one sorts by, 31218 and 31219 for a search
 /// service's.
 fn parse_meta(spec: Doc<'_>) -> Result<MetaKind> {
     let Some(element) = spec.first().filter(|element| element.name() == "$meta") else {

@@ -20,7 +20,7 @@ pub(crate) enum End {
     Refused,
     /// Bytes that are no protocol.
     Broken(String),
-    /// Silence in the middle of a frame, or a reply that nobody takes.
+    /// Silence in the middle of a frame, or a reply that no one takes.
     TimedOut(&'static str),
     Failed(io::Error),
 }

@@ -80,7 +80,7 @@ fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// A file that nobody answers at is left over from a server that died: it is replaced.
+/// A file that no one answers at is left over from a server that died: it is replaced.
 fn unix(path: &Path, config: &NetConfig) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {

@@ -98,5 +98,5 @@ pub const REPLAN_FACTOR: u64 = 10;
 /// `internalQueryCacheWorksGrowthCoefficient`: how the works of an inactive entry grow.
 pub const WORKS_GROWTH: u64 = 2;
 
-/// Records that a plan reads at once at most, before they are asked for.
+/// Records that a plan reads at once at most, before they are requested.
 pub const RECORDS_AHEAD_MAX: usize = 256;

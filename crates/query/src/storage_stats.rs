@@ -4,13 +4,13 @@ use nagi_bson::{DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{Collection, CollectionStats, Store};
 
-/// What `$collStats` was asked for.
+/// What `$collStats` was requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CollStatsSpec {
-    /// The scale of `storageStats`, if it is asked for.
+    /// The scale of `storageStats`, if it is requested.
     pub storage_scale: Option<i64>,
     pub count: bool,
-    /// Whether `latencyStats` is to have histograms, if it is asked for.
+    /// Whether `latencyStats` is to have histograms, if it is requested.
     pub latency_histograms: Option<bool>,
     pub exec: bool,
 }

@@ -24,7 +24,7 @@ pub(crate) const READ_BYTES_MAX: usize = 8 << 20;
 
 /// A file of a backup.
 pub(crate) struct BackupFile {
-    /// Relative to the data folder, with `/`.
+    /// Relative to the data directory, with `/`.
     pub(crate) name: String,
     pub(crate) byte_count: u64,
 }
@@ -139,7 +139,7 @@ impl Backups {
         Ok(())
     }
 
-    /// Ends a backup that nobody has read from for too long.
+    /// Ends a backup that no one has read from for too long.
     pub(crate) fn expire(&self, now_ms: i64) {
         let idle = |open: &mut Open| now_ms - open.used_ms > IDLE_MS_MAX;
         let expired = self.0.lock().open.take_if(idle);

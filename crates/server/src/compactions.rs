@@ -27,7 +27,7 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct Compactions(pub(crate) Mutex<State>);
 
-/// A collection that nobody else compacts.
+/// A collection that no one else compacts.
 pub(crate) struct Claim<'s> {
     all: &'s Compactions,
     namespace: Namespace,

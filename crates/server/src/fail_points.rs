@@ -2,7 +2,7 @@
 //!
 //! `failCommand` is the one that drivers use most: it makes commands fail, close their connection,
 //! wait, or report a write concern error. While none is set a request pays one load for it.
-//! `checkForInterruptFail` ends the operations of one thread at a look whether to go on: by its mode
+//! `checkForInterruptFail` ends the operations of one thread at a look whether to continue: by its mode
 //! `{skip: n}` at the n-th, which is how tests count such looks without a clock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const MAX_TIME_ALWAYS: usize = 1;
 const MAX_TIME_NEVER: usize = 2;
 /// Closes the connection at a retryable write, and perhaps keeps it from being committed.
 const NUMBERED_WRITE: usize = 3;
-/// Ends what a thread runs when it looks whether to go on.
+/// Ends what a thread runs when it looks whether to continue.
 const INTERRUPT: usize = 4;
 
 /// Fails a getMore that has its cursor, which ends the cursor.
@@ -123,7 +123,7 @@ impl FailPoints {
         Err(Error::new(Code(code.unwrap_or(0)), text))
     }
 
-    /// Whether an operation of `thread` ("conn7") that looks whether to go on is to be ended: with the
+    /// Whether an operation of `thread` ("conn7") that looks whether to continue is to be ended: with the
     /// probability `chance`.
     pub(crate) fn interrupts(&self, thread: &str) -> bool {
         if !self.active.load(Ordering::Relaxed) {

@@ -28,7 +28,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Between two looks of one who waits.
+/// Between two polls of one who waits.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl FsyncLock {

@@ -40,7 +40,7 @@ impl Helpers {
         false
     }
 
-    /// Whether a helper may go on.
+    /// Whether a helper may continue.
     pub(crate) fn may_go_on(&self, tickets: &Tickets) -> bool {
         if working(tickets) + self.out.load(Relaxed) <= self.cores {
             self.busy_looks.store(0, Relaxed);

@@ -46,7 +46,7 @@ pub(crate) const READ_TICKETS: i64 = 128;
 pub(crate) const WRITE_TICKETS: i64 = 128;
 /// Most tickets of a kind that may be set.
 pub(crate) const TICKETS_MAX: i64 = 100_000;
-/// Time between two looks of a running read at whether its client is still there.
+/// Time between two polls of a running read at whether its client is still there.
 pub(crate) const PEER_LOOK: std::time::Duration = std::time::Duration::from_millis(10);
 /// The same while a request waits for data.
 pub(crate) const IDLE_PEER_LOOK: std::time::Duration = std::time::Duration::from_secs(1);

@@ -25,7 +25,7 @@ use crate::timeslice;
 pub(crate) struct Op {
     /// Zero while idle.
     id: AtomicU64,
-    /// Code of the error that ends it; zero while nobody wants that.
+    /// Code of the error that ends it; zero while no one wants that.
     kill_code: AtomicI32,
     text: Mutex<OpText>,
     /// "conn12".
@@ -324,7 +324,7 @@ impl Op {
         write(&mut text.plan_summary);
     }
 
-    /// Notes that it waits until writes may go on.
+    /// Notes that it waits until writes may continue.
     pub(crate) fn set_waiting_for_lock(&self, waits: bool) {
         self.text.lock().waiting_for_lock = waits;
     }

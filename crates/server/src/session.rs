@@ -33,7 +33,7 @@ type Shard = Mutex<HashMap<SessionId, Known, RandomState>>;
 /// What is kept of a session.
 struct Known {
     last_ms: i64,
-    /// Who used it first; nobody without authorization.
+    /// Who used it first; no one without authorization.
     owner: Option<UserName>,
 }
 
@@ -83,7 +83,7 @@ impl Sessions {
         known
     }
 
-    /// Whose a session is; `None` if it is nobody's or not known.
+    /// Whose a session is; `None` if it is no one's or not known.
     pub(crate) fn owner(&self, id: &SessionId) -> Option<UserName> {
         self.shard(id).lock().get(id).and_then(|known| known.owner.clone())
     }

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::metrics::{Counter, LatencyKind};
 use crate::request::Request;
 
-/// Between two looks of a queued request at its interruption.
+/// Between two polls of a queued request at its interruption.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The tickets of readers and of writers.

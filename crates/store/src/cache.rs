@@ -4,7 +4,7 @@
 //! each is bounded in bytes and evicts by second chance.
 //!
 //! Never stale: a write takes the documents it changes out before it commits, and marks their slots
-//! as pending until the commit is over. Nobody fills a pending slot, nor one that was pending since
+//! as pending until the commit is over. No one fills a pending slot, nor one that was pending since
 //! the reader began (the slot's epoch tells). So a filled document is the newest committed one.
 //!
 //! Does not know about: collections that are dropped (their idents are never used again; what is

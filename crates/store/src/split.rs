@@ -16,7 +16,7 @@
 //!
 //! Pure: counters in, a share out. Costs nothing but at each `LOOK_EACH` misses.
 
-/// Between two looks: misses of the record cache.
+/// Between two polls: misses of the record cache.
 pub(crate) const LOOK_EACH: u64 = 8192;
 
 /// What the record cache has at first, in thousandths of all caches.

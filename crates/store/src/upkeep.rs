@@ -30,7 +30,7 @@ fn places(collection: &Collection) -> impl Iterator<Item = Place> {
     let records = Place::new(collection.space, collection.ident, Some(count));
     let id_index = collection.id_index().map(|index| index.ident);
     let indexes = collection.indexes.iter().map(move |index| {
-        // Of other indexes nobody knows how many keys there are: zero to thousands a document.
+        // Of other indexes no one knows how many keys there are: zero to thousands a document.
         let known = match index.is_of_records() {
             true => Some(0),
             false => (Some(index.ident) == id_index).then_some(count),
@@ -105,7 +105,7 @@ impl Store {
     }
 
     /// Rewrites a collection and its indexes so that deleted documents give their space back.
-    /// May take long; reads and writes go on. `watch` is told bytes done and in all, and may end the
+    /// May take long; reads and writes continue. `watch` is told bytes done and in all, and may end the
     /// work with an error; what was rewritten by then stays so.
     pub fn compact(
         &self,

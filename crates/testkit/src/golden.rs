@@ -5,7 +5,7 @@
 //!   ---
 //!   3.0
 //!
-//! Lines that begin with `#` between cases are comments and stay where they are. Input may go on for
+//! Lines that begin with `#` between cases are comments and stay where they are. Input may continue for
 //! several lines; output ends at the first empty line, so an output never holds one. A NUL in it is written `\0`:
 //! the files stay text.
 //!

@@ -69,7 +69,7 @@ fn current() -> Allocations {
 }
 
 fn note(bytes: usize) {
-    // A thread that is being torn down has no counters any more; its allocations are nobody's.
+    // A thread that is being torn down has no counters any more; its allocations are no one's.
     let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
     let _ = BYTES.try_with(|total| total.set(total.get() + bytes as u64));
 }

@@ -175,7 +175,7 @@ fn check_types(path: &std::path::Path, any: bool) -> Result<(), String> {
     }
 }
 
-/// The cases that only the document language is asked for.
+/// The cases that only the document language is requested.
 fn check_language(path: &std::path::Path, language: bool) -> Result<(), String> {
     if !language {
         return Ok(());

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// The name of a folder that nobody else uses; it is not made yet. Removed with all in it when dropped.
+/// The name of a folder that no one else uses; it is not made yet. Removed with all in it when dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {

@@ -28,7 +28,7 @@ impl Fault {
         Fault { error, closes: true, answers: true }
     }
 
-    /// An error in the contents: answered, and the connection goes on.
+    /// An error in the contents: answered, and the connection continues.
     pub(crate) fn content(error: impl Into<Error>) -> Fault {
         Fault { error: error.into(), closes: false, answers: true }
     }

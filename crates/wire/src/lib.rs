@@ -14,7 +14,7 @@
 //! - Bytes come from strangers: every length is checked before it is used, nothing is allocated in
 //!   a size that a frame merely claims beyond [`MESSAGE_BYTES_MAX`].
 //! - All documents of a parsed message have passed BSON validation.
-//! - A [`Fault`] tells whether the connection can go on.
+//! - A [`Fault`] tells whether the connection can continue.
 //!
 //! Does not know about: commands, databases, sockets.
 #![deny(clippy::indexing_slicing)]

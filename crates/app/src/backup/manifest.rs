@@ -17,7 +17,7 @@ const BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ManifestFile {
-    /// Relative to the data folder, with `/`.
+    /// Relative to the data directory, with `/`.
     pub(super) name: String,
     pub(super) byte_count: u64,
     /// In hexadecimal.

@@ -10,7 +10,7 @@
 //!   password.rs   from a file, the environment or a prompt
 //!   manifest.rs   `nagi.backup`: what a backup holds, with checksums; written last
 //!   copy.rs       bytes from a source to a folder, checked, no faster than asked
-//!   restore.rs    into an empty folder; it is a data folder only once all is there
+//!   restore.rs    into an empty folder; it is a data directory only once all is there
 //!
 //! Formats: docs/format.md, "Backup". For users: docs/backup.md.
 

@@ -15,7 +15,7 @@ use crate::engine;
 use crate::lock::Lock;
 use crate::options::{self, Request};
 
-/// What is asked for at once.
+/// What is requested at once.
 pub(super) const PIECE_BYTES: usize = 4 << 20;
 const CHECKPOINT: &str = "nagi.backup";
 const PASSWORD_SHOWN: &str = "\

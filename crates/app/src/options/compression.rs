@@ -5,7 +5,7 @@ use nagi_store::{engine_config, table_config};
 
 use super::Settings;
 
-/// As chosen; none where nobody chose.
+/// As chosen; none where no one chose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Compression {
     /// Of documents whose collection did not choose.

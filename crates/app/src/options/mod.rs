@@ -41,7 +41,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) enum Request {
     Serve(Box<Options>),
-    /// `--shutdown`: end the server of this data folder.
+    /// `--shutdown`: end the server of this data directory.
     Shutdown(Box<Options>),
     Help,
     Version,

@@ -32,7 +32,7 @@ impl EngineKind {
         }
     }
 
-    /// The name in a data folder's marker; none if it has no data folder.
+    /// The name in a data directory's marker; none if it has no data directory.
     pub(crate) fn marker(self) -> Option<&'static str> {
         match self {
             EngineKind::Embedded => Some("rocksdb"),
@@ -81,7 +81,7 @@ impl MappedOptions {
 pub(crate) struct Options {
     pub(crate) net: NetConfig,
     pub(crate) db_path: String,
-    /// As long as the data folder has not been looked at: the chosen one, or the default.
+    /// As long as the data directory has not been looked at: the chosen one, or the default.
     pub(crate) engine: EngineKind,
     /// The operator chose it.
     pub(crate) engine_chosen: bool,
@@ -211,7 +211,7 @@ fn replica_set(settings: &Settings) -> Result<Option<String>, String> {
     Ok(Some(name.to_owned()))
 }
 
-/// A key file turns authorization on, so nobody may turn it off beside one.
+/// A key file turns authorization on, so no one may turn it off beside one.
 fn authorization(settings: &Settings) -> Result<bool, String> {
     match (settings.get("security.authorization"), settings.get("security.keyFile")) {
         (Some("disabled"), Some(_)) => {

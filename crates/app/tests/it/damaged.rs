@@ -107,7 +107,7 @@ fn a_damaged_block_costs_its_documents_and_nothing_else() {
     assert_eq!(bad[0].get("codeName"), Value::String("DataCorruptionDetected"));
     let file = largest.file_name().unwrap().to_string_lossy().into_owned();
     assert!(bad[0].get("errmsg").as_str().unwrap().contains(&file), "{bad:?}");
-    // The server goes on.
+    // The server continues.
     let reply = client.run("{insert: 'fresh', documents: [{_id: 1}], writeConcern: {j: true}}");
     assert_eq!(field(&reply, &["n"]), 1);
     drop(client);

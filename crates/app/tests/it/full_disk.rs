@@ -77,7 +77,7 @@ fn writes_stop_with_a_code_and_go_on_when_there_is_room() {
     let (stored, code) = fill(&mut client, 0);
     assert_eq!(code, Value::Int32(14031));
     assert!(stored > 100, "{stored}");
-    // Reads go on, and nothing acknowledged is lost.
+    // Reads continue, and nothing acknowledged is lost.
     assert_eq!(client.count("c"), stored);
     let last = client.run(&format!("{{find: 'c', filter: {{_id: {}}}}}", stored - 1));
     assert_eq!(last.get("ok"), Value::Double(1.0));

@@ -3,7 +3,7 @@
 //! The experiment of 2016: 10,000 documents of 1,000,000 characters, "0123456789" again and again, are
 //! inserted one by one, each acknowledged; how long that takes, how much the disk holds then, and how long
 //! it takes to read them all after a restart. For each compressor on a server of its own; with `--uri` on
-//! that server, in a collection that chose the compressor (and warm, since nobody restarts it).
+//! that server, in a collection that chose the compressor (and warm, since no one restarts it).
 //!
 //! `--text words` inserts sentences instead, which shrink as ordinary text does.
 mod results;
@@ -78,7 +78,7 @@ pub(crate) struct Run {
     /// As `collStats` has them.
     data_bytes: u64,
     storage_bytes: u64,
-    /// The data folder after the server's end, its log included.
+    /// The data directory after the server's end, its log included.
     folder_bytes: Option<u64>,
     resident: Vec<(f64, u64)>,
     cpu_us: Option<u64>,

@@ -5,7 +5,7 @@
 //! Verified after each reopen, for each document by its own history ([`model`]):
 //! - a write acknowledged with `j: true` is there, or a later one of the same document;
 //! - any other acknowledged write older than the commit interval likewise;
-//! - nothing is there that nobody wrote, and no document is half of two versions;
+//! - nothing is there that no one wrote, and no document is half of two versions;
 //! - `validate` finds indexes and records agree; `count` and `collStats` are exact; a query by index
 //!   counts what a scan counts;
 //! - every index build, drop, rename and filling of a collection that was acknowledged ([`schema`]).
@@ -262,7 +262,7 @@ fn write_and_kill(
         }
         totals.changes +=
             changer.join().map_err(|_| Problem::Failed("the changer panicked".into()))??;
-        // How long a sync takes on a disk behind FUSE and a loop device nobody knows: here only what
+        // How long a sync takes on a disk behind FUSE and a loop device no one knows: here only what
         // a later `j: true` proves counts. The model takes its own slack off.
         match (powered, certain_at) {
             (false, _) => Ok(killed_at),

@@ -1,4 +1,4 @@
-//! The neighbour: a process that holds memory, sleeps, and walks over all its pages when it is asked to.
+//! The neighbour: a process that holds memory, sleeps, and walks over all its pages when it is requested to.
 //!
 //! A request is one byte, the reply two numbers of eight bytes: pages that were as they should be, and
 //! how many microseconds the walk took. Pages that were taken away come back one major fault each.

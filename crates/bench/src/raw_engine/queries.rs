@@ -155,7 +155,7 @@ impl Queries {
     }
 }
 
-/// Keys and records that are asked for together.
+/// Keys and records that are requested together.
 const AT_ONCE: usize = 256;
 
 /// Fetches the records of index entries in the fastest way the engine has: many in one call, sorted.

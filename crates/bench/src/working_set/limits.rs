@@ -53,7 +53,7 @@ impl Limits {
         ] {
             args.extend([name.to_owned(), value]);
         }
-        // The data folder can only be made once the file system is there.
+        // The data directory can only be made once the file system is there.
         let make = "mkdir -p \"$0\" && exec \"$@\"";
         args.extend(["--", "sh", "-c", make].map(str::to_owned));
         args.extend([shown(&data), shown(program), "serve".to_owned()]);

@@ -174,7 +174,7 @@ impl<'a> Elements<'a> {
         Elements { bytes, at }
     }
 
-    /// Byte at which the next element begins, to go on later with [`crate::Array::elements_from`].
+    /// Byte at which the next element begins, to continue later with [`crate::Array::elements_from`].
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -191,7 +191,7 @@ impl<'a> Elements<'a> {
 
 impl<'a> Elements<'a> {
     /// The next element whose name has one of four tags, and a bit for each tag that it has. Whether
-    /// a name of eight bytes or more goes on as the one that is looked for is the caller's to see.
+    /// a name of eight bytes or more continues as the one that is looked for is the caller's to see.
     pub fn find_any(&mut self, tags: &[NameTag; 4]) -> Option<(u32, Element<'a>)> {
         loop {
             let step = raw::step(self.bytes, self.at)?;

@@ -1,4 +1,4 @@
-//! Whether there is a data folder to write to.
+//! Whether there is a data directory to write to.
 use super::prelude::*;
 
 pub(super) static DATA_FOLDER: Check = Check {

@@ -1,4 +1,4 @@
-//! The type of the file system below the data folder.
+//! The type of the file system below the data directory.
 use super::prelude::*;
 use crate::finding::{Finding, Severity};
 

@@ -1,4 +1,4 @@
-//! Whether the data folder's files belong to one user, and to no other.
+//! Whether the data directory's files belong to one user, and to no other.
 use super::prelude::*;
 
 pub(super) static PERMISSIONS: Check = Check {

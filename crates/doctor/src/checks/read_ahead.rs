@@ -1,4 +1,4 @@
-//! How much the kernel reads beyond what was asked for.
+//! How much the kernel reads beyond what was requested.
 use super::prelude::*;
 
 pub(super) static READ_AHEAD: Check = Check {

@@ -17,7 +17,7 @@ fn run(facts: &Facts) -> Verdict {
     let chosen = facts.chosen(&path)?;
     let name = facts.data_mount()?.source;
     let name = name.rsplit('/').next().unwrap_or("");
-    // Virtual disks say they rotate when nobody told them otherwise.
+    // Virtual disks say they rotate when no one told them otherwise.
     let is_virtual = VIRTUAL.iter().any(|prefix| name.starts_with(prefix));
     let rotates = !is_virtual && facts.queue("rotational").is_ok_and(|(_, text)| text == "1");
     let on = if rotates { "a disk that rotates" } else { "a solid or virtual disk" };

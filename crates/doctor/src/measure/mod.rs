@@ -1,6 +1,6 @@
 //! A short test of the disk: what `fio` with psync would say, in a few seconds.
 //!
-//! One file of at most 64 MB in the data folder, without a name (`O_TMPFILE`, else unlinked at once), so
+//! One file of at most 64 MB in the data directory, without a name (`O_TMPFILE`, else unlinked at once), so
 //! that it is gone however the process ends. Every step ends at a number of operations or at a time.
 //!
 //!   allocation   fallocate of 16 and 64 MB; where there is none, zeroes written and synced
@@ -133,7 +133,7 @@ fn fill_in(folder: &Path, measured: &mut Measured) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that nobody can find, and that the system removes when it is closed.
+/// A file that no one can find, and that the system removes when it is closed.
 fn nameless(folder: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);

@@ -8,7 +8,7 @@ mod ffi;
 
 use nagi_kv::Error;
 
-/// mongod's exit code for an error it cannot go on after.
+/// mongod's exit code for an error it cannot continue after.
 const EXIT_CODE: i32 = 14;
 
 /// Whether the journal's state is unknown after this error.

@@ -2,10 +2,10 @@
 //!
 //! A log that cannot be written, or a memtable that cannot be flushed, stops an engine for good.
 //! So the engine stops taking writes earlier: when less is free than a reserve plus what the
-//! memtables hold and will need on disk. Reads go on. Writes that only remove or describe (no new
+//! memtables hold and will need on disk. Reads continue. Writes that only remove or describe (no new
 //! document) may use most of the reserve, so that an operator can delete and drop.
 //!
-//! Free space is asked for after each few megabytes written and, while it is short, at every write:
+//! Free space is requested after each few megabytes written and, while it is short, at every write:
 //! it costs about a microsecond.
 
 mod ffi;

@@ -252,7 +252,7 @@ impl ReadTxn {
 
 impl Drop for ReadTxn {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the transaction.
+        // SAFETY: no one else has the transaction.
         unsafe { ffi::mdb_txn_abort(self.txn) };
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! LMDB trusts its pages: one that was overwritten ends the process with an assertion or a wild pointer, as does a
 //! file that is too short under its map. So a repair first walks the trees itself. Every number from the file is
-//! checked before it is used; what makes no sense is a finding, and the walk goes on beside it.
+//! checked before it is used; what makes no sense is a finding, and the walk continues beside it.
 //!
 //! ```text
 //!   page:   number 8 | - 2 | kind 2 | lower 2, upper 2 (or pages 4) | offsets of nodes 2 each ... nodes

@@ -227,7 +227,7 @@ impl Log {
     }
 
     /// The work was done: everything up to `newest` is on disk. `newest` was the newest stamp before
-    /// the work was asked for.
+    /// the work was requested.
     pub(crate) fn set_synced(&mut self, work: &SyncWork, newest: u64) {
         for segment in self.full.iter_mut().chain([&mut self.current]) {
             let was_synced = work.files.iter().any(|(number, _)| *number == segment.head.number);

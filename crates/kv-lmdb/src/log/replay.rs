@@ -3,7 +3,7 @@
 //! Records are read in order of segments and stamps until one is not whole, or a stamp is missing: what
 //! follows was never on disk as a whole (a power cut lost a part of the log's tail), unless a later record
 //! knows that the missing one had been synced. Then the log is damaged, and that is said instead of
-//! losing acknowledged writes quietly. A repair goes on with the records behind the damage: each is whole,
+//! losing acknowledged writes quietly. A repair continues with the records behind the damage: each is whole,
 //! and what it sets is absolute.
 
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(crate) fn replay(
             Opened::Unused => state.found_gap(&path, 0),
             Opened::Damaged => {
                 state.found_gap(&path, 0);
-                // Nobody writes a head without a record that follows at once.
+                // No one writes a head without a record that follows at once.
                 state.synced = state.synced.max(state.last + 1);
             }
         }

@@ -434,7 +434,7 @@ impl Db {
         }
     }
 
-    /// Ends flushes and compactions, for good: only reads go on.
+    /// Ends flushes and compactions, for good: only reads continue.
     pub(crate) fn stop_background(&self) {
         // SAFETY: the database is open.
         unsafe { ffi::rocksdb_cancel_all_background_work(self.raw, 1) }

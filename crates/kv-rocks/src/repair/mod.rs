@@ -1,4 +1,4 @@
-//! `--repair`: what can be read of a damaged data folder, as a new one.
+//! `--repair`: what can be read of a damaged data directory, as a new one.
 //!
 //!   rocksdb --twin--> damaged-TIME/rocksdb          kept aside as it was found
 //!                          | twin
@@ -10,7 +10,7 @@
 //! A folder without damage is only read. Everything is made beside and renamed at the end, so a
 //! repair that is interrupted changes nothing; `put_back` settles a crash between two renames.
 //!
-//! Does not know about: documents. The store mends catalog, indexes and counters afterwards.
+//! Does not know about: documents. The store repairs catalog, indexes and counters afterwards.
 
 mod copy;
 mod files;
@@ -62,7 +62,7 @@ pub struct Repair {
     pub entries: u64,
 }
 
-/// Repairs the data folder `dir`, which nobody may have open. Takes about as much room again as the
+/// Repairs the data directory `dir`, which no one may have open. Takes about as much room again as the
 /// data does.
 ///
 /// # Errors
@@ -120,7 +120,7 @@ fn seconds() -> u64 {
 
 /// What the logs have lost that was synced, in words.
 pub(crate) fn damaged_logs(dir: &Path, files: &Path, options: &Options) -> Result<Vec<String>> {
-    // The data folder itself has no logs of RocksDB.
+    // The data directory itself has no logs of RocksDB.
     let mut needed = || match first_needed_log(files, dir, options, &system(files, true)) {
         Ok(number) => Some(number),
         Err(error) => {

@@ -95,7 +95,7 @@ impl LogFile {
         self.file.sync_data()
     }
 
-    /// A handle of its own for syncing while this one goes on.
+    /// A handle of its own for syncing while this one continues.
     pub(super) fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }

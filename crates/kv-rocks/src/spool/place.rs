@@ -74,7 +74,7 @@ fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<Spool>
 }
 
 /// Removes the rings of processes that were killed and whose folder was then removed, or opened by
-/// somebody who could not see the ring: nobody will ask for them, and they hold memory.
+/// somebody who could not see the ring: no one will ask for them, and they hold memory.
 fn remove_forgotten(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
@@ -106,7 +106,7 @@ fn is_forgotten(path: &Path) -> bool {
             }
         }
         Err(_) if is_removed(&dir, ring::device(&memory)) => true,
-        // It may lie where only others can see it; after a day nobody came back for it.
+        // It may lie where only others can see it; after a day no one came back for it.
         _ => data.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > FORGOTTEN_AFTER)),
     }
 }

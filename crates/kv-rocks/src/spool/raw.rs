@@ -45,14 +45,14 @@ impl Mapping {
         self.length
     }
 
-    /// Copies `bytes` to `at`. Nobody else reads or writes that part meanwhile.
+    /// Copies `bytes` to `at`. No one else reads or writes that part meanwhile.
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.length));
         // SAFETY: inside the mapping; the caller owns this part.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) }
     }
 
-    /// The bytes at `at`. Nobody writes them as long as they are used.
+    /// The bytes at `at`. No one writes them as long as they are used.
     pub(super) fn read(&self, at: usize, length: usize) -> &[u8] {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.length));
         // SAFETY: inside the mapping; the caller knows that this part is not written meanwhile.

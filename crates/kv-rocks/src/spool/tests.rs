@@ -103,7 +103,7 @@ fn the_ring_of_a_killed_process_completes_its_logs() {
         // Removed before the process ended.
         ring.push(Kind::Data, 3, 0, b"z");
     }
-    // Killed: nobody tidied up. To do it twice (killed again meanwhile) is the same.
+    // Killed: no one tidied up. To do it twice (killed again meanwhile) is the same.
     for _ in 0..2 {
         let file = OpenOptions::new().read(true).write(true).open(&ring_path).unwrap();
         let length = file.metadata().unwrap().len() as usize;
@@ -196,7 +196,7 @@ fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     let (gone, dir) = (Scratch::new("gone"), Scratch::new("next"));
     let Some(spool) = open(gone.path(), 64 << 10).unwrap() else { return };
     let ring = ring_of(gone.path());
-    // As if the process had been killed: nobody tidies up, and the lock is free.
+    // As if the process had been killed: no one tidies up, and the lock is free.
     let copy = ring.with_file_name(format!("nagi-{}-{}", "0".repeat(8), std::process::id()));
     fs::copy(&ring, &copy).unwrap();
     drop(open(dir.path(), 64 << 10).unwrap());

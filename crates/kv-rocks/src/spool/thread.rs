@@ -168,7 +168,7 @@ impl Spool {
     }
 
     /// The end in order, after the last commit: removes the ring's name and the file that points to it, if all
-    /// that was appended is in the log's files. The ring itself goes on working until it is dropped, which the
+    /// that was appended is in the log's files. The ring itself continues working until it is dropped, which the
     /// end of a process does not wait for.
     pub(crate) fn retire(&self) {
         self.inner.drain();
@@ -409,7 +409,7 @@ impl Inner {
                     break;
                 }
                 Err(error) => {
-                    // Memory that nobody but us writes is damaged: go on without what is left.
+                    // Memory that no one but us writes is damaged: continue without what is left.
                     log::error!(target: "STORAGE", id = 7_702_030, error:% = error;
                         "The spool of the journal is damaged");
                     self.any_failed.store(true, Ordering::SeqCst);

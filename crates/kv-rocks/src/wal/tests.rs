@@ -134,7 +134,7 @@ fn what_was_synced_has_to_be_there_and_nothing_else() {
     for batch in batches(20) {
         log.push(9, &batch);
     }
-    // The log 7 is not there any more: nobody needs it.
+    // The log 7 is not there any more: no one needs it.
     for at in (0..log.bytes.len()).step_by(101) {
         let mut bytes = log.bytes.clone();
         bytes[at] ^= 0x20;
@@ -168,7 +168,7 @@ fn a_later_log_says_that_the_one_before_was_whole() {
     fs::write(dir.log(9), Written::new(9, &[marked(&mark)]).bytes).unwrap();
     fs::write(dir.log(7), &first.bytes).unwrap();
     assert!(found(&dir.0).is_empty());
-    // Cut between two batches, where nobody could see it.
+    // Cut between two batches, where no one could see it.
     fs::write(dir.log(7), &first.bytes[..first.ends[20] as usize]).unwrap();
     assert!(found(&dir.0)[0].contains("000007.log is damaged at offset"));
 }

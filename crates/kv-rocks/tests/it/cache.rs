@@ -106,7 +106,7 @@ fn pushed_out_blocks_come_back_from_the_compressed_tier() {
     }
 }
 
-/// A scan that goes on while others write holds what it reads, not all that was written since it began.
+/// A scan that continues while others write holds what it reads, not all that was written since it began.
 #[test]
 fn a_scan_does_not_keep_the_memtables_of_what_is_written_meanwhile() {
     const ROUNDS: u64 = 60;

@@ -1,13 +1,18 @@
-//! A transaction made of an overlay, the conflict table and an engine's state.
+//! A transaction: staged writes (the overlay), claims in the conflict table, and a snapshot of the engine.
 //!
-//!   put, delete, lock   claim the key in the ledger, then stage
-//!   get, cursor         first one takes the engine's state; overlay above it
-//!   commit              engine writes the overlay in one batch, then the keys are given back
+//! ```text
+//!   put, delete, lock   claim the key in the conflict table, then stage the write
+//!   get, cursor         the first one takes the engine's snapshot; staged writes are merged over it
+//!   commit              the engine writes the overlay in one batch; then the keys are released
+//! ```
 //!
-//! A transaction that only writes takes no snapshot and no ticket at all.
+//! A transaction that only writes takes no snapshot and no ticket.
 //!
-//! Order at commit, which the conflict rule rests on: the engine writes, publishes the stamp, and
-//! only then are the keys released with that stamp.
+//! Conflict detection relies on the order at commit: the engine writes the batch, publishes its stamp, and only
+//! then are the keys released with that stamp. A transaction that finds a key free has therefore either a snapshot
+//! that contains its last commit, or a snapshot stamp that is smaller than the stamp in the conflict table.
+//!
+//! Used by all engines of this process through [`Base`]. Memory of ended transactions is kept per core and reused.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -33,7 +38,7 @@ const KEPT: &str = "the scratch is taken by `drop` only";
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
-/// A transaction's writes. Nobody but the transaction, its cursors and the commit has it.
+/// A transaction's writes. No one but the transaction, its cursors and the commit has it.
 pub type SharedOverlay = Arc<Mutex<Overlay>>;
 
 /// What an engine provides below `Staged`.

@@ -1,5 +1,5 @@
 //! The same names over `shuttle`. A wait with a time limit is a wait of one turn: whoever waits gives
-//! the other threads a turn and looks again, as after a limit that has run out. Time goes on by the
+//! the other threads a turn and looks again, as after a limit that has run out. Time continues by the
 //! number of turns, so that it is the same each time a schedule is run.
 
 use std::{

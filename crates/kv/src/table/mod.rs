@@ -3,7 +3,7 @@
 //!
 //! Each space is a sorted map from key to its versions; a reader at stamp s takes the newest one that is
 //! not after s. Whoever writes sets versions under the space's lock and publishes the stamp last, so
-//! nobody sees half of a commit.
+//! no one sees half of a commit.
 //!
 //!   key -> (stamp 12, "b"), older: [(stamp 3, "a"), (stamp 9, deleted)]
 //!
@@ -66,7 +66,7 @@ pub struct Table {
 pub enum Left {
     /// The key has one version, or none.
     Clean,
-    /// Older versions or a deleted key are to be pruned once nobody reads them.
+    /// Older versions or a deleted key are to be pruned once no one reads them.
     Stale,
 }
 
@@ -120,7 +120,7 @@ impl Table {
     }
 
     /// Calls `read` with the key's value at a stamp, `None` if it was deleted; not called if there is
-    /// no such version. The stamp is asked for under the lock: no version it needs can be pruned then.
+    /// no such version. The stamp is requested under the lock: no version it needs can be pruned then.
     pub fn read<R>(
         &self,
         space: Space,
@@ -162,7 +162,7 @@ impl Table {
         Left::Clean
     }
 
-    /// Forgets what nobody at `oldest` or later can see of a key.
+    /// Forgets what no one at `oldest` or later can see of a key.
     pub fn prune(&self, space: Space, key: &Bytes, oldest: u64) {
         let sorted = &self.spaces[space.table() as usize];
         let mut map = sorted.map.write();

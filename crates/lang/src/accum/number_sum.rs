@@ -1,7 +1,7 @@
 //! The exact sum of numbers of any type, as `$sum` and `$avg` need it.
 //!
 //! Integers are summed in 128 bits, doubles in double-double arithmetic (two doubles, an error of
-//! about 2^-106), decimals as decimals; the parts meet when the result is asked for, so that the
+//! about 2^-106), decimals as decimals; the parts meet when the result is requested, so that the
 //! result does not depend on the order of the input.
 
 use nagi_bson::{Decimal128, Type, Value};

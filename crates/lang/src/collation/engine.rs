@@ -1,7 +1,7 @@
 //! From a specification to a collator of the library (ICU4X).
 //!
 //! The library takes every option but one from its caller: whether accents compare backwards stands
-//! in a locale's metadata. [`Source`] hands out the built-in data with that bit as it was asked for.
+//! in a locale's metadata. [`Source`] hands out the built-in data with that bit as it was requested.
 
 use icu_collator::{
     Collator, CollatorBorrowed, CollatorPreferences,

@@ -26,7 +26,7 @@ pub struct ParseCx<'p> {
     scriptless: bool,
     /// How strings compare in what is parsed; none by their bytes.
     collation: Option<&'static Collation>,
-    /// Where the kinds of metadata are noted that are asked for.
+    /// Where the kinds of metadata are noted that are requested.
     metas: Option<&'p Cell<MetaSet>>,
     /// Bytes of constants that were computed when parsing.
     folded_bytes: usize,
@@ -74,7 +74,7 @@ impl<'p> ParseCx<'p> {
         self.collation
     }
 
-    /// Notes in `metas` which kinds of metadata are asked for.
+    /// Notes in `metas` which kinds of metadata are requested.
     #[must_use]
     pub fn noting(mut self, metas: &'p Cell<MetaSet>) -> ParseCx<'p> {
         self.metas = Some(metas);

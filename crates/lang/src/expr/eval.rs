@@ -33,7 +33,7 @@ pub struct System {
 static NO_SYSTEM: System =
     System { cluster_time: None, user_roles: None, clock: None, ids: None, seed: 0 };
 
-/// Somebody who says whether a request shall go on: one document may keep an expression busy for
+/// Somebody who says whether a request shall continue: one document may keep an expression busy for
 /// hours (`$map` inside of `$map`), or take all memory there is.
 pub trait Pace: std::fmt::Debug {
     /// Counts a step of long work; now and then it looks whether the request was killed or is late.
@@ -59,7 +59,7 @@ pub struct Vars<'a> {
     pub lets: &'a [Value<'a>],
     /// The server's part.
     pub system: &'a System,
-    /// Where `$rand` goes on from.
+    /// Where `$rand` continues from.
     pub seed: Cell<u64>,
     /// Who calls functions in JavaScript; none where they are switched off.
     pub scripts: Option<&'a dyn Scripts>,

@@ -2,7 +2,7 @@
 //!
 //! It travels as a small BSON document of its own, `{textScore: 1.5}`, beside the bytes of the document
 //! that it belongs to, through whatever filters, sorts and reshapes it; `$meta` and sorts by `$meta` read
-//! it. Nothing is written for a request in which nobody asks: parsing notes which kinds are wanted.
+//! it. Nothing is written for a request in which no one asks: parsing notes which kinds are wanted.
 
 use std::ops::BitOr;
 

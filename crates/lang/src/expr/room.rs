@@ -126,7 +126,7 @@ pub(crate) fn check_text(bytes: usize) -> Result<()> {
 }
 
 /// # Errors
-/// 15 for a value that nests too deep for a loop to go on with.
+/// 15 for a value that nests too deep for a loop to continue with.
 pub(crate) fn check_depth(doc: Doc<'_>) -> Result<()> {
     if doc.is_deeper_than(LOOP_DEPTH_MAX) {
         bail!(

@@ -55,7 +55,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         self.choose();
     }
 
-    /// The field at which the path of the part at `at` begins. Parts are asked for in order.
+    /// The field at which the path of the part at `at` begins. Parts are requested in order.
     pub(super) fn value(&mut self, at: usize) -> Value<'a> {
         if at >= self.from + TOGETHER {
             self.begin(at);

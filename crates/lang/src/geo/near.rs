@@ -131,7 +131,7 @@ impl Near {
         }
     }
 
-    /// Whether a distance is asked for.
+    /// Whether a distance is requested.
     pub fn accepts(&self, distance: f64) -> bool {
         (self.min..=self.max).contains(&distance)
     }

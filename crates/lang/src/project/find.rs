@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
         // Fields that stay are copied in one piece up to the next that is named.
         let mut copied = elements.offset();
         let mut next = copied;
-        // Excluding goes on to the end: a name may stand in a document twice.
+        // Excluding continues to the end: a name may stand in a document twice.
         while (missing > 0 || self.excludes)
             && let Some((tag, element)) = elements.next_tagged()
         {

@@ -69,7 +69,7 @@ impl Code {
         };
         let code = NonNull::new(code).ok_or(Failure(error))?;
         let mut code = Code { code, machine_bytes: 0, groups: 0 };
-        // SAFETY: nobody else has the code yet. If this fails, the interpreter matches.
+        // SAFETY: no one else has the code yet. If this fails, the interpreter matches.
         unsafe { pcre2_jit_compile_8(code.code.as_ptr(), PCRE2_JIT_COMPLETE) };
         let (mut machine_bytes, mut groups) = (0_usize, 0_u32);
         // SAFETY: the two facts have the types that the library writes: `size_t` and `uint32_t`.

@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
         let error = turns.matches(&text).advance().unwrap_err();
         assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
-        // What is small goes on.
+        // What is small continues.
         assert!(Pattern::new("(a|b)+$", "").unwrap().is_match("ab").unwrap());
         drop(request);
         assert_eq!(budget.demand(), 0);

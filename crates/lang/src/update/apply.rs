@@ -292,7 +292,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A path that wants to go on below a value that has no fields.
+    /// A path that wants to continue below a value that has no fields.
     fn blocked(&mut self, child: &Child<'a>, name: &str, value: Value<'a>) -> Result<()> {
         let shown = format!("{{{name}: {}}}", text::value_text(value));
         if self.creates(&child.nodes)? {

@@ -10,7 +10,7 @@
 //! Invariants
 //! - Existing fields keep their place, `_id` comes first; new fields are appended in the order of
 //!   their names (numbers by value).
-//! - On an error, what was written to the output is taken back.
+//! - On an error, what was written to the output is reverted.
 //!
 //! Does not know about: which documents to update, generated ids (the caller passes one), storage.
 

@@ -712,7 +712,7 @@ fn is_clustered(node: &Node) -> bool {
     matches!(node, Node::IndexScan(access) if access.index.spec.is_clustered())
 }
 
-/// Below a blocking sort only the fields that are asked for, if they are known: it holds less.
+/// Below a blocking sort only the fields that are requested, if they are known: it holds less.
 fn prune(spec: &FindSpec<'_>, sort: &SortSpec, node: Node) -> Node {
     let plain = spec.projection.is_none() && !spec.return_key && !spec.show_record_id;
     let without_meta = spec.metas == MetaSet::NONE && !sort.needs_meta();

@@ -1,12 +1,23 @@
-//! Which candidate: the one the plan cache knows for the shape, else a short trial decides.
+//! Choosing between candidate plans: the plan cache first, otherwise a short trial.
 //!
-//! Each candidate runs with the same small budget of entries it may look at. The first that delivers
-//! a first batch (101 results, or all there are) wins; if none does, the budget is quadrupled and they
-//! begin again. What the winner returned is kept and returned first. So the trial costs at most about
-//! twice what the best candidate needs for its first batch, times the number of candidates.
+//! A cost model needs statistics that are right; a trial needs none. All candidates run side by side on the real
+//! data, each with the same budget of index entries and records that it may examine:
 //!
-//! A choice from the cache runs in the same way, alone, with ten times the works of its trial as its
-//! budget: if it is not done by then, the trial decides anew.
+//! ```text
+//!   budget 100    plan A: 3 results    plan B: 0 results       no one has a first batch: budget x 4
+//!   budget 400    plan A: 101 results  plan B: 7 results       A wins; its 101 results are returned first
+//! ```
+//!
+//! - The first candidate that delivers a first batch (101 results, or all there are) wins. If none does, the budget
+//!   is quadrupled and all begin again. A trial thus costs about twice what the best candidate needs for its first
+//!   batch, times the number of candidates.
+//! - The winner is stored in the plan cache under the query's shape, with the work it needed. A cached choice runs
+//!   alone, with ten times that work as its budget. If it exceeds the budget, a new trial decides: the data may
+//!   have changed.
+//! - Results that the winner produced during the trial are not computed again.
+//!
+//! Called by `plan::plan` for every query with more than one candidate. Why trials: docs/decisions/005; why the
+//! cache stores a choice and not a plan: docs/decisions/032.
 
 use std::{
     collections::VecDeque,

@@ -40,7 +40,7 @@ pub struct FindRequest<'a> {
     pub options: QueryOptions,
     /// Stays at the end of a capped collection.
     pub tailable: bool,
-    /// `$_requestResumeToken`: [`Execution::resume_token`] is asked for.
+    /// `$_requestResumeToken`: [`Execution::resume_token`] is requested.
     pub request_token: bool,
     /// `$_resumeAfter`: the record to begin behind.
     pub resume_after: Option<RecordKey<'a>>,
@@ -108,7 +108,7 @@ pub(crate) struct Parsed {
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) projection: Option<Arc<Projection>>,
     pub(crate) lets: LetVars,
-    /// Metadata that is asked for.
+    /// Metadata that is requested.
     pub(crate) metas: MetaSet,
     /// `sort: {$natural: 1}` or -1: the order of the collection, forward or backward.
     pub(crate) natural: Option<bool>,

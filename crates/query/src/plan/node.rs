@@ -47,7 +47,7 @@ pub(crate) struct Tried {
     pub(crate) results: u64,
     /// Entries looked at.
     pub(crate) works: u64,
-    /// How long it ran; 0 if nobody asked.
+    /// How long it ran; 0 if no one asked.
     pub(crate) nanos: u64,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,

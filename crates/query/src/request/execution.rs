@@ -48,7 +48,7 @@ pub struct Execution {
     system: System,
     settings: Option<Arc<QuerySettings>>,
     purpose: Purpose,
-    /// What it reads; checked to be still there when it goes on.
+    /// What it reads; checked to be still there when it continues.
     reads: Vec<(Arc<Collection>, Vec<String>)>,
     /// A document that a receiver refused.
     refused: Option<Vec<u8>>,
@@ -61,7 +61,7 @@ pub struct Execution {
     wants_token: bool,
     /// The record looked at last, for a resume token.
     position: Option<RecordId>,
-    /// [`Index::multikey_changes`] when it was planned, or went on last.
+    /// [`Index::multikey_changes`] when it was planned, or continued last.
     noted: u64,
     /// The plan, if it is all of the execution and its stages shall be described.
     shown: Option<Arc<plan::Node>>,
@@ -203,7 +203,7 @@ impl Execution {
         if self.purpose == Purpose::Find {
             return Ok(!self.root.is_at_end());
         }
-        // A pipeline is asked for one more, so that a full last batch closes the cursor.
+        // A pipeline is requested one more, so that a full last batch closes the cursor.
         if self.root.advance(&mut cx)? {
             self.refused = Some(self.root.doc().as_bytes().to_vec());
             return Ok(true);
@@ -211,7 +211,7 @@ impl Execution {
         Ok(false)
     }
 
-    /// Where a later `find` with `$_resumeAfter` may go on: behind the record that was looked at last.
+    /// Where a later `find` with `$_resumeAfter` may continue: behind the record that was looked at last.
     pub fn resume_token(&self) -> Option<DocBuf> {
         let id = self.position.as_ref().map_or(Value::Null, |id| id.key().value());
         self.wants_token.then(|| DocBuf::build(|w| w.put("$recordId", id)))

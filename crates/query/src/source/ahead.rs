@@ -1,4 +1,4 @@
-//! Records read ahead: many in one call of the engine, before they are asked for.
+//! Records read ahead: many in one call of the engine, before they are requested.
 //!
 //! A read of one record costs a walk through the engine's files and two or three misses of the processor's
 //! caches. Asked for many records at once the engine makes the walks side by side, and sorted by their ids
@@ -19,7 +19,7 @@ use nagi_store::{Collection, RECORDS_AT_ONCE, RecordBuf, RecordId, RecordKey};
 use super::Cx;
 use crate::limits::RECORDS_AHEAD_MAX;
 
-/// Bytes of records that a plan keeps at most before they are asked for.
+/// Bytes of records that a plan keeps at most before they are requested.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Records that were read and not yet taken.
@@ -51,7 +51,7 @@ enum Held {
     At(Range<usize>),
 }
 
-/// A record that was asked for.
+/// A record that was requested.
 pub(crate) enum Taken {
     /// It is not there any more.
     Gone,

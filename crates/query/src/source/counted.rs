@@ -21,7 +21,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// `timed` costs two looks at the clock for each call: only explain shows the time.
+    /// `timed` costs two polls at the clock for each call: only explain shows the time.
     pub(crate) fn new(source: Box<dyn Source>, timed: bool) -> Counted {
         Counted { source, works: 0, advanced: 0, at_end: false, timed, nanos: 0 }
     }

@@ -16,7 +16,7 @@ use nagi_store::{Reader, Store};
 use super::Source;
 use crate::{access::QuerySettings, limits::RECORDS_AHEAD_MAX, source::work::Noted};
 
-/// How many entries leaves look at between two looks at the interrupt.
+/// How many entries leaves look at between two polls at the interrupt.
 const TICKS_PER_POLL: u64 = 64;
 /// Bytes of a document that count as one more step: a look at the latest every quarter of a megabyte.
 const BYTES_PER_STEP: u64 = 4096;
@@ -31,7 +31,7 @@ const LARGE_COPIES: usize = 2;
 /// Copies of a document that is being changed, with those of the engine.
 const CHANGE_COPIES: usize = 5;
 
-/// Whether the operation shall go on: killed, past its deadline, server stopping.
+/// Whether the operation shall continue: killed, past its deadline, server stopping.
 pub trait Interrupt: Sync {
     /// An error (11601, 50, ...) when the operation shall stop.
     fn check(&self) -> Result<()>;
@@ -55,7 +55,7 @@ pub trait Interrupt: Sync {
         false
     }
 
-    /// How many records may be read at once before they are asked for; 1: each when it is asked for.
+    /// How many records may be read at once before they are requested; 1: each when it is requested.
     fn records_ahead_max(&self) -> usize {
         RECORDS_AHEAD_MAX
     }
@@ -66,7 +66,7 @@ pub trait Interrupt: Sync {
         false
     }
 
-    /// Whether the other thread may go on: nobody else wants its core.
+    /// Whether the other thread may continue: no one else wants its core.
     fn may_help(&self) -> bool {
         true
     }
@@ -205,7 +205,7 @@ impl<'c> Env<'c> {
         }
     }
 
-    /// Whether to go on.
+    /// Whether to continue.
     pub fn interrupt(&self) -> &'c dyn Interrupt {
         self.interrupt
     }

@@ -48,7 +48,7 @@ impl Held {
         self.move_to(Pool::Cursors);
     }
 
-    /// Its cursor goes on.
+    /// Its cursor continues.
     pub(crate) fn resume(&mut self) {
         self.move_to(Pool::Execution);
     }

@@ -25,7 +25,7 @@ use nagi_store::{SharedReader, Store};
 
 use super::{Cx, Env, Interrupt, Source};
 
-/// Entries between two looks at whether the helper may go on: a few milliseconds.
+/// Entries between two polls at whether the helper may continue: a few milliseconds.
 const SLICE: u64 = 4096;
 /// As the threads of connections have: expressions nest.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };

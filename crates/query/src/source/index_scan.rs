@@ -41,7 +41,7 @@ pub(crate) struct IndexScan {
     /// Whether every key in `[start, end)` is inside the bounds.
     whole: bool,
     cursor: Option<IndexCursor>,
-    /// Where to go on, after `save`.
+    /// Where to continue, after `save`.
     last: Option<(Vec<u8>, RecordId)>,
     /// Whether a record is passed on once only.
     dedup: bool,
@@ -54,7 +54,7 @@ pub(crate) struct IndexScan {
     /// Seeks to the next value since a step was tried; none while steps meet another value each time.
     seeks_tried: Option<u32>,
     queue: Queue,
-    /// Whether `doc` is the record: for an index whose entries are the records, if nothing is asked for ahead.
+    /// Whether `doc` is the record: for an index whose entries are the records, if nothing is requested ahead.
     lends: bool,
     done: bool,
     stats: SourceStats,
@@ -331,7 +331,7 @@ impl IndexScan {
     }
 }
 
-/// Of a plan that cannot go on: its keys do not hold the whole values any more.
+/// Of a plan that cannot continue: its keys do not hold the whole values any more.
 pub(crate) fn became_multikey(index: &Index) -> Error {
     let name = index.name();
     err!(Code::QUERY_PLAN_KILLED, "query plan killed :: index '{name}' became multikey")

@@ -6,7 +6,7 @@ use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats};
 
-/// Entries that are stepped over one by one before an input is asked to pass on: a step costs a
+/// Entries that are stepped over one by one before an input is requested to pass on: a step costs a
 /// fraction of a seek.
 const STEPS: u32 = 8;
 

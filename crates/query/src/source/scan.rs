@@ -56,7 +56,7 @@ pub(crate) struct CollScan {
     cursor: Option<RecordCursor>,
     /// The cursor stands on a record that was not looked at yet.
     pending: bool,
-    /// The record to go on behind, after `restore` or at the end.
+    /// The record to continue behind, after `restore` or at the end.
     last: Option<RecordId>,
     done: bool,
     arena: Bump,
@@ -106,7 +106,7 @@ impl CollScan {
         Ok(cursor)
     }
 
-    /// Whether one may go on behind `last`: in a capped collection what followed it may be gone as
+    /// Whether one may continue behind `last`: in a capped collection what followed it may be gone as
     /// well (136), and a client's token may be older than a deletion (211).
     fn check_place(&self, last: RecordKey<'_>, cx: &Cx<'_>) -> Result<()> {
         let resumes = self.last.is_none();

@@ -23,7 +23,7 @@ use crate::access::TextAccess;
 const ENTRY_BYTES: usize = 40;
 /// Behind the score of an entry whose record lies under a key.
 const IS_KEY: u8 = 1;
-/// Entries between two looks at the memory.
+/// Entries between two polls at the memory.
 const ENTRIES_PER_LOOK: usize = 1024;
 
 /// The documents that have any of the terms, each with the sum of its scores; by record.

@@ -87,13 +87,13 @@ impl Env<'_> {
         });
     }
 
-    /// The statement let go of its snapshot or transaction, and goes on with another one.
+    /// The statement let go of its snapshot or transaction, and continues with another one.
     pub(crate) fn note_yield(&self) {
         self.interrupt().yielded(false);
         self.noted().change(|work| work.yields += 1);
     }
 
-    /// The stage of the write goes on top of the stages that found the documents.
+    /// The stage of the write continues top of the stages that found the documents.
     pub(crate) fn top_stages(&self, name: &str, counts: &[(&str, u64)]) {
         let mut stages = self.noted().stages.borrow_mut();
         if let Some(input) = stages.take() {

@@ -74,7 +74,7 @@ impl Running {
     }
 }
 
-/// `storageStats` and `count`, where they are asked for.
+/// `storageStats` and `count`, where they are requested.
 pub fn write_coll_stats(
     store: &nagi_store::Store,
     namespace: &Namespace,

@@ -344,7 +344,7 @@ impl Running {
         for (_, steps) in std::mem::take(&mut self.partitions) {
             self.end_partition(steps);
         }
-        // Without documents there is one partition, if none was asked for.
+        // Without documents there is one partition, if none was requested.
         if let Range::Between(lower, _) = &self.plan.range
             && self.largest.is_none()
             && self.plan.partition.is_empty()

@@ -2,7 +2,7 @@
 //!
 //! A breadth-first search: each round asks for the documents whose `connectToField` is one of the
 //! values found in the round before, so an index on that field is used once a round. A document is
-//! visited once (by `_id`), which ends cycles; a value is asked for once.
+//! visited once (by `_id`), which ends cycles; a value is requested once.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -238,7 +238,7 @@ type Items = HashSet<Item, foldhash::fast::RandomState>;
 /// What a search has seen.
 #[derive(Default)]
 struct Search {
-    /// Values that were asked for or are going to be.
+    /// Values that were requested or are going to be.
     asked: Items,
     /// Values of the next round.
     frontier: Vec<ValueBuf>,

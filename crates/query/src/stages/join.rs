@@ -136,7 +136,7 @@ impl Batch {
                 }
                 Ok(false) => break,
                 Err(error) if self.inputs.is_empty() => return Err(error),
-                // Those before it are passed on first: nobody may ask for more than them.
+                // Those before it are passed on first: no one may ask for more than them.
                 Err(error) => {
                     self.error = Some(error);
                     break;

@@ -32,7 +32,7 @@ pub(crate) struct Pipeline {
     pub(crate) stages: Vec<Arc<dyn Stage>>,
     /// Metadata that any stage asks for.
     pub(crate) wanted: MetaSet,
-    /// Metadata that is asked for before a stage that loses it.
+    /// Metadata that is requested before a stage that loses it.
     required: MetaSet,
     /// How many levels deeper than what comes in a document may nest that comes out, loops aside.
     growth: usize,

@@ -2,7 +2,7 @@
 //!
 //! Every function reads the partition on its own, as far ahead as its window reaches; a document goes
 //! once all have read it and it was returned. What does not fit in memory is written to disk as runs,
-//! over which the readers go on. States of functions stay in memory; too large ones are an error.
+//! over which the readers continue. States of functions stay in memory; too large ones are an error.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

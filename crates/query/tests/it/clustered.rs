@@ -1,4 +1,4 @@
-//! Clustered collections: how often the engine is asked for a record, and what becomes of record keys on their way.
+//! Clustered collections: how often the engine is requested a record, and what becomes of record keys on their way.
 
 use std::sync::Arc;
 

@@ -224,7 +224,7 @@ fn counts_and_finds() {
             (counted.count, counted.stats)
         };
         assert_eq!(counted(&Helping::new(i64::MAX, i64::MAX)), counted(&()));
-        // In the order of insertion: nobody helps a find without a sort.
+        // In the order of insertion: no one helps a find without a sort.
         let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&fixture.ns) };
         let helping = Helping::new(i64::MAX, i64::MAX);
         let env = Env::new(&helping, NOW_MS);

@@ -1,4 +1,4 @@
-//! Every operation that can take long looks whether it shall go on, also after it has read all its
+//! Every operation that can take long looks whether it shall continue, also after it has read all its
 //! input. No clock: an interrupt that counts how often it is asked, and says stop at the n-th time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,10 +14,10 @@ use crate::fixture::{Fixture, NOW_MS, doc};
 
 /// Documents of the collection.
 const DOCS: u64 = 1280;
-/// Documents that may pass between two looks, and what the end of a run may leave over.
+/// Documents that may pass between two polls, and what the end of a run may leave over.
 const BETWEEN: u64 = 64;
 
-/// Says stop when it is asked for the n-th time.
+/// Says stop when it is requested the n-th time.
 struct Asked {
     times: AtomicU64,
     stop_at: u64,

@@ -140,7 +140,7 @@ pub(crate) fn remove(store: &Store, kind: Kind, id: &str) -> Result<bool> {
 
 type Found = (nagi_store::RecordId, DocBuf);
 
-/// A document that nobody else changes until the transaction ends.
+/// A document that no one else changes until the transaction ends.
 fn locked(txn: &mut WriteTxn<'_>, kind: Kind, id: &str) -> Result<Option<Found>> {
     let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(None) };
     let Some(record) = txn.reader().find_id(&collection, Value::String(id))? else {

@@ -19,7 +19,7 @@ use crate::{
 
 /// What a command needs. Commands that run before a login are not asked.
 pub(crate) enum Access {
-    /// The row has not said: nobody but `__system`. A test refuses such rows.
+    /// The row has not said: no one but `__system`. A test refuses such rows.
     Undeclared,
     /// A login; what more it needs the command finds out itself.
     LoggedIn,
@@ -96,18 +96,18 @@ impl<'c> Asking<'c> {
         self.user.is_some_and(|user| user.name == *name)
     }
 
-    /// Whether a session is one's own or nobody's.
+    /// Whether a session is one's own or no one's.
     pub(crate) fn owns_session(&self, session: &SessionId) -> bool {
         let owner = self.server.clients.sessions.owner(session);
         owner.is_none() || self.owns(owner.as_ref())
     }
 
-    /// Whether one may kill a session: one's own, nobody's, or any with the right to it.
+    /// Whether one may kill a session: one's own, no one's, or any with the right to it.
     pub(crate) fn may_kill(&self, session: &SessionId) -> bool {
         self.owns_session(session) || self.on_cluster(Action::KillAnySession)
     }
 
-    /// Whether something of `owner` (nobody, if it was made without a login) is the asking one's own.
+    /// Whether something of `owner` (no one, if it was made without a login) is the asking one's own.
     pub(crate) fn owns(&self, owner: Option<&crate::names::UserName>) -> bool {
         self.is_open() || self.user.map(|user| &user.name) == owner
     }
@@ -140,7 +140,7 @@ pub(crate) fn check(
     }
 }
 
-/// The localhost exception: nobody is there yet, and the client is on this machine.
+/// The localhost exception: no one is there yet, and the client is on this machine.
 fn is_exempt(server: &Server, connection: &Connection) -> Result<bool> {
     let local =
         connection.peer.unix_socket || connection.peer.ip().is_some_and(|ip| ip.is_loopback());

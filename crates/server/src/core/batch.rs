@@ -20,7 +20,7 @@ use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LO
 use crate::request::Request;
 use crate::room::FREE_BYTES;
 
-/// How a first batch is asked for.
+/// How a first batch is requested.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FirstBatch {
     /// `None`: 101.
@@ -130,7 +130,7 @@ fn wait(cx: &Context<'_>, arrivals: &Arc<Arrivals>, seen: u64, until: Instant) -
     }
 }
 
-/// The token that a scan may be resumed with, if it was asked for.
+/// The token that a scan may be resumed with, if it was requested.
 fn put_token(producer: &Producer, out: &mut DocWriter<'_>) {
     if let Producer::Query(execution) = producer
         && let Some(token) = execution.resume_token()

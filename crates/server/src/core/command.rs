@@ -335,13 +335,13 @@ impl<'c> Context<'c> {
         self.watch().check()
     }
 
-    /// Ends the command when its client has gone: what it makes is for nobody else. Reads have it without
+    /// Ends the command when its client has gone: what it makes is for no one else. Reads have it without
     /// asking; a write counts all the same.
     pub(crate) fn end_with_client(&self) {
         self.op.watch_peer(true, self.started);
     }
 
-    /// What long work asks whether it shall go on.
+    /// What long work asks whether it shall continue.
     pub(crate) fn watch(&self) -> Watch<'c> {
         let server: &'c Server = self.server;
         Watch { op: self.op, deadline: self.deadline, server: Some(server) }
@@ -369,7 +369,7 @@ impl<'c> Context<'c> {
     }
 }
 
-/// Whether an operation shall go on: not killed, time left.
+/// Whether an operation shall continue: not killed, time left.
 pub(crate) struct Watch<'c> {
     pub(crate) op: &'c Arc<Op>,
     pub(crate) deadline: Option<Instant>,
@@ -435,7 +435,7 @@ impl nagi_query::Interrupt for Watch<'_> {
     }
 }
 
-/// Whether an operation shall go on.
+/// Whether an operation shall continue.
 pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
     op.check()?;
     timeslice::look();

@@ -173,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// Whom cursors and sessions belong to that it opens: nobody without authorization.
+    /// Whom cursors and sessions belong to that it opens: no one without authorization.
     pub(crate) fn user(&self) -> Option<&UserName> {
         let enabled = self.server.auth.is_enabled();
         self.login.as_ref().filter(|_| enabled).map(|login| &login.user.name)

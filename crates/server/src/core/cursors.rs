@@ -37,7 +37,7 @@ pub(crate) struct OpenCursor {
     pub(crate) session: Option<SessionId>,
     /// The transaction it was opened in.
     pub(crate) txn_number: Option<i64>,
-    /// Who opened it; only that user goes on with it.
+    /// Who opened it; only that user continues with it.
     pub(crate) owner: Option<UserName>,
     pub(crate) no_timeout: bool,
     pub(crate) tailable: bool,
@@ -112,7 +112,7 @@ impl Cursors {
         &self.shards[id as usize % SHARD_COUNT]
     }
 
-    /// An id nobody can guess from another one: positive, not zero.
+    /// An id no one can guess from another one: positive, not zero.
     fn new_id(&self) -> i64 {
         loop {
             let number = self.ids.next.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl Cursors {
         Ok(id)
     }
 
-    /// Charges what a cursor keeps until it is asked for its next batch. If there is no room, those that have
+    /// Charges what a cursor keeps until it is requested its next batch. If there is no room, those that have
     /// been idle for long are closed.
     ///
     /// # Errors

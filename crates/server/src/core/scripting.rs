@@ -19,7 +19,7 @@ impl Watch<'_> {
         engines.ok_or_else(|| err!(Code::ILLEGAL_OPERATION, "JavaScript is switched off"))
     }
 
-    /// What an engine of this request asks whether it shall go on; made once for each engine.
+    /// What an engine of this request asks whether it shall continue; made once for each engine.
     fn interruption(&self) -> Interrupt {
         let (op, deadline) = (Arc::clone(self.op), self.deadline);
         Arc::new(move || crate::core::command::check(&op, deadline))

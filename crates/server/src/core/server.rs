@@ -201,7 +201,7 @@ impl Server {
         self.settings.params.number(ROW) != 0
     }
 
-    /// Records that a plan reads at once before they are asked for.
+    /// Records that a plan reads at once before they are requested.
     pub(crate) fn records_ahead_max(&self) -> usize {
         const ROW: usize = params::position("internalQueryRecordsAhead");
         usize::try_from(self.settings.params.number(ROW)).unwrap_or(1)

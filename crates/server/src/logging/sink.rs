@@ -55,7 +55,7 @@ impl Sink {
         Ok(Sink { destination, file, syslog })
     }
 
-    /// Writes whole lines. What cannot be written is lost: there is nobody to tell.
+    /// Writes whole lines. What cannot be written is lost: there is no one to tell.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if let Some(syslog) = &mut self.syslog {
             return syslog.write(bytes);

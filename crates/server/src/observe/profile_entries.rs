@@ -30,7 +30,7 @@ pub(crate) fn prepare(server: &Arc<Server>, db: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes an entry into the `system.profile` of a database. What cannot be written is lost: nobody waits for it.
+/// Writes an entry into the `system.profile` of a database. What cannot be written is lost: no one waits for it.
 pub(crate) fn write(server: &Arc<Server>, db: &str, entry: &DocBuf) {
     let Ok(namespace) = profile_namespace(db) else { return };
     // A profile alone does not bring a database into being.

@@ -289,7 +289,7 @@ fn read_preference(value: Value<'_>) -> Result<bool> {
 }
 
 /// A number for each argument that is read here, so that a second one is noticed; 0 for the others,
-/// which the command's own parse looks at or nobody does. A search of the table would cost more.
+/// which the command's own parse looks at or no one does. A search of the table would cost more.
 fn place(name: &str) -> u32 {
     match name {
         "$clusterTime" => 1,
@@ -365,7 +365,7 @@ fn array<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<Array<'a>>
     }
 }
 
-/// `{clusterTime, signature}`; nobody signs it here.
+/// `{clusterTime, signature}`; no one signs it here.
 fn cluster_time(value: Value<'_>) -> Result<u64> {
     match value.as_doc().map(|doc| doc.get("clusterTime")) {
         Some(Value::Timestamp(time)) => Ok(time),

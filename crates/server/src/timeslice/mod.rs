@@ -6,7 +6,7 @@
 //! there is one, the others ask for the shortest: shares stay what they were, long operations change hands less often,
 //! and requests and programs that wake come first. Beside 24 threads that compute on two processors, one that wakes for
 //! 0.3 ms a hundred times a second waits 12 ms (p99) with the kernel's slices and 0.2 ms with these. Without a long
-//! operation nobody asks: short slices cost 16 inserting clients 7 % of their throughput.
+//! operation no one asks: short slices cost 16 inserting clients 7 % of their throughput.
 
 mod ffi;
 

@@ -2,7 +2,7 @@
 //!
 //!   name -> row -> generic arguments -> API version -> database -> access -> session -> concerns -> deadline -> run
 //!
-//! On an error everything written is taken back and code, name, message and extra fields are written
+//! On an error everything written is reverted and code, name, message and extra fields are written
 //! instead. A panic in a command ends that request with InternalError, nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -527,7 +527,7 @@ pub(crate) fn write_error(
 }
 
 /// Errors of a member after which a driver looks at the server anew, unless it knows this topology already.
-/// The codes of a shutdown tell nothing while the server goes on: then a fail point made them up.
+/// The codes of a shutdown tell nothing while the server continues: then a fail point made them up.
 fn tells_topology(server: &Server, code: Code) -> bool {
     server.replica.is_some()
         && match code {

@@ -40,7 +40,7 @@ pub(crate) fn catalog_query(_db: &str, collection: &str) -> Option<DocBuf> {
 }
 
 /// The documents that such a query gave: namespaces and indexes with the full name of the collection.
-/// `ns` and `name` of the query are honoured: nobody asked for more.
+/// `ns` and `name` of the query are honoured: no one asked for more.
 pub(crate) fn catalog_docs(
     connection: &mut Connection,
     db: &str,

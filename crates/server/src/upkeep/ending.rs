@@ -12,14 +12,14 @@ use crate::clock;
 use crate::core::server::Server;
 use crate::settings::params;
 
-/// Between two looks at what still runs.
+/// Between two polls at what still runs.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Server {
     /// Lets reads and writes under way finish until then; what still runs then is interrupted when the server stops.
     ///
     /// # Errors
-    /// Those of `check`, whose caller wants the server to go on: it leaves quiesce mode.
+    /// Those of `check`, whose caller wants the server to continue: it leaves quiesce mode.
     pub(crate) fn let_finish(
         &self,
         until: Instant,
@@ -42,18 +42,18 @@ impl Server {
 
     /// Asks the process to end, as a signal does: a member of a replica set lets operations finish first, for at most
     /// `shutdownTimeoutMillisForSignaledShutdown`; a standalone interrupts them. Returns when
-    /// [`Server::wait_for_shutdown`] does, at once if the end was asked for before.
+    /// [`Server::wait_for_shutdown`] does, at once if the end was requested before.
     pub fn request_shutdown_by_signal(&self) {
         const ROW: usize = params::position("shutdownTimeoutMillisForSignaledShutdown");
         if self.replica.is_some() {
             let most = Duration::from_millis(self.settings.params.number(ROW).unsigned_abs());
-            // Nobody can take a signal back.
+            // No one can take a signal back.
             let _ = self.let_finish(clock::now() + most, &mut || Ok(()));
         }
         self.request_shutdown();
     }
 
-    /// Begins quiesce mode: operations go on until then, and a member of a replica set answers `hello` with
+    /// Begins quiesce mode: operations continue until then, and a member of a replica set answers `hello` with
     /// 91, so that drivers send what is new elsewhere. The first call decides about the time.
     fn quiesce(&self, until: Instant) {
         self.upkeep.shutdown.quiesce_until.lock().get_or_insert(until);

@@ -1,8 +1,8 @@
 //! Long jobs beside requests: they rest while clients work.
 //!
 //! Index builds, the deletion of expired documents and compactions work in small batches and ask
-//! before each whether they may go on. Where they ask, they also rest: half as long as the batch took
-//! if clients had operations meanwhile, not at all if nobody did. What they leave the disk to write
+//! before each whether they may continue. Where they ask, they also rest: half as long as the batch took
+//! if clients had operations meanwhile, not at all if no one did. What they leave the disk to write
 //! is the engine's governor's to spread.
 
 use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! `system.views` of each database: a document for each view, as MongoDB keeps them, for tools that list and read it.
 //!
 //! The views themselves are entries of the catalog. Each command that changes one brings its document up to date when
-//! the change is committed, and a start does so for all: a crash in between leaves nothing behind. Nobody else writes
+//! the change is committed, and a start does so for all: a crash in between leaves nothing behind. No one else writes
 //! to the collection. Dropping it drops the views, as in MongoDB.
 
 use nagi_bson::{DocBuf, Value};

@@ -2,7 +2,7 @@
 //!
 //! Verbs: `run` on database test, `admin` on database admin, `wire` on test with nothing added;
 //! `shape` prints names and types instead of values, for replies that change from run to run. `set`
-//! goes on with a fresh server: `{initiated: true}`, a member of replica set `rs`, or `{initiated: false}`;
+//! continues with a fresh server: `{initiated: true}`, a member of replica set `rs`, or `{initiated: false}`;
 //! `{javascript: false}`, one without scripts.
 
 use nagi_bson::{Doc, DocBuf, Value, json};

@@ -60,7 +60,7 @@ fn the_pool_bounds_open_cursors_and_closed_ones_give_their_part_back() {
     let mut client = client();
     let ids = fill(&mut client);
     assert!(ids.len() > 100, "{}", ids.len());
-    // Those that are open go on, and end.
+    // Those that are open continue, and end.
     let next = |id: i64, size: i32| doc! { "getMore": id, "collection": "c", "batchSize": size };
     let reply = client.run("test", next(ids[0], 2).as_doc());
     assert!(reply.get("ok").is_truthy(), "{reply:?}");

@@ -1,11 +1,11 @@
-//! Every command that can take long looks whether it shall go on, at the latest every 64 documents or
+//! Every command that can take long looks whether it shall continue, at the latest every 64 documents or
 //! keys, and leaves nothing half done behind. No clock: the fail point `checkForInterruptFail` lets n
 //! looks pass and ends the operation at the next.
 //!
 //! Not here, because they cost the same whatever the size: `collStats`, `dbStats` and `dataSize` without a
 //! range read counters; `drop`, `dropDatabase`, `dropIndexes` and a rename within a database write one
 //! entry of the catalog, and the space is given back behind the reply. These are not interrupted, as in
-//! MongoDB, and hold nobody up.
+//! MongoDB, and hold no one up.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::client::{Client, is_ok, server};
 
 /// Documents of the collection.
 const DOCS: i64 = 1280;
-/// Documents or keys that may pass between two looks.
+/// Documents or keys that may pass between two polls.
 const BETWEEN: i64 = 64;
 /// Indexes of the collection.
 const INDEXES: i64 = 5;
@@ -33,7 +33,7 @@ const fn row(command: &'static str, handled: i64) -> Row {
     Row { db: "test", command, handled }
 }
 
-/// Each reads; or fails before it has changed anything; or takes back what it has begun.
+/// Each reads; or fails before it has changed anything; or reverts what it has begun.
 const ROWS: &[Row] = &[
     row(
         "{find: 'c', filter: {$text: {$search: 'common'}}, batchSize: 5000, \
@@ -210,7 +210,7 @@ fn commands_look_whether_to_go_on() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The collection is capped at once; what it has too much goes piece by piece, and goes on another time.
+/// The collection is capped at once; what it has too much goes piece by piece, and continues another time.
 #[test]
 fn a_conversion_that_was_stopped_goes_on() {
     let (server, mut client) = filled();

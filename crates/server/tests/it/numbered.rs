@@ -42,7 +42,7 @@ fn counted(client: &mut Client, name: &str) -> i64 {
     number(&section, name)
 }
 
-/// A write whose commit nobody knows the outcome of is done once, however often the driver repeats it.
+/// A write whose commit no one knows the outcome of is done once, however often the driver repeats it.
 #[test]
 fn what_an_undetermined_commit_did_is_found_out() {
     let faults = Faults::default();
@@ -373,7 +373,7 @@ fn drivers_may_have_retryable_writes_fail() {
     client.message("test", 0, body.as_doc());
     assert_eq!(client.send(), nagi_server::Outcome::Close);
     assert_eq!(count(&mut client, "c"), 0);
-    // Committed, but nobody hears of it: the next attempt is answered from the record.
+    // Committed, but no one hears of it: the next attempt is answered from the record.
     set(&mut client, "{}");
     client.message("test", 0, body.as_doc());
     assert_eq!(client.send(), nagi_server::Outcome::Close);

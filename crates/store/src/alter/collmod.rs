@@ -13,7 +13,7 @@ use crate::{
 
 /// Groups of documents with the same key listed at most.
 const VIOLATION_COUNT_MAX: usize = 1000;
-/// Keys between two questions whether to go on.
+/// Keys between two questions whether to continue.
 const ASK_EACH: u64 = 64;
 
 impl Store {

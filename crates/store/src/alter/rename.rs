@@ -16,7 +16,7 @@ use crate::{
 
 /// Documents a transaction copies at most.
 const COPY_BATCH_COUNT: usize = 500;
-/// Documents between two questions whether to go on.
+/// Documents between two questions whether to continue.
 const ASK_EACH: usize = 32;
 /// Bytes a transaction copies, about.
 const COPY_BATCH_BYTES: usize = 4 << 20;

@@ -1,8 +1,11 @@
-//! The end of a unique build: keys that a writer found taken while the index was being built.
+//! Deferred uniqueness checks: the end of a unique index build.
 //!
-//! Such a writer is not refused; its entry is put aside under the key and its record id. When the
-//! build ends and no writer puts entries aside any more, each such key is looked at: if one record is
-//! left that has it, its entry takes the usual place, if there are several the build fails.
+//! While a unique index is built, a writer may bring a key that the index has already for another record. The other
+//! record may lose the key before the build ends, so the writer is not refused. Its entry is stored under the key
+//! and its record key instead, and the key is remembered as doubtful.
+//!
+//! When the build ends and writers no longer store such entries, each doubtful key is checked: if one record has
+//! the key, its entry moves to its usual place; if several have it, the build fails with a duplicate key error.
 
 use nagi_error::Result;
 use nagi_kv::Space;
@@ -80,7 +83,7 @@ fn settle(
         found = cursor.next().map_err(engine)?;
     }
     drop(cursor);
-    // One record may have come by the usual place after it was put aside.
+    // One record may have come by the usual place after it was stored apart.
     let others: Vec<_> = aside.iter().filter(|(id, _)| Some(id) != usual.as_ref()).collect();
     if others.len() + usize::from(usual.is_some()) > 1 {
         let bits = others.first().map_or(&[][..], |(_, bits)| bits);

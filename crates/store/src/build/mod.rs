@@ -42,7 +42,7 @@ use plan::{checked, plan};
 
 /// Records in a batch, unless conflicts make it smaller.
 const BATCH_COUNT: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
-/// Records between two looks at the interrupt: a document may have hundreds of keys.
+/// Records between two polls at the interrupt: a document may have hundreds of keys.
 const ASK_EACH: usize = 32;
 /// Bytes of keys after which a batch ends.
 const BATCH_BYTES: usize = 4 << 20;
@@ -99,7 +99,7 @@ pub struct BuildOptions<'a> {
 
 impl Store {
     /// Creates the collection if need be, then builds the indexes that do not exist. Returns when
-    /// they are ready; other work, also on this collection, goes on.
+    /// they are ready; other work, also on this collection, continues.
     pub fn create_indexes(
         &self,
         namespace: &Namespace,
@@ -214,7 +214,7 @@ impl Store {
         };
         refuse_view(&collection)?;
         let before = collection.named_indexes().count();
-        // Nobody can have written to a collection that comes into being here.
+        // No one can have written to a collection that comes into being here.
         let planned = plan(&mut ddl, &collection, specs, created_collection);
         let result = CreatedIndexes { before, after: before, created_collection };
         let (result, started) = match planned {
@@ -279,7 +279,7 @@ impl Store {
                     put_batch(txn, collection, indexes, &ids, options)
                 },
             )?;
-            // Shorter batches where many write, longer ones again where nobody does.
+            // Shorter batches where many write, longer ones again where no one does.
             batch_count = match conflicts.get() {
                 1 => (batch_count * 2).min(BATCH_COUNT),
                 _ => (batch_count / 2).max(1),
@@ -296,20 +296,20 @@ impl Store {
         Ok(())
     }
 
-    /// Judges what was put aside, then lets plans use the indexes.
+    /// Judges what was stored apart, then lets plans use the indexes.
     fn finish(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
         self.judge_all(build, options)?;
         let ready = |index: &Index| index.changed(index.spec.clone(), true);
         self.republish(build, Durability::Synced, &ready)
     }
 
-    /// Judges what was put aside in the unique indexes of the build.
+    /// Judges what was stored apart in the unique indexes of the build.
     pub(crate) fn judge_all(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
         let unique: Vec<_> = build.indexes.iter().filter(|index| index.doubts.is_some()).collect();
         if unique.is_empty() {
             return Ok(());
         }
-        // Once the writers that know the index so far have left, nothing more is put aside.
+        // Once the writers that know the index so far have left, nothing more is stored apart.
         self.republish(build, Durability::Buffered, &|index| index.strict())?;
         unique.iter().try_for_each(|index| self.judge(&build.collection, index, options))
     }
@@ -391,7 +391,7 @@ impl Store {
         let mut charge = Charge::empty(&self.budget, Pool::IndexBuilds);
         let mut go_on = || options.interrupt.is_none_or(|check| check().is_ok());
         if !charge.cover_within(BUILD_BYTES, BUILD_WAIT, &mut go_on) {
-            // It has begun and has to go on; the watcher finds the room.
+            // It has begun and has to continue; the watcher finds the room.
             charge.force(BUILD_BYTES);
         }
         charge

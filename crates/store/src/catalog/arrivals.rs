@@ -21,7 +21,7 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
-    /// Wakes everybody who waits, to look at its interrupt.
+    /// Wakes everybody who waits, so that each polls its interrupt.
     pub fn wake(&self) {
         let _held = self.version.lock();
         self.changed.notify_all();

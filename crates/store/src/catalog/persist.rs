@@ -83,7 +83,7 @@ fn corrupt() -> Error {
     Error::bug("the stored catalog is not what was written")
 }
 
-/// Refuses a data folder of a newer format; marks a new or older one.
+/// Refuses a data directory of a newer format; marks a new or older one.
 fn check_format(on: &dyn Engine) -> Result<()> {
     let key = Ident(0).catalog_key(CatalogKey::Format);
     let mut buf = Vec::new();

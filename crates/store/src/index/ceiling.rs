@@ -8,7 +8,7 @@
 //! The order matters: of two that bring one key, the later one gets the claim when the earlier one has
 //! ended, and then finds the ceiling raised. The first one asks the engine for the
 //! last key there is: nothing else was put since the start. Nothing lowers the ceiling, so keys that
-//! were taken back or removed cost a look-up, never an error. One process writes a data folder; an
+//! were reverted or removed cost a look-up, never an error. One process writes a data directory; an
 //! engine that several write must not use it.
 
 use nagi_error::Result;

@@ -180,7 +180,7 @@ fn collect<'d>(
     }
 }
 
-/// The path goes on below an array: into the element at its position, or into every document.
+/// The path continues below an array: into the element at its position, or into every document.
 fn enter<'d>(
     array: Array<'d>,
     rest: &str,

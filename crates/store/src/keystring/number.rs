@@ -1,6 +1,6 @@
 //! Numbers: exact order across int, long, double and decimal.
 //!
-//! A magnitude is written in binary, as far as any double reaches; only a decimal goes on behind
+//! A magnitude is written in binary, as far as any double reaches; only a decimal continues behind
 //! that, with its own digits, which then need compare with decimals only.
 //!
 //!   below 1, from 2^63     exponent of the leading bit, biased (2 bytes) | fraction

@@ -5,7 +5,7 @@
 //!
 //! MongoDB removes such records; who knows the data may still find something in them, so their bytes are
 //! kept as they are. A document that lies under another `_id` than its own is moved to its place, if that is free.
-//! Indexes, and counters that were wrong, are mended afterwards, by what is there.
+//! Indexes, and counters that were wrong, are repaired afterwards, by what is there.
 
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 use nagi_error::Result;
@@ -23,7 +23,7 @@ const BYTES_AT_ONCE: usize = 4 << 20;
 const KEPT_BYTES_MAX: usize = 15 << 20;
 /// Bytes of its key that are kept.
 const KEPT_KEY_BYTES_MAX: usize = 64 << 10;
-/// Records between two questions whether to go on.
+/// Records between two questions whether to continue.
 const ASK_EACH: u32 = 64;
 
 /// A record that is none, or in the wrong place.
@@ -61,7 +61,7 @@ impl Store {
             let options = WriteOptions { interrupt, ..WriteOptions::default() };
             let count =
                 self.write_value(options, &mut |txn| move_all(txn, collection, &kept, &found))?;
-            // They may be remembered under an `_id` that nobody can read any more.
+            // They may be remembered under an `_id` that no one can read any more.
             if let Some(cache) = &self.cache {
                 cache.clear();
             }

@@ -18,7 +18,7 @@ use crate::{
 
 /// Errors listed at most.
 const ERROR_COUNT_MAX: usize = 100;
-/// Records or keys between two questions whether to go on: a record may have many keys, each a `get`.
+/// Records or keys between two questions whether to continue: a record may have many keys, each a `get`.
 const ASK_EACH: i64 = 32;
 
 /// What `validate` found.
@@ -76,7 +76,7 @@ impl ValidateReport {
 
 impl Store {
     /// Reads everything and compares records, index keys and counters. Takes as long as that takes;
-    /// others go on.
+    /// others continue.
     pub fn validate(&self, collection: &Collection) -> Result<ValidateReport> {
         self.validate_with(collection, false, &|| Ok(()))
     }

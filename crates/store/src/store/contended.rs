@@ -2,7 +2,7 @@
 //!
 //! A transaction that reads a record and then finds that somebody else is writing it begins again. With many
 //! at one record somebody would lose every time; so the next attempt first asks for the record, before
-//! it reads anything, and stands in line for it (nagi_kv::conflict). What it then reads nobody changes.
+//! it reads anything, and stands in line for it (nagi_kv::conflict). What it then reads no one changes.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Contended {
         }
     }
 
-    /// Has the key before anything is read, so that nobody changes it between reading and writing.
+    /// Has the key before anything is read, so that no one changes it between reading and writing.
     /// WriteConflict if it is not to be had in time; at once if `options` say that the write is over.
     pub(crate) fn lock(&self, txn: &mut dyn Txn, options: &WriteOptions<'_>) -> Result<()> {
         let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
@@ -68,7 +68,7 @@ pub(crate) fn until_done<T>(
 }
 
 /// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading. Never
-/// as long as 10 ms: nobody is asked meanwhile whether the write is to go on.
+/// as long as 10 ms: no one is asked meanwhile whether the write is to continue.
 fn back_off(attempt: u32) {
     match attempt {
         0..4 => thread::yield_now(),

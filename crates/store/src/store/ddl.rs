@@ -6,7 +6,7 @@
 //!
 //!   lock -> check -> commit catalog keys (synced) -> publish -> gate
 //!
-//! A crash between commit and drop leaves `Dropped` keys behind; the next start goes on with them.
+//! A crash between commit and drop leaves `Dropped` keys behind; the next start continues with them.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl<'s> Ddl<'s> {
         let publishing = self.store.stamps.publish();
         let stamp = self.store.commit(self.txn, Durability::Buffered)?;
         for old in &self.replaced {
-            // One store for each, so that nobody sees a collection gone that only changes.
+            // One store for each, so that no one sees a collection gone that only changes.
             point();
             let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
             old.state.current.store(newest.cloned());
@@ -158,7 +158,7 @@ impl<'s> Ddl<'s> {
             Durability::Synced => self.store.engine.sync(stamp).map_err(engine),
             Durability::Buffered => Ok(()),
         };
-        // Nobody waits for a client that holds a transaction open.
+        // No one waits for a client that holds a transaction open.
         self.store.open.end_users_of(&self.replaced);
         if self.dropped.is_empty() {
             self.replaced.iter().for_each(|old| old.state.gate.wait_for_earlier());

@@ -9,7 +9,7 @@ use crate::{
     store::{Shared, Store},
 };
 
-/// What moves at once: so little that nobody waits for what is evicted.
+/// What moves at once: so little that no one waits for what is evicted.
 const MOVED_BYTES_MAX: u64 = 16 << 20;
 
 /// The bytes of the caches at first: blocks, whole documents.

@@ -182,7 +182,7 @@ impl Store {
     }
 
     /// Whether this version of a collection is still the newest; false too once it is dropped.
-    /// What a parked cursor asks before it goes on.
+    /// What a parked cursor asks before it continues.
     pub fn is_current(&self, collection: &Collection) -> bool {
         let current = collection.state.current.load();
         current.as_ref().is_some_and(|newest| std::ptr::eq(&**newest, collection))

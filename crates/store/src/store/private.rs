@@ -47,7 +47,7 @@ impl Drop for Private {
 }
 
 impl Catalog {
-    /// Lets go of the collections: nobody is going to use them.
+    /// Lets go of the collections: no one is going to use them.
     pub(crate) fn close(&self) {
         self.iter().for_each(|collection| collection.state.current.store(None));
     }

@@ -326,7 +326,7 @@ struct RecordEntry {
     unpacks: bool,
     packed: bool,
     unpacked: Vec<u8>,
-    /// The type bits of its `_id`, once they were asked for.
+    /// The type bits of its `_id`, once they were requested.
     type_bits: OnceCell<Vec<u8>>,
 }
 

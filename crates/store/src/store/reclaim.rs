@@ -1,6 +1,6 @@
 //! Giving back the space of what was dropped, behind the reply.
 //!
-//! By the time a job comes here the drop is durable and published: nobody finds the collection or the
+//! By the time a job comes here the drop is durable and published: no one finds the collection or the
 //! index any more. One thread waits until the writers who still use an old version have ended, drops
 //! the key ranges and forgets the idents. What a crash interrupts the next start does.
 
@@ -85,7 +85,7 @@ fn run(engine: &dyn Engine, job: Job) {
     }
 }
 
-/// Drops ranges nobody uses any more, then forgets that they were to be dropped.
+/// Drops ranges no one uses any more, then forgets that they were to be dropped.
 pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<()> {
     if ranges.is_empty() {
         return Ok(());

@@ -1,19 +1,26 @@
-//! Transactions of several statements: a client's, or one write with its record in a session.
+//! Transactions of several statements: those of clients, and a retryable write together with its record in the
+//! session.
 //!
-//!   Transaction::begin --> store() --> statements run on this handle as on any other
-//!                                      |  reads: one state and the transaction's own writes
-//!                                      |  writes: staged; a failed one is undone alone
-//!                      --> commit() or end()
+//! A transaction is a handle of the store. Statements run on it as on any other handle, so plans, cursors and write
+//! commands need not know about transactions:
 //!
-//! A `Long` transaction waits for its client between statements. It reads the state and the catalog of
-//! its beginning, and nobody waits for it: DDL on a collection that it has used ends it, and so does
-//! whoever calls [`Transaction::end`]. Collections that it creates are its own until it commits.
-//! A `Short` one lives within a request, like any write.
+//! ```text
+//!   Transaction::begin --> store() --> find, insert, update ...   on the bound handle
+//!                                        reads:  one snapshot, plus the transaction's own writes
+//!                                        writes: staged; a failed statement is undone alone
+//!                      --> commit()    one commit, one stamp
+//!                      --> end(why)    aborted; a reason is kept for the next statement
+//! ```
+//!
+//! - `Long`: a client's transaction, which waits for its client between statements. It reads the snapshot and the
+//!   catalog of its beginning. Nothing waits for it: DDL on a collection that it has used ends it
+//!   (`SnapshotUnavailable`). Collections that it creates are private until it commits.
+//! - `Short`: lives within one request, for a write that must commit together with its session record.
 //!
 //! Invariants
-//! - One statement at a time: `work` is locked while it runs, and readers lock it for each read.
-//! - Once `ended` is set no statement begins, and whoever set it or runs the statement of the moment
-//!   gives the keys back.
+//! - One statement runs at a time: `work` is locked while it runs, and readers lock it for each read.
+//! - Once `ended` is set no statement begins. Whoever set it, or else the statement that is running, releases the
+//!   keys.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -42,7 +42,7 @@ fn an_interrupted_build_is_undone() {
     f.check_valid();
 }
 
-/// Counts how often each operation asks whether to go on, and ends it at the first, the middle and the
+/// Counts how often each operation asks whether to continue, and ends it at the first, the middle and the
 /// last look: no more than so many records are handled between two.
 #[test]
 fn long_operations_look_at_the_interrupt() {
@@ -212,7 +212,7 @@ fn a_writers_duplicate_fails_the_build_not_the_writer() {
 fn a_duplicate_that_is_gone_at_the_end_fails_nothing() {
     let f = Fixture::new();
     let built = build_unique(&f, &|| {
-        // The older one goes: what was put aside takes its place.
+        // The older one goes: what was stored apart takes its place.
         f.insert("{_id: 'twin', a: 5}").unwrap();
         delete(&f, 5);
         // The newer one goes: nothing is left aside.

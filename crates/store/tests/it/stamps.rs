@@ -283,7 +283,7 @@ fn a_write_tells_its_stamp_also_in_a_transaction() {
     assert_eq!(never.get(), None);
 }
 
-/// Stamps go on behind those of before although the engine forgets them and the wall clock is behind.
+/// Stamps continue behind those of before although the engine forgets them and the wall clock is behind.
 #[test]
 fn stamps_grow_across_restarts() {
     let engine: Arc<dyn Engine> = Arc::new(Memory::new());
@@ -307,7 +307,7 @@ fn stamps_grow_across_restarts() {
     assert!(u64::from_le_bytes(exact.try_into().unwrap()) < limit + (1 << 32));
 }
 
-/// A commit of which nobody knows whether it happened has an error of its own, and the counters are right.
+/// A commit of which no one knows whether it happened has an error of its own, and the counters are right.
 #[test]
 fn an_undetermined_commit_is_told_and_counted() {
     let faults = Faults::default();

@@ -232,7 +232,7 @@ fn session_records_go_with_their_writes() {
 }
 
 /// Several transactions and plain writes, interleaved by chance: each reads what was committed when it
-/// began and its own writes; those that commit did so as if nobody had touched their keys meanwhile.
+/// began and its own writes; those that commit did so as if no one had touched their keys meanwhile.
 #[test]
 fn interleavings_are_isolated() {
     for seed in 0..200 {

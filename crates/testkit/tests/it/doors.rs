@@ -1,6 +1,6 @@
 //! One door for writes: what changes data is called in few places, and these are listed here.
 //!
-//! Above the store nobody has the engine (`manifests`), so the ways around `store::commit` are in the store itself.
+//! Above the store no one has the engine (`manifests`), so the ways around `store::commit` are in the store itself.
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
 /// A call, and the files of `crates/store/src` that may make it.

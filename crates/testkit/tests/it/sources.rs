@@ -1,4 +1,4 @@
-//! Rules over Rust sources: sizes, headers, words, unsafe, and files nobody compiles.
+//! Rules over Rust sources: sizes, headers, words, unsafe, and files no one compiles.
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
 const FILE_LINES_MAX: usize = 800;

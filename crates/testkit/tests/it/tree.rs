@@ -19,7 +19,7 @@ fn no_large_binaries() {
     breaches.finish("binaries");
 }
 
-/// The documents that are kept; a page that nobody keeps current is deleted instead.
+/// The documents that are kept; a page that no one keeps current is deleted instead.
 #[test]
 fn documents_are_present() {
     let mut breaches = Breaches::default();

@@ -32,7 +32,7 @@ pub(super) struct Machine {
     disk: Arc<Disk>,
     file_system: String,
     folder: PathBuf,
-    /// Where the file system is mounted: the data folder.
+    /// Where the file system is mounted: the data directory.
     pub(super) data: PathBuf,
     on: Option<On>,
     pub(super) sectors_lost: u64,

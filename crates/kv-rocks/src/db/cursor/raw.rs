@@ -5,7 +5,7 @@
 //!
 //! A scan of more than the cache can spare must not take the place of what others read again and
 //! again. A cursor that has moved over `JUDGED_AFTER_BYTES` asks how large its range is; if that is
-//! too large, it goes on with an iterator that uses what is cached but adds nothing.
+//! too large, it continues with an iterator that uses what is cached but adds nothing.
 #![expect(unsafe_code)]
 
 use std::sync::Arc;

@@ -41,7 +41,7 @@ pub(super) struct Named {
     pub(super) not_object: i32,
     /// Code for an argument that does not exist.
     pub(super) unknown: i32,
-    /// Other ways to write the arguments; `None` goes on as an object.
+    /// Other ways to write the arguments; `None` continues as an object.
     pub(super) short: Option<ShortForm>,
     pub(super) eval: for<'a> fn(&Given<'a, '_>) -> Result<Value<'a>>,
 }

@@ -22,7 +22,7 @@ const IN_PAGE: u8 = u8::MAX;
 /// Pages double up to this.
 const PAGE_BYTES: std::ops::RangeInclusive<usize> = 1 << 8..=1 << 20;
 
-/// Different for each process, so that nobody can choose keys that meet at one place.
+/// Different for each process, so that no one can choose keys that meet at one place.
 static FOLD: LazyLock<u64> =
     LazyLock::new(|| foldhash::fast::RandomState::default().hash_one(1u8) | 1);
 

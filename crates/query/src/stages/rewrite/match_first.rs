@@ -5,7 +5,7 @@
 //!
 //! Of a conjunction the parts that can go do, the others stay. So conditions reach the plan, where an
 //! index may serve them, and later stages see fewer documents. A stage says under which path its input has
-//! what its output has (`Stage::source_of`); the condition goes on under that name.
+//! what its output has (`Stage::source_of`); the condition continues under that name.
 
 use std::sync::Arc;
 

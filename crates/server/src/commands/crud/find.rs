@@ -229,7 +229,7 @@ fn is_token(token: Doc<'_>) -> bool {
     token.count() == 1 && matches!(id, Value::Int64(_) | Value::Binary(_) | Value::Null)
 }
 
-/// The record to go on behind; null, the token of an empty collection, begins at the front.
+/// The record to continue behind; null, the token of an empty collection, begins at the front.
 fn token_record(token: Doc<'_>) -> Option<RecordKey<'_>> {
     RecordKey::of_value(token.get("$recordId"))
 }

@@ -63,7 +63,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// One's own cursors, and any other with the right to it. One that is not there is nobody's.
+/// One's own cursors, and any other with the right to it. One that is not there is no one's.
 pub(crate) fn may_kill(asking: &Asking<'_>, id: i64) -> bool {
     let Some((namespace, owner)) = asking.server.clients.cursors.owner(id) else { return true };
     let (db, collection) = namespace.split_once('.').unwrap_or((&namespace, ""));

@@ -40,7 +40,7 @@ impl Args<'_> {
         }
     }
 
-    /// Refuses to go on from the state of another request.
+    /// Refuses to continue from the state of another request.
     fn check_state(&self) -> Result<()> {
         match self.state {
             Value::Missing => Ok(()),

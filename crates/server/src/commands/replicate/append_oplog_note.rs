@@ -1,5 +1,5 @@
-//! `appendOplogNote`: connectors write notes to make the cluster's time go on. There is no oplog that
-//! would keep them; the time goes on.
+//! `appendOplogNote`: connectors write notes to make the cluster's time continue. There is no oplog that
+//! would keep them; the time continues.
 
 use super::member_of;
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `replSetStepDown`: nobody else can become primary, so only force makes the member a secondary, for
+//! `replSetStepDown`: no one else can become primary, so only force makes the member a secondary, for
 //! as many seconds as asked.
 
 use super::member_of;

@@ -49,7 +49,7 @@ impl<'a> FromArg<'a> for PrivilegeFormat {
     }
 }
 
-/// Names that were asked for; `None` for all of the database.
+/// Names that were requested; `None` for all of the database.
 fn names(value: Value<'_>, db: &str) -> Result<Option<Vec<RoleName>>> {
     match value {
         Value::Array(list) => {

@@ -1,4 +1,4 @@
-//! `usersInfo`: the documents of users, without their secrets unless they are asked for.
+//! `usersInfo`: the documents of users, without their secrets unless they are requested.
 
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
@@ -28,7 +28,7 @@ args! { "usersInfo" => Args {
     filter:            Option<Doc<'a>> = "filter",
 }}
 
-/// Which users are asked for.
+/// Which users are requested.
 enum Which {
     Database,
     Everywhere,

@@ -86,7 +86,7 @@ pub(super) fn load_executed(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     Ok(())
 }
 
-/// The result of a statement that an earlier attempt executed; notes that it was asked for again.
+/// The result of a statement that an earlier attempt executed; notes that it was requested again.
 pub(crate) fn executed(cx: &mut Context<'_>, statement: i32) -> Option<DocBuf> {
     let scope = cx.scope.as_mut()?;
     let result = scope.executed.get(&statement).cloned()?;

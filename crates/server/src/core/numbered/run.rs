@@ -13,7 +13,7 @@ use crate::clock;
 use crate::core::command::Context;
 use crate::request::Request;
 
-/// How often a command that waits for its session asks whether it shall go on.
+/// How often a command that waits for its session asks whether it shall continue.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Runs a command that has a number: `inner` is the command itself.

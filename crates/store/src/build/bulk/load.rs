@@ -1,4 +1,4 @@
-//! Writing sorted keys into an index that nobody else writes.
+//! Writing sorted keys into an index that no one else writes.
 
 use nagi_error::Result;
 use nagi_kv::Space;
@@ -11,9 +11,9 @@ use crate::{
     store::txn::{duplicate_key, fill_sink},
 };
 
-/// Keys between two looks at the interrupt.
+/// Keys between two polls at the interrupt.
 const ASK_EACH: u64 = 512;
-/// Entries put aside before the build looks whether it can succeed at all.
+/// Entries stored apart before the build looks whether it can succeed at all.
 const TWINS_MAX: u64 = 10_000;
 
 /// Writes all keys of the index.
@@ -115,7 +115,7 @@ impl Entries<'_> {
     }
 
     /// A second record with the key: decided at the end, but where there are so many that waiting for it
-    /// helps nobody.
+    /// helps no one.
     fn meet(&mut self, owner: &RecordId, other: &RecordId) -> Result<()> {
         self.twins.count += 1;
         if !std::mem::replace(&mut self.twins.is_noted, true)

@@ -7,11 +7,11 @@
 //! or takes from it, the record and the key. It does not say what happened. Whoever drains it locks the
 //! record, reads it, and makes the index have the key if the record has it now, and not have it if it
 //! does not: that is right whatever the scan has seen, and however often it is done. So the scan reads
-//! what is newest, without a snapshot, and takes no locks; and nobody but the load writes the index
+//! what is newest, without a snapshot, and takes no locks; and no one but the load writes the index
 //! while it is loaded.
 //!
 //! Two records that have one key of a unique index, when the scan comes by, may be two that never had it
-//! at the same time. The later one's entry is put aside, as that of a writer is, and the key is in doubt
+//! at the same time. The later one's entry is stored apart, as that of a writer is, and the key is in doubt
 //! until the end ([`crate::build::doubts`]).
 //!
 //! A crash leaves an index that is not ready; its range, and its side, are dropped at the next start.
@@ -37,9 +37,9 @@ use sorter::{Allowance, Sorter};
 
 /// Collections with fewer documents are indexed record by record.
 const RECORDS_MIN: i64 = if cfg!(feature = "shuttle") { 4 } else { 1000 };
-/// Memory for keys if nobody says how much.
+/// Memory for keys if no one says how much.
 const MEMORY_BYTES: u64 = 200 << 20;
-/// Records between two looks at the interrupt.
+/// Records between two polls at the interrupt.
 const ASK_EACH: u64 = 32;
 /// Records read through one cursor, which keeps old versions from being forgotten.
 const CURSOR_RECORDS: u64 = 4096;

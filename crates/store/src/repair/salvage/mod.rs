@@ -1,9 +1,9 @@
 //! `--repair`: a catalog, indexes and counters that fit the records that are there.
 //!
 //!   catalog   entries that do not load lose the indexes, or the option, because of which they do not; those that
-//!             cannot be read go; records nobody owns keep the collection's name if the entry says it, without its
+//!             cannot be read go; records no one owns keep the collection's name if the entry says it, without its
 //!             options and indexes, else they become `local.orphan.<ident>`;
-//!             index keys nobody owns are dropped; the next ident is beyond all that are used
+//!             index keys no one owns are dropped; the next ident is beyond all that are used
 //!   then      the store opens, and every collection is validated; records that are no documents go to
 //!             the lost and found (`aside`), what does not fit is built again
 //!
@@ -32,7 +32,7 @@ use crate::{
 
 const ORPHANS_DATABASE: &str = "local";
 
-/// What was mended.
+/// What was repaired.
 #[derive(Clone, Debug, Default)]
 pub struct Salvaged {
     /// Namespaces given to records whose collection is not in the catalog.
@@ -41,7 +41,7 @@ pub struct Salvaged {
     pub catalog_entries_lost: u64,
     /// Indexes and options left out of catalog entries that did not load with them.
     pub left_out: Vec<String>,
-    /// Collections that were mended, and what was wrong with them.
+    /// Collections that were repaired, and what was wrong with them.
     pub mended: Vec<(String, Vec<String>)>,
     /// Documents by which the counters were too high.
     pub documents_lost: i64,
@@ -94,7 +94,7 @@ impl Store {
             match result {
                 Err(error) if error.code() == Code::DUPLICATE_KEY => {
                     self.drop_unique(&collection.namespace, error.message(), into)?;
-                    // Part of it is mended already: the counters must not be moved twice.
+                    // Part of it is repaired already: the counters must not be moved twice.
                     if !report.errors.is_empty() {
                         report = self.validate(collection)?;
                     }

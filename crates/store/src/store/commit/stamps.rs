@@ -18,7 +18,7 @@
 //! part in this.
 //!
 //! *Stamps grow across restarts.* An engine need not keep the stamps it gave. The catalog keeps a limit that is
-//! ahead of them, raised every few seconds and before any commit that would pass it; the next start goes on
+//! ahead of them, raised every few seconds and before any commit that would pass it; the next start continues
 //! from there, whatever the wall clock says.
 
 use nagi_error::Result;
@@ -188,7 +188,7 @@ pub struct Written<T> {
 }
 
 impl Store {
-    /// Takes a collection's counters as they are stored: after a commit of which nobody knows whether it
+    /// Takes a collection's counters as they are stored: after a commit of which no one knows whether it
     /// happened.
     pub(crate) fn reload_counters(&self, collection: &Collection) {
         if let Ok(stored) = catalog::load_counters(self.engine.latest(), collection.ident) {

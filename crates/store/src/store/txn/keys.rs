@@ -172,7 +172,7 @@ impl WriteTxn<'_> {
     }
 
     /// Adds one key. A unique index refuses one that another record has (11000); while it is being
-    /// built, a writer goes on with the key put aside, and the build is judged at its end.
+    /// built, a writer continues with the key stored apart, and the build is judged at its end.
     pub(crate) fn put_key(
         &mut self,
         collection: &Collection,

@@ -442,7 +442,7 @@ impl<'s> WriteTxn<'s> {
     }
 
     /// Takes a record out that is no document, and from the counters what it counts there. Its index
-    /// keys stay: nobody knows what they are.
+    /// keys stay: no one knows what they are.
     pub(crate) fn take_out(
         &mut self,
         collection: &Collection,
@@ -494,7 +494,7 @@ impl<'s> WriteTxn<'s> {
         self.txn().lock(space, &key).map_err(engine)
     }
 
-    /// Runs `f`; if it fails, its writes are undone and the transaction goes on. For the statements
+    /// Runs `f`; if it fails, its writes are undone and the transaction continues. For the statements
     /// of a batch that may fail one by one. A conflict ends the transaction all the same.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (savepoint, keys) = (self.txn().savepoint(), self.keys);
@@ -509,7 +509,7 @@ impl<'s> WriteTxn<'s> {
             }
             self.txn().rollback_to(savepoint);
             self.keys = keys;
-            // Their keys are undone too: nobody may take them for stored.
+            // Their keys are undone too: no one may take them for stored.
             self.multikey.truncate(multikey_count);
             for (at, touched) in self.touched.iter_mut().enumerate() {
                 (touched.count, touched.bytes, touched.first_record) =

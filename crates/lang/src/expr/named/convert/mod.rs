@@ -147,7 +147,7 @@ fn subtype(value: Value<'_>) -> Result<Option<u8>> {
         bail!(Code::Location(4341106), "In $convert, numeric 'subtype' argument is not an integer");
     };
     match u8::try_from(code) {
-        // The numbers between the standard's and the user's are nobody's.
+        // The numbers between the standard's and the user's are no one's.
         Ok(subtype @ (0..=9 | 128..)) => Ok(Some(subtype)),
         _ => bail!(
             Code::Location(4341107),

@@ -85,7 +85,7 @@ fn check_finite(n: f64) -> Result<()> {
     Ok(())
 }
 
-/// A whole number in the base that was asked for.
+/// A whole number in the base that was requested.
 fn integer_text(text: &str, how: How<'_>) -> Result<i64> {
     if how.base.is_none() {
         check_hexadecimal(text)?;

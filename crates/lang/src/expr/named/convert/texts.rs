@@ -61,7 +61,7 @@ pub(super) fn to_string<'a>(cx: &Eval<'a>, value: Value<'a>, how: How<'_>) -> Re
 /// back in capitals, for each byte of the source.
 const HEX_GROWTH: usize = 6;
 
-/// A whole number in the base that was asked for.
+/// A whole number in the base that was requested.
 fn in_base(value: Value<'_>, how: How<'_>) -> Result<String> {
     let Some(n) = number::as_i64_exact(value) else {
         return Err(failure(format_args!("{value} is no whole number to print in a base")));
