@@ -32,6 +32,8 @@ pub(crate) struct Pool {
     total: AtomicI64,
     /// Free tickets, by the core that has them: a request takes and gives back on its own core, unless that has none.
     available: PerCore<AtomicI64>,
+    /// Tickets that are given out beyond the total, after it was lowered: those given back pay for it first.
+    debt: AtomicI64,
     waiting: AtomicI64,
     queue: Mutex<()>,
     freed: Condvar,
@@ -73,6 +75,7 @@ impl Pool {
         Pool {
             total: AtomicI64::new(total),
             available: split(total),
+            debt: AtomicI64::new(0),
             waiting: AtomicI64::new(0),
             queue: Mutex::new(()),
             freed: Condvar::new(),
@@ -123,26 +126,46 @@ impl Pool {
         Ok(())
     }
 
-    fn give(&self, count: i64) {
-        self.available.own().fetch_add(count, SeqCst);
+    /// Gives one back.
+    fn give(&self) {
+        let paid =
+            || self.debt.try_update(SeqCst, SeqCst, |debt| (debt > 0).then(|| debt - 1)).is_ok();
+        if self.debt.load(SeqCst) > 0 && paid() {
+            return;
+        }
+        self.available.own().fetch_add(1, SeqCst);
         if self.waiting.load(SeqCst) > 0 {
             let _queue = self.queue.lock();
-            match count {
-                1 => drop(self.freed.notify_one()),
-                _ => drop(self.freed.notify_all()),
-            }
+            self.freed.notify_one();
         }
     }
 
     /// Changes how many there are. Those given out beyond it are not taken away.
     pub(crate) fn resize(&self, total: i64) {
+        let queue = self.queue.lock();
         let before = self.total.swap(total, SeqCst);
-        self.give(total - before);
+        if total >= before {
+            let mut more = total - before;
+            let paid = self.debt.try_update(SeqCst, SeqCst, |debt| Some(debt - debt.min(more)));
+            more -= paid.map_or(0, |debt| debt.min(more));
+            for (own, more) in self.available.iter().zip(split(more).iter()) {
+                own.fetch_add(more.load(SeqCst), SeqCst);
+            }
+            self.freed.notify_all();
+        } else {
+            let mut less = before - total;
+            for own in self.available.iter() {
+                let take = |free: i64| Some(free - free.clamp(0, less));
+                less -= own.try_update(SeqCst, SeqCst, take).map_or(0, |free| free.clamp(0, less));
+            }
+            self.debt.fetch_add(less, SeqCst);
+        }
+        drop(queue);
     }
 
     /// How many requests work.
     pub(crate) fn out(&self) -> i64 {
-        (self.total.load(SeqCst) - self.free()).max(0)
+        (self.total.load(SeqCst) + self.debt.load(SeqCst) - self.free()).max(0)
     }
 
     fn free(&self) -> i64 {
@@ -176,7 +199,7 @@ impl Pool {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.0.give(1);
+        self.0.give();
     }
 }
 
@@ -231,5 +254,24 @@ mod tests {
         pool.resize(1);
         assert_eq!(pool.free(), 1);
         assert!(!queued.load(SeqCst));
+    }
+
+    #[test]
+    fn fewer_tickets_are_fewer_on_all_cores_together() {
+        let pool = Pool::new(10);
+        let stop = || Err(err!(Code::INTERRUPTED, "enough"));
+        let out: Vec<_> = (0..4).map(|_| pool.take(&stop, &|_| ()).unwrap()).collect();
+        pool.resize(1);
+        assert_eq!((pool.out(), pool.free()), (4, 0));
+        assert!(pool.take(&stop, &|_| ()).is_err());
+        drop(out);
+        assert_eq!((pool.out(), pool.free()), (0, 1));
+        let only = pool.take(&stop, &|_| ()).unwrap();
+        assert!(pool.take(&stop, &|_| ()).is_err());
+        pool.resize(3);
+        let more: Vec<_> = (0..2).map(|_| pool.take(&stop, &|_| ()).unwrap()).collect();
+        assert!(pool.take(&stop, &|_| ()).is_err());
+        drop((only, more));
+        assert_eq!((pool.out(), pool.free()), (0, 3));
     }
 }
