@@ -2,8 +2,6 @@
 //!
 //! Keys and values are copied one after the other into one buffer, which keeps its memory from batch to batch.
 
-use crate::{Cursor, Result};
-
 /// Entries in the order in which a cursor met them.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
@@ -31,28 +29,6 @@ impl Batch {
     pub fn takes(&self, entry_bytes: usize, max_entries: usize, max_bytes: usize) -> bool {
         let fits = self.bytes.len().saturating_add(entry_bytes) <= max_bytes;
         self.is_empty() || (self.len() < max_entries && fits)
-    }
-
-    /// What `Cursor::next_batch` (`forward`) and `prev_batch` do, step by step.
-    pub(crate) fn fill<C: Cursor + ?Sized>(
-        &mut self,
-        cursor: &mut C,
-        forward: bool,
-        max_entries: usize,
-        max_bytes: usize,
-    ) -> Result<bool> {
-        self.clear();
-        loop {
-            let (key, value) = (cursor.key(), cursor.value());
-            if key.is_empty() || !self.takes(key.len() + value.len(), max_entries, max_bytes) {
-                return Ok(!key.is_empty());
-            }
-            self.push(key, value);
-            let found = if forward { cursor.next()? } else { cursor.prev()? };
-            if !found {
-                return Ok(false);
-            }
-        }
     }
 
     /// The number of entries.

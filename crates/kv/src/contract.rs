@@ -305,7 +305,7 @@ pub trait Cursor: Send {
         max_bytes: usize,
         batch: &mut Batch,
     ) -> Result<bool> {
-        batch.fill(self, true, max_entries, max_bytes)
+        step_through(self, batch, true, max_entries, max_bytes)
     }
 
     /// As `next_batch`, with the entries before the current one.
@@ -315,7 +315,7 @@ pub trait Cursor: Send {
         max_bytes: usize,
         batch: &mut Batch,
     ) -> Result<bool> {
-        batch.fill(self, false, max_entries, max_bytes)
+        step_through(self, batch, false, max_entries, max_bytes)
     }
 
     /// The current key; empty if unpositioned.
@@ -323,4 +323,26 @@ pub trait Cursor: Send {
 
     /// The current value; empty if unpositioned.
     fn value(&self) -> &[u8];
+}
+
+/// What `Cursor::next_batch` (`forward`) and `prev_batch` do, step by step.
+pub(crate) fn step_through<C: Cursor + ?Sized>(
+    cursor: &mut C,
+    batch: &mut Batch,
+    forward: bool,
+    max_entries: usize,
+    max_bytes: usize,
+) -> Result<bool> {
+    batch.clear();
+    loop {
+        let (key, value) = (cursor.key(), cursor.value());
+        if key.is_empty() || !batch.takes(key.len() + value.len(), max_entries, max_bytes) {
+            return Ok(!key.is_empty());
+        }
+        batch.push(key, value);
+        let found = if forward { cursor.next()? } else { cursor.prev()? };
+        if !found {
+            return Ok(false);
+        }
+    }
 }

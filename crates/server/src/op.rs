@@ -413,7 +413,7 @@ impl Ops {
     pub(crate) fn next_id(&self) -> u64 {
         let next = self.next_id.own();
         let id = next.load(Ordering::Relaxed);
-        if id % ID_BLOCK != 0
+        if !id.is_multiple_of(ID_BLOCK)
             && next.compare_exchange(id, id + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             return id & i32::MAX as u64;

@@ -11,8 +11,6 @@
 //!
 //! See docs/format.md.
 
-use crate::record_key::number_bytes;
-
 /// A key prefix; assigned once, ascending, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Ident(pub(crate) u32);
@@ -60,4 +58,13 @@ impl Ident {
         let [a, b, c, d] = self.bytes();
         [kind as u8, a, b, c, d]
     }
+}
+
+/// Eight bytes that order as the number does.
+pub(crate) fn number_bytes(number: i64) -> [u8; 8] {
+    ((number as u64) ^ (1 << 63)).to_be_bytes()
+}
+
+pub(crate) fn number_of(bytes: [u8; 8]) -> i64 {
+    (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
 }

@@ -21,7 +21,7 @@ use std::{
 
 use nagi_bson::{Binary, Value};
 
-use crate::ident::Ident;
+use crate::ident::{Ident, number_bytes, number_of};
 
 /// Where a record lies in its collection; lent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -262,15 +262,6 @@ impl Deref for StorageKey {
             StorageKey::Long(key) => key,
         }
     }
-}
-
-/// Eight bytes that order as the number does.
-pub(crate) fn number_bytes(number: i64) -> [u8; 8] {
-    ((number as u64) ^ (1 << 63)).to_be_bytes()
-}
-
-pub(crate) fn number_of(bytes: [u8; 8]) -> i64 {
-    (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
 }
 
 fn number_at_end(key: &[u8]) -> RecordKey<'_> {

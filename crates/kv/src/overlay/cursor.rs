@@ -9,6 +9,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use super::{Op, Overlay, counter};
+use crate::contract::step_through;
 use crate::{Batch, Cursor, Result, Space, sync::Mutex};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -239,7 +240,7 @@ impl Cursor for Merged {
 
     fn next_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
         if !self.is_base_only(Way::Forward) {
-            return batch.fill(self, true, entries, bytes);
+            return step_through(self, batch, true, entries, bytes);
         }
         let moved = self.base.next_batch(entries, bytes, batch);
         self.follow_base(moved)
@@ -247,7 +248,7 @@ impl Cursor for Merged {
 
     fn prev_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
         if !self.is_base_only(Way::Back) {
-            return batch.fill(self, false, entries, bytes);
+            return step_through(self, batch, false, entries, bytes);
         }
         let moved = self.base.prev_batch(entries, bytes, batch);
         self.follow_base(moved)

@@ -230,7 +230,7 @@ impl<'f> Item<'f> {
             }
             // To expressions an array is one value, to an index several. A wildcard index leaves
             // documents and empty arrays to the paths below.
-            Source::Known(_) if multikey != 0 || index.spec.wildcard.is_some() => return None,
+            Source::Known(_) if multikey != 0 || index.spec.kind.facts().by_path => return None,
             _ => {}
         }
         let mut bounds = self.bounds(multikey, keys)?;

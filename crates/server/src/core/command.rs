@@ -33,6 +33,10 @@ use crate::settings::params;
 use crate::tickets::{Pool, Ticket};
 use crate::timeslice;
 
+/// What explains a request.
+pub(crate) type Explain =
+    fn(&mut Context<'_>, &Request<'_>, Verbosity, &mut DocWriter<'_>) -> Result<()>;
+
 /// A row of the command table. Rows are written as
 /// `Command { facts: Facts { name: ..., ..Facts::ROW }, access: ..., run, ..Command::ROW }`.
 pub(crate) struct Command {
@@ -41,8 +45,7 @@ pub(crate) struct Command {
     pub(crate) access: Access,
     pub(crate) run: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
     /// Explains a request for it; none where there is nothing to explain.
-    pub(crate) explain:
-        Option<fn(&mut Context<'_>, &Request<'_>, Verbosity, &mut DocWriter<'_>) -> Result<()>>,
+    pub(crate) explain: Option<Explain>,
     /// Checks a request by which query settings are set; none where there are no settings.
     pub(crate) check_settings: Option<fn(&Context<'_>, &Request<'_>) -> Result<()>>,
 }

@@ -31,7 +31,6 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
     run,
     explain: Some(explain),
     check_settings: Some(check_settings),
-    ..Command::ROW
 };
 
 args! { "aggregate" => Args {

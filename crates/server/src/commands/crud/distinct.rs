@@ -23,7 +23,6 @@ pub(in crate::commands) static DISTINCT: Command = Command {
     run,
     explain: Some(explain),
     check_settings: Some(check_settings),
-    ..Command::ROW
 };
 
 args! { "distinct" => Args {

@@ -30,7 +30,6 @@ pub(in crate::commands) static FIND: Command = Command {
     run,
     explain: Some(explain),
     check_settings: Some(check_settings),
-    ..Command::ROW
 };
 
 args! { "find" => Args {

@@ -26,8 +26,8 @@ use crate::{
     BuildOptions, Collection, IndexSelector, IndexSpec, Namespace, Store, StoreOptions, Uuid,
     catalog::{self, LAYOUT_IDS},
     engine_error::engine,
+    ident::number_of,
     ident::{CatalogKey, Ident},
-    record_key::number_of,
 };
 
 const ORPHANS_DATABASE: &str = "local";
