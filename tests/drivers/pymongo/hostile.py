@@ -161,8 +161,15 @@ class Gen:
         return [{"$limit": 20}, {"$graphLookup": {"from": "d", "startWith": self.path(), "connectFromField": "n.x", "connectToField": "a", "as": "g", "maxDepth": 2, "depthField": "far"}},
                 {"$set": {"g": {"$sortArray": {"input": "$g", "sortBy": {"_id": 1}}}}}]
 
+    def beginning(self, stages):
+        """The first stages; groups with what gives them an order, if they come last."""
+        count = 4
+        while count < len(stages) and stages[count] in GROUPS:
+            count += 1
+        return stages[:count]
+
     def s_facet(self, depth):
-        return [{"$facet": {"f": self.inner(0) + self.s_group(0), "h": self.inner(depth)[:4]}}] if depth else []
+        return [{"$facet": {"f": self.inner(0) + self.s_group(0), "h": self.beginning(self.inner(depth))}}] if depth else []
 
     def s_buckets(self, _):
         return self.one([{"$bucketAuto": {"groupBy": self.expr(1), "buckets": self.r.randrange(1, 6), "output": self.accumulators() or {"n": {"$sum": 1}}}}],

@@ -15,6 +15,8 @@ pub struct Deps {
     pub lets: bool,
     /// Whether the value may differ between evaluations on the same document.
     pub random: bool,
+    /// Whether the order of the fields that are there matters: they are shown, not only read.
+    pub ordered: bool,
 }
 
 impl Deps {
@@ -22,13 +24,17 @@ impl Deps {
         self.paths.insert(path);
     }
 
-    /// Forgets a path and all below it.
+    /// Forgets a path and all below it, which is made anew from here on. Where the order of fields matters the path
+    /// itself stays: a field that is there keeps its place when it gets another value.
     pub fn forget(&mut self, path: &str) {
-        self.paths.remove(path);
+        let was_needed = self.paths.remove(path);
         // The character behind the dot.
         let below: Vec<_> =
             self.paths.range(format!("{path}.")..format!("{path}/")).cloned().collect();
         below.iter().for_each(|path| _ = self.paths.remove(path));
+        if self.ordered && (was_needed || !below.is_empty()) {
+            self.paths.insert(path.to_owned());
+        }
     }
 }
 

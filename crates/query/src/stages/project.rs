@@ -73,6 +73,7 @@ impl Stage for Project {
 
     fn needs(&self, deps: &mut nagi_lang::expr::Deps) -> bool {
         self.shape.0.deps(deps);
+        deps.ordered = true;
         !deps.whole
     }
 }
