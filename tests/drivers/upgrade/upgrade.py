@@ -1,6 +1,6 @@
 """A data directory of an earlier version opens, and has what its recipe put there.
 
-    upgrade.py make OLD_NAGI WORK          fills a directory with the binary of an earlier version and packs it
+    upgrade.py make OLD_NAGI WORK          fills a directory of each engine with the binary of an earlier version and packs it
     upgrade.py check NAGI WORK             unpacks each packed directory, starts the server on it and compares
 
 The packed directories stand beside this file, named by the commit whose binary wrote them. The recipe below is all that they hold:
@@ -22,6 +22,7 @@ import bson
 import pymongo
 from bson.decimal128 import Decimal128
 
+ENGINES = ["wiredTiger", "mmapv1"]
 HERE = pathlib.Path(__file__).parent
 DAY = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
 
@@ -143,11 +144,12 @@ def change(client):
     db.kinds.delete_one({"_id": 1000})
 
 
-def start(program, data, work):
+def start(program, data, work, engine="wiredTiger"):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     args = [program, "serve", "--dbpath", data, "--port", str(port), "--bind_ip", "127.0.0.1", "--logpath", f"{work}/nagi.log", "--logappend"]
+    args += ["--storageEngine", engine]
     server = subprocess.Popen(args, stdout=subprocess.DEVNULL)
     client = pymongo.MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=60_000)
     client.admin.command("ping")
@@ -161,16 +163,22 @@ def stop(server, client):
 
 
 def make(program, work):
-    data = f"{work}/data"
-    os.makedirs(data)
-    server, client = start(program, data, work)
-    version = client.admin.command("buildInfo")["gitVersion"]
-    fill(client)
-    stop(server, client)
-    name = HERE / f"folder-{version[:7]}.tar.xz"
-    with tarfile.open(name, "w:xz") as packed:
-        packed.add(data, "data")
-    print(name, name.stat().st_size, "bytes")
+    for engine in ENGINES:
+        data = f"{work}/{engine}"
+        os.makedirs(data)
+        server, client = start(program, data, work, engine)
+        version = client.admin.command("buildInfo")["gitVersion"]
+        fill(client)
+        stop(server, client)
+        name = HERE / f"folder-{version[:7]}-{engine}.tar.xz"
+        with tarfile.open(name, "w:xz") as packed:
+            packed.add(data, "data")
+        print(name, name.stat().st_size, "bytes")
+
+
+def engine_of(folder):
+    """What the name of a packed directory says after the commit."""
+    return folder.name.removesuffix(".tar.xz").rsplit("-", 1)[1]
 
 
 def check(program, work):
@@ -182,20 +190,21 @@ def check(program, work):
         with tarfile.open(folder) as packed:
             packed.extractall(here, filter="data")
         for turn in ["opened", "opened again"]:
-            server, client = start(program, f"{here}/data", here)
+            server, client = start(program, f"{here}/data", here, engine_of(folder))
             compare(client)
             change(client)
             stop(server, client)
             print(folder.name, turn)
     begin = time.monotonic()
-    data = f"{work}/own"
-    os.makedirs(data)
-    server, client = start(program, data, work)
-    fill(client)
-    compare(client)
-    stop(server, client)
+    for engine in ENGINES:
+        data = f"{work}/own-{engine}"
+        os.makedirs(data)
+        server, client = start(program, data, work, engine)
+        fill(client)
+        compare(client)
+        stop(server, client)
     print(f"the recipe with this version: {time.monotonic() - begin:.1f} s")
-    print(f"upgrade: {len(folders)} earlier versions, all as their recipe says")
+    print(f"upgrade: {len(folders)} packed directories, all as their recipe says")
 
 
 if __name__ == "__main__":
