@@ -6,6 +6,10 @@
 //! Tickets are slots in a fixed array, so entering and leaving are one compare-and-swap each and
 //! never share a cache line with a neighbour; when all are taken, a locked map takes the rest.
 //!
+//! A ticket may be handed on: a cursor takes its own while the snapshot it was made from still has one. `oldest`,
+//! which looks at one slot after the other, could pass the new one's slot before it is taken and come to the old
+//! one's when it is free. So it looks again if a ticket was handed on meanwhile.
+//!
 //! Invariant: whoever enters reads the engine's state only *after* its ticket is in place. So a
 //! commit that `oldest` did not see a ticket for is part of what the newcomer reads.
 
@@ -13,11 +17,13 @@ use std::collections::BTreeMap;
 
 use crate::sync::{
     Mutex,
-    atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+    atomic::{AtomicU64, Ordering::SeqCst},
 };
 
 const SLOT_COUNT: usize = 256;
 const FREE: u64 = u64::MAX;
+/// One ticket that was handed on, in the count.
+const HANDED_ON: u64 = 1 << 32;
 
 #[repr(align(64))]
 struct Slot(AtomicU64);
@@ -25,7 +31,8 @@ struct Slot(AtomicU64);
 /// The stamps in use. See the module's header.
 pub struct Active {
     newest: AtomicU64,
-    count: AtomicUsize,
+    /// Lower half: tickets that are out. Upper half: how many were handed on (`enter_at`).
+    count: AtomicU64,
     slots: Box<[Slot]>,
     overflow: Mutex<BTreeMap<u64, usize>>,
 }
@@ -49,7 +56,7 @@ impl Active {
     pub fn new(newest: u64) -> Active {
         Active {
             newest: AtomicU64::new(newest),
-            count: AtomicUsize::new(0),
+            count: AtomicU64::new(0),
             slots: (0..SLOT_COUNT).map(|_| Slot(AtomicU64::new(FREE))).collect(),
             overflow: Mutex::default(),
         }
@@ -90,8 +97,10 @@ impl Active {
     /// Takes a ticket at a stamp that another ticket holds at the moment.
     pub fn enter_at(&self, stamp: u64) -> Ticket {
         nagi_percore::note_shared("number of open snapshots", 1);
-        self.count.fetch_add(1, SeqCst);
-        self.place(stamp)
+        let ticket = self.place(stamp);
+        // Behind the place, and before the caller gives the other ticket back: see `oldest`.
+        self.count.fetch_add(HANDED_ON + 1, SeqCst);
+        ticket
     }
 
     fn place(&self, stamp: u64) -> Ticket {
@@ -122,11 +131,23 @@ impl Active {
 
     /// How many tickets are out.
     pub fn ticket_count(&self) -> usize {
-        self.count.load(SeqCst)
+        (self.count.load(SeqCst) % HANDED_ON) as usize
     }
 
     /// No ticket is older than this, now or later.
     pub fn oldest(&self) -> u64 {
+        let mut handed_on = self.count.load(SeqCst) / HANDED_ON;
+        loop {
+            let oldest = self.oldest_seen();
+            let now = self.count.load(SeqCst) / HANDED_ON;
+            if now == handed_on {
+                return oldest;
+            }
+            handed_on = now;
+        }
+    }
+
+    fn oldest_seen(&self) -> u64 {
         let newest = self.newest();
         let slots = self.slots.iter().map(|slot| slot.0.load(SeqCst)).min().unwrap_or(FREE);
         let overflow = self.overflow.lock().first_key_value().map_or(FREE, |(stamp, _)| *stamp);

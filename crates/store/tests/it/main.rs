@@ -9,6 +9,7 @@ mod compressor;
 mod cost;
 mod ddl;
 mod golden;
+mod history;
 mod keys;
 mod model;
 mod overlap;

@@ -6,7 +6,6 @@
 //! catalog that does not agree with the data would all show.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -14,182 +13,16 @@ use std::{
     thread,
 };
 
-use nagi_bson::{Doc, DocBuf, Value, doc, text::doc_text};
-use nagi_error::{Code, Result};
+use nagi_bson::{Doc, doc};
 use nagi_kv::{Engine, Faults, Faulty, Memory, Point, Space};
 use nagi_store::{
-    BuildOptions, Change, ChangeLog, Client, Collection, CommitStamp, Durability, IndexSelector,
-    Lifetime, Namespace, Rename, Statement, Store, StoreOptions, Transaction, WriteOptions,
+    CommitStamp, Durability, Lifetime, Namespace, Store, StoreOptions, Transaction, WriteOptions,
 };
 
-use crate::{random::Random, support::parse};
-
-/// Documents by `_id`, and the names of the indexes that are ready.
-#[derive(Clone, Default, PartialEq, Debug)]
-struct Contents {
-    docs: BTreeMap<String, String>,
-    indexes: BTreeSet<String>,
-}
-
-type World = BTreeMap<String, Contents>;
-
-/// An entry is a document: what was before and what is after.
-struct Log;
-
-impl ChangeLog for Log {
-    fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>) {
-        let statement = by.statement().map_or(-2, |statement: Statement| statement.id);
-        let indexes = |collection: &Collection| {
-            let ready = collection.ready_indexes().map(|index| index.name().to_owned());
-            ready.collect::<Vec<_>>().join(",")
-        };
-        let built = match *change {
-            Change::Document { collection, before, after, .. } => DocBuf::build(|w| {
-                w.put("ns", collection.namespace.as_str());
-                w.put("statement", statement);
-                before.into_iter().for_each(|doc| w.put("before", doc));
-                after.into_iter().for_each(|doc| w.put("after", doc));
-            }),
-            Change::Catalog { before, after } => DocBuf::build(|w| {
-                before.into_iter().for_each(|c| w.put("from", c.namespace.as_str()));
-                after.into_iter().for_each(|c| w.put("to", c.namespace.as_str()));
-                after.into_iter().for_each(|c| w.put("indexes", indexes(c).as_str()));
-            }),
-        };
-        entry.extend_from_slice(built.as_doc().as_bytes());
-    }
-}
-
-fn id(doc: Doc<'_>) -> String {
-    doc.get("_id").to_string()
-}
-
-/// Adds what an entry says to the world.
-fn apply(world: &mut World, entry: Doc<'_>) {
-    if let Some(ns) = entry.get("ns").as_str() {
-        let docs = &mut world.get_mut(ns).unwrap_or_else(|| panic!("{ns} is there")).docs;
-        if let Some(before) = entry.get("before").as_doc() {
-            assert_eq!(docs.remove(&id(before)), Some(doc_text(before)), "{entry}");
-        }
-        if let Some(after) = entry.get("after").as_doc() {
-            assert_eq!(docs.insert(id(after), doc_text(after)), None, "{entry}");
-        }
-        return;
-    }
-    let before = entry.get("from").as_str().map(|ns| world.remove(ns).expect("it was there"));
-    if let Some(ns) = entry.get("to").as_str() {
-        let indexes = entry.get("indexes").as_str().unwrap_or_default();
-        let indexes = indexes.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
-        let contents = Contents { indexes: indexes.collect(), ..before.unwrap_or_default() };
-        assert!(world.insert(ns.to_owned(), contents).is_none(), "{entry}");
-    }
-}
-
-/// The log's entries in their order, with their stamps.
-fn entries(engine: &dyn Engine) -> Vec<(u64, DocBuf)> {
-    let mut cursor = engine.latest().cursor(Space::Changes, &[], &[]).unwrap();
-    let mut found = cursor.seek(&[]).unwrap();
-    let mut entries = Vec::new();
-    while found {
-        let stamp = u64::from_be_bytes(*cursor.key().first_chunk().unwrap());
-        entries.push((stamp, Doc::parse(cursor.value()).unwrap().to_buf()));
-        found = cursor.next().unwrap();
-    }
-    entries
-}
-
-/// What a handle sees. Fails if its transaction has ended meanwhile.
-fn seen(store: &Store) -> Result<World> {
-    let catalog = store.catalog();
-    let snapshot = store.snapshot()?;
-    let mut world = World::new();
-    for collection in catalog.iter() {
-        let Some(collection) = store.collection(&collection.namespace) else { continue };
-        let indexes = collection.ready_indexes().map(|index| index.name().to_owned()).collect();
-        let mut contents = Contents { indexes, ..Contents::default() };
-        let mut cursor = snapshot.reader().scan(&collection, true)?;
-        while cursor.advance()? {
-            contents.docs.insert(id(cursor.doc()), doc_text(cursor.doc()));
-        }
-        world.insert(collection.namespace.as_str().to_owned(), contents);
-    }
-    Ok(world)
-}
-
-fn namespace(random: &mut Random) -> Namespace {
-    Namespace::new("d", random.pick(&["a", "b", "x", "y"])).unwrap()
-}
-
-/// Inserts, replaces or deletes one document.
-fn write(store: &Store, random: &mut Random) -> Result<()> {
-    let (key, action) = (random.below(20) as i32, random.below(3));
-    let name = namespace(random);
-    let new = doc! { "_id": key, "v": (random.next() as i64) };
-    let written = store.write(WriteOptions::default(), &mut |txn| {
-        let Some(collection) = txn.collection(&name) else { return Ok(()) };
-        let found = txn.reader().find_id(&collection, Value::Int32(key))?;
-        let Some(record) = found else {
-            return txn.attempt(|txn| txn.insert(&collection, new.as_doc())).map(drop);
-        };
-        let mut buf = nagi_store::RecordBuf::default();
-        let old = txn.reader().record(&collection, record.key(), &mut buf)?.map(|doc| doc.to_buf());
-        let Some(old) = old else { return Ok(()) };
-        match action {
-            0 => txn.delete(&collection, record.key(), old.as_doc()),
-            1 => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
-            // A statement that fails leaves nothing in the log either.
-            _ => {
-                let failed = txn.attempt(|txn| {
-                    txn.delete(&collection, record.key(), old.as_doc())?;
-                    nagi_error::bail!(Code::BAD_VALUE, "undone");
-                    #[allow(unreachable_code)]
-                    Ok(())
-                });
-                match failed {
-                    Err(error) if error.code() == Code::BAD_VALUE => Ok(()),
-                    other => other,
-                }
-            }
-        }
-    })?;
-    assert!(written.stamp.get().is_none_or(|stamp| stamp <= store.last_stamp()));
-    Ok(())
-}
-
-fn transact(store: &Store, random: &mut Random) -> Result<()> {
-    let txn = Transaction::begin(store, Lifetime::Long)?;
-    for _ in 0..1 + random.below(3) {
-        write(txn.store(), random)?;
-    }
-    if random.below(4) == 0 {
-        let name = namespace(random);
-        txn.store().create_collection(&name, Doc::EMPTY)?;
-        write(txn.store(), random)?;
-    }
-    match random.below(4) {
-        0 => Ok(()),
-        _ => txn.commit(Durability::Buffered).map(drop),
-    }
-}
-
-fn change_catalog(store: &Store, random: &mut Random) -> Result<()> {
-    let name = namespace(random);
-    match random.below(5) {
-        0 => store.create_collection(&name, Doc::EMPTY).map(drop),
-        1 => store.drop_collection(&name).map(drop),
-        2 => {
-            let options = Rename { drop_target: true, ..Rename::default() };
-            store.rename_collection(&name, &namespace(random), options, &|| Ok(()))
-        }
-        3 => {
-            let spec = parse("{key: {v: 1}, name: 'v_1'}");
-            store.create_indexes(&name, &[spec.as_doc()], BuildOptions::default()).map(drop)
-        }
-        _ => store.drop_indexes(&name, IndexSelector::All).map(drop),
-    }
-}
-
-type Act = fn(&Store, &mut Random) -> Result<()>;
+use crate::{
+    history::{Act, Log, World, apply, change_catalog, entries, seen, transact, write},
+    random::Random,
+};
 
 fn run(seed: u64) {
     let engine: Arc<dyn Engine> = Arc::new(Memory::new());

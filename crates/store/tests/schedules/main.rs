@@ -7,10 +7,13 @@
 //! `NAGI_SEED=n NAGI_SCHEDULES=1` runs that one again: the seed also says what is done.
 #![allow(clippy::unwrap_used)] // helpers of tests may
 
+#[path = "../it/history.rs"]
+mod history;
 #[allow(dead_code)]
 #[path = "../it/random.rs"]
 mod random;
 mod roles;
+mod stalling;
 mod world;
 
 use std::{
@@ -23,8 +26,13 @@ use shuttle::{
     scheduler::{PctScheduler, RandomScheduler},
 };
 
+use history::{Act, Log};
+use nagi_bson::{Doc, doc};
+use nagi_kv::{Active, Engine, Memory};
+use nagi_store::{Rename, Store, StoreOptions, WriteOptions, WriteTxn};
 use random::Random;
 use roles::{ROLES, Role};
+use stalling::Stalling;
 use world::World;
 
 const SCHEDULES: u64 = 300;
@@ -50,11 +58,14 @@ fn explore(name: &str, scenario: fn(u64)) {
         config.failure_persistence = FailurePersistence::None;
         config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
         let run = move || scenario(seed);
-        // Chance finds what is likely, priorities find what needs a thread to stand still for long.
+        // Chance finds what is likely, the others what needs threads to stand still for long.
         let result = catch_unwind(AssertUnwindSafe(|| match seed % 3 {
             0 => {
                 let scheduler = PctScheduler::new_from_seed(seed, PRIORITY_CHANGES, PRIORITY_RUNS);
                 Runner::new(scheduler, config).run(run);
+            }
+            1 => {
+                Runner::new(Stalling::new_from_seed(seed), config).run(run);
             }
             _ => {
                 Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(run);
@@ -113,5 +124,90 @@ fn of_two_who_insert_one_id_one_does() {
         assert_eq!(inserted, 3, "each id once");
         assert_eq!(world.collection().unwrap().count(), before + 3);
         world.check("inserts", false);
+    });
+}
+
+/// A store with a change log and two collections, and the log's entries at the end of what `threads` do to it, which
+/// must make what is stored.
+fn logged(threads: Vec<Box<dyn FnOnce(&Store) + Send>>) {
+    let engine: Arc<dyn Engine> = Arc::new(Memory::new());
+    let options = StoreOptions { change_log: Some(Arc::new(Log)), ..StoreOptions::default() };
+    let store = Store::open(Arc::clone(&engine), options).unwrap();
+    for name in ["a", "x"] {
+        store.create_collection(&history::named(name), Doc::EMPTY).unwrap();
+    }
+    let spawn = |act: Box<dyn FnOnce(&Store) + Send>| {
+        let store = store.for_client();
+        shuttle::thread::spawn(move || act(&store))
+    };
+    let threads: Vec<_> = threads.into_iter().map(spawn).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let mut world = history::World::new();
+    let entries = history::entries(&*engine);
+    entries.iter().for_each(|(_, entry)| history::apply(&mut world, entry.as_doc()));
+    assert_eq!(history::seen(&store).unwrap(), world);
+}
+
+/// A writer, a transaction and changes of names: what the change log says is what is stored.
+#[test]
+fn the_change_log_says_what_happened() {
+    const ACTS: [(Act, u64); 3] =
+        [(history::write, 6), (history::change_catalog, 5), (history::transact, 2)];
+    explore("change log", |seed| {
+        let thread = |(number, &(act, count)): (u64, &'static (Act, u64))| {
+            let mut random = Random::new(seed * 10 + number);
+            Box::new(move |store: &Store| {
+                (0..count).for_each(|_| drop(act(store, &mut random)));
+            }) as Box<dyn FnOnce(&Store) + Send>
+        };
+        logged((0..).zip(&ACTS).take(2 + seed as usize % 2).map(thread).collect());
+    });
+}
+
+/// Short enough that a thread may stand still at any place of a write until the names have changed.
+#[test]
+fn a_write_beside_a_change_of_names_is_where_its_entry_says() {
+    explore("a write and a change of names", |seed| {
+        let write = move |store: &Store| {
+            let doc = doc! { "_id": (seed as i64) };
+            let insert = &mut |txn: &mut WriteTxn<'_>| match txn.collection(&history::named("a")) {
+                Some(collection) => txn.insert(&collection, doc.as_doc()).map(drop),
+                None => Ok(()),
+            };
+            let _ = store.write(WriteOptions::default(), insert);
+        };
+        let change = move |store: &Store| {
+            let (from, how) =
+                (history::named("a"), Rename { drop_target: true, ..Rename::default() });
+            let changed = match seed / 3 % 3 {
+                0 => store.drop_collection(&from).map(drop),
+                1 => store.rename_collection(&from, &history::named("b"), how, &|| Ok(())),
+                _ => store.rename_collection(&history::named("x"), &from, how, &|| Ok(())),
+            };
+            changed.unwrap();
+        };
+        logged(vec![Box::new(write), Box::new(change)]);
+    });
+}
+
+/// A ticket that is handed on, to whatever place, is never out of sight of who asks for the oldest.
+#[test]
+fn a_ticket_that_is_handed_on_keeps_its_stamp() {
+    explore("tickets", |_| {
+        let active = Arc::new(Active::new(5));
+        let before = active.enter();
+        let kept = active.enter();
+        // A free place before the ticket's own: who looks comes to it first.
+        active.leave(&before);
+        active.publish(9);
+        let handing_on = Arc::clone(&active);
+        let thread = shuttle::thread::spawn(move || {
+            let next = handing_on.enter_at(kept.stamp());
+            handing_on.leave(&kept);
+            next
+        });
+        assert_eq!(active.oldest(), 5);
+        active.leave(&thread.join().unwrap());
+        assert_eq!((active.oldest(), active.ticket_count()), (9, 0));
     });
 }

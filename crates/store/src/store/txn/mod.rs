@@ -247,6 +247,11 @@ impl<'s> WriteTxn<'s> {
             return Ok(at);
         }
         let pass = Entered { collection, pass: Some(collection.state.gate.enter()) };
+        // After the gate, since whoever freezes waits for those who came before; and before the newest version is
+        // taken, since names have changed by the time they are no longer frozen.
+        if collection.state.frozen.load(SeqCst) > 0 {
+            return Err(engine(nagi_kv::Error::Conflict));
+        }
         nagi_percore::note_shared("references of a collection", 2);
         let current = collection.state.current.load_full();
         // One that was renamed is not what the caller named, whatever is there now.
@@ -259,10 +264,6 @@ impl<'s> WriteTxn<'s> {
             let (ns, uuid) = (&collection.namespace, collection.uuid);
             bail!(Code::QUERY_PLAN_KILLED, "collection dropped or renamed: {ns}. UUID {uuid}");
         };
-        // After the gate: whoever freezes it waits for those who came before.
-        if collection.state.frozen.load(SeqCst) > 0 {
-            return Err(engine(nagi_kv::Error::Conflict));
-        }
         if current.is_view() {
             bail!(
                 Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
