@@ -4,8 +4,12 @@
 // function that is written in C. Most of these end soon, because memory does. Here are the others:
 // `join` of an array of 4,000,000,000 holes takes no memory, and minutes. What is large is handed to
 // the same function as a `Proxy` whose traps are functions of the language, so that every element is
-// a call, and thus a question. This runs before all else, and only its closures keep the originals.
-(function () {
+// a call, and thus a question.
+//
+// What is neither endless nor short, a search through a text of megabytes, counts as work, and after
+// some of it the script asks (`ask` throws if it shall end), see `pace.rs`. This runs before all else,
+// and only its closures keep the originals.
+(function (ask) {
   "use strict";
   const { apply, construct, get, has, set, deleteProperty } = Reflect;
   const { isArray } = Array;
@@ -17,8 +21,21 @@
   const ITEMS_MAX = 1 << 20;
   // ... if comparing two of them takes no longer than the call around it.
   const SHORT = 1024;
+  // What sorting one element counts as.
+  const SORTING = 32;
   // Searching for a long text, and compiling a pattern, takes time with the square of the length.
   const SEARCH_MAX = 2 ** 32, PATTERN_MAX = 1 << 16;
+
+  // Elements between two questions: tens of microseconds.
+  const WORK_MAX = 1 << 18;
+  let work = 0;
+  // Throws each time once the script shall end: `work` begins anew after an answer only.
+  const spend = (units) => {
+    work += units;
+    if (work > WORK_MAX) { ask(); work = 0; }
+  };
+  const lengthOfText = (value) =>
+    typeof value === "string" ? value.length : isObject(value) ? SHORT : 0;
 
   const wrap = (holder, name, make) => {
     const property = getOwnPropertyDescriptor(holder, name);
@@ -44,7 +61,10 @@
     && getPrototypeOf(value) === array && getPrototypeOf(array) === root;
   const isLong = (value) => typeof value === "string" && value.length > SHORT;
   const view = (value) => {
-    if (small(value)) return value;
+    if (small(value)) {
+      spend(value.length);
+      return value;
+    }
     if (isObject(value)) return new View(value, looking);
     return typeof value === "string" && value.length > ITEMS_MAX
       ? new View(object(value), looking) : value;
@@ -72,6 +92,7 @@
     wrap(array, name, (original) => function (...args) {
       if (args[0] === undefined && small(this)) {
         for (let at = 0; at < this.length; at++) if (isLong(this[at])) args[0] = byText;
+        spend(this.length * SORTING);
       }
       return over(original, this, args);
     });
@@ -111,7 +132,18 @@
   const lengthOf = getOwnPropertyDescriptor(views, "length").get;
   for (const name of ["sort", "toSorted"]) {
     wrap(views, name, (original) => function (...args) {
-      if (args[0] === undefined && apply(lengthOf, this, []) > ITEMS_MAX) refuse("a typed array");
+      if (args[0] === undefined) {
+        const length = apply(lengthOf, this, []);
+        if (length > ITEMS_MAX) refuse("a typed array");
+        spend(length * SORTING);
+      }
+      return apply(original, this, args);
+    });
+  }
+  for (const name of ["fill", "indexOf", "lastIndexOf", "includes", "join", "reverse", "toReversed",
+    "copyWithin", "set", "slice", "with"]) {
+    wrap(views, name, (original) => function (...args) {
+      spend(apply(lengthOf, this, []));
       return apply(original, this, args);
     });
   }
@@ -120,6 +152,7 @@
   for (const name of ["indexOf", "lastIndexOf", "includes", "split", "replace", "replaceAll"]) {
     wrap(string, name, (original) => function (...args) {
       const [sought] = args;
+      spend(lengthOfText(this));
       if (isLong(sought) && this !== null && this !== undefined) {
         const self = text(this);
         if (self.length * sought.length > SEARCH_MAX) refuse("the text to search for");
@@ -128,6 +161,29 @@
       return apply(original, this, args);
     });
   }
+  for (const name of ["startsWith", "endsWith", "localeCompare", "isWellFormed", "toWellFormed",
+    "trim", "trimStart", "trimEnd"]) {
+    wrap(string, name, (original) => function (...args) {
+      spend(lengthOfText(this));
+      return apply(original, this, args);
+    });
+  }
+  for (const { prototype } of [Map, Set]) {
+    for (const name of ["get", "has", "set", "add", "delete"]) {
+      wrap(prototype, name, (original) => function (...args) {
+        if (isLong(args[0])) spend(args[0].length);
+        return apply(original, this, args);
+      });
+    }
+  }
+  for (const [holder, name] of [[globalThis, "parseInt"], [globalThis, "parseFloat"],
+    [Date, "parse"], [JSON, "parse"]]) {
+    wrap(holder, name, (original) => function (...args) {
+      spend(lengthOfText(args[0]));
+      return apply(original, this, args);
+    });
+  }
+  for (const name of ["parseInt", "parseFloat"]) wrap(Number, name, () => globalThis[name]);
   wrap(String, "raw", (original) => function (template, ...args) {
     const given = template !== null && template !== undefined;
     return apply(original, this, [given ? { raw: view(template.raw) } : template, ...args]);
@@ -176,4 +232,4 @@
   const iterator = getPrototypeOf(getPrototypeOf([].values()));
   for (const name of getOwnPropertyNames(iterator)) delete iterator[name];
   delete globalThis.Iterator;
-})();
+})

@@ -21,8 +21,9 @@ use crate::from_js::{Failure, FromScript};
 use crate::heap::Heap;
 use crate::host::{Host, SavedHost, Shared};
 use crate::into_js::IntoScript;
-use crate::natives::natives;
-use crate::raw::{Countdown, Counted};
+use crate::natives::{self, natives};
+use crate::pace::Pace;
+use crate::raw::Counted;
 use crate::{Interrupt, Stored, source, stored};
 
 const BOUNDS: &str = include_str!("bounds.js");
@@ -53,7 +54,6 @@ pub(crate) struct Engine {
     /// Whether the stored functions are there.
     loaded: bool,
     shared: Rc<Shared>,
-    countdown: Option<Countdown>,
     context: Context,
     _runtime: Runtime,
     heap: Arc<Heap>,
@@ -70,7 +70,9 @@ impl Engine {
             );
         }
         let make = || -> rquickjs::Result<Engine> {
-            let allocator = Counted { heap: heap.clone(), inner: RustAllocator };
+            let pace = Rc::new(Pace::new(interrupt));
+            let allocator =
+                Counted { heap: heap.clone(), pace: pace.clone(), inner: RustAllocator };
             let runtime = Runtime::new_with_alloc(allocator)?;
             runtime.set_max_stack_size(STACK_BYTES);
             runtime.set_gc_threshold(GARBAGE_BYTES);
@@ -79,38 +81,20 @@ impl Engine {
                 host: Default::default(),
                 originals: Default::default(),
                 emitted: Default::default(),
-                stop: Default::default(),
-                interrupt,
+                pace: pace.clone(),
                 // The first value is no reason to ask.
                 steps: Cell::new(1),
             });
-            let countdown = context.with(|ctx| {
-                prepare(&ctx, &shared)?;
-                countdown(&ctx)
-            })?;
-            let watched = shared.clone();
-            runtime.set_interrupt_handler(Some(Box::new(move || !watched.go_on())));
+            context.with(|ctx| prepare(&ctx, &shared))?;
+            runtime.set_interrupt_handler(Some(Box::new(move || !pace.go_on())));
             heap.started();
             let heap = heap.clone();
             let functions = Vec::new();
-            Ok(Engine {
-                functions,
-                loaded: false,
-                shared,
-                countdown,
-                context,
-                _runtime: runtime,
-                heap,
-            })
+            Ok(Engine { functions, loaded: false, shared, context, _runtime: runtime, heap })
         };
         make().map_err(|error| {
             err!(Code::JS_INTERPRETER_FAILURE, "cannot start a JavaScript engine: {error}")
         })
-    }
-
-    /// What has the engine ask whether to continue.
-    pub(crate) fn countdown(&self) -> Option<Countdown> {
-        self.countdown.clone()
     }
 
     /// Bytes that the engine holds.
@@ -218,11 +202,12 @@ impl Engine {
                 let function = compiled(functions, function, &ctx, &host, shared)?;
                 run(&Call { ctx: &ctx, host: &host, shared, function })
             };
+            shared.pace.begin();
             let outcome = prepared();
             let outcome = outcome.map_err(|failure| failure::error(&ctx, shared, failure));
             // A script may have caught what a limit threw. A kill cannot be caught.
-            match (outcome, shared.stop.take()) {
-                (Ok(_), Some(error)) if (shared.interrupt)().is_err() => Err(error),
+            match (outcome, shared.pace.end()) {
+                (Ok(_), Some(error)) => Err(error),
                 (outcome, _) => outcome,
             }
         })
@@ -231,9 +216,6 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Some(countdown) = &self.countdown {
-            countdown.close();
-        }
         // The natives, which live in the runtime, share it: what it holds of the runtime goes first.
         self.shared.host.borrow_mut().take();
     }
@@ -296,7 +278,8 @@ fn compiled<'js>(
 
 /// Runs the prelude and keeps its results.
 fn prepare<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
-    ctx.eval::<(), _>(BOUNDS)?;
+    let bounds: JsFunction<'js> = ctx.eval(BOUNDS)?;
+    bounds.call::<_, ()>((natives::asking(ctx, shared)?,))?;
     let prelude: JsFunction<'js> = ctx.eval(PRELUDE)?;
     let parts: Object<'js> = prelude.call((natives(ctx, shared)?,))?;
     let origin = rquickjs::Symbol::new(ctx.clone())?;
@@ -311,18 +294,6 @@ fn prepare<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     };
     *shared.host.borrow_mut() = Some(saved);
     Ok(())
-}
-
-/// The countdown of a context.
-fn countdown(ctx: &Ctx<'_>) -> rquickjs::Result<Option<Countdown>> {
-    let nothing: JsFunction<'_> = ctx.eval("(function() {})")?;
-    let call = |times: i32| {
-        for _ in 0..times {
-            // Without memory for a call, no countdown is found.
-            let _ = nothing.call::<_, ()>(());
-        }
-    };
-    Ok(Countdown::find(ctx, call))
 }
 
 /// The error when no engine is free in time.

@@ -16,7 +16,6 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::engine::{Engine, none_free};
 use crate::heap::Heap;
-use crate::watch::{Watch, Watched};
 use crate::{Interrupt, Stored};
 
 /// How long a request waits for another's engine to end.
@@ -32,7 +31,6 @@ pub struct Engines {
     running: Mutex<usize>,
     freed: Condvar,
     heap_bytes_max: AtomicUsize,
-    watch: Arc<Watch>,
 }
 
 impl std::fmt::Debug for Engines {
@@ -54,7 +52,6 @@ impl Drop for Place {
 /// The engine of a thread: dropped before its place is given back.
 struct Held {
     request: u64,
-    _watched: Option<Watched>,
     engine: Engine,
     _place: Place,
 }
@@ -79,7 +76,6 @@ impl Engines {
             running: Mutex::new(0),
             freed: Condvar::new(),
             heap_bytes_max: AtomicUsize::new(heap_bytes_max),
-            watch: Arc::default(),
         })
     }
 
@@ -161,12 +157,10 @@ impl Engines {
     fn make(self: &Arc<Engines>, request: u64, interrupt: Interrupt) -> Result<Held> {
         let place = self.place(&interrupt)?;
         let heap = Heap::new(&self.budget, self.heap_bytes_max.load(Relaxed));
-        let engine = Engine::new(heap, interrupt.clone())?;
-        let countdown = engine.countdown();
-        let watched = countdown.map(|countdown| self.watch.add(countdown, interrupt));
+        let engine = Engine::new(heap, interrupt)?;
         log::debug!(target: "QUERY", id = 8200090, heapBytes = engine.held() as u64;
             "JavaScript engine made");
-        Ok(Held { request, _watched: watched, engine, _place: place })
+        Ok(Held { request, engine, _place: place })
     }
 
     fn place(self: &Arc<Engines>, interrupt: &Interrupt) -> Result<Place> {

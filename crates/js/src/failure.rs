@@ -26,7 +26,7 @@ pub(crate) fn error(ctx: &Ctx<'_>, shared: &Shared, failure: Failure) -> Error {
             Error::new(Code::JS_INTERPRETER_FAILURE, cut(format!("Error: {other}")))
         }
     };
-    shared.stop.take().unwrap_or(error)
+    shared.pace.stopped().unwrap_or(error)
 }
 
 fn describe(thrown: &Value<'_>) -> String {

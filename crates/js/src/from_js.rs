@@ -71,7 +71,7 @@ impl<'js> FromScript<'_, 'js> {
             return Err(too_deep().into());
         }
         let steps = self.shared.steps.replace(self.shared.steps.get().wrapping_add(1));
-        if steps.is_multiple_of(ASK_EVERY) && !self.shared.go_on() {
+        if steps.is_multiple_of(ASK_EVERY) && !self.shared.pace.go_on() {
             return Err(rquickjs::Error::Exception.into());
         }
         if value.is_undefined() {

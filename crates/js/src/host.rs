@@ -2,12 +2,12 @@
 //! of the running call came from.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use nagi_bson::{Doc, Value, ValueBuf};
-use nagi_error::Error;
 use rquickjs::{Ctx, Function, Persistent, Symbol};
 
-use crate::Interrupt;
+use crate::pace::Pace;
 
 /// The prelude's results, for one use of the context.
 pub(crate) struct Host<'js> {
@@ -94,24 +94,9 @@ pub(crate) struct Shared {
     pub(crate) host: RefCell<Option<SavedHost>>,
     pub(crate) originals: RefCell<Originals>,
     pub(crate) emitted: RefCell<Emitted>,
-    /// Why the running call ends, when that is not the script's doing.
-    pub(crate) stop: Cell<Option<Error>>,
-    pub(crate) interrupt: Interrupt,
+    pub(crate) pace: Rc<Pace>,
     /// Values converted to BSON.
     pub(crate) steps: Cell<u32>,
-}
-
-impl Shared {
-    /// Whether the call shall continue; if not, `stop` says why.
-    pub(crate) fn go_on(&self) -> bool {
-        match (self.interrupt)() {
-            Ok(()) => true,
-            Err(error) => {
-                self.stop.set(Some(error));
-                false
-            }
-        }
-    }
 }
 
 /// The value of a field without the document's other fields: an int32 that `number` still equals.

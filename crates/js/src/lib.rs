@@ -9,9 +9,9 @@
 //! ```
 //! An engine is made for one request, at its first call, and dropped with it: scripts of different
 //! requests share nothing. Its memory is counted as it is allocated, bounded by a limit and charged to
-//! the process's budget; its time is bounded by the request's interrupt, which the engine asks every
-//! few thousand steps, and which a thread of ours (`watch`) has asked sooner when time is up. Functions
-//! of the language that would not ask are made to (`bounds.js`). A script sees documents and nothing
+//! the process's budget; its time is bounded by the request's interrupt, which the engine asks ten
+//! thousand steps, and sooner when these take long (`pace`). Functions of the language that would not ask
+//! are made to (`bounds.js`). A script sees documents and nothing
 //! else: no files, no network, no modules.
 //!
 //! Does not know about: commands, stages, users.
@@ -25,12 +25,12 @@ mod host;
 mod into_js;
 mod kinds;
 mod natives;
+mod pace;
 mod raw;
 mod session;
 mod source;
 mod stored;
 mod text;
-mod watch;
 
 use std::sync::Arc;
 

@@ -41,6 +41,15 @@ pub(crate) fn natives<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object
     Ok(natives)
 }
 
+/// The argument of `bounds.js`: throws if the call shall end.
+pub(crate) fn asking<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Function<'js>> {
+    let pace = shared.pace.clone();
+    Function::new(ctx.clone(), move |ctx: Ctx<'js>| match pace.go_on() {
+        true => Ok(()),
+        false => Err(Exception::throw_message(&ctx, "interrupted")),
+    })
+}
+
 fn seconds() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32)
 }
@@ -101,27 +110,27 @@ fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) ->
         Failure::Script(error) => error,
         Failure::Limit(error) => {
             let thrown = Exception::throw_message(ctx, error.message());
-            shared.stop.set(Some(error));
+            shared.pace.stop(error);
             thrown
         }
     })?;
     let mut emitted = shared.emitted.borrow_mut();
     emitted.bytes += key.heap_bytes() + value.heap_bytes() + 64;
     if emitted.bytes > EMIT_BYTES_MAX {
-        shared.stop.set(Some(err!(
+        shared.pace.stop(err!(
             Code::Location(31292),
             "Size of emitted values exceeds the set size limit of {EMIT_BYTES_MAX} bytes"
-        )));
+        ));
         return Err(Exception::throw_message(ctx, "emitted too much"));
     }
     // A list that is full is copied to one of twice its length.
     let full = emitted.pairs.len() == emitted.pairs.capacity();
     let grown = if full { 2 * emitted.pairs.len() * size_of::<(ValueBuf, ValueBuf)>() } else { 0 };
     if !meter::fits(grown) {
-        shared.stop.set(Some(err!(
+        shared.pace.stop(err!(
             Code::EXCEEDED_MEMORY_LIMIT,
             "Exceeded memory limit: the server has no memory left for what a map function emits"
-        )));
+        ));
         return Err(Exception::throw_message(ctx, "emitted too much"));
     }
     let is_missing = matches!(key.value(), Value::Undefined);
@@ -133,7 +142,7 @@ fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) ->
 fn sleep(ctx: &Ctx<'_>, shared: &Shared, ms: f64) -> Result<()> {
     let until = Instant::now() + Duration::from_millis(ms.clamp(0.0, 3_600_000.0) as u64);
     while Instant::now() < until {
-        if !shared.go_on() {
+        if !shared.pace.go_on() {
             return Err(Exception::throw_message(ctx, "interrupted"));
         }
         std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));

@@ -92,36 +92,28 @@ mod tests {
     /// returns at once what it should have run.
     #[test]
     fn a_kill_while_a_function_is_compiled_is_no_syntax_error() {
-        let killed = Arc::new(AtomicBool::new(false));
-        let asked = killed.clone();
-        let interrupt = move || match asked.load(Relaxed) {
-            true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
-            false => Ok(()),
-        };
-        let budget = Budget::new(256 << 20);
-        let mut engine = Engine::new(Heap::new(&budget, 64 << 20), Arc::new(interrupt)).unwrap();
         let endless = Function::new("function() { while (true) { } }");
-        killed.store(true, Relaxed);
         let document = doc! { "_id": 1 };
-        let mut code = |run: &mut dyn FnMut(&mut Engine) -> Option<Code>| {
-            engine.countdown().unwrap().end();
-            run(&mut engine)
-        };
-        assert_eq!(
-            code(&mut |engine| engine.call(&endless, Value::Missing, &[]).err().map(|e| e.code())),
-            Some(Code::INTERRUPTED)
-        );
-        assert_eq!(
-            code(&mut |engine| engine.test(&endless, document.as_doc()).err().map(|e| e.code())),
-            Some(Code::INTERRUPTED)
-        );
-        let mut emit = |_: Value<'_>, _: Value<'_>| Ok(());
-        assert_eq!(
-            code(&mut |engine| engine
-                .map(&endless, document.as_doc(), &mut emit)
-                .err()
-                .map(|e| e.code())),
-            Some(Code::INTERRUPTED)
-        );
+        // The engine asks at every 10,000th call or jump: one of these comes at each place of compiling.
+        for burned in 9_900..10_000 {
+            let killed = Arc::new(AtomicBool::new(false));
+            let asked = killed.clone();
+            let interrupt = move || match asked.load(Relaxed) {
+                true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
+                false => Ok(()),
+            };
+            let budget = Budget::new(256 << 20);
+            let heap = Heap::new(&budget, 64 << 20);
+            let mut engine = Engine::new(heap, Arc::new(interrupt)).unwrap();
+            let burn = format!("function() {{ for (let i = 0; i < {burned}; i++); }}");
+            engine.call(&Function::new(&burn), Value::Missing, &[]).unwrap();
+            killed.store(true, Relaxed);
+            let ended = match burned % 3 {
+                0 => engine.call(&endless, Value::Missing, &[]).map(drop),
+                1 => engine.test(&endless, document.as_doc()).map(drop),
+                _ => engine.map(&endless, document.as_doc(), &mut |_, _| Ok(())),
+            };
+            assert_eq!(ended.unwrap_err().code(), Code::INTERRUPTED, "{burned}");
+        }
     }
 }
