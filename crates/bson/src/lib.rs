@@ -18,6 +18,7 @@
 //! Does not know about: commands, error codes of MongoDB (see `nagi-error`), files, sockets.
 
 mod buf;
+pub mod calendar;
 pub mod compare;
 mod depth;
 mod hex;

@@ -5,6 +5,8 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use nagi_bson::calendar::date_of;
+
 /// Milliseconds since 1970, by the wall clock.
 pub fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
@@ -25,25 +27,10 @@ pub(crate) fn micros_since(start: Instant) -> u64 {
     start.elapsed().as_micros() as u64
 }
 
-/// Year, month and day of a number of days since 1970 (Gregorian, any year).
-fn civil(days: i64) -> (i64, u32, u32) {
-    // Counts from 0000-03-01, so that a leap day is the last day of its year.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * month_index + 2) / 5 + 1) as u32;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 } as u32;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
 /// `2026-11-21T21:50:39.123+00:00`, appended to `out`.
 pub(crate) fn write_iso(out: &mut String, ms: i64) {
     use std::fmt::Write;
-    let (year, month, day) = civil(ms.div_euclid(86_400_000));
+    let (year, month, day) = date_of(ms.div_euclid(86_400_000));
     let of_day = ms.rem_euclid(86_400_000);
     let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
     let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);

@@ -1,4 +1,6 @@
-//! The calendar: from milliseconds to year, month, day and back.
+//! Points in time as people write them: the calendar of `nagi_bson`, with times of day and weeks.
+
+use nagi_bson::calendar::{date_of, days_of};
 
 /// Milliseconds of a day.
 pub(super) const DAY_MS: i64 = 86_400_000;
@@ -15,44 +17,6 @@ pub struct Civil {
     pub millisecond: i64,
 }
 
-/// Days from 1970-01-01 to a date; month 1 to 12, any day number.
-pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March put the leap day last; 400 years have 146,097 days.
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// The length of a month.
-pub(super) fn days_of_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
 /// ISO weekday of a day number: Monday is 1.
 pub(super) fn iso_weekday(days: i64) -> i64 {
     (days + 3).rem_euclid(7) + 1
@@ -60,14 +24,14 @@ pub(super) fn iso_weekday(days: i64) -> i64 {
 
 /// The day number of Monday of week 1 of an ISO year.
 pub(super) fn iso_year_start(year: i64) -> i64 {
-    let fourth = days_from_civil(year, 1, 4);
+    let fourth = days_of(year, 1, 4);
     fourth - (iso_weekday(fourth) - 1)
 }
 
 impl Civil {
     /// From milliseconds since 1970, read as if in UTC.
     pub fn from_ms(ms: i64) -> Civil {
-        let (year, month, day) = civil_from_days(ms.div_euclid(DAY_MS));
+        let (year, month, day) = date_of(ms.div_euclid(DAY_MS));
         let rest = ms.rem_euclid(DAY_MS);
         Civil {
             year,
@@ -87,7 +51,7 @@ impl Civil {
         if year.abs() > 300_000_000 {
             return None;
         }
-        let days = days_from_civil(year, months.rem_euclid(12) + 1, 1);
+        let days = days_of(year, months.rem_euclid(12) + 1, 1);
         let days = days.checked_add(self.day)?.checked_sub(1)?;
         days.checked_mul(DAY_MS)?
             .checked_add(self.hour.checked_mul(3_600_000)?)?
@@ -98,12 +62,12 @@ impl Civil {
 
     /// Days since 1970.
     pub fn days(&self) -> i64 {
-        days_from_civil(self.year, self.month, self.day)
+        days_of(self.year, self.month, self.day)
     }
 
     /// 1 to 366.
     pub fn day_of_year(&self) -> i64 {
-        self.days() - days_from_civil(self.year, 1, 1) + 1
+        self.days() - days_of(self.year, 1, 1) + 1
     }
 
     /// 1 (Sunday) to 7.

@@ -3,9 +3,10 @@
 //! The text is read from left to right as a sequence of parts: a date, a time, a zone, names of
 //! weekdays. A part that appears twice, or that nothing explains, is an error.
 
+use nagi_bson::calendar::days_of_month;
 use nagi_error::Result;
 
-use super::calendar::{DAY_MS, days_of_month, iso_year_start};
+use super::calendar::{DAY_MS, iso_year_start};
 use super::format::MONTHS;
 use super::parse_format::{failure_at, incomplete, resolve};
 use super::{Civil, Zone};

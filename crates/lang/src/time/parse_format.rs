@@ -1,8 +1,9 @@
 //! `$dateFromString` with a format.
 
+use nagi_bson::calendar::{days_of, days_of_month};
 use nagi_error::{Code, Error, Result, bail};
 
-use super::calendar::{DAY_MS, days_of_month, iso_year_start};
+use super::calendar::{DAY_MS, iso_year_start};
 use super::format::{MONTHS, check_format};
 use super::{Civil, Zone};
 
@@ -179,7 +180,7 @@ fn local(parts: &Parts) -> Option<Option<i64>> {
     }
     let year = parts.year?;
     if let Some(day) = parts.day_of_year {
-        let days = super::days_from_civil(year, 1, 1) + day - 1;
+        let days = days_of(year, 1, 1) + day - 1;
         let good = good_time && (1..=366).contains(&day);
         return Some(good.then_some(days * DAY_MS + time));
     }

@@ -1,8 +1,9 @@
 //! Arithmetic by units: `$dateAdd`, `$dateDiff`, `$dateTrunc`.
 
+use nagi_bson::calendar::{days_of, days_of_month};
 use nagi_error::{Code, Result, bail};
 
-use super::calendar::{DAY_MS, days_from_civil, days_of_month, iso_weekday};
+use super::calendar::{DAY_MS, iso_weekday};
 use super::{Civil, Zone};
 
 /// A unit of time.
@@ -120,7 +121,7 @@ pub fn diff(start: i64, end: i64, unit: Unit, zone: &Zone, first: Weekday) -> Re
 /// The beginning of the bin of `size` units in which a date lies; bins are counted from 2000-01-01.
 pub fn truncate(ms: i64, unit: Unit, size: i64, zone: &Zone, first: Weekday) -> Result<i64> {
     let overflow = || nagi_error::err!(Code::Location(5439000), "dateTrunc overflowed");
-    let reference_days = days_from_civil(2000, 1, 1);
+    let reference_days = days_of(2000, 1, 1);
     if let Some(length) = unit.fixed_ms() {
         let length = length.checked_mul(size).ok_or_else(overflow)?;
         let reference = zone.to_utc(reference_days * DAY_MS);
@@ -138,7 +139,7 @@ pub fn truncate(ms: i64, unit: Unit, size: i64, zone: &Zone, first: Weekday) -> 
         let length = size.checked_mul(months).ok_or_else(overflow)?;
         let since = (local.year - 2000) * 12 + local.month - 1;
         let start = since - since.rem_euclid(length);
-        let days = days_from_civil(2000 + start.div_euclid(12), start.rem_euclid(12) + 1, 1);
+        let days = days_of(2000 + start.div_euclid(12), start.rem_euclid(12) + 1, 1);
         return Ok(zone.to_utc(days.checked_mul(DAY_MS).ok_or_else(overflow)?));
     }
     let (reference, length) = match unit {
