@@ -9,10 +9,9 @@
 //! ```
 //! An engine is made for one request, at its first call, and dropped with it: scripts of different
 //! requests share nothing. Its memory is counted as it is allocated, bounded by a limit and charged to
-//! the process's budget; its time is bounded by the request's interrupt, which the engine asks ten
-//! thousand steps, and sooner when these take long (`pace`). Functions of the language that would not ask
-//! are made to (`bounds.js`). A script sees documents and nothing
-//! else: no files, no network, no modules.
+//! the process's budget; its time is bounded by the request's interrupt, which the engine asks at
+//! every 10,000th step, and sooner when these take long (`pace`). Functions of the language that would not
+//! ask are made to (`bounds.js`). A script sees documents and nothing else: no files, no network, no modules.
 //!
 //! Does not know about: commands, stages, users.
 
