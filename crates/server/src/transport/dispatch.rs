@@ -66,10 +66,11 @@ pub(crate) fn run(
         },
     };
     let command = request.command;
-    begin_op(server, &op, &request, started);
+    // Counted before it is shown: a shutdown waits for every read and write that `$currentOp` tells of.
     server.metrics.active_requests.up();
     let active = server.metrics.active_clients(command.latency);
     active.map(Gauge::up);
+    begin_op(server, &op, &request, started);
     let mut cx = Context {
         server,
         command: row,

@@ -33,6 +33,7 @@ fn end(server: &Arc<Server>) -> Ending {
         stopper.run("admin", doc! { "shutdown": 1, "timeoutSecs": TIMEOUT_MS / 1000 }.as_doc())
     });
     while opid(&mut other, "shutdown").is_none() {
+        assert!(!shutdown.is_finished(), "it waits for the read");
         std::thread::yield_now();
     }
     Ending { read, shutdown }
