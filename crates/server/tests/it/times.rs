@@ -48,12 +48,7 @@ fn whatever_writes_advances_the_time() {
         "{aggregate: 'c', pipeline: [{$set: {b: 1}}, {$merge: {into: 'merged'}}], cursor: {}}",
         "{aggregate: 'c', pipeline: [{$merge: {into: 'merged', whenMatched: 'replace'}}], cursor: {}, \
          writeConcern: {w: 1}}",
-        "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}",
-        "{collMod: 'c', index: {name: 'a', hidden: true}}",
-        "{dropIndexes: 'c', index: 'a'}",
         "{create: 'd'}",
-        "{drop: 'd'}",
-        "{mapReduce: 'c', map: 'function() { emit(1, 1) }', reduce: 'function() { return 1 }', out: 'reduced'}",
     ];
     for write in writes {
         let before = now(&mut client);
@@ -70,6 +65,20 @@ fn whatever_writes_advances_the_time() {
     for read in reads {
         let before = now(&mut client);
         assert_eq!(time(&run(&mut client, read)), before, "{read}");
+    }
+    // What was dropped is forgotten behind the reply, with a time of its own.
+    let changes = [
+        "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}",
+        "{collMod: 'c', index: {name: 'a', hidden: true}}",
+        "{dropIndexes: 'c', index: 'a'}",
+        "{drop: 'd'}",
+        "{mapReduce: 'c', map: 'function() { emit(1, 1) }', reduce: 'function() { return 1 }', out: 'reduced'}",
+    ];
+    for change in changes {
+        let before = now(&mut client);
+        let own = time(&run(&mut client, change));
+        assert!(own > before, "{change}: {own} after {before}");
+        assert!(now(&mut client) >= own, "{change}: its own time is past");
     }
 }
 
