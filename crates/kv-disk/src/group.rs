@@ -1,48 +1,65 @@
-//! Group commit: whoever finds the commit path busy leaves its writes to the one who is in it.
+//! Group commit: a thread that finds the commit path busy leaves its writes to the thread that is in it.
 //!
-//!   first comer   leads: writes its own transaction and those in the line, in one batch, one log record;
-//!                 then those who lined up meanwhile, a few times
-//!   others        try a few times to be the next to lead, then line up and sleep until they are told
-//!                 their stamp, or to lead
+//! ```text
+//!   A  try_lock: leads | writes A | writes B, C | unlock, wakes D, tells B and C their stamps
+//!   B      busy: lines up, sleeps ............... | done
+//!   C        busy: lines up, sleeps ............. | done
+//!   D                              lines up, sleeps ........ | locks: leads | writes D, ...
+//! ```
 //!
-//! A plain lock would do for order, but a lock that lets newcomers pass makes a few threads fast and
-//! the sleeping ones wait for milliseconds; here whoever passes writes for those who sleep.
+//! The right to lead is the commit lock itself. The leader writes its own transaction and those in the line in one
+//! batch with one log record, then the transactions that lined up meanwhile, a few times. Other threads try a few
+//! times to lead, then line up and sleep until they are told their stamp, or that the lock is free.
 //!
-//! Does not know about: any engine, stamps. Invariant: while anyone waits, somebody leads or was told to.
+//! A plain lock would give the same order, but a lock that newcomers can take before sleeping threads makes a few
+//! threads fast and lets the others wait for milliseconds. Here a newcomer that gets the lock writes for those that
+//! sleep.
+//!
+//! Invariant: a transaction is in the line only while some thread holds the lock or was woken to take it. A thread
+//! lines up and then reads the lock; a holder unlocks and then reads the line. With a fence in between on both sides
+//! at least one of them sees the other.
+//!
+//! Cost: two writes of shared memory for a commit that finds the path free.
+//!
+//! Used by the engines on disk; `S` is the state that the lock protects, `P` what a transaction brings.
 
-use std::sync::Arc;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst, fence},
+    },
+};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use nagi_kv::{Error, Result, overlay::SharedOverlay};
+use nagi_kv::{Error, Result};
 
-/// Bytes of the transactions a leader takes along; a bigger one goes in a group of its own, which its own thread
-/// leads.
+/// Bytes of the transactions that a leader writes together; a larger one is written in a group of its own, which its
+/// own thread leads.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// How often a newcomer tries to lead before it lines up, a little longer each time: a group takes
-/// microseconds, to sleep and be woken costs more. It does not yield: on a busy machine that waits
-/// for every other thread's turn.
+/// How often a newcomer tries to lead before it lines up, a little longer each time: a group takes microseconds,
+/// to sleep and be woken costs more. It does not yield: on a busy machine that waits for every other thread's turn.
 const TRY_COUNT: u32 = 6;
 /// Groups that a leader writes after its own before another one takes over.
 const MORE_GROUPS_MAX: usize = 8;
 
-/// Writes a transaction and those of others as one group; the group's first stamp.
-pub type WriteGroup<'w> = &'w mut dyn FnMut(Option<&SharedOverlay>, &[Arc<Waiter>]) -> Result<u64>;
+/// Writes the leader's own transaction, if it is part of the group, and those of others; returns the group's first
+/// stamp. The other stamps follow in order.
+pub type WriteGroup<'w, S, P> =
+    &'w mut dyn FnMut(&mut S, Option<&P>, &[Arc<Waiter<P>>]) -> Result<u64>;
 
-#[derive(Default)]
-pub struct Group {
-    line: Mutex<Line>,
-}
-
-#[derive(Default)]
-struct Line {
-    led: bool,
-    waiting: Vec<Arc<Waiter>>,
+/// The commit path of an engine.
+pub struct Group<S, P> {
+    state: Mutex<S>,
+    line: Mutex<Vec<Arc<Waiter<P>>>>,
+    /// Length of the line.
+    waiting: AtomicUsize,
 }
 
 /// A transaction in the line.
-pub struct Waiter {
-    pub overlay: SharedOverlay,
+pub struct Waiter<P> {
+    pub payload: P,
     bytes: usize,
     turn: Mutex<Turn>,
     told: Condvar,
@@ -50,87 +67,100 @@ pub struct Waiter {
 
 enum Turn {
     Waits,
-    Leads,
+    /// The lock was free.
+    Woken,
     Done(Result<u64>),
 }
 
-/// How a commit continues.
-pub enum Part<'g> {
-    /// Write, for everybody.
-    Lead(Leader<'g>),
-    /// Somebody has written it.
-    Done(Result<u64>),
+/// The state behind the commit lock. No transaction is written while it is held.
+pub struct Held<'g, S, P> {
+    group: &'g Group<S, P>,
+    /// None while it is being dropped.
+    state: Option<MutexGuard<'g, S>>,
 }
 
-impl Group {
-    /// Lines up. Returns when the transaction was written by another, or is to be written here.
-    pub fn join(&self, overlay: &SharedOverlay, bytes: usize) -> Part<'_> {
-        // Leading or joining the group, and leaving it.
-        nagi_percore::note_shared("group of commits", 4);
+impl<S, P> Group<S, P> {
+    pub fn new(state: S) -> Group<S, P> {
+        let (line, waiting) = (Mutex::default(), AtomicUsize::new(0));
+        Group { state: Mutex::new(state), line, waiting }
+    }
+
+    /// Takes the commit lock.
+    pub fn lock(&self) -> Held<'_, S, P> {
+        Held { group: self, state: Some(self.state.lock()) }
+    }
+
+    fn try_lock(&self) -> Option<Held<'_, S, P>> {
+        Some(Held { group: self, state: Some(self.state.try_lock()?) })
+    }
+
+    /// Commits a transaction of `bytes` bytes: leaves it to another thread, or writes it here with `write`, and then
+    /// groups of others. Returns the transaction's stamp.
+    pub fn commit(&self, payload: P, bytes: usize, write: WriteGroup<'_, S, P>) -> Result<u64> {
+        // The lock, taken and given back.
+        nagi_percore::note_shared("commit lock", 2);
         for attempt in 0..TRY_COUNT {
-            if let Some(mut line) = self.line.try_lock()
-                && !line.led
-            {
-                line.led = true;
-                return Part::Lead(self.leader(&mut line, bytes));
+            if let Some(held) = self.try_lock() {
+                return self.lead(held, &payload, bytes, write);
             }
             (0..4 << attempt).for_each(|_| std::hint::spin_loop());
         }
-        let waiter = {
+        nagi_percore::note_shared("line of commits", 4);
+        let (turn, told) = (Mutex::new(Turn::Waits), Condvar::new());
+        let waiter = Arc::new(Waiter { payload, bytes, turn, told });
+        self.line_up(&waiter);
+        loop {
+            if let Some(done) = waiter.wait() {
+                return done;
+            }
+            let held = self.lock();
+            // Another thread that had the lock in between may have written it; then the result is on its way.
+            if self.leave_line(&waiter) {
+                return self.lead(held, &waiter.payload, bytes, write);
+            }
+        }
+    }
+
+    fn line_up(&self, waiter: &Arc<Waiter<P>>) {
+        {
             let mut line = self.line.lock();
-            if !line.led {
-                line.led = true;
-                return Part::Lead(self.leader(&mut line, bytes));
-            }
-            let waiter = Arc::new(Waiter {
-                overlay: Arc::clone(overlay),
-                bytes,
-                turn: Mutex::new(Turn::Waits),
-                told: Condvar::new(),
-            });
-            line.waiting.push(Arc::clone(&waiter));
-            waiter
-        };
-        match waiter.wait() {
-            Ok(()) => Part::Lead(self.leader(&mut self.line.lock(), bytes)),
-            Err(done) => Part::Done(done),
+            line.push(Arc::clone(waiter));
+            self.waiting.store(line.len(), SeqCst);
+        }
+        fence(SeqCst);
+        self.wake_next();
+    }
+
+    /// Takes the transaction out of the line; false if a leader has taken it.
+    fn leave_line(&self, waiter: &Arc<Waiter<P>>) -> bool {
+        let mut line = self.line.lock();
+        let at = line.iter().position(|other| Arc::ptr_eq(other, waiter));
+        if let Some(at) = at {
+            line.remove(at);
+            self.waiting.store(line.len(), SeqCst);
+        }
+        at.is_some()
+    }
+
+    /// Wakes the first in the line, unless a thread holds the lock: that one does it when it unlocks.
+    fn wake_next(&self) {
+        if self.waiting.load(SeqCst) == 0 || self.state.is_locked() {
+            return;
+        }
+        let first = self.line.lock().first().cloned();
+        if let Some(first) = first {
+            first.wake();
         }
     }
 
-    /// Commits a transaction: leaves it to another, or writes it here with `write` and then groups of
-    /// others. `write` gets the own transaction, if it is the group's, and the others; it returns the
-    /// group's first stamp. Returns the own transaction's stamp.
-    pub fn commit(
-        &self,
-        overlay: &SharedOverlay,
-        bytes: usize,
-        write: WriteGroup<'_>,
-    ) -> Result<u64> {
-        match self.join(overlay, bytes) {
-            Part::Done(result) => result,
-            Part::Lead(mut leader) => {
-                let result = write(Some(overlay), leader.followers());
-                leader.tell(&result);
-                while leader.next_group() {
-                    let others = write(None, leader.followers());
-                    leader.tell(&others);
-                }
-                result
-            }
+    /// Takes transactions that fit beside `bytes` from the line, past those that do not: a small transaction waits
+    /// for one large one at most, however many there are. The first in the line leads next, so each of those that
+    /// are passed has its turn.
+    fn take(&self, mut bytes: usize) -> Vec<Arc<Waiter<P>>> {
+        if self.waiting.load(SeqCst) == 0 {
+            return Vec::new();
         }
-    }
-
-    fn leader(&self, line: &mut Line, bytes: usize) -> Leader<'_> {
-        let followers = line.take(bytes);
-        Leader { group: self, followers, own: 1, more: MORE_GROUPS_MAX, results: Vec::new() }
-    }
-}
-
-impl Line {
-    /// Takes what fits beside `bytes`, past those that do not: a small transaction waits for one large one at most,
-    /// however many there are. The first in the line leads next, so each of those that are passed has its turn.
-    fn take(&mut self, mut bytes: usize) -> Vec<Arc<Waiter>> {
-        let fits = |waiter: &mut Arc<Waiter>| {
+        let fits = |waiter: &mut Arc<Waiter<P>>| {
             let with = bytes.saturating_add(waiter.bytes);
             let fits = with <= GROUP_BYTES_MAX;
             if fits {
@@ -138,43 +168,69 @@ impl Line {
             }
             fits
         };
-        self.waiting.extract_if(.., fits).collect()
-    }
-}
-
-/// The right to write, and the duty to tell the others. Dropped without `tell` (a panic), it tells
-/// them that no one knows what became of their writes.
-pub struct Leader<'g> {
-    group: &'g Group,
-    followers: Vec<Arc<Waiter>>,
-    /// Whether the leader's own transaction is the first of the group: 1 or 0.
-    own: u64,
-    /// Groups it may still write for others.
-    more: usize,
-    /// Told when the path is free again: to wake somebody takes as long as to write for him.
-    results: Vec<(Arc<Waiter>, Result<u64>)>,
-}
-
-impl Leader<'_> {
-    /// The transactions to be written, after the leader's own in the first group, in this order.
-    pub fn followers(&self) -> &[Arc<Waiter>] {
-        &self.followers
+        let mut line = self.line.lock();
+        let taken = line.extract_if(.., fits).collect();
+        self.waiting.store(line.len(), SeqCst);
+        taken
     }
 
-    /// Takes those who lined up meanwhile, if it has not written enough for others.
-    pub fn next_group(&mut self) -> bool {
-        if self.more == 0 {
-            return false;
+    fn lead(
+        &self,
+        held: Held<'_, S, P>,
+        own: &P,
+        bytes: usize,
+        write: WriteGroup<'_, S, P>,
+    ) -> Result<u64> {
+        // Dropped after the lock: to wake a thread takes as long as to write for it.
+        let mut others = Others { followers: self.take(bytes), results: Vec::new() };
+        let mut held = held;
+        let result = write(&mut held, Some(own), &others.followers);
+        others.note(1, &result);
+        for _ in 0..MORE_GROUPS_MAX {
+            others.followers = self.take(0);
+            if others.followers.is_empty() {
+                break;
+            }
+            let result = write(&mut held, None, &others.followers);
+            others.note(0, &result);
         }
-        (self.own, self.more) = (0, self.more - 1);
-        self.followers = self.group.line.lock().take(0);
-        !self.followers.is_empty()
+        result
     }
+}
 
-    /// Notes each follower's result: `first` is the first stamp of the group, the others follow on.
-    /// They are told when the leader is dropped.
-    pub fn tell(&mut self, result: &Result<u64>) {
-        for (stamp, waiter) in (self.own..).zip(self.followers.drain(..)) {
+impl<S, P> Deref for Held<'_, S, P> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        self.state.as_ref().expect("taken by `drop` only")
+    }
+}
+
+impl<S, P> DerefMut for Held<'_, S, P> {
+    fn deref_mut(&mut self) -> &mut S {
+        self.state.as_mut().expect("taken by `drop` only")
+    }
+}
+
+impl<S, P> Drop for Held<'_, S, P> {
+    fn drop(&mut self) {
+        drop(self.state.take());
+        fence(SeqCst);
+        self.group.wake_next();
+    }
+}
+
+/// The transactions that a leader writes for others, and their results. When it is dropped they are told; those
+/// without a result, after a panic, that it is not known what became of their writes.
+struct Others<P> {
+    followers: Vec<Arc<Waiter<P>>>,
+    results: Vec<(Arc<Waiter<P>>, Result<u64>)>,
+}
+
+impl<P> Others<P> {
+    /// Notes the followers' results: `result` is the first stamp of the group, `own` how many stamps are the leader's.
+    fn note(&mut self, own: u64, result: &Result<u64>) {
+        for (stamp, waiter) in (own..).zip(self.followers.drain(..)) {
             let own = match result {
                 Ok(first) => Ok(first + stamp),
                 Err(error) => Err(copy(error)),
@@ -184,18 +240,10 @@ impl Leader<'_> {
     }
 }
 
-impl Drop for Leader<'_> {
+impl<P> Drop for Others<P> {
     fn drop(&mut self) {
-        let given_up = || Err(Error::Undetermined);
-        self.results.extend(self.followers.drain(..).map(|waiter| (waiter, given_up())));
-        let mut line = self.group.line.lock();
-        if line.waiting.is_empty() {
-            line.led = false;
-            drop(line);
-        } else {
-            let next = line.waiting.remove(0);
-            drop(line);
-            next.tell(Turn::Leads);
+        for waiter in self.followers.drain(..) {
+            waiter.tell(Turn::Done(Err(Error::Undetermined)));
         }
         for (waiter, result) in self.results.drain(..) {
             waiter.tell(Turn::Done(result));
@@ -203,21 +251,29 @@ impl Drop for Leader<'_> {
     }
 }
 
-impl Waiter {
-    /// Returns when it is this one's turn to lead, or with what the leader says.
-    fn wait(&self) -> std::result::Result<(), Result<u64>> {
+impl<P> Waiter<P> {
+    /// Sleeps until the transaction is written, or until the lock may be taken (none).
+    fn wait(&self) -> Option<Result<u64>> {
         let mut turn = self.turn.lock();
         loop {
             match std::mem::replace(&mut *turn, Turn::Waits) {
                 Turn::Waits => self.told.wait(&mut turn),
-                Turn::Leads => return Ok(()),
-                Turn::Done(result) => return Err(result),
+                Turn::Woken => return None,
+                Turn::Done(result) => return Some(result),
             }
         }
     }
 
-    fn tell(&self, turn: Turn) {
-        *self.turn.lock() = turn;
+    fn wake(&self) {
+        let mut turn = self.turn.lock();
+        if matches!(*turn, Turn::Waits) {
+            *turn = Turn::Woken;
+            self.told.notify_one();
+        }
+    }
+
+    fn tell(&self, done: Turn) {
+        *self.turn.lock() = done;
         self.told.notify_one();
     }
 }
@@ -237,146 +293,140 @@ fn copy(error: &Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::AtomicU64, thread};
+    use std::thread;
 
     use super::*;
 
-    fn overlay() -> SharedOverlay {
-        SharedOverlay::default()
+    /// What the lock protects in these tests: the next stamp, and the groups that were written.
+    #[derive(Default)]
+    struct Written {
+        next: u64,
+        groups: Vec<Vec<usize>>,
     }
 
-    fn leader(group: &Group) -> Leader<'_> {
-        match group.join(&overlay(), 1) {
-            Part::Lead(leader) => leader,
-            Part::Done(_) => panic!("nobody else is there"),
-        }
+    type TestGroup = Group<Written, usize>;
+
+    fn group() -> TestGroup {
+        Group::new(Written::default())
+    }
+
+    fn write(
+        state: &mut Written,
+        own: Option<&usize>,
+        others: &[Arc<Waiter<usize>>],
+    ) -> Result<u64> {
+        let others = others.iter().map(|waiter| waiter.payload);
+        let group: Vec<usize> = own.copied().into_iter().chain(others).collect();
+        let first = state.next;
+        state.next += group.len() as u64;
+        state.groups.push(group);
+        Ok(first)
+    }
+
+    /// Commits a transaction of so many bytes.
+    fn commit(group: &TestGroup, bytes: usize) -> u64 {
+        group.commit(bytes, bytes, &mut write).expect("nothing fails")
     }
 
     /// Waits until `count` transactions are in the line.
-    fn lined_up(group: &Group, count: usize) {
-        while group.line.lock().waiting.len() < count {
+    fn lined_up(group: &TestGroup, count: usize) {
+        while group.line.lock().len() < count {
             thread::yield_now();
         }
     }
 
-    fn commit(group: &Group, bytes: usize, sizes: &Mutex<Vec<usize>>, stamp: &AtomicU64) -> u64 {
-        match group.join(&overlay(), bytes) {
-            Part::Done(result) => result.expect("nothing fails"),
-            Part::Lead(mut leader) => {
-                let write = |leader: &mut Leader<'_>, own: u64| {
-                    let count = leader.followers().len() as u64 + own;
-                    sizes.lock().push(count as usize);
-                    let first = stamp.fetch_add(count, std::sync::atomic::Ordering::SeqCst);
-                    leader.tell(&Ok(first));
-                    first
-                };
-                let first = write(&mut leader, 1);
-                while leader.next_group() {
-                    write(&mut leader, 0);
-                }
-                first
-            }
-        }
-    }
-
     #[test]
-    fn those_who_wait_go_in_one_batch_and_each_gets_its_own_stamp() {
-        let (group, sizes, stamp) = (Group::default(), Mutex::default(), AtomicU64::new(11));
-        let mut first = leader(&group);
+    fn transactions_in_the_line_are_written_together_and_each_gets_its_own_stamp() {
+        let group = group();
+        let held = group.lock();
         let mut stamps: Vec<u64> = thread::scope(|scope| {
-            let others: Vec<_> =
-                (0..5).map(|_| scope.spawn(|| commit(&group, 1, &sizes, &stamp))).collect();
+            let others: Vec<_> = (0..5).map(|_| scope.spawn(|| commit(&group, 1))).collect();
             lined_up(&group, 5);
-            first.tell(&Ok(10));
-            drop(first);
+            drop(held);
             others.into_iter().map(|other| other.join().expect("does not panic")).collect()
         });
         stamps.sort_unstable();
-        assert_eq!(stamps, [11, 12, 13, 14, 15]);
-        assert_eq!(*sizes.lock(), [5]);
-        assert!(!group.line.lock().led);
+        assert_eq!(stamps, [0, 1, 2, 3, 4]);
+        assert_eq!(group.lock().groups, [[1; 5]]);
+        assert_eq!(group.waiting.load(SeqCst), 0);
     }
 
     #[test]
     fn a_group_is_bounded_in_bytes() {
-        let (group, sizes, stamp) = (Group::default(), Mutex::default(), AtomicU64::new(1));
-        let mut first = leader(&group);
+        let group = group();
+        let held = group.lock();
         thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| commit(&group, GROUP_BYTES_MAX, &sizes, &stamp));
+                scope.spawn(|| commit(&group, GROUP_BYTES_MAX));
             }
             lined_up(&group, 3);
-            first.tell(&Ok(0));
-            drop(first);
+            drop(held);
         });
-        assert_eq!(*sizes.lock(), [1, 1, 1]);
+        assert_eq!(group.lock().groups, [[GROUP_BYTES_MAX]; 3]);
     }
 
     #[test]
     fn small_transactions_pass_large_ones_and_large_ones_have_their_turn() {
-        let group = Group::default();
-        let order = Mutex::new(Vec::new());
-        let write = |size: usize| match group.join(&overlay(), size) {
-            Part::Done(result) => drop(result.expect("nothing fails")),
-            Part::Lead(mut leader) => {
-                let note = |leader: &Leader<'_>, own: Option<usize>| {
-                    let others = leader.followers().iter().map(|waiter| waiter.bytes);
-                    order.lock().push(own.into_iter().chain(others).collect::<Vec<_>>());
-                };
-                note(&leader, Some(size));
-                leader.tell(&Ok(1));
-                while leader.next_group() {
-                    note(&leader, None);
-                    leader.tell(&Ok(1));
-                }
-            }
-        };
+        let group = group();
         let large = 2 * GROUP_BYTES_MAX;
-        let mut first = leader(&group);
+        let held = group.lock();
         thread::scope(|scope| {
-            let write = &write;
+            let group = &group;
             for (count, size) in [large, large, 10, large, 20].into_iter().enumerate() {
-                scope.spawn(move || write(size));
-                lined_up(&group, count + 1);
+                scope.spawn(move || commit(group, size));
+                lined_up(group, count + 1);
             }
-            first.tell(&Ok(0));
-            drop(first);
+            drop(held);
         });
-        assert_eq!(*order.lock(), [vec![large], vec![10, 20], vec![large], vec![large]]);
-        assert!(!group.line.lock().led);
+        assert_eq!(group.lock().groups, [vec![large], vec![10, 20], vec![large], vec![large]]);
     }
 
     #[test]
     fn an_error_reaches_the_whole_group() {
-        let group = Group::default();
-        let mut first = leader(&group);
+        let group = group();
+        let held = group.lock();
         let results: Vec<_> = thread::scope(|scope| {
-            let join = || match group.join(&overlay(), 1) {
-                Part::Lead(mut leader) => {
-                    leader.tell(&Err(Error::Full));
-                    Err(Error::Full)
-                }
-                Part::Done(result) => result,
-            };
-            let others: Vec<_> = (0..3).map(|_| scope.spawn(join)).collect();
+            let fail = || group.commit(1, 1, &mut |_, _, _| Err(Error::Full));
+            let others: Vec<_> = (0..3).map(|_| scope.spawn(fail)).collect();
             lined_up(&group, 3);
-            first.tell(&Ok(1));
-            drop(first);
+            drop(held);
             others.into_iter().map(|other| other.join().expect("does not panic")).collect()
         });
         assert!(results.iter().all(|result| matches!(result, Err(Error::Full))));
     }
 
     #[test]
-    fn a_leader_that_gives_up_leaves_the_line_to_the_next() {
-        let (group, sizes, stamp) = (Group::default(), Mutex::default(), AtomicU64::new(7));
-        let first = leader(&group);
-        let stamp = thread::scope(|scope| {
-            let next = scope.spawn(|| commit(&group, 1, &sizes, &stamp));
+    fn after_a_panic_others_are_told_and_the_next_one_leads() {
+        let group = group();
+        let held = group.lock();
+        thread::scope(|scope| {
+            let panics = || group.commit(1, 1, &mut |_, _, _| panic!("in the middle of a write"));
+            let first = scope.spawn(panics);
             lined_up(&group, 1);
-            drop(first); // as a panic would
-            next.join().expect("does not panic")
+            let second = scope.spawn(|| group.commit(2, 2, &mut write));
+            lined_up(&group, 2);
+            let large = scope.spawn(|| commit(&group, GROUP_BYTES_MAX));
+            lined_up(&group, 3);
+            drop(held);
+            assert!(first.join().is_err());
+            assert!(matches!(second.join().expect("told"), Err(Error::Undetermined)));
+            assert_eq!(large.join().expect("leads"), 0);
         });
-        assert_eq!((stamp, group.line.lock().led), (7, false));
+    }
+
+    #[test]
+    fn no_thread_sleeps_while_the_lock_is_free() {
+        const COMMITS: usize = 20_000;
+        let group = group();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..COMMITS).for_each(|_| drop(commit(&group, 1))));
+            }
+            // Work that is no commit takes the lock as well.
+            scope.spawn(|| (0..COMMITS).for_each(|_| drop(group.lock())));
+        });
+        let held = group.lock();
+        assert_eq!(held.next, 4 * COMMITS as u64);
+        assert_eq!(held.groups.iter().map(Vec::len).sum::<usize>(), 4 * COMMITS);
     }
 }

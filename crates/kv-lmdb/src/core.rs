@@ -32,7 +32,7 @@ const SLICE_ENTRIES: usize = 1024;
 pub(crate) struct Core {
     pub(crate) ledger: Ledger,
     pub(crate) views: ArcSwap<View>,
-    pub(crate) commit: Mutex<Writer>,
+    pub(crate) commit: Group<Writer, SharedOverlay>,
     pub(crate) data: Arc<Env>,
     pub(crate) spill: Arc<Env>,
     /// Held by who writes the files.
@@ -43,7 +43,6 @@ pub(crate) struct Core {
     pub(crate) room: Room,
     pub(crate) layer_bytes: usize,
     pub(crate) hook: Hook,
-    group: Group,
 }
 
 /// What belongs to the one commit that is being written.
@@ -72,7 +71,7 @@ impl Core {
         Core {
             ledger: Ledger::new(parts.newest),
             views: ArcSwap::from_pointee(parts.view),
-            commit: Mutex::new(writer),
+            commit: Group::new(writer),
             data: parts.data,
             spill: parts.spill,
             files: Mutex::new(()),
@@ -82,7 +81,6 @@ impl Core {
             room: parts.room,
             layer_bytes: parts.layer_bytes,
             hook: parts.hook,
-            group: Group::default(),
         }
     }
 
@@ -108,14 +106,17 @@ impl Core {
     }
 
     /// Writes the transactions in one record; the stamp of the first. The others' follow on.
-    fn write_group(&self, own: Option<&SharedOverlay>, followers: &[Arc<Waiter>]) -> Result<u64> {
-        let mut writer = self.commit.lock();
-        let writer = &mut *writer;
+    fn write_group(
+        &self,
+        writer: &mut Writer,
+        own: Option<&SharedOverlay>,
+        followers: &[Arc<Waiter<SharedOverlay>>],
+    ) -> Result<u64> {
         let view = self.views.load();
         let newest = self.newest();
         let count = followers.len() as u64 + u64::from(own.is_some());
         let first = self.ledger.clock.take(count);
-        let overlays = own.into_iter().chain(followers.iter().map(|w| &w.overlay));
+        let overlays = own.into_iter().chain(followers.iter().map(|waiter| &waiter.payload));
         writer.sums.clear();
         writer.record.begin(writer.covered + 1);
         let mut last = first;
@@ -311,7 +312,9 @@ impl Seam for Core {
             overlay.staged_bytes()
         };
         self.slow_down(bytes)?;
-        self.group.commit(overlay, bytes, &mut |own, others| self.write_group(own, others))
+        self.commit.commit(Arc::clone(overlay), bytes, &mut |writer, own, others| {
+            self.write_group(writer, own, others)
+        })
     }
 
     fn sync(&self, stamp: u64) -> Result<()> {

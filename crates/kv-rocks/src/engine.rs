@@ -37,7 +37,7 @@ use crate::{
     reclaim::{self, Reclaim},
     repair, rewrite, room,
     spool::{self, Spool},
-    state::{State, Writing},
+    state::State,
     stats, wal,
 };
 
@@ -70,9 +70,7 @@ pub(crate) struct Core {
     /// Outlives the database, whose log it takes.
     spool: Option<Arc<Spool>>,
     pub(crate) ledger: Ledger,
-    pub(crate) writing: Writing,
-    group: Group,
-    pub(crate) commit: Mutex<Committer>,
+    pub(crate) commit: Group<Committer, SharedOverlay>,
     journal: Arc<Journal>,
     governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
@@ -131,9 +129,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let newest = ledger.active.newest();
     let core = Arc::new(Core {
         ledger,
-        writing: Writing::new(newest),
-        group: Group::default(),
-        commit: Mutex::default(),
+        commit: Group::new(Committer::default()),
         journal: Arc::new(Journal::new(newest)),
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
@@ -316,29 +312,33 @@ impl Core {
     }
 
     /// Writes the transactions in one batch; the stamp of the first. The others' follow on.
-    fn write_group(&self, own: Option<&SharedOverlay>, followers: &[Arc<Waiter>]) -> Result<u64> {
+    fn write_group(
+        &self,
+        committer: &mut Committer,
+        own: Option<&SharedOverlay>,
+        followers: &[Arc<Waiter<SharedOverlay>>],
+    ) -> Result<u64> {
         let mut batch = self.batch();
-        // The lock, the clock, the newest stamp, and what tells readers of a batch under way.
-        note_shared("commit", 6);
-        let mut committer = self.commit.lock();
+        note_shared("clock", 1);
+        note_shared("newest stamp", 3);
         let count = followers.len() as u64 + u64::from(own.is_some());
         let first = self.ledger.clock.take(count);
-        let overlays = own.into_iter().chain(followers.iter().map(|w| &w.overlay));
+        let overlays = own.into_iter().chain(followers.iter().map(|waiter| &waiter.payload));
         committer.begin();
-        self.note_synced(&mut committer, &mut batch);
+        self.note_synced(committer, &mut batch);
         let mut last = first;
         for (stamp, overlay) in (first..).zip(overlays) {
             committer.stage(&self.db, &mut batch, &overlay.lock(), stamp)?;
             last = stamp;
         }
-        self.writing.begin(last, self.db.sequence());
+        let active = &self.ledger.active;
+        active.writing().begin(last, self.db.sequence());
         if let Err(error) = committer.write(&self.db, &mut batch) {
-            self.writing.failed(self.ledger.active.newest());
+            active.writing().failed(active.newest());
             return Err(error);
         }
         self.governor.wrote(batch.byte_count());
-        self.ledger.active.publish(last);
-        drop(committer);
+        active.publish(last);
         self.give_back(batch);
         Ok(first)
     }
@@ -348,7 +348,8 @@ impl Core {
         if stamp > self.ledger.active.newest() {
             let _nobody_writes = self.commit.lock();
             self.ledger.advance(stamp);
-            self.writing.begin(self.ledger.active.newest(), self.db.sequence());
+            let active = &self.ledger.active;
+            active.writing().begin(active.newest(), self.db.sequence());
         }
     }
 
@@ -467,7 +468,9 @@ impl Base for Core {
         if bytes >= LARGE_COMMIT_BYTES {
             self.wait_for_flushes();
         }
-        self.group.commit(overlay, bytes, &mut |own, others| self.write_group(own, others))
+        self.commit.commit(Arc::clone(overlay), bytes, &mut |committer, own, others| {
+            self.write_group(committer, own, others)
+        })
     }
 
     fn sync(&self, stamp: u64) -> Result<()> {
@@ -565,7 +568,7 @@ impl Engine for Rocks {
     }
 
     fn last_stamp(&self) -> CommitStamp {
-        CommitStamp(self.core.writing.greatest())
+        CommitStamp(self.core.ledger.active.writing().last())
     }
 
     fn advance(&self, stamp: CommitStamp) -> Result<()> {

@@ -14,10 +14,7 @@
 //! taken in (`Db::ingest`) advance the sequence number without the commit lock; while that happens a
 //! reader asks for the lock.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::SeqCst},
-};
+use std::sync::Arc;
 
 use nagi_kv::{Active, CommitStamp, Cursor, Read, Result, Snapshot, Space};
 
@@ -29,49 +26,22 @@ use crate::{
 /// Snapshots taken without the commit lock before one is taken with it.
 const ATTEMPTS_MAX: usize = 8;
 
-/// What is being written. Changed under the commit lock only.
-#[derive(Default)]
-pub(crate) struct Writing {
-    /// The last stamp of the batch that is being written, or of the last one.
-    written: AtomicU64,
-    /// The sequence number before that batch.
-    sequence: AtomicU64,
-}
-
-impl Writing {
-    pub(crate) fn new(newest: u64) -> Writing {
-        Writing { written: AtomicU64::new(newest), sequence: AtomicU64::new(0) }
-    }
-
-    /// A batch whose last stamp is `last` begins to be written; `sequence` is the newest number.
-    pub(crate) fn begin(&self, last: u64, sequence: u64) {
-        self.sequence.store(sequence, SeqCst);
-        self.written.store(last, SeqCst);
-    }
-
-    /// The batch was not written; the newest stamp is still `newest`.
-    pub(crate) fn failed(&self, newest: u64) {
-        self.written.store(newest, SeqCst);
-    }
-
-    /// The greatest stamp that a reader may have seen.
-    pub(crate) fn greatest(&self) -> u64 {
-        self.written.load(SeqCst)
-    }
-
-    fn seen(&self, active: &Active, ingests: u64) -> Seen {
-        let (newest, written) = (active.newest(), self.written.load(SeqCst));
-        Seen { newest, written, sequence: self.sequence.load(SeqCst), ingests }
-    }
-}
-
 /// What a reader found published.
 #[derive(PartialEq, Eq)]
 struct Seen {
     newest: u64,
+    /// The last stamp of the batch that is being written, or of the last one.
     written: u64,
+    /// The sequence number before that batch.
     sequence: u64,
     ingests: u64,
+}
+
+impl Seen {
+    fn now(active: &Active, ingests: u64) -> Seen {
+        let (newest, writing) = (active.newest(), active.writing());
+        Seen { newest, written: writing.last(), sequence: writing.before(), ingests }
+    }
 }
 
 /// One state of the store.
@@ -95,9 +65,9 @@ fn taken(core: &Core) -> (SnapshotHandle, u64) {
         if begun != ended {
             break;
         }
-        let before = core.writing.seen(&core.ledger.active, begun);
+        let before = Seen::now(&core.ledger.active, begun);
         let snapshot = SnapshotHandle::new(&core.db);
-        let after = core.writing.seen(&core.ledger.active, core.db.ingests().0);
+        let after = Seen::now(&core.ledger.active, core.db.ingests().0);
         if before != after {
             continue;
         }

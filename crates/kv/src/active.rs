@@ -28,9 +28,48 @@ const HANDED_ON: u64 = 1 << 32;
 #[repr(align(64))]
 struct Slot(AtomicU64);
 
+/// What each commit publishes, on one pair of cache lines.
+#[repr(align(128))]
+struct Published {
+    newest: AtomicU64,
+    writing: Writing,
+}
+
+/// The batch that an engine is writing, or has written last. Changed under the engine's commit lock only.
+#[derive(Default)]
+pub struct Writing {
+    /// Its last stamp.
+    last: AtomicU64,
+    /// The engine's own position before it, for example a sequence number.
+    before: AtomicU64,
+}
+
+impl Writing {
+    /// A batch whose last stamp is `last` begins to be written; `before` is the engine's position.
+    pub fn begin(&self, last: u64, before: u64) {
+        self.before.store(before, SeqCst);
+        self.last.store(last, SeqCst);
+    }
+
+    /// The batch was not written; the newest stamp is still `newest`.
+    pub fn failed(&self, newest: u64) {
+        self.last.store(newest, SeqCst);
+    }
+
+    /// The last stamp of the batch: the greatest that a reader may have seen.
+    pub fn last(&self) -> u64 {
+        self.last.load(SeqCst)
+    }
+
+    /// The engine's position before the batch.
+    pub fn before(&self) -> u64 {
+        self.before.load(SeqCst)
+    }
+}
+
 /// The stamps in use. See the module's header.
 pub struct Active {
-    newest: AtomicU64,
+    published: Published,
     /// Lower half: tickets that are out. Upper half: how many were handed on (`enter_at`).
     count: AtomicU64,
     slots: Box<[Slot]>,
@@ -55,7 +94,10 @@ impl Active {
     /// `newest`: the last stamp of the store being opened.
     pub fn new(newest: u64) -> Active {
         Active {
-            newest: AtomicU64::new(newest),
+            published: Published {
+                newest: AtomicU64::new(newest),
+                writing: Writing { last: AtomicU64::new(newest), before: AtomicU64::new(0) },
+            },
             count: AtomicU64::new(0),
             slots: (0..SLOT_COUNT).map(|_| Slot(AtomicU64::new(FREE))).collect(),
             overflow: Mutex::default(),
@@ -64,12 +106,17 @@ impl Active {
 
     /// The newest commit everyone may see.
     pub fn newest(&self) -> u64 {
-        self.newest.load(SeqCst)
+        self.published.newest.load(SeqCst)
+    }
+
+    /// The batch that is being written, for engines whose snapshots may be taken meanwhile.
+    pub fn writing(&self) -> &Writing {
+        &self.published.writing
     }
 
     /// A commit is visible from now on. Called in stamp order.
     pub fn publish(&self, stamp: u64) {
-        self.newest.store(stamp, SeqCst);
+        self.published.newest.store(stamp, SeqCst);
     }
 
     /// Takes a ticket at the newest stamp.

@@ -189,9 +189,10 @@ impl Conflicts {
         Ok(Claim::New)
     }
 
-    /// Gives the keys back. `committed` is the stamp they were written at; none if they were not.
+    /// Releases the keys, the last one first: when another transaction gets a key, those that belong to it are free
+    /// (`Txn::put_exclusive`). `committed` is the stamp at which they were written; none if they were not.
     pub fn release(&self, keys: &[KeyHash], committed: Option<u64>, alone: bool) {
-        for key in keys {
+        for key in keys.iter().rev() {
             let mut shard = self.shard(*key).lock();
             let next = shard.next(*key);
             let Some(entry) = shard.entries.get_mut(key) else { continue };
@@ -237,6 +238,12 @@ impl Conflicts {
                 return Err(Error::Conflict);
             }
         }
+    }
+
+    /// The transaction that holds the key.
+    pub fn owner(&self, key: KeyHash) -> Option<Owner> {
+        let shard = self.shard(key).lock();
+        shard.entries.get(&key).map(|entry| entry.owner).filter(|owner| *owner != 0)
     }
 
     /// How many keys are remembered.

@@ -234,6 +234,18 @@ pub trait Txn: Read {
     /// Removes a key; one that is not there counts as written all the same.
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()>;
 
+    /// As `put`, without conflict detection. The caller guarantees that no other transaction can write the key while
+    /// this one is open: the key is new, or it belongs to a key that this transaction has written or locked. An
+    /// engine may detect conflicts all the same.
+    fn put_exclusive(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(space, key, value)
+    }
+
+    /// As `delete`, with the guarantee of [`Txn::put_exclusive`].
+    fn delete_exclusive(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.delete(space, key)
+    }
+
     /// Makes a read of the key conflict as if it were written. `lock` then `get` reads the newest
     /// committed value without a conflict if nothing was read before.
     fn lock(&mut self, space: Space, key: &[u8]) -> Result<()> {

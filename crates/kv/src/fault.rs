@@ -164,6 +164,16 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.delete(space, key)
     }
 
+    fn put_exclusive(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.put_exclusive(space, key, value)
+    }
+
+    fn delete_exclusive(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.delete_exclusive(space, key)
+    }
+
     fn lock_while(
         &mut self,
         space: Space,

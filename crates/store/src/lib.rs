@@ -18,7 +18,6 @@ mod catalog;
 mod clock;
 mod config_string;
 mod engine_error;
-mod gate;
 mod ident;
 mod index;
 pub mod keystring;
@@ -40,8 +39,8 @@ mod upkeep;
 pub use alter::rename::Rename;
 pub use build::BuildOptions;
 pub use catalog::{
-    Arrivals, Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CreatedIndexes,
-    IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
+    Arrivals, Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CollectionVersion,
+    CreatedIndexes, IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use index::{

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   put, delete, lock   claim the key in the conflict table, then stage the write
+//!   put_exclusive, ..   stage the write only: no other transaction can write the key
 //!   get, cursor         the first one takes the engine's snapshot; staged writes are merged over it
 //!   commit              the engine writes the overlay in one batch; then the keys are released
 //! ```
@@ -174,6 +175,15 @@ impl<B: Base> Staged<B> {
         Ok(())
     }
 
+    /// Tests the caller's guarantee in debug builds: no other transaction has claimed the key.
+    fn check_exclusive(&self, space: Space, key: &[u8]) {
+        if cfg!(debug_assertions) {
+            let conflicts = &self.base.ledger().conflicts;
+            let owner = conflicts.owner(conflicts.hash(space, key));
+            assert!(owner.is_none_or(|owner| owner == self.owner), "another transaction has it");
+        }
+    }
+
     /// Ends the transaction: gives keys and ticket back.
     fn release(&mut self, committed: Option<u64>) {
         let ledger = self.base.ledger();
@@ -283,6 +293,18 @@ impl<B: Base> Txn for Staged<B> {
 
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
         self.claim(space, key)?;
+        self.scratch().overlay.lock().delete(space, key);
+        Ok(())
+    }
+
+    fn put_exclusive(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_exclusive(space, key);
+        self.scratch().overlay.lock().put(space, key, value);
+        Ok(())
+    }
+
+    fn delete_exclusive(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.check_exclusive(space, key);
         self.scratch().overlay.lock().delete(space, key);
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Store {
             return Ok(None);
         }
         // Writers that do not know yet that new duplicates are refused.
-        collection.state.gate.wait_for_earlier();
+        collection.state.wait_for_earlier();
         refuse_duplicates(self, &collection, &index, changes.interrupt)?;
         Ok(Some(index))
     }

@@ -1,35 +1,34 @@
 //! What exists: databases, collections, indexes. Immutable; a request holds one version.
 
 mod arrivals;
+mod cells;
 mod clustered;
+mod gate;
 pub(crate) mod names;
 mod options;
 mod persist;
+mod state;
 mod validity;
 pub(crate) mod view_graph;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc};
 
-use arc_swap::ArcSwapOption;
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 use nagi_error::{Code, Result, bail, err};
 use nagi_kv::Space;
-use nagi_kv::sync::{
-    Mutex,
-    atomic::{AtomicI64, AtomicUsize, Ordering},
-};
 
 pub use arrivals::Arrivals;
 pub(crate) use clustered::{listed as clustered_listed, without_clustered};
+pub(crate) use gate::Pass;
 pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use persist::{LAYOUT_IDS, check_entry, load, load_counters, namespace_of};
+pub(crate) use state::CollectionState;
 
 use names::Names;
 
 use crate::{
-    Index, Namespace, gate::Gate, ident::Ident, index::condition::Condition, notes::Notes,
-    record_key::Layout,
+    Index, Namespace, ident::Ident, index::condition::Condition, notes::Notes, record_key::Layout,
 };
 
 /// A collection's identity; subtype 4 binary on the wire.
@@ -100,17 +99,21 @@ impl Catalog {
     }
 }
 
-/// A collection or a view.
-pub struct Collection {
+/// A collection or a view: a handle of one of its versions. Handles of a version are equal; there are several, so that
+/// requests on different cores do not count references on one cache line.
+pub struct Collection(Arc<CollectionVersion>);
+
+/// One version of a collection. Immutable; DDL makes the next one.
+pub struct CollectionVersion {
     pub uuid: Uuid,
     pub namespace: Namespace,
     pub options: CollectionOptions,
     /// `_id_` first; includes those being built. Empty for a view.
     pub indexes: Box<[Arc<Index>]>,
     pub(crate) ident: Ident,
-    /// Where its records lie: which compressor they have.
+    /// The space of its records, which depends on its compressor.
     pub(crate) space: Space,
-    /// What its records lie under.
+    /// The kind of key that its records have.
     pub(crate) layout: Layout,
     pub(crate) state: Arc<CollectionState>,
     pub(crate) validator: Option<Condition>,
@@ -118,34 +121,32 @@ pub struct Collection {
     pub version_notes: Notes,
 }
 
-/// What lives on while versions of a collection come and go.
-#[derive(Default)]
-pub(crate) struct CollectionState {
-    pub(crate) count: AtomicI64,
-    pub(crate) data_bytes: AtomicI64,
-    /// The next record id; 0 until the first insert has looked for the last one in use.
-    pub(crate) next_record: AtomicI64,
-    pub(crate) next_record_lock: Mutex<()>,
-    /// The newest version; none once dropped.
-    pub(crate) current: ArcSwapOption<Collection>,
-    /// Records of a capped collection below this id are gone: where trimming begins to look.
-    pub(crate) first_record: AtomicI64,
-    /// Wakes tailable cursors.
-    pub(crate) arrivals: Arc<Arrivals>,
-    pub(crate) gate: Gate,
-    /// How many have frozen it: writers try again until none has, or the collection is gone.
-    pub(crate) frozen: AtomicUsize,
-    pub(crate) notes: Notes,
-}
+impl Deref for Collection {
+    type Target = CollectionVersion;
 
-impl CollectionState {
-    /// Of a collection that came into being this moment: the first insert has nothing to look for.
-    pub(crate) fn of_nothing() -> CollectionState {
-        CollectionState { next_record: AtomicI64::new(1), ..CollectionState::default() }
+    fn deref(&self) -> &CollectionVersion {
+        &self.0
     }
 }
 
 impl Collection {
+    /// The first handle of a version.
+    pub(crate) fn new(version: CollectionVersion) -> Arc<Collection> {
+        Arc::new(Collection(Arc::new(version)))
+    }
+
+    /// Another handle of the same version.
+    fn another(&self) -> Collection {
+        Collection(Arc::clone(&self.0))
+    }
+
+    /// Returns true if both are handles of one version.
+    pub(crate) fn is_same(&self, other: &Collection) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl CollectionVersion {
     pub fn is_view(&self) -> bool {
         self.options.view.is_some()
     }
@@ -209,18 +210,12 @@ impl Collection {
 
     /// Number of documents, exact as of the newest commit. Costs nothing.
     pub fn count(&self) -> i64 {
-        self.state.count.load(Ordering::Relaxed)
-    }
-
-    /// Follows a change of the stored counters.
-    pub(crate) fn add_to_counters(&self, count: i64, bytes: i64) {
-        self.state.count.fetch_add(count, Ordering::Relaxed);
-        self.state.data_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.state.counters().0
     }
 
     /// Sum of the documents' sizes in bytes. Costs nothing.
     pub fn data_bytes(&self) -> i64 {
-        self.state.data_bytes.load(Ordering::Relaxed)
+        self.state.counters().1
     }
 
     /// Length of a document, on the average.

@@ -12,7 +12,7 @@ use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::{Engine, Read, Space, sync::atomic::Ordering};
 use nagi_lang::collation::Collation;
 
-use super::{Catalog, Collection, CollectionOptions, CollectionState, Uuid};
+use super::{Catalog, Collection, CollectionOptions, CollectionState, CollectionVersion, Uuid};
 use crate::{
     Index, IndexSpec, Namespace,
     engine_error::engine,
@@ -184,9 +184,9 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         }
         indexes.push(Arc::new(loaded));
     }
-    let state = load_counters(read, ident)?;
+    let (count, data_bytes) = load_counters(read, ident)?;
     let uuid = Uuid({ uuid.bytes }.try_into().map_err(|_| corrupt())?);
-    let collection = Arc::new(Collection {
+    let collection = Collection::new(CollectionVersion {
         uuid,
         namespace,
         validator: options.condition()?,
@@ -195,10 +195,10 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         ident,
         space,
         layout,
-        state: Arc::new(state),
+        state: Arc::new(CollectionState::stored(count, data_bytes)),
         version_notes: Notes::default(),
     });
-    collection.state.current.store(Some(Arc::clone(&collection)));
+    collection.state.set_current(Some(Arc::clone(&collection)));
     into.catalog.names.put(&collection);
     Ok(())
 }
@@ -240,18 +240,16 @@ fn load_multikey(read: &dyn Read, ident: Ident, field_count: usize) -> Result<Mu
     Ok(multikey)
 }
 
-pub(crate) fn load_counters(read: &dyn Read, ident: Ident) -> Result<CollectionState> {
+/// The stored number of documents and the sum of their sizes.
+pub(crate) fn load_counters(read: &dyn Read, ident: Ident) -> Result<(i64, i64)> {
     let mut buf = Vec::new();
     let stored = read.get(Space::Counters, &ident.bytes(), &mut buf).map_err(engine)?;
     let counters = stored.unwrap_or(&[]).as_chunks().0;
     let at = |at: usize| counters.get(at).map_or(0, |bytes| i64::from_le_bytes(*bytes));
-    let state = CollectionState::default();
-    state.count.store(at(0), Ordering::Relaxed);
-    state.data_bytes.store(at(1), Ordering::Relaxed);
-    Ok(state)
+    Ok((at(0), at(1)))
 }
 
-impl Collection {
+impl CollectionVersion {
     /// The document under which it is stored, which the next start can read: that is tried first, as one entry that
     /// cannot be read keeps the whole server from starting.
     ///

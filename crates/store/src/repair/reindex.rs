@@ -118,7 +118,7 @@ impl Store {
                 let key = collection.ident.bytes();
                 txn.txn().add(Space::Counters, &key, &[-count, -bytes]).map_err(engine)
             })?;
-            collection.add_to_counters(-count, -bytes);
+            collection.state.add_to_counters(-count, -bytes);
         }
         self.reindex(&collection.namespace, options)?;
         Ok(repaired)

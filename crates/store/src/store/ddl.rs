@@ -16,7 +16,8 @@ use nagi_kv::sync::{MutexGuard, point};
 use nagi_kv::{Durability, Space, Txn, TxnOptions};
 
 use crate::catalog::{
-    Catalog, Collection, CollectionOptions, CollectionState, IndexSelector, Uuid, view_graph,
+    Catalog, Collection, CollectionOptions, CollectionState, CollectionVersion, IndexSelector,
+    Uuid, view_graph,
 };
 use crate::{
     Index, IndexSpec, Namespace, Store,
@@ -71,11 +72,11 @@ impl<'s> Ddl<'s> {
     }
 
     /// Stores a new collection, or a new version of one.
-    pub(crate) fn put(&mut self, collection: Collection) -> Result<Arc<Collection>> {
+    pub(crate) fn put(&mut self, collection: CollectionVersion) -> Result<Arc<Collection>> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
-        let collection = Arc::new(collection);
+        let collection = Collection::new(collection);
         let older = self.catalog.names.put(&collection);
         self.change(older.as_deref(), Some(&collection))?;
         self.replaced.extend(older);
@@ -140,11 +141,11 @@ impl<'s> Ddl<'s> {
             // One store for each, so that no one sees a collection gone that only changes.
             point();
             let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
-            old.state.current.store(newest.cloned());
+            old.state.set_current(newest.cloned());
         }
         for new in &self.published {
-            if new.state.current.load().is_none() {
-                new.state.current.store(Some(Arc::clone(new)));
+            if new.state.is_dropped() {
+                new.state.set_current(Some(Arc::clone(new)));
             }
         }
         point();
@@ -161,7 +162,7 @@ impl<'s> Ddl<'s> {
         // No one waits for a client that holds a transaction open.
         self.store.open.end_users_of(&self.replaced);
         if self.dropped.is_empty() {
-            self.replaced.iter().for_each(|old| old.state.gate.wait_for_earlier());
+            self.replaced.iter().for_each(|old| old.state.wait_for_earlier());
         } else if synced.is_ok() {
             self.store.reclaimer.push(Job {
                 replaced: self.replaced,
@@ -328,7 +329,7 @@ pub(crate) fn made(
     namespace: &Namespace,
     options: CollectionOptions,
     space: Option<Space>,
-) -> Result<Collection> {
+) -> Result<CollectionVersion> {
     check_case(&ddl.catalog, namespace.database())?;
     if let Some(view) = &options.view {
         view_graph::check(&ddl.catalog, namespace, view, options.collation)?;
@@ -351,7 +352,7 @@ pub(crate) fn made(
         let index = Index::new_empty(spec, ddl.ident()?, Multikey::new(1))?;
         indexes.push(Arc::new(index.of_records(layout, (space, ident))));
     }
-    Ok(Collection {
+    Ok(CollectionVersion {
         uuid,
         namespace: namespace.clone(),
         validator: options.condition()?,
@@ -368,14 +369,14 @@ pub(crate) fn made(
 impl Collection {
     /// The next version of a collection that only one transaction knows.
     pub(crate) fn renewed(&self, indexes: Vec<Arc<Index>>) -> Arc<Collection> {
-        let renewed = Arc::new(self.with_indexes(indexes));
-        renewed.state.current.store(Some(Arc::clone(&renewed)));
+        let renewed = Collection::new(self.with_indexes(indexes));
+        renewed.state.set_current(Some(Arc::clone(&renewed)));
         renewed
     }
 
     /// The next version, with other indexes.
-    pub(crate) fn with_indexes(&self, indexes: Vec<Arc<Index>>) -> Collection {
-        Collection {
+    pub(crate) fn with_indexes(&self, indexes: Vec<Arc<Index>>) -> CollectionVersion {
+        CollectionVersion {
             uuid: self.uuid,
             namespace: self.namespace.clone(),
             options: self.options.clone(),

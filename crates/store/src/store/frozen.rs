@@ -31,7 +31,7 @@ impl Frozen {
         let frozen = Frozen(Arc::clone(collection));
         // A client may hold a transaction open for long: it is ended instead of waited for.
         store.open.end_users_of(std::slice::from_ref(collection));
-        collection.state.gate.wait_for_earlier();
+        collection.state.wait_for_earlier();
         frozen
     }
 }

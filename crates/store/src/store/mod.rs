@@ -20,7 +20,6 @@ use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
 use nagi_kv::{Compressor, Durability, Engine, Space};
-use nagi_percore::note_shared;
 
 use crate::{
     Catalog, Collection, Namespace, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
@@ -175,8 +174,9 @@ impl Store {
         match &self.bound {
             Some(bound) => bound.collection(&self.shared, namespace),
             None => {
-                note_shared("references of a collection", 2);
-                self.catalog.load().collection(namespace).cloned()
+                let catalog = self.catalog.load();
+                let collection = catalog.collection(namespace)?;
+                Some(collection.state.handle(collection))
             }
         }
     }
@@ -184,13 +184,12 @@ impl Store {
     /// Whether this version of a collection is still the newest; false too once it is dropped.
     /// What a parked cursor asks before it continues.
     pub fn is_current(&self, collection: &Collection) -> bool {
-        let current = collection.state.current.load();
-        current.as_ref().is_some_and(|newest| std::ptr::eq(&**newest, collection))
+        collection.state.is_current(collection)
     }
 
     /// The newest version of a collection that the caller holds; none once it is dropped.
     pub fn newest(&self, collection: &Collection) -> Option<Arc<Collection>> {
-        collection.state.current.load_full()
+        collection.state.current()
     }
 
     /// Reads the newest commits; each call may see later ones. For one or two reads.

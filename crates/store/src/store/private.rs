@@ -42,14 +42,14 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        self.0.iter().for_each(|collection| collection.state.current.store(None));
+        self.0.iter().for_each(|collection| collection.state.set_current(None));
     }
 }
 
 impl Catalog {
     /// Lets go of the collections: no one is going to use them.
     pub(crate) fn close(&self) {
-        self.iter().for_each(|collection| collection.state.current.store(None));
+        self.iter().for_each(|collection| collection.state.set_current(None));
     }
 }
 
@@ -64,9 +64,9 @@ pub(crate) fn create_private(
         // It came into being after the transaction had begun.
         return Err(engine(nagi_kv::Error::Conflict));
     }
-    let collection = Arc::new(made(&mut ddl, namespace, options, None)?);
+    let collection = Collection::new(made(&mut ddl, namespace, options, None)?);
     ddl.keep_idents()?;
-    collection.state.current.store(Some(Arc::clone(&collection)));
+    collection.state.set_current(Some(Arc::clone(&collection)));
     Ok(collection)
 }
 

@@ -74,7 +74,7 @@ impl Drop for Reclaimer {
 
 fn run(engine: &dyn Engine, job: Job) {
     for old in &job.replaced {
-        old.state.gate.wait_for_earlier();
+        old.state.wait_for_earlier();
     }
     for build in &job.builds {
         drop(build.loading.lock());

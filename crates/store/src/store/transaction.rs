@@ -419,7 +419,7 @@ impl Bound {
         let newest = shared.catalog.load().collection(namespace).cloned();
         let same = match (&pinned, &newest) {
             (None, None) => true,
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (Some(a), Some(b)) => a.is_same(b),
             _ => false,
         };
         if !same {

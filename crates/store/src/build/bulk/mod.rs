@@ -104,8 +104,7 @@ impl Store {
 
     /// Fails once the collection or one of the indexes is gone.
     pub(crate) fn check_wanted(&self, built: &Collection, indexes: &[Arc<Index>]) -> Result<()> {
-        let current = built.state.current.load();
-        let Some(current) = current.as_ref() else {
+        let Some(current) = built.state.current() else {
             return Err(err!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", built.uuid));
         };
         let is_there = |index: &&Arc<Index>| current.indexes.iter().any(|i| i.ident == index.ident);

@@ -24,10 +24,7 @@
 use nagi_error::Result;
 use nagi_kv::sync::{
     Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    atomic::{
-        AtomicU64,
-        Ordering::{Relaxed, SeqCst},
-    },
+    atomic::{AtomicU64, Ordering::SeqCst},
 };
 use nagi_kv::{CommitStamp, Durability, Engine, Space, Txn, TxnOptions};
 
@@ -192,9 +189,7 @@ impl Store {
     /// happened.
     pub(crate) fn reload_counters(&self, collection: &Collection) {
         if let Ok(stored) = catalog::load_counters(self.engine.latest(), collection.ident) {
-            let (count, bytes) = (stored.count, stored.data_bytes);
-            collection.state.count.store(count.into_inner(), Relaxed);
-            collection.state.data_bytes.store(bytes.into_inner(), Relaxed);
+            collection.state.set_counters(stored.0, stored.1);
         }
     }
 }

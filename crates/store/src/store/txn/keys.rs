@@ -199,7 +199,8 @@ impl WriteTxn<'_> {
                 false => Ok(()),
             };
             id.append_tail(&mut full);
-            free.and_then(|()| self.txn().put(Space::Index, &full, bits).map_err(engine))
+            // The entry belongs to the record, which this transaction has written or locked.
+            free.and_then(|()| self.txn().put_exclusive(Space::Index, &full, bits).map_err(engine))
         };
         self.scratch.key = full;
         done
@@ -265,12 +266,16 @@ impl WriteTxn<'_> {
             }
             _ => doubts.add(&full[4..]),
         };
+        let exclusive = index.ceiling.is_some();
         let done = match taken {
             true if doubts.is_some_and(in_doubt) => {
                 let aside = aside_key(full, id);
                 self.txn().put(Space::Index, &aside, bits).map_err(engine)
             }
             true => Err(duplicate_key(collection, index, &full[4..], bits)),
+            false if exclusive => {
+                self.txn().put_exclusive(Space::Index, full, &value).map_err(engine)
+            }
             false => self.txn().put(Space::Index, full, &value).map_err(engine),
         };
         self.scratch.value = value;
@@ -285,7 +290,7 @@ impl WriteTxn<'_> {
         full.extend_from_slice(&bulk.side.bytes());
         id.append_head(&mut full);
         full.extend_from_slice(key);
-        let done = self.txn().put(Space::Index, &full, &[]).map_err(engine);
+        let done = self.txn().put_exclusive(Space::Index, &full, &[]).map_err(engine);
         self.scratch.key = full;
         done
     }
@@ -307,10 +312,11 @@ impl WriteTxn<'_> {
         if !index.keyed_alone {
             id.append_tail(&mut full);
         }
-        let done = if index.keyed_alone && !index.ready {
-            self.delete_own(index, &full, id)
-        } else {
-            self.txn().delete(Space::Index, &full).map_err(engine)
+        let done = match (index.keyed_alone, index.ready) {
+            (true, false) => self.delete_own(index, &full, id),
+            (true, true) => self.txn().delete(Space::Index, &full).map_err(engine),
+            // As in `put_key`.
+            (false, _) => self.txn().delete_exclusive(Space::Index, &full).map_err(engine),
         };
         self.scratch.key = full;
         done

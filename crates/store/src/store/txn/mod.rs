@@ -23,8 +23,8 @@ use nagi_kv::{CommitStamp, Durability, Space, Txn};
 use crate::{
     Collection, Index, Namespace, Reader, RecordId, RecordKey, Store, WriteOptions,
     cache::Cache,
+    catalog::Pass,
     engine_error::{UNDETERMINED, engine},
-    gate::Pass,
     index::{self, keygen::KeySink},
     record,
     record_key::Layout,
@@ -82,14 +82,14 @@ impl Entered<'_> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
-            self.collection.state.gate.leave(&pass);
+            self.collection.state.leave(&pass);
         }
     }
 }
 
 impl Drop for Touched {
     fn drop(&mut self) {
-        self.collection.state.gate.leave(&self.pass);
+        self.collection.state.leave(&self.pass);
     }
 }
 
@@ -101,6 +101,13 @@ pub(crate) enum PutBy {
     Build,
     /// Who makes an index agree with what writers did while it was built.
     Drain,
+}
+
+/// How a key is put; see [`Txn::put_exclusive`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Put {
+    Claimed,
+    Exclusive,
 }
 
 /// Buffers that outlive the transaction.
@@ -246,14 +253,13 @@ impl<'s> WriteTxn<'s> {
         if let Some(at) = self.touched.iter().position(same) {
             return Ok(at);
         }
-        let pass = Entered { collection, pass: Some(collection.state.gate.enter()) };
+        let pass = Entered { collection, pass: Some(collection.state.enter()) };
         // After the gate, since whoever freezes waits for those who came before; and before the newest version is
         // taken, since names have changed by the time they are no longer frozen.
         if collection.state.frozen.load(SeqCst) > 0 {
             return Err(engine(nagi_kv::Error::Conflict));
         }
-        nagi_percore::note_shared("references of a collection", 2);
-        let current = collection.state.current.load_full();
+        let current = collection.state.current();
         // One that was renamed is not what the caller named, whatever is there now.
         let named = current.filter(|current| current.namespace == collection.namespace);
         let Some(current) = named else {
@@ -319,7 +325,8 @@ impl<'s> WriteTxn<'s> {
             Layout::Numbers => RecordId::Id(self.next_record_number(&collection)?),
             Layout::Ids => self.claim_id(&collection, doc)?,
         };
-        self.put_record(&collection, id.key(), doc)?;
+        // The number is new, or the key is locked.
+        self.put_record(&collection, id.key(), doc, Put::Exclusive)?;
         for index in collection.written_indexes() {
             self.insert_keys(&collection, index, id.key(), doc)?;
         }
@@ -335,12 +342,16 @@ impl<'s> WriteTxn<'s> {
         collection: &Collection,
         id: RecordKey<'_>,
         doc: Doc<'_>,
+        put: Put,
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         value.clear();
         record::encode(doc, || self.store.packing(collection), &mut value);
         let key = id.stored(collection.ident);
-        let done = self.txn().put(collection.space, &key, &value);
+        let done = match put {
+            Put::Claimed => self.txn().put(collection.space, &key, &value),
+            Put::Exclusive => self.txn().put_exclusive(collection.space, &key, &value),
+        };
         self.scratch.value = value;
         self.had(done, Contended::new(collection.space, key))
     }
@@ -395,7 +406,7 @@ impl<'s> WriteTxn<'s> {
                 "Performing an update on the path '_id' would modify the immutable field '_id'"
             );
         }
-        self.put_record(&collection, id, new)?;
+        self.put_record(&collection, id, new, Put::Claimed)?;
         for index in collection.written_indexes() {
             if insert::keys_may_differ(&index.spec, old, new) {
                 self.update_keys(&collection, index, id, old, new)?;
@@ -557,9 +568,7 @@ impl<'s> WriteTxn<'s> {
         let stamp = result?;
         for touched in &self.touched {
             let state = &touched.collection.state;
-            nagi_percore::note_shared("counters of a collection", 1);
-            state.count.fetch_add(touched.count, Relaxed);
-            state.data_bytes.fetch_add(touched.bytes, Relaxed);
+            state.add_to_counters(touched.count, touched.bytes);
             if touched.collection.options.capped {
                 state.first_record.fetch_max(touched.first_record, Relaxed);
                 state.arrivals.announce();

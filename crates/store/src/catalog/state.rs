@@ -1,0 +1,108 @@
+//! What all versions of a collection share: counters, the next record number, which version is the newest.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use nagi_kv::sync::{
+    Mutex,
+    atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed},
+};
+
+use super::{
+    Arrivals, Collection,
+    cells::Cells,
+    gate::{Gate, Pass},
+};
+use crate::notes::Notes;
+
+/// See the module's header.
+#[derive(Default)]
+pub(crate) struct CollectionState {
+    /// Documents and bytes of documents, without what the cells have added.
+    count: AtomicI64,
+    data_bytes: AtomicI64,
+    /// The next record id; 0 until the first insert has looked for the last one in use.
+    pub(crate) next_record: AtomicI64,
+    pub(crate) next_record_lock: Mutex<()>,
+    /// The newest version; none once dropped.
+    current: ArcSwapOption<Collection>,
+    /// Records of a capped collection below this id are gone: where trimming begins to look.
+    pub(crate) first_record: AtomicI64,
+    /// Wakes tailable cursors.
+    pub(crate) arrivals: Arc<Arrivals>,
+    gate: Gate,
+    cells: Cells,
+    /// How many have frozen it: writers try again until none has, or the collection is gone.
+    pub(crate) frozen: AtomicUsize,
+    pub(crate) notes: Notes,
+}
+
+impl CollectionState {
+    /// Of a collection that was created this moment: the first insert has nothing to look for.
+    pub(crate) fn of_nothing() -> CollectionState {
+        CollectionState { next_record: AtomicI64::new(1), ..CollectionState::default() }
+    }
+
+    /// Of a stored collection, with its number of documents and the sum of their sizes.
+    pub(crate) fn stored(count: i64, data_bytes: i64) -> CollectionState {
+        let (count, data_bytes) = (AtomicI64::new(count), AtomicI64::new(data_bytes));
+        CollectionState { count, data_bytes, ..CollectionState::default() }
+    }
+
+    /// Number of documents and sum of their sizes, exact as of the newest commit.
+    pub(crate) fn counters(&self) -> (i64, i64) {
+        let (count, bytes) = self.cells.sums();
+        (self.count.load(Relaxed) + count, self.data_bytes.load(Relaxed) + bytes)
+    }
+
+    /// Follows a change of the stored counters.
+    pub(crate) fn add_to_counters(&self, count: i64, bytes: i64) {
+        self.cells.add(count, bytes);
+    }
+
+    /// Takes over counters as they are stored.
+    pub(crate) fn set_counters(&self, count: i64, data_bytes: i64) {
+        let (added, added_bytes) = self.cells.sums();
+        self.count.store(count - added, Relaxed);
+        self.data_bytes.store(data_bytes - added_bytes, Relaxed);
+    }
+
+    /// The newest version; none once dropped. Writes no cache line that cores share.
+    pub(crate) fn current(&self) -> Option<Arc<Collection>> {
+        let current = self.current.load();
+        current.as_ref().map(|newest| self.handle(newest))
+    }
+
+    /// The core's own handle of a version of this collection.
+    pub(crate) fn handle(&self, version: &Collection) -> Arc<Collection> {
+        self.cells.handle(version, || self.is_current(version))
+    }
+
+    pub(crate) fn is_current(&self, version: &Collection) -> bool {
+        self.current.load().as_ref().is_some_and(|newest| newest.is_same(version))
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.current.load().is_none()
+    }
+
+    /// Publishes another version, or that the collection is dropped.
+    pub(crate) fn set_current(&self, newest: Option<Arc<Collection>>) {
+        self.current.store(newest);
+        self.cells.forget();
+    }
+
+    /// A writer enters; it leaves with the pass. See [`Gate`].
+    pub(crate) fn enter(&self) -> Pass {
+        self.gate.enter(&self.cells)
+    }
+
+    pub(crate) fn leave(&self, pass: &Pass) {
+        self.gate.leave(&self.cells, pass);
+    }
+
+    /// Returns when every writer that was inside at the call has left.
+    pub(crate) fn wait_for_earlier(&self) {
+        self.gate.wait_for_earlier(&self.cells);
+    }
+}
