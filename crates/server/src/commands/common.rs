@@ -1,15 +1,16 @@
-//! What several commands share: names, the cursor option, views.
+//! Checks and argument types that several commands share: namespaces, UUIDs, views, the `cursor` option.
 
 use nagi_store::{Namespace, Uuid};
 
 use crate::core::command::prelude::*;
 
-/// The namespace of a collection argument (73).
+/// The namespace of a collection that an argument names (73 if the name is invalid).
 pub(crate) fn namespace(db: &str, collection: &str) -> Result<Namespace> {
     Namespace::new(db, collection)
 }
 
-/// A UUID argument.
+/// Parses an argument that must be a UUID (207 for a wrong length, 14 for another type). `field` is its path in
+/// error texts.
 pub(crate) fn uuid(field: &str, value: Value<'_>) -> Result<Uuid> {
     match value {
         Value::Binary(binary) if binary.subtype == 4 => match binary.bytes.try_into() {
@@ -24,7 +25,7 @@ pub(crate) fn uuid(field: &str, value: Value<'_>) -> Result<Uuid> {
     }
 }
 
-/// Refuses a view where a collection is needed (166).
+/// Refuses a view where a collection is required (166).
 pub(crate) fn refuse_view(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
     match cx.store().collection(ns) {
         Some(collection) if collection.is_view() => {
@@ -34,12 +35,12 @@ pub(crate) fn refuse_view(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
     }
 }
 
-/// Checks `collectionUUID` against the collection of that name (361).
+/// Checks that the collection of that name has the UUID `expected`, if one is given (361).
 pub(crate) fn check_uuid(cx: &Context<'_>, ns: &Namespace, expected: Option<Uuid>) -> Result<()> {
     cx.store().catalog().check_uuid(ns, expected)
 }
 
-/// Checks the `collectionUUID` argument of a command on `ns` (14, 361), and gives it back.
+/// Parses and checks the `collectionUUID` argument of a command on `ns` (14, 361), and returns it.
 pub(crate) fn check_uuid_arg(
     cx: &Context<'_>,
     ns: &Namespace,
@@ -54,7 +55,7 @@ pub(crate) fn check_uuid_arg(
     Ok(expected)
 }
 
-/// Refuses the election term that members of a replica set send to each other (2).
+/// Refuses the argument `term`, the election term that members of a replica set send to each other (2).
 pub(crate) fn refuse_term(given: bool) -> Result<()> {
     match given {
         false => Ok(()),
@@ -62,7 +63,8 @@ pub(crate) fn refuse_term(given: bool) -> Result<()> {
     }
 }
 
-/// Refuses what clients of encrypted collections send along: there are none here.
+/// Refuses `encryptionInformation`, which clients with Queryable Encryption send (20): this server has no
+/// encrypted collections.
 pub(crate) fn refuse_encryption(information: Value<'_>) -> Result<()> {
     if information.is_nullish() {
         return Ok(());
@@ -73,7 +75,7 @@ pub(crate) fn refuse_encryption(information: Value<'_>) -> Result<()> {
     );
 }
 
-/// `cursor: {batchSize: n}`.
+/// The argument `cursor: {batchSize: n}`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CursorOption {
     pub(crate) batch_size: Option<i64>,
@@ -111,7 +113,7 @@ impl CursorOption {
     }
 }
 
-/// Refuses writes to what belongs to the server (73).
+/// Refuses client writes to system collections (73), except those that clients may write.
 pub(crate) fn check_writable(ns: &Namespace) -> Result<()> {
     const SYSTEM: &[&str] = &[
         "system.backup_users",

@@ -1,4 +1,17 @@
-//! The commands: one row each, sorted by name, one file each by area.
+//! The command table: one row per command, sorted by name. Each command is one file in the folder of its area.
+//!
+//! A row (`crate::core::command::Command`) declares everything that other code must know of a command: name and
+//! aliases, required privileges, how it is counted, and the function that runs it. `crate::transport::dispatch`
+//! is the caller: it finds the row by the name of the first field of a request, makes the checks that all
+//! commands share (API version, access, session, concerns, deadline), and calls `run`. `listCommands`,
+//! `explain` and `applyOps` look up rows as well.
+//!
+//! To add a command, write its file with a `static NAME: Command`, name it in [`COMMANDS`], and add golden
+//! cases; the tests below refuse a row without them.
+//!
+//! Invariants
+//! - Rows are sorted by name without regard to case. No name or alias occurs twice.
+//! - Each row declares its access, unless the command works before login.
 
 mod admin;
 mod auth;
@@ -24,7 +37,7 @@ pub(crate) use crud::may_kill;
 pub use diagnose::COMPATIBLE_VERSION;
 pub(crate) use diagnose::write_build_info;
 
-/// Every command, sorted by name.
+/// All commands, sorted by name.
 pub(crate) static COMMANDS: &[&Command] = &[
     &users::MERGE_AUTHZ_COLLECTIONS,
     &session::ABORT_TRANSACTION,
@@ -157,7 +170,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
 
 type Names = HashMap<&'static str, usize, RandomState>;
 
-/// Positions in [`COMMANDS`] by name and alias.
+/// The position in [`COMMANDS`] of each name and alias. The map is built at the first call.
 fn names() -> &'static Names {
     static NAMES: OnceLock<Names> = OnceLock::new();
     NAMES.get_or_init(|| {
@@ -172,12 +185,12 @@ fn names() -> &'static Names {
     })
 }
 
-/// The row for a name or alias.
+/// The row of a command, by name or alias. One hash lookup.
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
     names().get(name).map(|index| COMMANDS[*index])
 }
 
-/// The position of a row.
+/// The position of a row in [`COMMANDS`].
 pub(crate) fn index_of(command: &Facts) -> Option<usize> {
     names().get(command.name).copied()
 }

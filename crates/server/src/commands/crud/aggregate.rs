@@ -1,4 +1,5 @@
-//! `aggregate`: a pipeline of stages over a collection, a view, or nothing (`aggregate: 1`).
+//! `aggregate`: runs a pipeline of stages over a collection, over a view, or without a collection (`aggregate:
+//! 1`).
 
 use nagi_lang::collation::Asked;
 use nagi_query::{AggregateRequest, Explained, Hint, RunsOn, Use, Verbosity};
@@ -51,7 +52,7 @@ args! { "aggregate" => Args {
     query_stats:     Option<StrictBool>     = "includeQueryStatsMetrics",
 }}
 
-/// `explain`: a boolean and nothing else, null neither.
+/// The argument `explain`: a boolean. Null and all other types are refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::commands) struct Explain(pub(in crate::commands) bool);
 
@@ -71,7 +72,8 @@ impl<'a> FromArg<'a> for Explain {
 }
 
 impl<'a> Args<'a> {
-    /// The namespace; `aggregate: 1` stands for the database itself.
+    /// The namespace of the request. `aggregate: 1` names no collection, so it gets a name that no collection
+    /// has.
     pub(in crate::commands) fn namespace(&self, db: &str) -> Result<Namespace> {
         match self.collection {
             Value::String(_) if runs_on(self.pipeline) == RunsOn::Database => {
@@ -110,7 +112,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// The name of the first stage; empty if there is none.
+/// The name of the first stage; empty if the pipeline is empty.
 fn first_stage(pipeline: Array<'_>) -> &str {
     let first = pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
     first.map_or("", |stage| stage.name())
@@ -120,7 +122,7 @@ fn runs_on(pipeline: Array<'_>) -> RunsOn {
     nagi_query::stage_facts(first_stage(pipeline)).runs_on
 }
 
-/// A pipeline without a collection: its first stage must make documents itself.
+/// The namespace of a pipeline without a collection. Its first stage must produce documents itself.
 fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
     if pipeline.is_empty() {
         bail!(Code::INVALID_NAMESPACE, "{{aggregate: 1}} is not valid for an empty pipeline.");
@@ -139,12 +141,13 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
     nowhere(db)
 }
 
-/// A name under which nothing is ever found.
+/// A namespace that no collection has.
 fn nowhere(db: &str) -> Result<Namespace> {
     Namespace::new(db, "aggregate.collectionless")
 }
 
-/// Refuses what routers of a sharded cluster ask of shards, and what only the oplog has.
+/// Refuses the arguments that routers of a sharded cluster send to shards, and a resume token, which only the
+/// oplog and change streams have.
 fn check_internal(args: &Args<'_>) -> Result<()> {
     if args.needs_merge == Some(Switch(true)) && args.from_mongos != Some(Switch(true)) {
         bail!(
@@ -200,7 +203,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let settings = cx.server.settings.query_settings.of_running(req)?;
     let own = own_stages::replace(cx, req, &args)?;
     let execution = {
-        // What the server answers is read from no collection: it may be a view's name.
+        // The server produces these documents itself, so the request reads no collection. `ns` could be a view,
+        // whose pipeline would run first.
         let nowhere = nowhere(req.db)?;
         let mut request = args.request(if own.is_some() { &nowhere } else { &ns })?;
         let host = cx.server.host_and_port();
@@ -221,7 +225,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -235,14 +239,14 @@ fn explain(
     super::explain::write(cx, req, &Explained::Aggregate(request), verbosity, out)
 }
 
-/// What query settings are set by: see [`super::representative`].
+/// Checks a query by which query settings are set: see [`super::representative`].
 fn check_settings(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = args.namespace(req.db)?;
     let on_collection = matches!(args.collection, Value::String(_));
     refuse_own(ns.database(), if on_collection { ns.collection() } else { "" })?;
     match unrejectable(req.body) {
-        // The server answers some of these itself.
+        // The server produces the documents of some of these pipelines itself.
         Some(_) => Ok(()),
         None => representative::check(cx, &Explained::Aggregate(args.request(&ns)?)),
     }

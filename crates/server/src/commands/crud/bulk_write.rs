@@ -1,7 +1,7 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections in one command (MongoDB 8.0).
 //!
-//! The reply is a cursor with one row a statement. Inserts that follow one another on one collection
-//! go through the insert command's chunks.
+//! The reply is a cursor with one document per statement. Consecutive inserts into the same collection are
+//! handed to the chunks of the insert command as one batch.
 
 use nagi_store::Namespace;
 
@@ -86,7 +86,7 @@ enum Op<'a> {
     Delete(Box<delete::Statement<'a>>),
 }
 
-/// A statement and the position of its namespace.
+/// A statement and the position of its namespace in `nsInfo`.
 struct Statement<'a> {
     ns_index: usize,
     op: Op<'a>,
@@ -103,7 +103,7 @@ struct Totals {
     deleted: u64,
 }
 
-/// The rows of the reply and their sums.
+/// The documents of the reply and their sums.
 struct Report {
     rows: Vec<DocBuf>,
     totals: Totals,
@@ -119,7 +119,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let bypass = args.bypass == Some(true);
     for doc in args.ops.iter() {
         let statement = parse(doc?)?;
-        // A wrong position is said by the command itself.
+        // `run` refuses an invalid position.
         let Some(ns) = namespaces.get(statement.ns_index) else { continue };
         let may = |action| asking.on_collection(ns.database(), ns.collection(), action);
         let allowed = match &statement.op {
@@ -295,7 +295,7 @@ fn run_all(
     Ok(())
 }
 
-/// Number of inserts at the beginning that go to one collection.
+/// The number of consecutive inserts into one collection at the beginning of `statements`.
 fn insert_run(statements: &[Statement<'_>]) -> usize {
     let ns_index = statements[0].ns_index;
     let same = |s: &&Statement<'_>| matches!(s.op, Op::Insert(_)) && s.ns_index == ns_index;
@@ -335,7 +335,7 @@ fn run_inserts(
     Ok(())
 }
 
-/// Where a statement stands in the command, and its id.
+/// The namespace of a statement, its position in the command, and its statement id.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     ns: &'a Namespace,

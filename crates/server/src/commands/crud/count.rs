@@ -1,4 +1,4 @@
-//! `count`: how many documents match; without a filter the collection's own count.
+//! `count`: the number of documents that match a filter. Without a filter it is the collection's own counter.
 
 use nagi_bson::number::{self, NotInteger};
 use nagi_lang::collation::Asked;
@@ -38,7 +38,7 @@ args! { "count" => Args {
     collection_uuid: Value<'a>           = "collectionUUID",
 }}
 
-/// How many documents are counted at most, 0 for all. A negative limit means its absolute value.
+/// The argument `limit`: the largest result; 0 means no limit. A negative limit stands for its absolute value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit(u64);
 
@@ -51,7 +51,7 @@ impl<'a> FromArg<'a> for Limit {
     }
 }
 
-/// How many documents are left out before the first that is counted.
+/// The argument `skip`: how many matching documents are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Skip(u64);
 
@@ -61,7 +61,7 @@ impl<'a> FromArg<'a> for Skip {
     }
 }
 
-/// A number that is never rounded: a fraction would change the count (2, 9).
+/// Reads a number without rounding it, because a rounded fraction would change the count (2, 9).
 fn whole(
     value: Value<'_>,
     field: Field,
@@ -109,7 +109,7 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Count
     })
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,

@@ -1,4 +1,4 @@
-//! `delete`: removes documents that match.
+//! `delete`: removes the documents that match.
 
 use nagi_lang::collation::Asked;
 use nagi_query::{DeleteStatement, Explained, Hint, Verbosity};
@@ -49,8 +49,8 @@ args! { "delete.deletes" => Statement {
     sample_id: Value<'a>       = "sampleId",
 }}
 
-/// The `limit` of a statement: 0 deletes all that match, 1 the first. Nothing is rounded: half a
-/// document must not delete all of them.
+/// The `limit` of a statement: 0 deletes all documents that match, 1 deletes the first. Other numbers are
+/// refused rather than rounded: 0.5 must not delete all documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Multi(pub(super) bool);
 
@@ -111,13 +111,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// How the count of a statement is kept in a session's records.
+/// How the deleted count of a statement is stored in the session's records.
 static DELETED: Codec<u64> = Codec {
     write: |count| (*count > 0).then(|| nagi_bson::doc! { "n": (*count as i64) }),
     read: |doc| crate::number::truncate(doc.get("n")).unwrap_or(0) as u64,
 };
 
-/// Runs one statement; once, if it has a number.
+/// Runs one statement. In a retryable write it takes effect once: the record of an earlier attempt answers.
 pub(super) fn delete_once(
     cx: &mut Context<'_>,
     id: i32,
@@ -146,7 +146,7 @@ fn delete_one(
     done
 }
 
-/// The statement in the shape that queries take.
+/// Converts the statement to the form that `nagi_query` takes.
 pub(super) fn to_statement<'a>(
     statement: &Statement<'a>,
     let_vars: Doc<'a>,
@@ -160,7 +160,7 @@ pub(super) fn to_statement<'a>(
     })
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,

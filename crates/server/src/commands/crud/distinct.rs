@@ -1,4 +1,4 @@
-//! `distinct`: the different values of a field.
+//! `distinct`: the distinct values of a field.
 
 use nagi_lang::collation::Asked;
 use nagi_query::{DistinctRequest, Explained, Hint, Verbosity};
@@ -66,7 +66,7 @@ pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<Disti
     })
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -78,7 +78,7 @@ fn explain(
     super::explain::write(cx, req, &Explained::Distinct(to_request(&args, &ns)?), verbosity, out)
 }
 
-/// What query settings are set by: see [`super::representative`].
+/// Checks a query by which query settings are set: see [`super::representative`].
 fn check_settings(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;

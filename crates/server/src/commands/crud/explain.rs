@@ -1,4 +1,4 @@
-//! `explain`: how a command would run, or did.
+//! `explain`: shows the plan of a command, and with higher verbosity the figures of its execution.
 
 use nagi_query::{Explained, Verbosity};
 
@@ -32,16 +32,16 @@ fn secret_of(name: &str) -> Secret {
     commands::find(name).map_or(Secret::No, |command| command.secret)
 }
 
-/// Whoever may run a command may have it explained.
+/// The privileges that a command requires also allow a client to explain it.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let explained = args.explained.first().and_then(|first| commands::find(first.name()));
-    // Unknown commands are refused by the command itself.
+    // `run` refuses unknown commands.
     let Some(command) = explained else { return Ok(true) };
     crate::core::access::permits(asking, &command.access, &inner(req, &args, command)?)
 }
 
-/// The explained command as a request.
+/// The explained command as a request of its own.
 fn inner<'a>(req: &Request<'a>, args: &Args<'a>, command: &'static Command) -> Result<Request<'a>> {
     Ok(Request {
         command: &command.facts,
@@ -81,7 +81,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
 }
 
-/// `aggregate` with `explain: true`: the plan alone.
+/// `aggregate` with `explain: true`: shows the plan only.
 pub(super) fn explain_aggregate(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -100,7 +100,7 @@ pub(super) fn explain_aggregate(
     write(cx, req, &Explained::Aggregate(request), Verbosity::QueryPlanner, out)
 }
 
-/// The one statement of a batch that may be explained.
+/// The one statement of an explained write batch; a batch of another size is refused.
 pub(super) fn only(statements: Docs<'_>) -> Result<Doc<'_>> {
     let mut iter = statements.iter();
     match (iter.next(), iter.next()) {
@@ -109,7 +109,7 @@ pub(super) fn only(statements: Docs<'_>) -> Result<Doc<'_>> {
     }
 }
 
-/// The reply: plan and figures, then what was explained and where.
+/// Writes the reply: the plan and its figures, then the explained command and the server.
 pub(super) fn write(
     cx: &mut Context<'_>,
     req: &Request<'_>,

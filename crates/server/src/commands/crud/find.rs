@@ -1,7 +1,8 @@
-//! `find`: documents that match a filter.
+//! `find`: the documents that match a filter.
 //!
-//! A lookup by `_id` alone goes past planning: one read, no allocation once the connection's buffers
-//! are warm.
+//! A filter on `_id` alone is answered without planning (`point_read`): one read, and no allocation once the
+//! buffers of the connection are warm. The test `allocations` checks this. All other requests go through
+//! `nagi_query::find`.
 
 use nagi_lang::collation::Asked;
 use nagi_query::{Explained, FindRequest, Hint, Verbosity};
@@ -63,7 +64,7 @@ args! { "find" => Args {
     collection_uuid:  Value<'a>           = "collectionUUID",
 }}
 
-/// A collection named by its UUID also needs the right to do so.
+/// A client that names the collection by UUID also needs the privilege `useUUID`.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     if let Some(collection) = crate::core::access::collection(req) {
         return Ok(asking.on_collection(req.db, collection, Action::Find));
@@ -87,7 +88,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     result
 }
 
-/// The namespace of a collection named by its UUID.
+/// The namespace of a collection that is named by its UUID.
 fn by_uuid(store: &Store, value: Value<'_>) -> Result<Namespace> {
     if !matches!(value, Value::Binary(binary) if binary.subtype == 4) {
         bail!(Code::INVALID_NAMESPACE, "collection name has invalid type {}", value.kind().name());
@@ -99,7 +100,7 @@ fn by_uuid(store: &Store, value: Value<'_>) -> Result<Namespace> {
     }
 }
 
-/// Answers a lookup by `_id` alone; false where it has to be planned like others.
+/// Answers a lookup by `_id` alone. Returns false if the request has to be planned instead.
 fn point_read(
     cx: &mut Context<'_>,
     ns: &Namespace,
@@ -116,7 +117,7 @@ fn point_read(
     Ok(true)
 }
 
-/// The same in a transaction.
+/// The same for a lookup within a transaction.
 fn point_read_bound(
     cx: &mut Context<'_>,
     ns: &Namespace,
@@ -168,7 +169,7 @@ fn run_on(
     batch::reply_first(cx, req, producer, ns.as_str(), how, out)
 }
 
-/// Combinations that are refused.
+/// Refuses combinations of arguments that exclude each other.
 fn check(args: &Args<'_>) -> Result<()> {
     let set = |flag: Option<Switch>| flag == Some(Switch(true));
     if set(args.await_data) && !set(args.tailable) {
@@ -185,13 +186,13 @@ fn check(args: &Args<'_>) -> Result<()> {
     check_token(args, sorted)
 }
 
-/// `{$natural: 1}`.
+/// Returns true for `{$natural: 1}`.
 fn is_natural(order: Value<'_>) -> bool {
     let order = order.as_doc().unwrap_or(Doc::EMPTY);
     order.count() == 1 && crate::number::truncate(order.get("$natural")) == Some(1)
 }
 
-/// What `$_requestResumeToken` and `$_resumeAfter` demand.
+/// Checks the preconditions of `$_requestResumeToken` and `$_resumeAfter`.
 fn check_token(args: &Args<'_>, sorted: bool) -> Result<()> {
     let after = args.resume_after.filter(|token| !token.is_empty());
     if args.request_token != Some(Switch(true)) {
@@ -222,13 +223,13 @@ fn check_token(args: &Args<'_>, sorted: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether it is `{$recordId: <long, binary or null>}`.
+/// Returns true if the token has the form `{$recordId: <long, binary or null>}`.
 fn is_token(token: Doc<'_>) -> bool {
     let id = token.get("$recordId");
     token.count() == 1 && matches!(id, Value::Int64(_) | Value::Binary(_) | Value::Null)
 }
 
-/// The record to continue behind; null, the token of an empty collection, begins at the front.
+/// The record after which the scan continues. Null, the token of an empty collection, starts at the beginning.
 fn token_record(token: Doc<'_>) -> Option<RecordKey<'_>> {
     RecordKey::of_value(token.get("$recordId"))
 }
@@ -261,7 +262,7 @@ fn absent_if_null(value: Value<'_>) -> Value<'_> {
     if value.is_nullish() { Value::Missing } else { value }
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -275,7 +276,7 @@ fn explain(
     super::explain::write(cx, req, &Explained::Find(request), verbosity, out)
 }
 
-/// What query settings are set by: see [`super::representative`].
+/// Checks a query by which query settings are set: see [`super::representative`].
 fn check_settings(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;

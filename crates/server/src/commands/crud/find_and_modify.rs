@@ -1,4 +1,4 @@
-//! `findAndModify`: changes or removes one document and gives it back.
+//! `findAndModify`: changes or removes one document and returns it.
 
 use nagi_lang::collation::Asked;
 use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Verbosity};
@@ -109,7 +109,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// How the result is kept in a session's records: with the document that it gave back.
+/// How the result of a statement is stored in the session's records: with the returned document.
 static FOUND: Codec<FoundAndModified> = Codec {
     write: |found| {
         (found.n > 0).then(|| {
@@ -161,7 +161,7 @@ pub(super) fn to_request<'a>(
     })
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,

@@ -32,8 +32,8 @@ args! { "getMore" => Args {
     query_stats: Option<StrictBool>       = "includeQueryStatsMetrics",
 }}
 
-/// That the cursor is one's own is checked when it is taken; here, that its collection may still be
-/// read.
+/// Checks that the client may still read the collection. The cursor table checks the owner of the cursor when
+/// the cursor is taken.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     if args.collection.starts_with("$cmd.") {
@@ -65,7 +65,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.server.clients.cursors.put_back(cursor);
         return Err(error);
     }
-    // The time of a getMore is the client's patience with an empty tailable cursor, not a limit.
+    // `maxTimeMS` of a getMore is how long the client waits for data of an empty tailable cursor, not a time
+    // limit.
     let metrics = args.query_stats == Some(StrictBool(true));
     batch::reply_next(cx, cursor, args.batch_size.map(|n| n.0), metrics, out)?;
     cx.done.stream = req.exhaust_allowed && !cx.done.cursor_exhausted;

@@ -1,4 +1,11 @@
-//! `insert`: stores documents. A retryable one does so once.
+//! `insert`: stores documents. A retryable insert stores each document once.
+//!
+//! Documents are inserted in chunks; each chunk is one transaction. In a retryable write the transaction of a
+//! chunk also writes the record of its statement ids, and documents with a recorded id are skipped when the
+//! client sends the command again:
+//!
+//!   first attempt    0 .. 999 committed with their record; the connection breaks
+//!   second attempt   0 .. 999 are in the record: counted, not inserted; 1000 .. 2499 are inserted
 
 use nagi_query::{Env, InsertOutcome, InsertStatement, Verbosity, ends_command};
 use nagi_store::{Durability, Namespace, Statement, Store};
@@ -71,13 +78,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// How inserts are committed.
+/// Options of an insert that hold for all its documents.
 #[derive(Clone, Copy)]
 pub(super) struct How {
     pub(super) durability: Durability,
-    /// `bypassDocumentValidation`.
+    /// The argument `bypassDocumentValidation`.
     pub(super) bypass: bool,
-    /// `bypassEmptyTsReplacement`.
+    /// The argument `bypassEmptyTsReplacement`.
     pub(super) keep_empty_timestamps: bool,
 }
 
@@ -85,13 +92,13 @@ pub(super) struct How {
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'b, 'd> {
     pub(super) docs: &'b [Doc<'d>],
-    /// Position of the first one among the statements of the command.
+    /// The position of the first document among the statements of the command.
     pub(super) first: usize,
-    /// It ends at the first error.
+    /// True if the batch stops at its first error.
     pub(super) ordered: bool,
 }
 
-/// Inserts a batch, chunk by chunk.
+/// Inserts a batch chunk by chunk. An error of a single document becomes part of the outcome.
 pub(super) fn insert_all(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -122,7 +129,7 @@ pub(super) fn insert_all(
                 outcome.count += done.count;
                 done.errors.into_iter().for_each(|(index, error)| outcome.fail(at + index, error));
             }
-            // The error of a single document is that document's.
+            // The chunk has one document, so the error belongs to that document.
             Err(error) if end == at + 1 && !ends_command(&error) => outcome.fail(at, error),
             Err(error) => return Err(error),
         }
@@ -132,7 +139,7 @@ pub(super) fn insert_all(
     Ok(outcome)
 }
 
-/// Runs a statement in the request's surroundings.
+/// Runs one chunk with the interrupt checks and the clock of the request, and adds its work to the request.
 fn insert_chunk<T>(cx: &Context<'_>, f: impl FnOnce(&Store, &Env<'_>) -> Result<T>) -> Result<T> {
     let watch = cx.watch();
     let env = Env::new(&watch, clock::wall_ms());
@@ -141,8 +148,8 @@ fn insert_chunk<T>(cx: &Context<'_>, f: impl FnOnce(&Store, &Env<'_>) -> Result<
     done
 }
 
-/// Inserts what an earlier attempt of this command has not inserted, with the record that it was. `first`: the
-/// position of the first document among the statements of the command.
+/// Inserts the documents that no earlier attempt of this command has inserted, and records their statement ids
+/// in the same transaction. `first` is the position of the first document among the statements of the command.
 fn insert_once(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -162,14 +169,14 @@ fn insert_once(
     let statement = InsertStatement {
         done: &done,
         statement: Some(&named),
-        // With the record.
+        // The transaction with the record waits for the disk.
         durability: Durability::Buffered,
         ..*statement
     };
     let inserted = |outcome: &Option<InsertOutcome>| {
         let outcome = outcome.as_ref()?;
         let failed = |at: usize| outcome.errors.iter().any(|(failed, _)| *failed == at);
-        // An ordered batch ends at its first error: nothing behind it was tried.
+        // An ordered batch stops at its first error: the documents after it were not tried.
         let reached = if statement.ordered { outcome.count as usize } else { len };
         let new = (0..len).filter(|at| !failed(*at)).take(reached);
         let ids: Vec<i32> = new.filter(|at| !done[*at]).map(id).collect();
@@ -190,7 +197,7 @@ fn insert_once(
     }
 }
 
-/// When the commit of a write with this concern may return.
+/// The durability that a write concern requires before the commit returns.
 pub(super) fn durability(concern: &WriteConcern<'_>) -> Durability {
     match concern.is_synced() {
         true => Durability::Synced,
@@ -198,14 +205,14 @@ pub(super) fn durability(concern: &WriteConcern<'_>) -> Durability {
     }
 }
 
-/// What `explain` shows of it.
+/// Reports that an insert cannot be explained (20).
 fn explain(
     _: &mut Context<'_>,
     req: &Request<'_>,
     _: Verbosity,
     _: &mut DocWriter<'_>,
 ) -> Result<()> {
-    // It has no plan, but its arguments are read first.
+    // An insert has no plan, but errors of its arguments come first.
     check_batch(Args::parse(req)?.documents.iter().count())?;
     bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: insert")
 }

@@ -1,4 +1,4 @@
-//! `killCursors`: ends cursors that the client does not want any more.
+//! `killCursors`: closes cursors that the client no longer needs.
 
 use crate::core::command::prelude::*;
 use crate::core::cursors::Killed;
@@ -24,7 +24,7 @@ args! { "killCursors" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    // Cursors of commands have names that no collection may have.
+    // Cursors of commands such as `listCollections` have namespaces that no collection may have.
     let name = args.collection.0;
     if name.is_empty() || name.contains('\0') {
         bail!(Code::INVALID_NAMESPACE, "Invalid namespace specified '{}.{name}'", req.db);
@@ -63,7 +63,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// One's own cursors, and any other with the right to it. One that is not there is no one's.
+/// Returns true if the client may kill the cursor: its own, or any other one with the privilege for it. An
+/// unknown id is allowed: the reply lists it as not found.
 pub(crate) fn may_kill(asking: &Asking<'_>, id: i64) -> bool {
     let Some((namespace, owner)) = asking.server.clients.cursors.owner(id) else { return true };
     let (db, collection) = namespace.split_once('.').unwrap_or((&namespace, ""));

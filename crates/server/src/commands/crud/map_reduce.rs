@@ -1,4 +1,4 @@
-//! `mapReduce`: documents to pairs, pairs reduced by key, by functions in JavaScript.
+//! `mapReduce`: JavaScript functions map documents to key-value pairs and reduce the values of each key.
 
 use nagi_bson::number;
 use nagi_lang::collation::Asked;
@@ -49,13 +49,13 @@ args! { "mapReduce" => Args {
 }}
 
 impl<'a> Args<'a> {
-    /// The collection, under either name of the command.
+    /// The collection. The command has two names, so its argument has two as well.
     pub(super) fn name(&self) -> &'a str {
         self.collection.or(self.old_name).map_or("", |name| name.0)
     }
 }
 
-/// What `out` says.
+/// The argument `out`: where the results go.
 pub(super) enum Out {
     Inline,
     Replace(Namespace),
@@ -86,7 +86,8 @@ impl Out {
                     (kind, target) = (Some(name), coll);
                 }
                 ("db", Value::String(name)) => database = name,
-                // Both are for sharded clusters and older versions; neither changes the results here.
+                // Both options are for sharded clusters and older versions; neither changes the results in this
+                // server.
                 ("sharded" | "nonAtomic", Value::Bool(_)) => {}
                 (name @ ("replace" | "merge" | "reduce" | "db"), other) => bail!(
                     Code::BAD_VALUE,
@@ -142,8 +143,8 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     Ok(may(&ns, Action::Find) && writes)
 }
 
-/// The text of a function that may be given as string or code; none for null where it may be left out.
-/// What stands around it goes to `scope`, of which the last of a name holds.
+/// The text of a function given as a string or as code. Returns `None` for null. The variables of code with
+/// scope are added to `scope`; the last variable of a name wins.
 fn function<'a>(name: &str, value: Value<'a>, scope: &mut DocBuf) -> Result<Option<&'a str>> {
     match value {
         Value::Missing | Value::Null | Value::Undefined => Ok(None),
@@ -169,7 +170,7 @@ fn needed<'a>(name: &str, value: Value<'a>, scope: &mut DocBuf) -> Result<&'a st
     })
 }
 
-/// The request, and the global variables of its functions.
+/// Converts the arguments to a request, and collects the global variables of its functions.
 pub(super) fn to_request<'a>(
     cx: &Context<'_>,
     args: &Args<'a>,
@@ -219,7 +220,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     })
 }
 
-/// Runs it and writes the reply.
+/// Runs the request and writes the reply.
 fn execute(
     cx: &mut Context<'_>,
     request: &MapReduceRequest<'_>,
@@ -284,7 +285,7 @@ fn execute(
     Ok(())
 }
 
-/// The collection that is written.
+/// The collection that receives the results; `None` if the reply holds them.
 fn written(out: MapReduceOut<'_>) -> Option<&Namespace> {
     match out {
         MapReduceOut::Inline => None,
@@ -292,7 +293,7 @@ fn written(out: MapReduceOut<'_>) -> Option<&Namespace> {
     }
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,

@@ -1,4 +1,26 @@
-//! Documents: reading and writing them, and cursors.
+//! Commands that read and write documents, and commands on cursors.
+//!
+//!   reads    find, aggregate, count, distinct, mapReduce  -->  nagi_query  -->  batch::reply_first
+//!   writes   insert, update, delete, findAndModify, bulkWrite  -->  statement by statement (below)
+//!   cursors  getMore, killCursors
+//!   plans    explain, and setQuerySettings by `representative`
+//!
+//! A write command holds a list of statements, which run one after another. A statement on one document is one
+//! transaction. A statement on many documents, or a list of documents to insert, is a series of transactions
+//! (`nagi_query`, module `write`). In a transaction of the client all statements belong to that one instead.
+//!
+//!   for each statement
+//!      Running::begin                      (statement)   its time and work are measured on their own
+//!      numbered::once                                    retryable write: an earlier attempt's record answers
+//!         nagi_query::update / delete / ...
+//!      Running::end                        (statement)   its entry in the profile and the slow-query log
+//!      Outcome::fail, or add to the sums   (outcome)     an ordered batch stops at its first error
+//!
+//! Invariants
+//! - An error of one statement becomes an element of `writeErrors`; the command still replies `ok: 1`. Errors
+//!   for which `nagi_query::ends_command` is true (an interrupt, for example) fail the whole command instead.
+//! - Only the last statement of an update or delete batch waits for the disk. The log keeps the order of the
+//!   commits, so the earlier statements are durable with it.
 
 mod aggregate;
 mod bulk_write;

@@ -1,4 +1,4 @@
-//! What the statements of a write batch did, and how the reply says it.
+//! The results of the statements of a write batch, and how they are written to the reply.
 
 use nagi_bson::ValueBuf;
 
@@ -7,16 +7,16 @@ use crate::limits::{
     WRITE_BATCH_COUNT_MAX, WRITE_ERROR_INFO_BYTES_MAX, WRITE_ERROR_TEXT_BYTES_MAX,
 };
 
-/// The sum over a batch.
+/// The sums and errors of a batch.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// Documents inserted, matched or deleted.
     pub(super) count: u64,
-    /// Only of updates.
+    /// Documents modified; for updates only.
     pub(super) modified: Option<u64>,
-    /// Statement and `_id`.
+    /// Position of the statement, and `_id` of the upserted document.
     pub(super) upserted: Vec<(usize, ValueBuf)>,
-    /// Statement and error, by statement.
+    /// Position of the statement and its error, sorted by position.
     pub(super) errors: Vec<(usize, Error)>,
     pub(super) info_bytes: usize,
 }
@@ -33,16 +33,16 @@ pub(in crate::commands) fn check_batch(count: usize) -> Result<()> {
 }
 
 impl Outcome {
-    /// Notes a statement that failed. What its error says beyond code and text is left out once all
-    /// errors together say too much.
+    /// Adds the error of a statement. Its details beyond code and text are dropped once the details of all
+    /// errors together exceed their limit.
     pub(super) fn fail(&mut self, index: usize, error: Error) {
         self.info_bytes += error.info().map_or(0, |info| info.as_bytes().len());
         let fits = self.info_bytes <= WRITE_ERROR_INFO_BYTES_MAX;
         self.errors.push((index, if fits { error } else { error.without_info() }));
     }
 
-    /// Writes `n`, `nModified`, `upserted`, `writeErrors` and `retriedStmtIds`. Errors end the
-    /// transaction, if there is one.
+    /// Writes `n`, `nModified`, `upserted`, `writeErrors` and `retriedStmtIds`. An error aborts the transaction
+    /// of the client, if there is one.
     pub(super) fn write(
         &self,
         cx: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl Outcome {
     }
 }
 
-/// One element of `writeErrors`; beyond the limit its text stays empty.
+/// Writes one element of `writeErrors`. Its text is empty once all texts together exceed their limit.
 fn write_error(index: usize, error: &Error, text_bytes: usize, doc: &mut DocWriter<'_>) {
     doc.put("index", index as i32);
     doc.put("code", error.code().0);

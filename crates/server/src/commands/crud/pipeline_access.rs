@@ -1,4 +1,4 @@
-//! What a pipeline needs: rights on every collection it reads or writes.
+//! The privileges that a pipeline requires on each collection that it reads or writes.
 
 use nagi_bson::ArrayBuf;
 use nagi_query::{AggregateRequest, Touch, Use};
@@ -6,10 +6,11 @@ use nagi_query::{AggregateRequest, Touch, Use};
 use super::{aggregate::Args, own_stages};
 use crate::core::command::prelude::*;
 
-/// The `access` of `aggregate`.
+/// The access check of `aggregate`.
 pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
-    // Stages that the server answers itself; those behind them read what they say.
+    // A first stage that the server answers itself has a check of its own. The stages after it are checked as
+    // if `$documents` came first.
     let own = own_stages::may(asking, args.pipeline);
     let ns = args.namespace(req.db)?;
     let Some(own) = own else {
@@ -23,7 +24,7 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     Ok(own && allowed(asking, &request, args.bypass == Some(true))?)
 }
 
-/// Whether one may read what a view of these stages over a collection reads.
+/// Returns true if the client may read everything that a view with this pipeline over the collection reads.
 pub(in crate::commands) fn reads(
     asking: &Asking<'_>,
     db: &str,

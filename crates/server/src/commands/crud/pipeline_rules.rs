@@ -1,9 +1,11 @@
-//! What a pipeline may not be combined with: read concerns and the stable API.
+//! Combinations that are refused for certain stages: read concern `linearizable` and strict use of the stable
+//! API.
 
 use super::own_stages;
 use crate::core::command::prelude::*;
 
-/// Refuses to write what a linearizable read returns (72): the read is confirmed after it.
+/// Refuses `$out` and `$merge` with read concern `linearizable` (72): the read is confirmed only after the
+/// write.
 pub(super) fn check_concern(req: &Request<'_>, pipeline: Array<'_>) -> Result<()> {
     let last = pipeline.iter().last().and_then(|stage| stage.as_doc()?.first());
     let linearizable = req.generic.read_concern.level == Some("linearizable");
@@ -20,7 +22,7 @@ pub(super) fn check_concern(req: &Request<'_>, pipeline: Array<'_>) -> Result<()
     }
 }
 
-/// Refuses such stages of a client that asked for the API alone (323).
+/// Refuses stages outside the stable API if the client has set `apiStrict` (323).
 pub(super) fn check_api(req: &Request<'_>, pipeline: Array<'_>) -> Result<()> {
     if !req.generic.api_strict {
         return Ok(());

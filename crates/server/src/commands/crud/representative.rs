@@ -1,4 +1,5 @@
-//! The query that query settings are set by: it must parse as its command would parse it.
+//! Checks the query by which `setQuerySettings` names a query shape: it must parse as its command would parse
+//! it.
 
 use nagi_query::Explained;
 
@@ -6,11 +7,11 @@ use crate::commands;
 use crate::core::command::prelude::*;
 use crate::request::Generic;
 
-/// Checks a find, distinct or aggregate with `$db`.
+/// Checks a find, distinct or aggregate that has a field `$db`.
 ///
 /// # Errors
-/// Those of its command, 8584900 and 8584901 for the server's own collections, and 7746606 for a find by
-/// `_id`, which is not planned.
+/// The errors of its command; 8584900 and 8584901 for the server's own databases and collections; 7746606 for a
+/// find by `_id`, which is not planned.
 pub(in crate::commands) fn check_representative(
     cx: &Context<'_>,
     req: &Request<'_>,
@@ -38,13 +39,13 @@ pub(in crate::commands) fn check_representative(
     }
 }
 
-/// Parses the query as if it should run.
+/// Parses the query as if it were to run.
 pub(super) fn check(cx: &Context<'_>, explained: &Explained<'_>) -> Result<()> {
     let watch = cx.watch();
     nagi_query::check_query(cx.store(), explained, &cx.env(&watch))
 }
 
-/// Refuses the server's own collections.
+/// Refuses internal databases and system collections.
 pub(super) fn refuse_own(db: &str, collection: &str) -> Result<()> {
     if matches!(db, "admin" | "config" | "local") {
         bail!(

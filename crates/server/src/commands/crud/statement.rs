@@ -1,4 +1,7 @@
-//! Entries of the profile and of the slow-query log for single statements of an `update`, `delete` or `bulkWrite`.
+//! Entries of the profile and of the slow-query log for each statement of an `update`, `delete` or `bulkWrite`.
+//!
+//! A batch has one entry per statement instead of one for the command. [`Running`] measures a statement: it
+//! sets the work of the earlier statements apart, so that an entry shows the work of its own statement only.
 
 use std::time::Instant;
 
@@ -11,10 +14,10 @@ use crate::core::command::prelude::*;
 use crate::observe::slow::{self, Finished};
 use crate::printable::printable;
 
-/// A field of a statement, and how it is shown if the client left it out.
+/// A field of a statement, and the value that is shown if the client left it out.
 type Shown = (&'static str, Option<Value<'static>>);
 
-/// What kind of statement it is, and which of its fields are shown.
+/// The kind of a statement and the fields that are shown.
 pub(super) struct Kind {
     op: &'static str,
     fields: &'static [Shown],
@@ -24,7 +27,7 @@ pub(super) static UPDATE: Kind = Kind { op: "update", fields: &UPDATE_FIELDS };
 
 pub(super) static DELETE: Kind = Kind { op: "remove", fields: &DELETE_FIELDS };
 
-/// Those of `bulkWrite`.
+/// An insert of a `bulkWrite`. The two kinds below are its updates and deletes.
 pub(super) static BULK_INSERT: Kind = Kind { op: "insert", fields: &[("insert", None)] };
 
 pub(super) static BULK_UPDATE: Kind = Kind { op: "update", fields: &BULK_UPDATE_FIELDS };
@@ -68,7 +71,7 @@ static UPDATE_FIELDS: [Shown; 10] = [
 static DELETE_FIELDS: [Shown; 4] =
     [("q", None), ("limit", None), ("hint", None), ("collation", None)];
 
-/// A statement that runs.
+/// A statement in progress: when it began, and the work of the request before it.
 pub(super) struct Running {
     started: Instant,
     before: Work,
@@ -77,13 +80,13 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn begin(cx: &Context<'_>, index: usize) -> Running {
         if index > 0 {
-            // That of the statement before.
+            // The summary belongs to the statement before.
             cx.op.set_plan_summary("");
         }
         Running { started: clock::now(), before: cx.effects.begin_statement() }
     }
 
-    /// Writes the entry of this statement on `ns`. `count` adds what it did with documents to `done`.
+    /// Writes the entry of this statement on `ns`. `count` adds its document counts to `done`.
     pub(super) fn end<T>(
         self,
         cx: &mut Context<'_>,
@@ -119,7 +122,7 @@ impl Running {
     }
 }
 
-/// The statement's fields in MongoDB's order, and the command's comment.
+/// The fields of the statement in MongoDB's order, and the comment of the command.
 fn describe(fields: &[Shown], source: Doc<'_>, comment: Value<'_>) -> DocBuf {
     DocBuf::build(|out| {
         for (name, usual) in fields {

@@ -1,7 +1,8 @@
-//! `update`: changes documents that match.
+//! `update`: changes the documents that match.
 //!
-//! Each statement is a transaction of its own. With a write concern that wants them on disk only the
-//! end of the batch waits for that.
+//! A statement commits on its own: in one transaction, or with `multi` in several. If the write concern requires
+//! durability, only the last statement waits for the disk; the log keeps the order of the commits, so the
+//! earlier ones are durable with it.
 
 use nagi_lang::collation::Asked;
 use nagi_query::{Explained, Hint, UpdateOutcome, UpdateStatement, Verbosity};
@@ -129,7 +130,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// Refuses what a number alone cannot make safe to repeat (72).
+/// Refuses statements on many documents in a retryable write (72): the record of a statement covers one
+/// document.
 pub(super) fn check_multi(cx: &Context<'_>, multi: bool, what: &str) -> Result<()> {
     if multi && numbered::is_retryable(cx) {
         bail!(Code::INVALID_OPTIONS, "Cannot use (or request) retryable writes with {what}");
@@ -137,7 +139,7 @@ pub(super) fn check_multi(cx: &Context<'_>, multi: bool, what: &str) -> Result<(
     Ok(())
 }
 
-/// How the outcome of a statement is kept in a session's records.
+/// How the outcome of a statement is stored in the session's records.
 static OUTCOME: Codec<UpdateOutcome> = Codec {
     write: |done| {
         let changed = done.modified > 0 || done.upserted.is_some();
@@ -162,10 +164,10 @@ static OUTCOME: Codec<UpdateOutcome> = Codec {
     },
 };
 
-/// Times a numbered upsert begins again after somebody else inserted its key.
+/// How often a retryable upsert is retried after another client inserted a document with its key.
 const UPSERT_RETRIES: u32 = 3;
 
-/// Runs one statement; once, if it has a number.
+/// Runs one statement. In a retryable write it takes effect once: the record of an earlier attempt answers.
 pub(super) fn update_once(
     cx: &mut Context<'_>,
     id: i32,
@@ -180,7 +182,8 @@ pub(super) fn update_once(
             update_one(cx, ns, statement, let_vars, how)
         });
         match done {
-            // The document of the key may match now: its state was too old to see it.
+            // The snapshot was too old to contain the document with that key. In a newer snapshot it may match
+            // the filter.
             Err(error)
                 if error.code() == Code::DUPLICATE_KEY
                     && statement.upsert == Some(StrictBool(true))
@@ -208,7 +211,7 @@ pub(super) fn how(durability: Durability, bypass: Option<bool>, bypass_ts: Optio
     How { durability, bypass, keep_empty_timestamps }
 }
 
-/// The last statement waits for the disk if that is wanted; the log keeps the order of the others.
+/// The durability of a statement: only the last one waits for the disk, if the write concern requires that.
 pub(super) fn end_durability(concern: &WriteConcern<'_>, last: bool) -> Durability {
     match last && concern.is_synced() {
         true => Durability::Synced,
@@ -216,7 +219,7 @@ pub(super) fn end_durability(concern: &WriteConcern<'_>, last: bool) -> Durabili
     }
 }
 
-/// Makes durable what was done, if the last statement did not.
+/// Makes the batch durable if an error kept its last statement from doing so.
 pub(super) fn settle(
     cx: &Context<'_>,
     concern: &WriteConcern<'_>,
@@ -251,7 +254,7 @@ pub(super) fn update_one(
     })
 }
 
-/// What `u` may be at all.
+/// Checks the type of `u`.
 fn check_update(statement: &Statement<'_>) -> Result<()> {
     match statement.update {
         Value::Doc(_) | Value::Array(_) => Ok(()),
@@ -263,7 +266,7 @@ fn check_update(statement: &Statement<'_>) -> Result<()> {
     }
 }
 
-/// Hands the statement over in the shape that queries take.
+/// Converts the statement to the form that `nagi_query` takes, and calls `f` with it.
 pub(super) fn with_statement<R>(
     statement: &Statement<'_>,
     let_vars: Doc<'_>,
@@ -301,7 +304,7 @@ pub(super) fn with_statement<R>(
     })
 }
 
-/// The document that an upsert is to insert (`c.new`), with `upsertSupplied`.
+/// The document `c.new`, which an upsert inserts if `upsertSupplied` is set.
 fn supplied<'a>(statement: &Statement<'a>, upsert: bool) -> Result<Option<Doc<'a>>> {
     if statement.upsert_given != Some(true) {
         return Ok(None);
@@ -321,7 +324,7 @@ fn supplied<'a>(statement: &Statement<'a>, upsert: bool) -> Result<Option<Doc<'a
     }
 }
 
-/// The command's variables and the statement's constants; the statement's come first.
+/// Merges the variables of the command with the constants of the statement. The constants take precedence.
 fn merge(let_vars: Doc<'_>, constants: Option<Doc<'_>>) -> Option<DocBuf> {
     let constants = constants.filter(|doc| !doc.is_empty())?;
     Some(DocBuf::build(|w| {
@@ -349,7 +352,7 @@ pub(super) fn array_filters(filters: Option<Array<'_>>) -> Result<Vec<Doc<'_>>> 
     filters.map(|(at, value)| value.as_doc().ok_or_else(|| not_doc(at, value))).collect()
 }
 
-/// What `explain` shows of it.
+/// Writes the `explain` reply.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,

@@ -1,5 +1,5 @@
-//! Between a `mapReduce` and its engine: counts what the reply tells, and gives the functions their
-//! global variables.
+//! Wraps the script engine of a `mapReduce`: it counts the calls for the reply, and defines the global
+//! variables of `scope` before the first call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,13 +11,13 @@ use nagi_query::Interrupt;
 
 use crate::core::command::Watch;
 
-/// The engine of a request, looked over.
+/// A script engine that counts its calls.
 #[derive(Debug)]
 pub(super) struct Counting<'w> {
     watch: &'w Watch<'w>,
-    /// Does nothing, and has the variables around it.
+    /// An empty function whose scope holds the global variables.
     scope: Arc<Function>,
-    /// Whether the engine has the variables.
+    /// True if the engine has the global variables.
     is_prepared: AtomicBool,
     input: AtomicU64,
     emit: AtomicU64,
@@ -36,12 +36,12 @@ impl<'w> Counting<'w> {
         }
     }
 
-    /// Documents mapped, calls of `emit`, calls of the reduce function.
+    /// The counts of the reply: documents mapped, calls of `emit`, calls of the reduce function.
     pub(super) fn counts(&self) -> [u64; 3] {
         [&self.input, &self.emit, &self.reduce].map(|count| count.load(Relaxed))
     }
 
-    /// Has the engine know the variables before its first call.
+    /// Defines the global variables in the engine, once.
     fn prepare(&self) -> Result<()> {
         if !self.is_prepared.swap(true, Relaxed) {
             self.watch.call(&self.scope, Value::Missing, &[])?;

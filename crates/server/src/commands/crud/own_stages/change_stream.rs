@@ -1,4 +1,4 @@
-//! `$changeStream` on a member of a replica set: there are none yet.
+//! `$changeStream` on a member of a replica set: refused, because this server has no change streams yet.
 
 use super::OwnStage;
 use crate::core::command::prelude::*;
@@ -6,7 +6,7 @@ use crate::replica::ReplicaSet;
 
 pub(super) static CHANGE_STREAM: OwnStage = OwnStage {
     name: "$changeStream",
-    // Its own parser answers that it needs a replica set.
+    // The parser of the stage reports that it requires a replica set.
     applies: |_, _| false,
     check,
     ..OwnStage::ROW

@@ -1,4 +1,4 @@
-//! `$collStats` as the first stage on a collection: with the figures that only the server has.
+//! `$collStats` as the first stage on a collection: adds the figures that only the server has.
 
 use nagi_query::CollStatsSpec;
 

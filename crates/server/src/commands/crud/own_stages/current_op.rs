@@ -1,4 +1,4 @@
-//! `$currentOp`: the operations of all clients, or of the asking one.
+//! `$currentOp`: the operations of all clients, or of the requesting client only.
 
 use super::OwnStage;
 use crate::commands::crud::aggregate::Args;
@@ -53,9 +53,9 @@ fn docs(
             "allUsers" => shown.own_only = !on,
             "truncateOps" => shown.truncated = on,
             "targetAllNodes" => all_nodes = on,
-            // The only operations there are, outside a router.
+            // Without a router all operations are local.
             "localOps" => local_ops = on,
-            // The call stack is a part of the field waitingForLatch, which no operation has.
+            // The call stack is part of the field `waitingForLatch`, which no operation has.
             "backtrace" => {}
             other => {
                 bail!(Code::FAILED_TO_PARSE, "Unrecognized option '{other}' in $currentOp stage.")

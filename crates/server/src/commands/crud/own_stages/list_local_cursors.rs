@@ -1,5 +1,5 @@
-//! `$listLocalCursors`: the cursors that wait for their next request; with test commands only, elsewhere it is a
-//! stage of no name.
+//! `$listLocalCursors`: the cursors that wait for their next request. The stage exists only with
+//! `enableTestCommands`; otherwise its name is unknown.
 
 use super::OwnStage;
 use crate::commands::crud::aggregate::Args;

@@ -1,6 +1,9 @@
-//! First stages that only the server can answer: one row a stage.
+//! First stages that only the server can answer, one row per stage.
 //!
-//! Their documents are put into the pipeline as `$documents`, so the stages behind them work as always.
+//! The server replaces such a stage by `$documents` with the stage's documents, so that the stages after it
+//! need no special case:
+//!
+//!   [{$currentOp: {}}, {$match: ...}]   -->   [{$documents: [...]}, {$match: ...}]
 
 mod change_stream;
 mod coll_stats;
@@ -15,25 +18,26 @@ use super::aggregate::Args;
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
 
-/// A stage that the server answers itself.
+/// The row of a stage that the server answers itself.
 pub(super) struct OwnStage {
     pub(super) name: &'static str,
-    /// Whether the stage is known at all.
+    /// Returns true if the stage exists on this server.
     is_on: fn(&Server) -> bool,
-    /// Whether the server answers it in this pipeline.
+    /// Returns true if the server answers the stage in this pipeline.
     applies: fn(&Context<'_>, &Args<'_>) -> bool,
-    /// What a client needs for it; none if the collection's privileges decide.
+    /// Returns true if the client has the privileges for the stage. `None` if the privileges of the collection
+    /// decide.
     access: Option<fn(&Asking<'_>, Value<'_>) -> bool>,
-    /// Refuses it before anything else is looked at.
+    /// Refuses the stage before any other check.
     check: fn(&Context<'_>) -> Result<()>,
     /// Refuses a value that is not in the stable API (323).
     pub(super) check_api: fn(Value<'_>) -> Result<()>,
-    /// Its documents.
+    /// Produces the documents of the stage.
     docs: fn(&Context<'_>, &Request<'_>, &Args<'_>, Value<'_>) -> Result<Vec<DocBuf>>,
 }
 
 impl OwnStage {
-    /// What most rows have in common.
+    /// The defaults of most rows.
     const ROW: OwnStage = OwnStage {
         name: "",
         is_on: |_| true,
@@ -54,7 +58,7 @@ static OWN_STAGES: &[&OwnStage] = &[
     &query_settings::QUERY_SETTINGS,
 ];
 
-/// The row of a stage.
+/// The row of a stage, by name.
 pub(super) fn find(name: &str) -> Option<&'static OwnStage> {
     OWN_STAGES.iter().copied().find(|row| row.name == name)
 }
@@ -70,13 +74,13 @@ pub(super) fn check(cx: &Context<'_>, pipeline: Array<'_>) -> Result<()> {
     first(pipeline).map_or(Ok(()), |(row, _)| (row.check)(cx))
 }
 
-/// Whether a client may have the first stage, if that has an access of its own.
+/// Checks the privileges for the first stage. `None` if the stage has no check of its own.
 pub(super) fn may(asking: &Asking<'_>, pipeline: Array<'_>) -> Option<bool> {
     let (row, spec) = first(pipeline).filter(|(row, _)| (row.is_on)(asking.server))?;
     row.access.map(|access| access(asking, spec))
 }
 
-/// The pipeline with such a first stage replaced; `None` if it has none.
+/// The pipeline with its first stage replaced; `None` if the server does not answer that stage.
 pub(super) fn replace(
     cx: &Context<'_>,
     req: &Request<'_>,
