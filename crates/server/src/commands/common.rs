@@ -63,8 +63,8 @@ pub(crate) fn refuse_term(given: bool) -> Result<()> {
     }
 }
 
-/// Refuses `encryptionInformation`, which clients with Queryable Encryption send (20): this server has no
-/// encrypted collections.
+/// Refuses `encryptionInformation` (20), which clients with Queryable Encryption send: the server does not
+/// rewrite queries to tags.
 pub(crate) fn refuse_encryption(information: Value<'_>) -> Result<()> {
     if information.is_nullish() {
         return Ok(());

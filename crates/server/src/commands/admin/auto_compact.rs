@@ -1,4 +1,4 @@
-//! `autoCompact`: compaction in the background, on or off.
+//! `autoCompact`: switches compaction in the background on or off.
 
 use crate::compactions::Background;
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `compact`: gives the space of deleted documents back.
+//! `compact`: returns the space of deleted documents to the file system.
 
 use crate::commands::common::namespace;
 use crate::core::command::prelude::*;
@@ -53,7 +53,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         return Ok(());
     }
     let _writing = cx.begin_write("admin")?;
-    // Whoever asked and left does not want the load any more.
+    // A client that has disconnected no longer wants the load.
     cx.end_with_client();
     let freed = compaction::compact(cx.server, cx.op, &collection, &|| cx.check())?;
     out.put("bytesFreed", freed);

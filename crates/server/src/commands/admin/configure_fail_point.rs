@@ -1,4 +1,4 @@
-//! `configureFailPoint`: faults for the tests of drivers.
+//! `configureFailPoint`: injects faults for the tests of drivers.
 
 use crate::core::command::prelude::*;
 

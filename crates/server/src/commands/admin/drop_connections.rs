@@ -1,6 +1,6 @@
-//! `dropConnections`: ends the connections that this server has opened to other hosts.
+//! `dropConnections`: closes the connections that this server has opened to other hosts.
 //!
-//! A set of one member opens none, so there is never one to end; the hosts are checked all the same.
+//! A set of one member opens none, so there is nothing to close. The host names are checked anyway.
 
 use crate::core::command::prelude::*;
 

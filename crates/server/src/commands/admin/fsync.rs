@@ -1,10 +1,10 @@
-//! `fsync` and `fsyncUnlock`: everything to disk, and no write until unlocked.
+//! `fsync` and `fsyncUnlock`: make all data durable; with `lock`, block writes until they are unlocked.
 
 use std::time::Duration;
 
 use crate::core::command::prelude::*;
 
-/// How long `fsync` may wait for the lock, unless it says.
+/// How long `fsync` waits for the lock by default.
 const WAIT_MS: i64 = 90_000;
 
 pub(in crate::commands) static FSYNC: Command = Command {
@@ -57,7 +57,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ),
         false => cx.check(),
     };
-    // Writes first, then the engine's own work: what was written last is then in the log.
+    // Writes are stopped before the engine holds its files, so that the log contains the newest writes.
     let count = cx.server.upkeep.fsync.lock(&mut watch)?;
     cx.server.metrics.locks.exclusive_count.increment();
     let store = cx.store();

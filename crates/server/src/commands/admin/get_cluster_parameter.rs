@@ -1,4 +1,4 @@
-//! `getClusterParameter`: values of cluster parameters.
+//! `getClusterParameter`: returns the values of cluster parameters.
 
 use crate::core::command::prelude::*;
 use crate::settings::cluster_params;

@@ -1,4 +1,4 @@
-//! `getDefaultRWConcern`: concerns of requests that name none.
+//! `getDefaultRWConcern`: the read and write concern of requests that specify none.
 
 use super::set_default_rw_concern::refuse_standalone;
 use crate::core::command::prelude::*;
@@ -30,7 +30,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// Appends what is in force.
+/// Appends the defaults in force.
 pub(super) fn write(cx: &Context<'_>, out: &mut DocWriter<'_>) {
     let server = cx.server;
     server.settings.rw_defaults.write(&server.default_write_concern(), out);

@@ -1,4 +1,4 @@
-//! `getParameter`: values of server parameters.
+//! `getParameter`: returns the values of server parameters.
 
 use crate::args::check_other;
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `logRotate`: begins a new log file.
+//! `logRotate`: starts a new log file.
 
 use crate::core::command::prelude::*;
 

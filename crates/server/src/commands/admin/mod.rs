@@ -1,4 +1,4 @@
-//! Running a server.
+//! Commands that operate a server.
 
 mod auto_compact;
 mod compact;

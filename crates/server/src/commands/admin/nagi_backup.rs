@@ -1,4 +1,4 @@
-//! `nagiBackup`: what `nagi backup` asks a running server for.
+//! `nagiBackup`: the requests of the program `nagi backup` to a running server.
 //!
 //!   {nagiBackup: "begin"}                                     id and files of a consistent copy
 //!   {nagiBackup: "read", backupId, file, offset, length}      some of a file's bytes
@@ -29,8 +29,9 @@ args! { "nagiBackup" => Args {
     length:    Option<NonNegative> = "length",
 }}
 
-/// Who may read all there is, with the users, as the role `backup` may: the files hold all of it. The
-/// action fsync, which is enough for the file names of MongoDB's `$backupCursor`, is not enough here.
+/// Requires the privileges to read all data, including users, as the role `backup` has them, because the files
+/// hold all data. The action `fsync`, which suffices for the file names of MongoDB's `$backupCursor`, is not
+/// enough here.
 fn access(asking: &Asking<'_>, _: &Request<'_>) -> Result<bool> {
     let reads = |db, collection| asking.on_collection(db, collection, Action::Find);
     Ok(reads("a_database", "a_collection")

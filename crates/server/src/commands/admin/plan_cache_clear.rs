@@ -1,4 +1,4 @@
-//! `planCacheClear`: forgets the cached plans of a collection, or those of one query shape.
+//! `planCacheClear`: drops the cached plans of a collection, or those of one query shape.
 
 use nagi_query::ShapeRequest;
 
@@ -33,7 +33,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     nagi_query::clear_plans(cx.store(), &ns, shape.as_ref(), &cx.env(&watch))
 }
 
-/// The shape that a command names, if it names one.
+/// The query shape in the arguments of a command, if there is one.
 pub(super) fn optional_shape<'a>(
     query: Option<Doc<'a>>,
     sort: Option<Doc<'a>>,

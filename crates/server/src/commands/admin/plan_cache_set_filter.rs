@@ -1,4 +1,4 @@
-//! `planCacheSetFilter`: which indexes the plans of a query shape may use.
+//! `planCacheSetFilter`: restricts the indexes that the plans of a query shape may use.
 
 use nagi_query::ShapeRequest;
 

@@ -1,4 +1,4 @@
-//! `setDefaultRWConcern`: the concerns of requests that name none, on members of replica sets.
+//! `setDefaultRWConcern`: sets the read and write concern of requests that specify none. Replica sets only.
 
 use super::get_default_rw_concern::write;
 use crate::core::command::prelude::*;
@@ -32,7 +32,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// A standalone has no defaults to set (51300).
+/// Refuses the command on a standalone, which has no settable defaults (51300).
 pub(super) fn refuse_standalone(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
     if cx.server.replica.is_none() {
         let name = req.command.name;

@@ -1,4 +1,4 @@
-//! `setFeatureCompatibilityVersion`: this server has one, and accepts being told so.
+//! `setFeatureCompatibilityVersion`: accepts the one version that this server has.
 
 use crate::core::command::prelude::*;
 

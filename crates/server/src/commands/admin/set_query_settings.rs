@@ -1,4 +1,4 @@
-//! `setQuerySettings`: which indexes queries of a shape may use, or that they are rejected.
+//! `setQuerySettings`: restricts the indexes that queries of a shape may use, or rejects these queries.
 
 use crate::commands::crud;
 use crate::core::command::prelude::*;

@@ -1,7 +1,7 @@
-//! `shutdown`: ends the server. The connection closes without a reply.
+//! `shutdown`: stops the server. The connection closes without a reply.
 //!
-//! Reads and writes under way get `timeoutSecs` to finish; with `force` they are interrupted at once. While they
-//! run, a member of a replica set is in quiesce mode and tells drivers so.
+//! Reads and writes in progress get `timeoutSecs` to finish; with `force` they are interrupted at once.
+//! Meanwhile a member of a replica set is in quiesce mode and reports that to drivers.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ args! { "shutdown" => Args {
     timeout_secs: Option<NonNegative>  = "timeoutSecs",
 }}
 
-/// How long running operations may take to finish where the client does not say.
+/// How long operations in progress may take to finish by default.
 const TIMEOUT_SECS: i64 = 15;
-/// The longest wait that is told from one without an end.
+/// The longest wait, a year; longer ones are shortened to it.
 const TIMEOUT_SECS_MAX: u64 = 366 * 24 * 3600;
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let timeout_secs = args.timeout_secs.map_or(TIMEOUT_SECS, |seconds| seconds.0);
-    // With logins the right to it has been checked, wherever the client is.
+    // With authorization the privilege has been checked already, and it also holds for remote clients.
     let peer = &cx.connection.peer;
     let local = peer.unix_socket || is_loopback(&peer.address);
     if !cx.server.auth.is_enabled() && !local {
@@ -39,7 +39,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         force = args.force == Some(true), timeoutSecs = timeout_secs;
         "Terminating via shutdown command");
     if args.force != Some(true) {
-        // More than a year is as good as no end, and every clock can tell it.
+        // A wait of a year is as good as unlimited, and every clock can represent its end.
         let most = Duration::from_secs(timeout_secs.unsigned_abs().min(TIMEOUT_SECS_MAX));
         cx.server.let_finish(clock::now() + most, &mut || cx.check())?;
     }

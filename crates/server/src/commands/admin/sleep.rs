@@ -1,4 +1,4 @@
-//! `sleep`: for tests, an operation that takes as long as it is told and can be killed.
+//! `sleep`: an operation for tests that takes the requested time and can be killed.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     match args.lock {
         None | Some("none") => {}
-        // There is no lock of the whole server that one could hold meanwhile.
+        // The server has no global lock that the command could hold.
         Some("r" | "w") => bail!(Code::NOT_IMPLEMENTED, "sleep can hold no lock in this server"),
         Some(other) => bail!(Code::BAD_VALUE, "invalid lock mode: {other}"),
     }

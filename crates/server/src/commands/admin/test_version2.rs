@@ -1,4 +1,4 @@
-//! `testVersion2`: for tests of drivers, a command that is not in version 1 of the stable API.
+//! `testVersion2`: a command for the tests of drivers that is not in version 1 of the stable API.
 
 use crate::core::command::prelude::*;
 

@@ -1,5 +1,5 @@
-//! `authenticate`: logins of one message. MONGODB-CR is gone since MongoDB 4.0; a certificate needs
-//! TLS, so no mechanism of this command is enabled.
+//! `authenticate`: logins of one message. No mechanism of this command is enabled: MongoDB 4.0 removed
+//! MONGODB-CR, and a certificate requires TLS.
 
 use crate::core::command::prelude::*;
 

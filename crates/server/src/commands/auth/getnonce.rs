@@ -1,4 +1,4 @@
-//! `getnonce`: drivers of 2010-2014 ask before anything else; the number is used by nothing.
+//! `getnonce`: returns a random number. Drivers of 2010-2014 send it first; nothing uses the number.
 
 use crate::core::command::prelude::*;
 

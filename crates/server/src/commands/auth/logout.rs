@@ -1,4 +1,4 @@
-//! `logout`: forgets who is logged in; always succeeds.
+//! `logout`: ends the login of the connection. It always succeeds.
 
 use crate::core::command::prelude::*;
 use crate::core::login;

@@ -25,7 +25,7 @@ args! { "saslContinue" => Args {
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    // Before the arguments are looked at: MongoDB's order.
+    // A missing conversation is reported before errors of the arguments, as in MongoDB.
     let Some(conversation) = cx.connection.conversation.take() else {
         bail!(Code::PROTOCOL_ERROR, "No SASL session state found");
     };

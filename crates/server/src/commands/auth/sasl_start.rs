@@ -1,4 +1,4 @@
-//! `saslStart`: begins a login; also inside `hello`, where it saves a round trip.
+//! `saslStart`: begins a login. The same step within `hello` saves a round trip.
 
 use nagi_bson::{Binary, json};
 
@@ -62,7 +62,7 @@ fn start(
     login::step(connection, Box::new(conversation), &payload)
 }
 
-/// `speculativeAuthenticate` of `hello`: its reply, or nothing if it came to nothing.
+/// Runs `speculativeAuthenticate` of `hello`. Returns its reply, or `None` if the login cannot begin.
 pub(in crate::commands) fn start_speculatively(
     connection: &mut Connection,
     spec: Doc<'_>,
@@ -77,7 +77,7 @@ pub(in crate::commands) fn start_speculatively(
     Some(DocBuf::build(|doc| write(&answer, doc)))
 }
 
-/// The bytes of a payload: binary, or base64 in a string.
+/// The bytes of a payload, which is binary or a string in base64.
 pub(super) fn payload(command: &str, value: Value<'_>) -> Result<Vec<u8>> {
     match value {
         Value::Binary(Binary { bytes, .. }) => Ok(bytes.to_vec()),
@@ -96,7 +96,7 @@ pub(super) fn payload(command: &str, value: Value<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// Each connection has one conversation at a time, so they all have the same number.
+/// A connection has one conversation at a time, so all conversations have the same id.
 pub(super) const CONVERSATION_ID: i32 = 1;
 
 pub(super) fn write(answer: &Answer, out: &mut DocWriter<'_>) {

@@ -1,4 +1,4 @@
-//! `captrunc`: for tests, takes the newest documents out of a capped collection.
+//! `captrunc`: removes the newest documents of a capped collection. For tests.
 
 use nagi_store::RecordId;
 
@@ -45,7 +45,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         last = Some(scan.id().to_id());
     }
     if args.inc == Some(true) {
-        // The document itself goes too: what is kept ends before it.
+        // With `inc` the document is removed as well, so the last one that is kept lies before it.
         kept = scan.advance()?.then(|| scan.id().to_id());
     } else {
         kept = last.or(kept);

@@ -1,4 +1,4 @@
-//! `cloneCollectionAsCapped`: the newest documents of a collection in a new, capped one.
+//! `cloneCollectionAsCapped`: copies the newest documents of a collection to a new capped one.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ args! { "cloneCollectionAsCapped" => Args {
     temp: Option<bool> = "temp",
 }}
 
-/// Documents and bytes of one transaction of the copy.
+/// Limits of documents and bytes in one transaction of the copy.
 const CHUNK_COUNT_MAX: usize = 500;
 const CHUNK_BYTES_MAX: usize = 4 << 20;
 
@@ -56,7 +56,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
              collection: {from}"
         );
     }
-    // The copy has the source's compressor.
+    // The copy uses the compressor of the source.
     let engine = source.options.doc.get("storageEngine");
     options = DocBuf::build(|w| {
         w.extend(options.as_doc());
@@ -67,7 +67,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     copy(cx, &source, &target).inspect_err(|_| give_up(cx, &target))
 }
 
-/// Copies what would not be pushed out again.
+/// Copies the documents that the capped collection would keep: the oldest ones beyond its size are skipped.
 fn copy(cx: &Context<'_>, source: &Arc<Collection>, target: &Arc<Collection>) -> Result<()> {
     let check = || cx.check();
     let write = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
@@ -99,7 +99,7 @@ fn copy(cx: &Context<'_>, source: &Arc<Collection>, target: &Arc<Collection>) ->
     }
 }
 
-/// Takes a copy back that did not come to its end, unless somebody has put another in its place.
+/// Drops an incomplete copy, unless its name belongs to another collection by now.
 fn give_up(cx: &Context<'_>, target: &Collection) {
     let newest = cx.store().collection(&target.namespace);
     if newest.is_none_or(|newest| newest.uuid != target.uuid) {

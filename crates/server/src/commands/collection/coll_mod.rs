@@ -21,9 +21,9 @@ pub(in crate::commands) static COLL_MOD: Command = Command {
     ..Command::ROW
 };
 
-/// Largest `cappedSize`, in bytes.
+/// The largest `cappedSize`, in bytes.
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
-/// Largest `cappedMax`, in documents.
+/// The largest `cappedMax`, in documents.
 const CAPPED_COUNT_MAX: i64 = i32::MAX as i64;
 
 args! { "collMod" => Args {
@@ -99,7 +99,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// A number of seconds, or "off": missing.
+/// Parses `expireAfterSeconds`: a number of seconds, or "off", which removes the option.
 fn expire_after(value: Value<'_>) -> Result<Option<Value<'_>>> {
     match value {
         Value::Missing | Value::Null => Ok(None),
@@ -119,7 +119,7 @@ fn expire_after(value: Value<'_>) -> Result<Option<Value<'_>>> {
     }
 }
 
-/// `dryRun` is for the one change that may fail after a long look (72).
+/// `dryRun` is only for the conversion to a unique index, the one change that may fail after a long scan (72).
 fn check_dry_run(args: &Args<'_>) -> Result<()> {
     let converts = args.index.is_some_and(|index| !index.get("unique").is_missing());
     match args.dry_run {

@@ -1,4 +1,4 @@
-//! `convertToCapped`: makes a collection capped where it stands.
+//! `convertToCapped`: makes a collection capped in place.
 
 use crate::commands::common::namespace;
 use crate::core::command::prelude::*;
@@ -31,7 +31,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     cx.store().convert_to_capped(&ns, options.as_doc(), &|| cx.check())
 }
 
-/// The options of a capped collection of this size (72).
+/// The options of a capped collection of `size` bytes (72 if the size is not positive).
 pub(super) fn capped_options(size: i64, temp: Option<bool>) -> Result<DocBuf> {
     if size <= 0 {
         bail!(Code::INVALID_OPTIONS, "Capped collection size must be greater than zero");

@@ -1,4 +1,4 @@
-//! `create`: a collection or a view, with its options.
+//! `create`: creates a collection or a view with its options.
 
 use nagi_lang::filter::EncryptedFields;
 use nagi_store::Namespace;
@@ -23,7 +23,7 @@ pub(in crate::commands) static CREATE: Command = Command {
     ..Command::ROW
 };
 
-/// The documents of a capped collection are fewer.
+/// The upper bound of `max`, exclusive: a capped collection has fewer documents.
 const COUNT_LIMIT: i64 = 1 << 31;
 
 args! { "create" => Args {
@@ -51,7 +51,8 @@ args! { "create" => Args {
     replicated_ids:       Option<StrictBool>           = "recordIdsReplicated",
 }}
 
-/// Whoever may insert may also create an ordinary collection; a view also needs to read its source.
+/// The privilege to insert also allows a client to create an ordinary collection. A view requires in addition
+/// the privileges to read its source.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let may = |action| asking.on_collection(req.db, args.collection.0, action);
@@ -98,7 +99,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     check_replicated(cx, req.db, &args)?;
     check_encrypted(cx, &args)?;
-    // What exists already is the first thing to be said.
+    // If the collection exists, that error is reported before errors of the view's pipeline.
     if let (Some(_), Some(pipeline), None) =
         (args.view_on, args.pipeline, cx.store().collection(&ns))
     {
@@ -126,13 +127,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// The values of `validationLevel`.
+/// The valid values of `validationLevel`.
 pub(super) const LEVELS: &[&str] = &["off", "strict", "moderate"];
 
-/// The values of `validationAction`.
+/// The valid values of `validationAction`.
 pub(super) const ACTIONS: &[&str] = &["error", "warn"];
 
-/// Refuses a value that is none of `values` (2); `field` with the command's name.
+/// Refuses a value that is not one of `values` (2). `field` includes the name of the command.
 pub(super) fn check_enum(field: &str, given: Option<&str>, values: &[&str]) -> Result<()> {
     match given {
         Some(given) if !values.contains(&given) => bail!(
@@ -143,7 +144,8 @@ pub(super) fn check_enum(field: &str, given: Option<&str>, values: &[&str]) -> R
     }
 }
 
-/// The limits belong to capped collections, and those need a size (72). Clustered ones have words of their own.
+/// Checks that `size` and `max` occur only with `capped`, and that `capped` has a size (72). Clustered
+/// collections have error texts of their own.
 fn check_capped(args: &Args<'_>) -> Result<()> {
     let capped = args.capped == Some(true);
     if capped && args.size.is_none() {
@@ -159,7 +161,8 @@ fn check_capped(args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses names of collections that only the server makes (73). Clients make anew what they dropped.
+/// Refuses names of collections that only the server creates (73). Clients may create again those that they may
+/// drop.
 fn check_creatable(ns: &Namespace) -> Result<()> {
     let allowed = matches!(ns.collection(), "system.js" | "system.profile" | "system.views")
         || ns.collection().starts_with("system.buckets.")
@@ -170,7 +173,7 @@ fn check_creatable(ns: &Namespace) -> Result<()> {
     Ok(())
 }
 
-/// What only a replica set can do, and what this one cannot do yet.
+/// Refuses options that only a replica set has, and those that this server does not support yet.
 fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
     match args.pre_images {
         Some(_) if args.view_on.is_some() => bail!(
@@ -189,8 +192,8 @@ fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
     }
 }
 
-/// Whether a collection may keep images of its documents for change streams. The option is stored and listed; images
-/// are taken from the time that there are change streams.
+/// Checks the option `changeStreamPreAndPostImages`. It is stored and listed, but no images are recorded,
+/// because the server has no change streams yet.
 pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Result<()> {
     if cx.server.replica.is_none() {
         bail!(
@@ -227,7 +230,7 @@ pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Resul
     Ok(())
 }
 
-/// Which collections may have encrypted fields, and what those are.
+/// Checks that the collection may have encrypted fields, and checks their description.
 fn check_encrypted(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
     let Some(config) = args.encrypted_fields else { return Ok(()) };
     if args.capped == Some(true) {
@@ -245,7 +248,7 @@ fn check_encrypted(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
     EncryptedFields::check(config)
 }
 
-/// The options as they are kept: without what means nothing for this kind of collection.
+/// Writes the options in their stored form: without those that have no meaning for this kind of collection.
 fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
     let capped = args.capped == Some(true);
     let is_view = args.view_on.is_some();
@@ -253,12 +256,12 @@ fn options(body: Doc<'_>, args: &Args<'_>, out: &mut DocWriter<'_>) {
     for element in body.iter().skip(1).filter(|e| !is_generic(e.name())) {
         let value = element.value();
         match element.name() {
-            // Every collection has its `_id` index; the flags were MMAPv1's.
+            // Every collection has its `_id` index. The flags belonged to the engine MMAPv1.
             "autoIndexId" | "flags" => {}
-            // Of a clustered collection they are refused.
+            // A clustered collection refuses these options.
             "capped" | "size" | "max" if (!capped && !clustered) || is_view => {}
             "capped" => out.put("capped", true),
-            // Off is what a collection without the option has.
+            // A disabled option is the same as an absent one.
             "changeStreamPreAndPostImages"
                 if !value.as_doc().is_some_and(|doc| doc.get("enabled") == Value::Bool(true)) => {}
             "indexOptionDefaults" | "storageEngine" if is_view => {}

@@ -1,4 +1,4 @@
-//! `drop`: removes a collection or a view. A missing one is no error (MongoDB 7.0).
+//! `drop`: removes a collection or a view. A missing one is not an error (as of MongoDB 7.0).
 
 use crate::commands::common::{check_uuid, namespace, uuid};
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `dropDatabase`.
+//! `dropDatabase`: drops all collections of a database.
 
 use crate::core::command::prelude::*;
 

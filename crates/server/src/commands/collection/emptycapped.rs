@@ -1,4 +1,4 @@
-//! `emptycapped`: for tests, takes all documents out of a capped collection.
+//! `emptycapped`: removes all documents of a capped collection. For tests.
 
 use crate::commands::common::{namespace, refuse_view};
 use crate::core::command::prelude::*;
@@ -29,7 +29,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     cx.store().truncate_capped_after(&collection, None, &|| cx.check())
 }
 
-/// The capped collection of this name. Codes 26, 166, 20.
+/// The capped collection of this name (26 if it does not exist, 166 for a view, 20 if it is not capped).
 pub(super) fn capped(
     cx: &Context<'_>,
     db: &str,

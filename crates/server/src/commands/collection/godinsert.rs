@@ -1,4 +1,4 @@
-//! `godinsert`: for tests, inserts a document past what guards inserts.
+//! `godinsert`: inserts a document without the checks of an insert. For tests.
 
 use nagi_store::WriteOptions;
 

@@ -1,4 +1,4 @@
-//! `listCollections`: collections and views of a database with their options.
+//! `listCollections`: the collections and views of a database with their options.
 
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
@@ -30,7 +30,8 @@ args! { "listCollections" => Args {
     cursor:     Option<Doc<'a>> = "cursor",
 }}
 
-/// Without the right to see all, one may still ask for the names of what one may use.
+/// Without the privilege to list all collections, a client may still request the names of those that it may
+/// use.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let authorized = args.authorized == Some(true) && args.name_only == Some(true);

@@ -1,4 +1,4 @@
-//! `listDatabases`: databases with their sizes.
+//! `listDatabases`: the databases with their sizes.
 
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
@@ -19,7 +19,7 @@ pub(in crate::commands) static LIST_DATABASES: Command = Command {
     ..Command::ROW
 };
 
-/// The databases that every server has, even before something is written to them.
+/// Databases that every server has, even before they contain data.
 const SERVER_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
 args! { "listDatabases" => Args {

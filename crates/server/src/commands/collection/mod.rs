@@ -1,4 +1,4 @@
-//! Collections and databases.
+//! Commands on collections and databases.
 
 mod captrunc;
 mod clone_collection_as_capped;

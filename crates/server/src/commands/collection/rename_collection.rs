@@ -26,11 +26,12 @@ args! { "renameCollection" => Args {
     collection_uuid: Value<'a>    = "collectionUUID",
 }}
 
-/// In a database one action; across databases what the copy does, step by step.
+/// Within a database one action suffices. Across databases the client needs the privileges for each step of the
+/// copy.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let (Ok(from), Ok(to)) = (Namespace::parse(args.from), Namespace::parse(args.to)) else {
-        // Said by the command itself.
+        // `run` refuses invalid names.
         return Ok(true);
     };
     let may = |ns: &Namespace, action| asking.on_collection(ns.database(), ns.collection(), action);
@@ -39,7 +40,8 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     if from.database() == to.database()
         && asking.on_database(from.database(), Action::RenameCollectionSameDB)
     {
-        // What was hidden under the old name may not come to light under the new one.
+        // A rename must not expose the documents: a client that may not read the old name may not read the new
+        // one.
         return Ok(drops && (may(&from, Action::Find) || !may(&to, Action::Find)));
     }
     Ok(drops
@@ -77,7 +79,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     cx.store().rename_collection(&from, &to, how, &|| cx.check())
 }
 
-/// Whether the target may be replaced. A UUID allows it only for the collection that has it.
+/// Returns true if the target may be replaced. A UUID restricts this to the collection that has it.
 fn drop_target(given: Value<'_>) -> Result<(bool, Option<Uuid>)> {
     const NAME: &str = "renameCollection.dropTarget";
     match given {

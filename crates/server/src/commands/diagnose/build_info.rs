@@ -1,9 +1,9 @@
-//! `buildInfo`: the MongoDB release whose behaviour this server follows, and what it is.
+//! `buildInfo`: the MongoDB release that this server is compatible with, and the server's own version.
 
 use crate::core::command::prelude::*;
 use crate::limits::BSON_OBJECT_BYTES_MAX;
 
-/// The release that drivers and tools shall take this server for.
+/// The MongoDB release that the server reports to drivers and tools.
 pub const COMPATIBLE_VERSION: &str = "8.0.4";
 const COMPATIBLE_VERSION_PARTS: [i32; 4] = [8, 0, 4, 0];
 
@@ -25,7 +25,7 @@ fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result
     Ok(())
 }
 
-/// The fields of the reply; a start is recorded with them too.
+/// Writes the fields of the reply. The record of a start contains them as well.
 pub(crate) fn write_build_info(server: &crate::core::server::Server, out: &mut DocWriter<'_>) {
     let config = &server.config;
     out.put("version", COMPATIBLE_VERSION);

@@ -1,4 +1,4 @@
-//! `connPoolStats`: connections to other members; a standalone has none.
+//! `connPoolStats`: connections to other members. This server has none.
 
 use crate::core::command::prelude::*;
 

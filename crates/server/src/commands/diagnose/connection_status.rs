@@ -1,4 +1,4 @@
-//! `connectionStatus`: who is logged in on this connection.
+//! `connectionStatus`: the user that is logged in on this connection.
 
 use crate::core::command::prelude::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! `currentOp`: what runs now.
+//! `currentOp`: the operations in progress.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::request::is_generic;
 use crate::session::SessionId;
 use crate::settings::query_settings::ShapeHash;
 
-/// Of a longer command only the beginning is shown, unless the client asks for all of it.
+/// A longer command is truncated to this length, unless the client requests all of it.
 const COMMAND_BYTES_SHOWN: usize = 1000;
 
 pub(in crate::commands) static CURRENT_OP: Command = Command {
@@ -32,19 +32,19 @@ pub(in crate::commands) static CURRENT_OP: Command = Command {
     ..Command::ROW
 };
 
-/// One's own operations everybody may see.
+/// Each client may list its own operations.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let own = switch(req, "$ownOps")? == Some(Truthy(true));
     Ok(own && asking.user.is_some() || asking.on_cluster(Action::Inprog))
 }
 
-/// One of the command's own arguments.
+/// Reads one of the command's own boolean arguments.
 fn switch(req: &Request<'_>, name: &'static str) -> Result<Option<Truthy>> {
     args::read(req.body, "currentOp", name)
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    // Everything but the command's own arguments is a filter over the list.
+    // All fields except the command's own arguments are a filter on the list.
     let own = ["$all", "$ownOps", "$truncateOps", "$local", "localOps"];
     let filter = DocBuf::build(|w| {
         for element in req.body.iter().skip(1) {
@@ -77,16 +77,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// Which operations are listed, and how.
+/// The kinds of operations that are listed, and their form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shown {
     pub(crate) idle_connections: bool,
     pub(crate) idle_cursors: bool,
-    /// Transactions whose client does nothing at the moment.
+    /// Transactions without a statement in progress.
     pub(crate) idle_sessions: bool,
-    /// Those of the asking user only.
+    /// Only operations of the requesting user.
     pub(crate) own_only: bool,
-    /// Long commands are cut.
+    /// Long commands are truncated.
     pub(crate) truncated: bool,
 }
 
@@ -100,7 +100,7 @@ impl Shown {
     };
 }
 
-/// One document for each operation, idle connection, transaction and cursor.
+/// One document per operation, idle connection, transaction and cursor.
 pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
     let own_only = shown.own_only;
     let server = asking.server;
@@ -162,7 +162,7 @@ fn write_cursor(cursor: &OpenCursor, last_used_ms: i64, out: &mut DocWriter<'_>)
     out.put("planSummary", cursor.plan_summary.as_str());
 }
 
-/// One document for each idle cursor, whoever opened it.
+/// One document per idle cursor, of all users.
 pub(crate) fn list_cursors(server: &Server) -> Vec<DocBuf> {
     let mut docs = Vec::new();
     server.clients.cursors.visit_idle(&mut |cursor, last_used_ms| {
@@ -178,7 +178,7 @@ pub(crate) fn list_cursors(server: &Server) -> Vec<DocBuf> {
     docs
 }
 
-/// A transaction whose client does nothing at the moment.
+/// A transaction without a statement in progress.
 fn describe_idle(host: &str, txn: &OpenView) -> DocBuf {
     DocBuf::build(|w| {
         w.put("type", "idleSession");
@@ -236,7 +236,7 @@ fn describe(
     })
 }
 
-/// What an operation has and an idle connection does not.
+/// Writes the fields that an operation has and an idle connection does not have.
 fn write_running(
     op: &Op,
     view: &OpView,
@@ -312,7 +312,7 @@ fn write_running(
     }
 }
 
-/// A long command as text, cut; its comment stays whole.
+/// A long command as truncated text. Its comment stays complete.
 fn cut(command: Doc<'_>) -> DocBuf {
     let mut text = json::to_relaxed(command);
     text.truncate(text.floor_char_boundary(COMMAND_BYTES_SHOWN));

@@ -1,4 +1,4 @@
-//! `dataSize`: bytes and documents of a collection, or of a range of a key.
+//! `dataSize`: the bytes and documents of a collection, or of a range of keys.
 
 use nagi_query::{FindRequest, Hint, Take};
 use nagi_store::Namespace;
@@ -47,7 +47,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let bounded = args.max_size.is_some() || args.max_objects.is_some();
     let found = match collection {
         Some(_) if range || (bounded && !estimate) => {
-            // An estimate takes every document for an average one.
+            // An estimate counts each document with the average size.
             let average = estimate.then(|| if whole.1 > 0 { whole.0 / whole.1 } else { 0 });
             counted(cx, &ns, &args, average)?
         }
@@ -63,16 +63,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// What was counted.
+/// The result of a count.
 struct Counted {
     bytes: i64,
     count: i64,
-    /// Whether `maxSize` or `maxObjects` was passed.
+    /// True if `maxSize` or `maxObjects` was exceeded.
     is_cut: bool,
 }
 
-/// Counts the documents whose keys lie within `min` and `max`, or all, until a limit is passed. Each has its
-/// own size, or `size`.
+/// Counts the documents with keys between `min` and `max`, or all documents, until a limit is exceeded. Each
+/// document counts with `size` if that is given, else with its own size.
 fn counted(
     cx: &Context<'_>,
     ns: &Namespace,
@@ -104,7 +104,7 @@ fn counted(
         }
         _ => error,
     })?;
-    // Zero is no limit.
+    // Zero means no limit.
     let limit = |limit: Option<NonNegative>| limit.map_or(0, |limit| limit.0);
     let passed = |found: i64, limit: i64| limit > 0 && found > limit;
     let (bytes_max, count_max) = (limit(args.max_size), limit(args.max_objects));

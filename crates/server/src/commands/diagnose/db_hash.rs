@@ -77,7 +77,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// The checksum of all documents, by `_id`; of a capped collection in its own order.
+/// The checksum of all documents in the order of their `_id`; in natural order for a capped collection.
 fn hash(cx: &Context<'_>, collection: &Collection) -> Result<String> {
     let by_id = nagi_bson::doc! { "_id": 1 };
     let natural = nagi_bson::doc! { "$natural": 1 };

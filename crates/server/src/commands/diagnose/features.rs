@@ -1,4 +1,4 @@
-//! `features`: what the oldest tools ask a server for.
+//! `features`: optional features, for the oldest tools.
 
 use crate::core::command::prelude::*;
 

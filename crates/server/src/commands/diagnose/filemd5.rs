@@ -1,4 +1,4 @@
-//! `filemd5`: the checksum of a file that GridFS keeps in chunks.
+//! `filemd5`: the MD5 checksum of a GridFS file.
 
 use md5::{Digest, Md5};
 use nagi_bson::text::Hex;
@@ -22,7 +22,7 @@ args! { "filemd5" => Args {
     start_at:   Value<'a>        = "startAt",
 }}
 
-/// Bytes of a state, which holds two counts, four words of the sum and the block that is not full yet.
+/// The size of a state: two counts, four words of the checksum, and the incomplete block.
 const STATE_BYTES: usize = 88;
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
@@ -40,7 +40,8 @@ impl Args<'_> {
         }
     }
 
-    /// Refuses to continue from the state of another request.
+    /// Refuses `md5state`, because a checksum cannot be continued from an earlier state. The errors for
+    /// malformed states are MongoDB's.
     fn check_state(&self) -> Result<()> {
         match self.state {
             Value::Missing => Ok(()),
@@ -91,7 +92,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
         let data = match chunk.get("data") {
             Value::Binary(data) => data,
-            // The words, and how they are spelled, are MongoDB's.
+            // The error text, with its misspelling, is MongoDB's.
             Value::Missing => bail!(
                 Code::Location(50848),
                 "The element that calls binDataClean() must be type of BinData, but type of misisng \

@@ -1,4 +1,4 @@
-//! `getCmdLineOpts`: how the server was started.
+//! `getCmdLineOpts`: the command line and configuration of the server.
 
 use crate::core::command::prelude::*;
 

@@ -1,4 +1,5 @@
-//! `getFreeMonitoringStatus`: shells of 4.0-6.0 ask when they connect; there is no such service.
+//! `getFreeMonitoringStatus`: reports that the service is disabled. Shells of 4.0-6.0 send it when they
+//! connect.
 
 use crate::core::command::prelude::*;
 

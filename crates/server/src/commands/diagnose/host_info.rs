@@ -1,4 +1,4 @@
-//! `hostInfo`: the machine.
+//! `hostInfo`: describes the machine and its operating system.
 
 use super::status;
 use crate::clock;

@@ -1,4 +1,4 @@
-//! `killOp`: asks a running operation to end. Says the same whether it was there or not.
+//! `killOp`: kills an operation in progress. The reply is the same if the operation does not exist.
 
 use nagi_bson::number::{self, NotInteger};
 
@@ -36,7 +36,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// The number of an operation (4, 14, 26823); it is not rounded, or another operation would be killed (2).
+/// The id of an operation (4, 14, 26823). A fraction is refused, because a rounded id would kill another
+/// operation (2).
 fn operation_id(value: Value<'_>) -> Result<i64> {
     let id = number::integer(value).map_err(|reason| match reason {
         _ if value.is_missing() => err!(Code::NO_SUCH_KEY, "Did not provide \"op\" field"),

@@ -1,4 +1,4 @@
-//! `listCommands`: the table of commands.
+//! `listCommands`: describes the command table.
 
 use crate::commands::COMMANDS;
 use crate::core::command::prelude::*;

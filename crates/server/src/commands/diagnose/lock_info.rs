@@ -1,4 +1,4 @@
-//! `lockInfo`: locks that are held; this server has none that last.
+//! `lockInfo`: locks that are held. This server has no locks that outlast an operation.
 
 use crate::core::command::prelude::*;
 

@@ -1,11 +1,12 @@
-//! The account of the process's memory, for `serverStatus`: every pool, the caches, what the watcher saw.
+//! Memory use of the process for `serverStatus`: the pools, the caches, and the measurements of the memory
+//! watcher.
 
 use nagi_budget::{Division, Pool, bound};
 
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
 
-/// Section `nagi.memory`. Bytes throughout; without a budget the limits are left out.
+/// Writes the section `nagi.memory`, in bytes. Without a budget the limits are absent.
 pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
     let budget = server.store.budget();
     let gauges = budget.gauges();

@@ -1,4 +1,4 @@
-//! Commands that tell about the server and its data.
+//! Commands that report on the server and its data.
 
 mod build_info;
 mod coll_stats;

@@ -1,4 +1,4 @@
-//! `ping`: answers.
+//! `ping`: replies at once.
 
 use crate::core::command::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `profile`: which operations are profiled, and from how long on they count as slow.
+//! `profile`: sets or returns the profiling level of a database and the thresholds of slow operations.
 
 use nagi_lang::{expr::ParseCx, filter::Filter};
 
@@ -23,7 +23,7 @@ args! { "profile" => Args {
     filter:      Value<'a>   = "filter",
 }}
 
-/// Reading the level is also for those who may read the profiles.
+/// A client that may read the profile may also read its level.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let reads = args.level == Truncated(-1)
@@ -71,7 +71,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     match args.level.0 {
         -1 => {}
-        // The admin database has only ever changed the thresholds.
+        // On the admin database the command changes only the thresholds.
         0 => profiles.set_level(req.db, 0),
         level @ (1 | 2) if req.db != "admin" => {
             crate::observe::profile_entries::prepare(cx.server, req.db)?;

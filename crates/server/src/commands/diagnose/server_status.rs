@@ -1,7 +1,7 @@
 //! `serverStatus`: counters and gauges, in the sections that tools read.
 //!
-//! Each section is a row; `{section: 0}` leaves one out. Sections of subsystems that this server does
-//! not have are absent rather than filled with zeroes.
+//! Each section is a row; `{section: 0}` omits one. Sections of subsystems that this server does not have are
+//! absent rather than filled with zeroes.
 
 use super::status;
 use crate::clock;
@@ -20,7 +20,7 @@ pub(in crate::commands) static SERVER_STATUS: Command = Command {
 
 type Section = (&'static str, fn(&Server, &mut DocWriter<'_>));
 
-/// Sections in the order of the reply.
+/// The sections in the order of the reply.
 static SECTIONS: &[Section] = &[
     ("asserts", asserts),
     ("backgroundFlushing", background_flushing),
@@ -56,7 +56,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("process", "nagi");
     out.put("service", Array::EMPTY);
     out.put("pid", i64::from(std::process::id()));
-    // A double of whole seconds: tools read it into an integer.
+    // A whole number of seconds as a double, which tools convert to an integer.
     out.put("uptime", (uptime_ms / 1000) as f64);
     out.put("uptimeMillis", uptime_ms);
     out.put("uptimeEstimate", uptime_ms / 1000);
@@ -66,7 +66,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     for (name, write) in SECTIONS {
         let absent = match *name {
             "repl" => server.replica.is_none(),
-            // Tools take the section as a sign of an engine with a cache.
+            // Tools take this section as the sign of an engine with a cache.
             "wiredTiger" => server.config.storage_engine == "mmapv1",
             "sharedWrites" => nagi_percore::shared_writes().is_empty(),
             "backgroundFlushing" => server.config.storage_engine != "mmapv1",
@@ -82,7 +82,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// In a build that counts them: see `nagi-bench contention`.
+/// Writes to shared memory by place, in builds that count them: see `nagi-bench contention`.
 fn shared_writes(_: &Server, out: &mut DocWriter<'_>) {
     for (place, writes) in nagi_percore::shared_writes() {
         out.put(place, writes as i64);
@@ -99,7 +99,7 @@ fn asserts(server: &Server, out: &mut DocWriter<'_>) {
     out.put("rollovers", 0);
 }
 
-/// How often the mapped engine has brought its writes to the file.
+/// The number of checkpoints of the memory-mapped engine.
 fn background_flushing(server: &Server, out: &mut DocWriter<'_>) {
     server.store.engine().stats(&mut |name, value| {
         if name == "checkpoints" {
@@ -258,7 +258,7 @@ fn queues(server: &Server, out: &mut DocWriter<'_>) {
     });
 }
 
-/// WiredTiger's names for what the engine counts as well; what it does not count is left out.
+/// WiredTiger's names for figures that the engine has as well. Other figures of WiredTiger are absent.
 static ENGINE_FIGURES: &[(&str, &[(&str, &str)])] = &[
     (
         "block-manager",
@@ -335,14 +335,14 @@ fn transactions(server: &Server, out: &mut DocWriter<'_>) {
     out.put("totalAborted", total(&numbered.aborted));
     out.put("totalCommitted", total(&numbered.committed));
     out.put("totalStarted", total(&numbered.started));
-    // Only a cluster prepares transactions: there are none.
+    // Only sharded clusters prepare transactions, so these are zero.
     for name in ["totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted"] {
         out.put(name, 0_i64);
     }
     out.put("currentPrepared", 0_i64);
 }
 
-/// Of a member of a replica set.
+/// The state of a member of a replica set.
 fn repl(server: &Server, out: &mut DocWriter<'_>) {
     let Some(set) = &server.replica else { return };
     let Some(member) = set.member() else { return };
@@ -358,7 +358,7 @@ fn repl(server: &Server, out: &mut DocWriter<'_>) {
     }
     out.put("me", &member.host);
     out.put("rbid", 1);
-    // 1: off, 2: on.
+    // 1 means off, 2 means on.
     out.put("userWriteBlockMode", 1 + i32::from(server.settings.write_block.is_on()));
 }
 

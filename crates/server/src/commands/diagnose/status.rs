@@ -1,13 +1,13 @@
-//! Figures of the process and the machine, from /proc.
+//! Figures of the process and the machine, from `/proc`.
 
 use std::fs;
 
 use crate::core::server::Server;
 
-/// Size of a page of memory on every machine this server is built for.
+/// The size of a memory page on each machine that this server is built for.
 pub(super) const PAGE_BYTES: i64 = 4096;
 
-/// The number behind `name:` in a /proc file, in the file's unit.
+/// The number after `name:` in a `/proc` file, in the unit of the file.
 fn proc_number(path: &str, name: &str) -> Option<i64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -24,21 +24,21 @@ pub(super) fn process() -> (i64, i64, i64) {
     (number("VmRSS"), number("VmSize"), number("Threads"))
 }
 
-/// Highest resident memory in KiB.
+/// The highest resident memory so far, in KiB.
 pub(super) fn peak_resident_kb() -> i64 {
     proc_number("/proc/self/status", "VmHWM").unwrap_or(0)
 }
 
-/// Voluntary and involuntary context switches.
+/// Counts of voluntary and involuntary context switches.
 pub(super) fn context_switches() -> (i64, i64) {
     let number = |name: &str| proc_number("/proc/self/status", name).unwrap_or(0);
     (number("voluntary_ctxt_switches"), number("nonvoluntary_ctxt_switches"))
 }
 
-/// Major page faults, user and system time in microseconds (clock ticks of 10 ms).
+/// Major page faults, and user and system time in microseconds (from clock ticks of 10 ms).
 pub(super) fn faults_and_times() -> (i64, i64, i64) {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The command's name may hold spaces; fields are counted behind its parenthesis.
+    // The name of the program may contain spaces, so the fields are counted from its closing parenthesis.
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = |at: usize| -> i64 {
         fields.split_whitespace().nth(at).and_then(|f| f.parse().ok()).unwrap_or(0)
@@ -51,14 +51,14 @@ pub(super) fn core_count() -> i32 {
     text.lines().filter(|line| line.starts_with("processor")).count().max(1) as i32
 }
 
-/// Soft limit of open files.
+/// The soft limit of open files.
 pub(super) fn open_file_limit() -> i64 {
     let text = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
     line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Name and version of the distribution.
+/// The name and version of the Linux distribution.
 pub(super) fn os_release() -> (String, String) {
     let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let value = |name: &str| {
@@ -68,7 +68,7 @@ pub(super) fn os_release() -> (String, String) {
     (value("NAME"), value("VERSION_ID"))
 }
 
-/// Used and total bytes of the file system that holds the data, as the engine knows them.
+/// Used and total bytes of the file system with the data directory, as the engine reports them.
 pub(super) fn disk(server: &Server) -> Option<(i64, i64)> {
     let (mut free, mut total) = (None, None);
     server.store.engine().stats(&mut |name, value| match name {

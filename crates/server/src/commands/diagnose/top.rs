@@ -1,4 +1,4 @@
-//! `top`: time and number of operations by collection.
+//! `top`: the time and number of operations per collection.
 
 use crate::core::command::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `validate`: reads everything of a collection and compares records, index keys and counters.
+//! `validate`: reads all data of a collection and compares records, index keys and counters.
 
 use nagi_store::{BuildOptions, Collection, Repaired, ValidateReport, lost_and_found};
 
@@ -124,8 +124,8 @@ fn write_findings(
     }
 }
 
-/// Options that exclude each other (72). `background` and `scandata` ask for what the one check always
-/// does: it reads everything, in one snapshot, beside writers. `full` adds the files' checksums.
+/// Refuses options that exclude each other (72). `background` and `scandata` change nothing: the check always
+/// reads all data, in one snapshot, concurrently with writers. `full` adds the checksums of the files.
 fn check(args: &Args<'_>) -> Result<()> {
     let (full, background) = (args.full.0, args.background.0);
     let (repair, metadata) = (args.repair.0, args.metadata.0);
@@ -160,7 +160,7 @@ fn check(args: &Args<'_>) -> Result<()> {
     bail!(Code::INVALID_OPTIONS, "{message}");
 }
 
-/// `metadata: true`: only the catalog's entry is looked at, which was parsed when it was loaded.
+/// Replies to `metadata: true`. Only the catalog entry is checked, and it was parsed when it was loaded.
 fn report_metadata(collection: &Collection, out: &mut DocWriter<'_>) -> Result<()> {
     out.put("ns", collection.namespace.as_str());
     put_uuid(collection, out);

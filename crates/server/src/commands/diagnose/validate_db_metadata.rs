@@ -1,6 +1,6 @@
-//! `validateDBMetadata`: which indexes and views a client could not make with the stable API alone.
+//! `validateDBMetadata`: lists indexes and views that a client could not create with the stable API alone.
 //!
-//! Of the versions only "1" has rules: with `strict`, no text or sparse index and no stage of a view that is
+//! Only API version "1" has rules: with `strict`, it excludes text and sparse indexes, and views with stages
 //! outside the API. `deprecationErrors` finds nothing, because version 1 has deprecated nothing.
 
 use nagi_store::Collection;
@@ -27,10 +27,11 @@ args! { "validateDBMetadata" => Args {
     collection:     Option<&'a str> = "collection",
 }}
 
-/// Bytes of findings that one reply holds: `hasMoreErrors` says that there were others.
+/// The limit of findings in one reply, in bytes. `hasMoreErrors` reports that there were more.
 const FINDINGS_BYTES_MAX: usize = 12 << 20;
 
-/// The right to `validate` what the client named; without a database, the normal collections of all of them.
+/// Requires the action `validate` on the requested database or collection; without a database, on the normal
+/// collections of all databases.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     Ok(match (args.db, args.collection) {
@@ -45,7 +46,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let rules = Rules::parse(args.api_parameters)?;
     let catalog = cx.store().catalog();
     let asking = cx.asking();
-    // Of all databases, those of the server itself only for a user with rights to them.
+    // Without a database in the request, the server's own databases are checked only if the user has privileges
+    // on them.
     let wanted = |db: &str| match args.db {
         Some(named) => named == db,
         None => asking.on_database(db, Action::Validate),
@@ -90,9 +92,9 @@ fn describe(collection: &Collection, error: &Error) -> DocBuf {
     })
 }
 
-/// What the metadata is checked against.
+/// The rules that metadata is checked against.
 struct Rules {
-    /// Only what is in version 1 of the API.
+    /// Only features of API version 1 are allowed.
     strict: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The client metadata document of the first hello.
+//! The client metadata document of the first `hello`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::core::command::prelude::*;
 use crate::limits::{APP_NAME_BYTES_MAX, CLIENT_METADATA_BYTES_MAX};
 use crate::op::ClientMetadata;
 
-/// Checks and keeps `client`; a second one is refused (186).
+/// Checks and stores `client`. A different document in a later `hello` is refused (186).
 pub(super) fn receive(cx: &mut Context<'_>, value: Value<'_>) -> Result<()> {
     let Value::Doc(doc) = value else {
         bail!(
@@ -16,7 +16,7 @@ pub(super) fn receive(cx: &mut Context<'_>, value: Value<'_>) -> Result<()> {
         );
     };
     if cx.connection.client.is_some() || cx.connection.hello_seen {
-        // Pools repeat their hello on a connection; the same document again is harmless.
+        // Connection pools repeat their `hello` on a connection. The same document again is accepted.
         if cx.connection.client.as_ref().is_some_and(|c| c.doc.as_doc() == doc) {
             return Ok(());
         }
@@ -40,7 +40,7 @@ pub(super) fn receive(cx: &mut Context<'_>, value: Value<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rules of the document; gives back the application's name.
+/// Checks the document, and returns the name of the application.
 fn check(doc: Doc<'_>) -> Result<&str> {
     if doc.len() > CLIENT_METADATA_BYTES_MAX {
         bail!(

@@ -1,8 +1,10 @@
-//! `hello` and its old spelling `isMaster`: what this server is and can do.
+//! `hello` and its old name `isMaster`: describes this server and its capabilities to drivers.
 //!
-//! A standalone's has no `setName`, so drivers neither retry writes nor begin transactions; a member of
-//! a replica set names itself. With `topologyVersion` and `maxAwaitTimeMS` the reply waits until the server's role
-//! changes, quiesce mode begins or the time is over; with an exhaust request the replies stream.
+//! The reply of a standalone has no `setName`, so drivers neither retry writes nor begin transactions. A member
+//! of a replica set names itself and its set.
+//!
+//! With `topologyVersion` and `maxAwaitTimeMS` the reply is delayed until the server's role changes, quiesce
+//! mode begins, or the time is over. With an exhaust request such replies form a stream.
 
 use std::time::Duration;
 
@@ -106,7 +108,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// A server that is about to end says so (91), and how long it still works on what it has begun.
+/// Refuses the request while the server shuts down (91), and reports how long it still serves operations in
+/// progress.
 fn refuse_in_quiesce_mode(server: &Server) -> Result<()> {
     let remaining = match server.quiesce_remaining() {
         Some(remaining) => Some(remaining),
@@ -124,7 +127,7 @@ fn refuse_in_quiesce_mode(server: &Server) -> Result<()> {
     })
 }
 
-/// The mechanisms for which the user `db.name` has credentials; an unknown user has those of its decoy.
+/// Writes the mechanisms for which the user `db.name` has credentials. An unknown user has those of its decoy.
 fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let name = match user {
         Value::Missing | Value::Null | Value::Undefined => return Ok(()),
@@ -153,7 +156,7 @@ fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) 
     Ok(())
 }
 
-/// What a member says of itself and its set.
+/// Writes the fields of a member: its role, its name, and the set.
 fn write_member(replica: &ReplicaSet, role_field: &str, out: &mut DocWriter<'_>) {
     let role = replica.role();
     let Some(member) = replica.member() else {
@@ -191,7 +194,8 @@ fn write_member(replica: &ReplicaSet, role_field: &str, out: &mut DocWriter<'_>)
     });
 }
 
-/// The offered compressors that this server has, in the client's order; nothing if none.
+/// Writes the compressors that client and server have in common, in the client's order; no field if there are
+/// none.
 fn write_compression(server: &Server, offered: Array<'_>, out: &mut DocWriter<'_>) {
     let enabled = |name: &&str| {
         let found = Compressor::by_name(name).filter(|c| *c != Compressor::Noop);
@@ -203,8 +207,9 @@ fn write_compression(server: &Server, offered: Array<'_>, out: &mut DocWriter<'_
     }
 }
 
-/// Waits for a change of the topology, looking now and then if the client is still there: each client of a driver
-/// has a connection that waits, and would leave it behind for as long as it asked for.
+/// Waits for a change of the topology. The wait polls whether the client is still connected: each client of a
+/// driver has one waiting connection, and without the poll it would stay open for the full time after a
+/// disconnect.
 fn wait(cx: &Context<'_>, beyond: i64, most: Duration) -> Result<()> {
     let until = clock::now() + most;
     cx.end_with_client();
@@ -218,7 +223,7 @@ fn wait(cx: &Context<'_>, beyond: i64, most: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits as `topologyVersion` and `maxAwaitTimeMS` ask.
+/// Waits as `topologyVersion` and `maxAwaitTimeMS` specify.
 fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
     let (version, max_await_ms) = match (args.topology_version, args.max_await_ms) {
         (None, None) => return Ok(()),
@@ -259,7 +264,7 @@ fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Res
             topology.counter()
         );
     }
-    // Later replies of a stream wait for what comes after the reply before.
+    // Later replies of a stream wait for a change after the previous reply.
     let beyond = if streaming { topology.counter() } else { seen };
     if streaming || *process_id == topology.process_id {
         cx.done.waited = true;

@@ -1,4 +1,4 @@
-//! How clients and the server get to know each other.
+//! The handshake: client and server describe themselves to each other.
 
 mod client;
 mod hello;

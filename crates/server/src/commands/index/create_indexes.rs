@@ -1,4 +1,4 @@
-//! `createIndexes`: builds the indexes that are not there yet.
+//! `createIndexes`: builds the indexes that do not exist yet.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// Refuses a field given twice: which of the two holds would be anybody's guess.
+/// Refuses a specification that contains a field twice, because it would be ambiguous.
 fn check_once(spec: Doc<'_>) -> Result<()> {
     let mut seen = BTreeSet::new();
     match spec.iter().map(|element| element.name()).find(|name| !seen.insert(*name)) {

@@ -1,4 +1,4 @@
-//! `dropIndexes` (and its old name `deleteIndexes`).
+//! `dropIndexes` (old name `deleteIndexes`): drops indexes of a collection.
 
 use nagi_store::IndexSelector;
 

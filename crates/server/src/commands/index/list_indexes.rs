@@ -74,7 +74,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     batch::reply_first(cx, req, Producer::list(docs), ns.as_str(), how, out)
 }
 
-/// The index's specification; of one that is being built, with its build.
+/// The specification of an index. An index under construction is described with its build.
 fn describe(collection: &Collection, index: &Index, info: bool) -> DocBuf {
     if index.ready && !info {
         return index.spec.doc.clone();

@@ -1,4 +1,4 @@
-//! Indexes.
+//! Commands on indexes.
 
 mod create_indexes;
 mod drop_indexes;
@@ -19,13 +19,13 @@ pub(super) use search_indexes::{
 };
 pub(super) use set_index_commit_quorum::SET_INDEX_COMMIT_QUORUM;
 
-/// `maxIndexBuildMemoryUsageMegabytes` in bytes.
+/// The parameter `maxIndexBuildMemoryUsageMegabytes`, in bytes.
 pub(in crate::commands) fn build_memory(server: &Server) -> u64 {
     const ROW: usize = params::position("maxIndexBuildMemoryUsageMegabytes");
     u64::try_from(server.settings.params.number(ROW)).unwrap_or(u64::MAX).saturating_mul(1 << 20)
 }
 
-/// How many builds may run at a time: `maxNumActiveUserIndexBuilds`.
+/// The largest number of concurrent index builds: `maxNumActiveUserIndexBuilds`.
 fn most_builds(server: &Server) -> u64 {
     const ROW: usize = params::position("maxNumActiveUserIndexBuilds");
     server.settings.params.number(ROW).unsigned_abs()

@@ -1,4 +1,4 @@
-//! `reIndex`: builds all indexes of a collection again.
+//! `reIndex`: rebuilds all indexes of a collection.
 
 use nagi_store::BuildOptions;
 

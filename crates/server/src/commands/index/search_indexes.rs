@@ -1,5 +1,5 @@
-//! The commands of search indexes. This server has no search engine beside it, as MongoDB's Community edition: it
-//! says so (31082).
+//! The commands on search indexes. They report that the server has no search engine (31082), as MongoDB's
+//! Community edition does.
 
 use crate::core::command::prelude::*;
 

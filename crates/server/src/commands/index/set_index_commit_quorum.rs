@@ -1,4 +1,5 @@
-//! `setIndexCommitQuorum`: how many members a running index build waits for. There is one.
+//! `setIndexCommitQuorum`: the number of members that an index build in progress waits for. There is one
+//! member.
 
 use crate::commands::common::{namespace, refuse_view};
 use crate::core::command::prelude::*;
@@ -44,7 +45,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     Ok(())
 }
 
-/// One member satisfies every quorum that can be satisfied; what cannot is refused (100).
+/// Refuses a quorum that one member cannot satisfy (100).
 pub(super) fn check_quorum(quorum: Value<'_>) -> Result<()> {
     match quorum {
         Value::String("majority" | "votingMembers") => Ok(()),

@@ -1,7 +1,7 @@
-//! `getLastError`: how the last legacy write of this connection went.
+//! `getLastError`: the result of the last legacy write on this connection.
 //!
-//! `j` and `fsync` make everything written so far durable before the answer; `w` above 1 needs a
-//! replica set. The command itself succeeds even if the write failed: `err` says so.
+//! `j` and `fsync` make all writes so far durable before the reply; `w` above 1 requires a replica set. The
+//! command itself succeeds even if the write failed: `err` contains the error.
 
 use crate::core::command::prelude::*;
 use crate::request::concern::{WriteConcern, WriteNodes};
@@ -69,7 +69,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
         None => out.put("err", Value::Null),
     }
-    // An old driver that asks for w: 0 here only wants the answer.
+    // An old driver that sends `w: 0` here only wants the reply.
     if concern.nodes != WriteNodes::Count(0) {
         concern.check_standalone()?;
     }

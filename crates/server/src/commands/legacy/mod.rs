@@ -1,4 +1,4 @@
-//! Commands of the drivers that still wrote with OP_INSERT.
+//! Commands for drivers that write with OP_INSERT, OP_UPDATE and OP_DELETE.
 
 mod get_last_error;
 mod reset_error;

@@ -1,4 +1,4 @@
-//! `resetError`: forgets the last legacy write of this connection.
+//! `resetError`: clears the result of the last legacy write on this connection.
 
 use crate::core::command::prelude::*;
 

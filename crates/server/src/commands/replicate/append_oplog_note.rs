@@ -1,5 +1,5 @@
-//! `appendOplogNote`: connectors write notes to make the cluster's time continue. There is no oplog that
-//! would keep them; the time continues.
+//! `appendOplogNote`: advances the cluster time. Connectors write notes to the oplog for this purpose; there is
+//! no oplog here, so only the time advances.
 
 use super::member_of;
 use crate::core::command::prelude::*;
@@ -44,6 +44,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
             other.kind().name()
         ),
     }
-    // MongoDB writes an entry of its log here: the time advances.
+    // MongoDB writes an oplog entry here, which advances the time.
     set.clock.tick().map(drop)
 }

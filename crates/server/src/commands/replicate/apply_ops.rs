@@ -1,7 +1,7 @@
-//! `applyOps`: entries of an oplog, as `mongorestore --oplogReplay` sends them.
+//! `applyOps`: applies oplog entries, as `mongorestore --oplogReplay` sends them.
 //!
-//! Entries may be applied again: an insert replaces what is there, a delete of nothing is nothing.
-//! Those that fail do not keep the others from being applied.
+//! Entries are idempotent: an insert replaces an existing document, and a delete of a missing document does
+//! nothing. A failed entry does not prevent the others from being applied.
 
 use nagi_query::{DeleteStatement, UpdateStatement};
 use nagi_store::{Durability, Namespace, WriteOptions};
@@ -33,13 +33,13 @@ args! { "applyOps" => Args {
     mode:          Value<'a>    = "oplogApplicationMode",
 }}
 
-/// An entry of an oplog, as far as it matters here.
+/// The fields of an oplog entry that matter here.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
     op: &'a str,
     ns: &'a str,
     object: Doc<'a>,
-    /// Which document an update is of.
+    /// Identifies the document of an update.
     target: Doc<'a>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What each entry needs its sender needs.
+/// Requires the privileges of each entry's operation.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     for doc in args.ops.iter() {
@@ -118,7 +118,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
                 "applyOps error applying");
         }
         if entry.ns.starts_with("admin.") {
-            // Users and roles may be among what was applied.
+            // The entry may have changed a user or role.
             cx.server.auth.changed();
         }
         results.push(applied.is_ok());
@@ -149,7 +149,7 @@ fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: Entry<'_>, upsert: bool
     }
 }
 
-/// The filter for the document that an entry is of.
+/// The filter for the document of an entry.
 fn by_id(doc: Doc<'_>) -> Result<DocBuf> {
     match doc.get("_id") {
         Value::Missing => bail!(Code::NO_SUCH_KEY, "Failed to apply an entry without an _id"),
@@ -157,7 +157,7 @@ fn by_id(doc: Doc<'_>) -> Result<DocBuf> {
     }
 }
 
-/// Puts a document in the place of one with its `_id`.
+/// Replaces the document with the same `_id`.
 fn replace(cx: &Context<'_>, entry: Entry<'_>, of: Doc<'_>, upsert: bool) -> Result<()> {
     let filter = by_id(of)?;
     let statement = UpdateStatement {
@@ -232,7 +232,7 @@ fn delete(cx: &Context<'_>, entry: Entry<'_>) -> Result<()> {
     nagi_query::delete(cx.store(), &ns, &statement, Durability::Buffered, &cx.env(&watch)).map(drop)
 }
 
-/// The command of an entry and its body as a client would write it; none for what has no effect.
+/// The command of an entry, with its body as a client would send it; `None` for entries without an effect.
 fn command(entry: Entry<'_>) -> Result<Option<(&'static Command, DocBuf)>> {
     let name = entry.object.first().map_or("", |e| e.name());
     let body = match name {
@@ -241,7 +241,7 @@ fn command(entry: Entry<'_>) -> Result<Option<(&'static Command, DocBuf)>> {
             w.put("createIndexes", entry.object.get(name));
             w.put("indexes", entry.object.get("indexes"));
         }),
-        // One index, its specification beside the name of the collection.
+        // The entry holds one index, with its specification beside the name of the collection.
         "createIndexes" if entry.object.get("indexes").is_missing() => DocBuf::build(|w| {
             w.put("createIndexes", entry.object.get(name));
             w.array("indexes", |list| {

@@ -1,4 +1,4 @@
-//! Commands of replica sets: of one member, or as a standalone answers them.
+//! Commands of replica sets, for a set of one member; a standalone refuses most of them.
 
 mod append_oplog_note;
 mod apply_ops;
@@ -30,7 +30,7 @@ fn member_of<'c>(cx: &Context<'c>) -> Result<&'c ReplicaSet> {
     }
 }
 
-/// An argument that is a document, or a number or nothing for none.
+/// Parses an argument that is a document. A number or an absent value counts as an empty document.
 fn document_argument<'a>(command: &str, value: Value<'a>) -> Result<Doc<'a>> {
     match value {
         Value::Doc(doc) => Ok(doc),

@@ -1,17 +1,17 @@
-//! Updates as an oplog writes them since MongoDB 5.0: the difference of two documents.
+//! Oplog updates of version 2, the format of MongoDB 5.0 and later: the difference of two documents.
 //!
 //!   {d: {gone: false}, u: {changed: value}, i: {new: value}, s<field>: difference}      of a document
 //!   {a: true, l: length, u<index>: value, s<index>: difference}                         of an array
 //!
-//! New fields go to the end. Applying a difference twice is applying it once.
+//! New fields are appended. Applying a difference twice gives the same result as applying it once.
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 
-/// Longest array that a difference may make.
+/// The largest array that a difference may produce.
 const ARRAY_COUNT_MAX: usize = 1_000_000;
 
-/// Writes `old` changed by `diff`. As deep as `diff` nests, which the wire bounds.
+/// Writes `old` with `diff` applied. Recursion is as deep as `diff`, and the wire protocol limits that depth.
 pub(super) fn apply(old: Doc<'_>, diff: Doc<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     check_sections(diff)?;
     let part = |name: &str| diff.get(name).as_doc().unwrap_or(Doc::EMPTY);
@@ -52,7 +52,7 @@ fn apply_inside(
     match (old, diff.get("a") == Value::Bool(true)) {
         (Value::Doc(old), false) => out.doc(name, |out| apply(old, diff, out)),
         (Value::Array(old), true) => out.array(name, |out| apply_array(old, diff, out)),
-        // Of another type by now: a later entry has replaced it.
+        // The value has another type: a later entry, which was applied before, has replaced it.
         (other, _) => {
             out.put(name, other);
             Ok(())

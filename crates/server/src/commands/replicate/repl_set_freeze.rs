@@ -1,4 +1,4 @@
-//! `replSetFreeze`: keeps a secondary from becoming primary for a time; 0 ends that.
+//! `replSetFreeze`: prevents a secondary from becoming primary for a time; 0 lifts this.
 
 use super::member_of;
 use crate::core::command::prelude::*;
@@ -20,7 +20,7 @@ args! { "replSetFreeze" => Args {
     seconds: Truncated = "replSetFreeze",
 }}
 
-/// Longest time as a secondary.
+/// The longest time, in seconds.
 const SECONDS_MAX: i64 = 86_400 * 365;
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

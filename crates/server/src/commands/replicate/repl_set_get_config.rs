@@ -1,4 +1,4 @@
-//! `replSetGetConfig`: the configuration of the set.
+//! `replSetGetConfig`: the configuration of the replica set.
 
 use super::member_of;
 use crate::core::command::prelude::*;

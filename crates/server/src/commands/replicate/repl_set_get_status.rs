@@ -1,4 +1,4 @@
-//! `replSetGetStatus`: state of the set and its member. Tools tell a standalone by the error.
+//! `replSetGetStatus`: the state of the set and its member. Tools recognize a standalone by the error.
 
 use super::member_of;
 use crate::clock;

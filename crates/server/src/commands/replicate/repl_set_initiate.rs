@@ -1,4 +1,4 @@
-//! `replSetInitiate`: makes a replica set of this server alone.
+//! `replSetInitiate`: creates a replica set with this server as its only member.
 
 use super::{document_argument, member_of};
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `replSetReconfig`: another configuration, of one member still.
+//! `replSetReconfig`: replaces the configuration. The set must still have one member.
 
 use super::{document_argument, member_of};
 use crate::core::command::prelude::*;

@@ -1,5 +1,5 @@
-//! `replSetStepDown`: no one else can become primary, so only force makes the member a secondary, for
-//! as many seconds as asked.
+//! `replSetStepDown`: makes the primary a secondary for the requested number of seconds. This requires `force`,
+//! because there is no other member that could become primary.
 
 use super::member_of;
 use crate::core::command::prelude::*;
@@ -23,7 +23,7 @@ args! { "replSetStepDown" => Args {
     force:    Option<bool> = "force",
 }}
 
-/// Longest time as a secondary.
+/// The longest time as a secondary, in seconds.
 const SECONDS_MAX: i64 = 86_400 * 365;
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {

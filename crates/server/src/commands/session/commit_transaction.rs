@@ -1,4 +1,4 @@
-//! `commitTransaction` and `abortTransaction`.
+//! `commitTransaction` and `abortTransaction`: finish the transaction of a session.
 
 use nagi_store::Durability;
 

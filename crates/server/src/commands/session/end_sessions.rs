@@ -1,4 +1,4 @@
-//! `endSessions`: drivers send it when a client closes. Ends the sessions' cursors too.
+//! `endSessions`: ends sessions and closes their cursors. Drivers send it when a client closes.
 
 use crate::core::command::prelude::*;
 use crate::limits::END_SESSIONS_COUNT_MAX;
@@ -30,7 +30,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     }
     for value in args.sessions.iter() {
         let session = parse_lsid(value, "endSessions.endSessions")?;
-        // Somebody else's session is none of the client's.
+        // Sessions of other users are ignored.
         if !cx.asking().owns_session(&session) {
             continue;
         }

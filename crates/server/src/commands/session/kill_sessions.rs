@@ -1,4 +1,4 @@
-//! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`: end sessions with all they run.
+//! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`: end sessions and kill their operations.
 
 use crate::core::command::prelude::*;
 use crate::names::UserName;
@@ -54,7 +54,7 @@ args! { "killAllSessionsByPattern" => PatternArgs {
     patterns: Array<'a> = "killAllSessionsByPattern",
 }}
 
-/// An empty list means all sessions.
+/// An empty list means all sessions, which requires a privilege.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let all = Args::parse(req)?.sessions.is_empty();
     Ok(!all || asking.on_cluster(Action::KillAnySession))

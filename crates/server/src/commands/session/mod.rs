@@ -1,4 +1,4 @@
-//! Logical sessions and the ends of their transactions.
+//! Commands on logical sessions and their transactions.
 
 mod commit_transaction;
 mod end_sessions;

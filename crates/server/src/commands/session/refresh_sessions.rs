@@ -1,4 +1,4 @@
-//! `refreshSessions`: notes that sessions are still in use.
+//! `refreshSessions`: marks sessions as still in use.
 
 use crate::clock;
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `startSession`: a session id made by the server. Drivers make their own.
+//! `startSession`: returns a session id that the server generates. Drivers generate their own.
 
 use crate::clock;
 use crate::core::command::prelude::*;

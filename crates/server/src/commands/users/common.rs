@@ -1,5 +1,5 @@
-//! What the commands for users and roles share: one change at a time, checks of names and roles,
-//! documents with some fields changed.
+//! Shared parts of the commands on users and roles: the exclusive change, checks of names and roles, and
+//! documents with changed fields.
 
 use nagi_bson::ArrayBuf;
 
@@ -11,7 +11,7 @@ use crate::{
     names::{RoleName, UserName},
 };
 
-/// Runs a change of users or roles alone; what was resolved of them is stale afterwards.
+/// Runs a change of users or roles exclusively, and then invalidates all resolved users.
 pub(super) fn change<T>(cx: &Context<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _writing = cx.begin_write("admin")?;
     let _alone = cx.server.auth.begin_change();
@@ -20,7 +20,7 @@ pub(super) fn change<T>(cx: &Context<'_>, f: impl FnOnce() -> Result<T>) -> Resu
     done
 }
 
-/// The document with fields replaced (in place), added (at the end) or removed (`Missing`).
+/// A copy of `doc` with fields replaced in place, appended, or removed (`Missing`).
 pub(super) fn with_fields(doc: Doc<'_>, fields: &[(&str, Value<'_>)]) -> DocBuf {
     DocBuf::build(|out| {
         for element in doc {
@@ -46,7 +46,7 @@ pub(super) fn privileges_array(privileges: &Privileges) -> ArrayBuf {
     ArrayBuf::build(|out| write_privileges(privileges, out))
 }
 
-/// The roles of an argument that must not be empty (2).
+/// Parses an argument `roles` that must not be empty (2).
 pub(super) fn some_roles(command: &str, roles: Array<'_>, db: &str) -> Result<Vec<RoleName>> {
     if roles.is_empty() {
         bail!(Code::BAD_VALUE, "{command} command requires a non-empty \"roles\" array");
@@ -54,22 +54,22 @@ pub(super) fn some_roles(command: &str, roles: Array<'_>, db: &str) -> Result<Ve
     parse_roles(roles, db)
 }
 
-/// Whether one may grant these roles.
+/// Returns true if the client may grant all these roles.
 pub(super) fn may_grant(asking: &Asking<'_>, roles: &[RoleName]) -> bool {
     roles.iter().all(|role| asking.on_database(&role.db, Action::GrantRole))
 }
 
-/// Whether one may revoke these roles.
+/// Returns true if the client may revoke all these roles.
 pub(super) fn may_revoke(asking: &Asking<'_>, roles: &[RoleName]) -> bool {
     roles.iter().all(|role| asking.on_database(&role.db, Action::RevokeRole))
 }
 
-/// Whether one may grant or revoke these privileges to a role.
+/// Returns true if the client may grant or revoke (`action`) all these privileges.
 pub(super) fn may_handle(asking: &Asking<'_>, privileges: &Privileges, action: Action) -> bool {
     privileges.keys().all(|resource| asking.on_database(resource.governing_database(), action))
 }
 
-/// Replaces a user's document.
+/// Replaces the document of a user.
 pub(super) fn replace_user(
     cx: &Context<'_>,
     name: &UserName,
@@ -100,7 +100,7 @@ pub(super) fn change_roles_of_user(
     }
 }
 
-/// Refuses built-in roles where one is to be changed (49).
+/// Refuses to modify a built-in role (49).
 pub(super) fn check_not_built_in(role: &RoleName) -> Result<()> {
     if builtin::find(&role.name, &role.db).is_some() {
         bail!(Code::INVALID_ROLE_MODIFICATION, "{role} is a built-in role and cannot be modified");
@@ -108,7 +108,7 @@ pub(super) fn check_not_built_in(role: &RoleName) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a user-defined role's document.
+/// Replaces the document of a user-defined role.
 pub(super) fn replace_role(
     cx: &Context<'_>,
     role: &RoleName,
@@ -121,7 +121,7 @@ pub(super) fn replace_role(
     }
 }
 
-/// Changes what a role may do: `apply` gets its privileges and those of the request.
+/// Changes the privileges of a role: `apply` gets its privileges and those of the request.
 pub(super) fn change_privileges(
     cx: &Context<'_>,
     (command, req): (&str, &Request<'_>),
@@ -146,8 +146,8 @@ pub(super) fn change_privileges(
     })
 }
 
-/// Checks the roles that a role is to contain: they exist (31), are within reach and do not contain
-/// the role itself (49).
+/// Checks the roles that a role is to contain: they exist (31), the role's database may contain them, and they
+/// do not contain the role itself (49).
 pub(super) fn check_contained(
     cx: &Context<'_>,
     role: &RoleName,
@@ -178,7 +178,8 @@ pub(super) fn check_contained(
     Ok(())
 }
 
-/// Checks the privileges of a role: only `admin` reaches other databases and the cluster (49).
+/// Checks the privileges of a role: only a role of `admin` may have privileges on other databases or the
+/// cluster (49).
 pub(super) fn check_privileges(role: &RoleName, privileges: &Privileges) -> Result<()> {
     if &*role.db == "admin" || privileges.keys().all(|r| r.governing_database() == &*role.db) {
         return Ok(());
@@ -191,7 +192,7 @@ pub(super) fn check_privileges(role: &RoleName, privileges: &Privileges) -> Resu
     )
 }
 
-/// Takes roles that are about to go out of every user and role that has one of them.
+/// Removes roles that are about to be dropped from all users and roles that have them.
 pub(super) fn forget_roles(cx: &Context<'_>, gone: &[RoleName]) -> Result<()> {
     for kind in [Kind::Users, Kind::Roles] {
         let mut holders = Vec::new();

@@ -1,4 +1,4 @@
-//! `createRole`.
+//! `createRole`: creates a user-defined role.
 
 use crate::auth::documents::{self, Kind};
 use crate::auth::restrictions::Restrictions;

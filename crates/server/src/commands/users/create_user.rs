@@ -1,4 +1,4 @@
-//! `createUser`.
+//! `createUser`: creates a user with credentials and roles.
 
 use crate::auth::documents::{self, Kind};
 use crate::auth::restrictions::Restrictions;

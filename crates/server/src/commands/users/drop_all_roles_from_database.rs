@@ -1,5 +1,5 @@
-//! `dropAllRolesFromDatabase`: removes the user-defined roles of a database, also from all that have
-//! one.
+//! `dropAllRolesFromDatabase`: drops the user-defined roles of a database, and removes them from all users and
+//! roles that have them.
 
 use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;

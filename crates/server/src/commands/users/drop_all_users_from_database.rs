@@ -1,4 +1,4 @@
-//! `dropAllUsersFromDatabase`.
+//! `dropAllUsersFromDatabase`: drops all users of a database.
 
 use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `dropRole`: removes a role, also from all that have it.
+//! `dropRole`: drops a role, and removes it from all users and roles that have it.
 
 use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `dropUser`.
+//! `dropUser`: drops a user.
 
 use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `grantPrivilegesToRole`.
+//! `grantPrivilegesToRole`: adds privileges to a role.
 
 use crate::auth::{Privileges, parse_privileges};
 use crate::core::command::prelude::*;

@@ -1,4 +1,4 @@
-//! `grantRolesToRole`.
+//! `grantRolesToRole`: adds contained roles to a role.
 
 use crate::core::command::prelude::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! `grantRolesToUser`.
+//! `grantRolesToUser`: adds roles to a user.
 
 use crate::core::command::prelude::*;
 use crate::{

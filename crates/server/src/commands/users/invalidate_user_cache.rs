@@ -1,4 +1,4 @@
-//! `invalidateUserCache`: what was resolved of users and roles is read anew.
+//! `invalidateUserCache`: invalidates all resolved users and roles.
 
 use crate::core::command::prelude::*;
 

@@ -1,5 +1,5 @@
-//! `_mergeAuthzCollections`: how mongorestore brings users and roles back. It writes their documents
-//! into collections of its own first; this command checks them and takes them over.
+//! `_mergeAuthzCollections`: restores users and roles for `mongorestore`. The tool first writes their documents
+//! into temporary collections; this command checks the documents and copies them.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ args! { "_mergeAuthzCollections" => Args {
 }}
 
 impl<'a> Args<'a> {
-    /// The collections to read, with what is in them.
+    /// The collections to read, and the kind of their documents.
     fn sources(&self) -> Result<Vec<(Kind, Namespace)>> {
         let mut sources = Vec::new();
         for (kind, name) in [(Kind::Roles, self.temp_roles), (Kind::Users, self.temp_users)] {
@@ -54,13 +54,13 @@ impl<'a> Args<'a> {
         Ok(sources)
     }
 
-    /// The database whose users and roles are meant; `None` for all.
+    /// The database to restrict the command to; `None` for all.
     fn database(&self) -> Option<&'a str> {
         self.db.filter(|db| !db.is_empty())
     }
 }
 
-/// Which roles the documents grant is checked one by one when they are read.
+/// The roles that the documents grant are checked one by one when they are read.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let target = args.database().map_or(Target::Everywhere, Target::Database);
@@ -99,7 +99,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     })
 }
 
-/// The documents of a collection, checked.
+/// Reads the documents of a collection and checks them.
 fn read(
     cx: &Context<'_>,
     req: &Request<'_>,
@@ -124,7 +124,7 @@ fn read(
     Ok(docs)
 }
 
-/// Checks one document: 9 if it has not the shape, 13 if it grants what one may not grant.
+/// Checks one document: 9 if it is malformed, 13 if it grants a role that the client may not grant.
 fn check(
     cx: &Context<'_>,
     req: &Request<'_>,
@@ -151,7 +151,7 @@ fn check(
     let uuid = crate::random::random_uuid()?;
     let uuid = Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &uuid });
     let doc = match kind {
-        // Dumps of servers before 3.6 have none.
+        // Dumps of servers before 3.6 have no `userId`.
         Kind::Users if doc.element("userId").is_none() => with_fields(doc, &[("userId", uuid)]),
         Kind::Users => doc.to_buf(),
         Kind::Roles => {
@@ -162,7 +162,7 @@ fn check(
     Ok((name.id(), doc))
 }
 
-/// Removes the users or roles that were not among the merged ones.
+/// Drops the users or roles that are not among the merged ones.
 fn drop_others(
     cx: &Context<'_>,
     kind: Kind,

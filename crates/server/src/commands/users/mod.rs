@@ -1,4 +1,4 @@
-//! Users and roles.
+//! Commands on users and roles. Their state lives in `crate::auth`.
 
 mod common;
 mod create_role;

@@ -1,4 +1,4 @@
-//! `revokePrivilegesFromRole`.
+//! `revokePrivilegesFromRole`: removes privileges from a role.
 
 use crate::auth::{Privileges, parse_privileges};
 use crate::core::command::prelude::*;

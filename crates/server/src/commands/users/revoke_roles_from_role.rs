@@ -1,4 +1,4 @@
-//! `revokeRolesFromRole`.
+//! `revokeRolesFromRole`: removes contained roles from a role.
 
 use crate::core::command::prelude::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! `revokeRolesFromUser`.
+//! `revokeRolesFromUser`: removes roles from a user.
 
 use crate::core::command::prelude::*;
 use crate::{

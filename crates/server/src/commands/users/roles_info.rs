@@ -1,4 +1,4 @@
-//! `rolesInfo`: what roles contain and grant.
+//! `rolesInfo`: the roles and privileges that roles contain.
 
 use crate::args::Field;
 use crate::auth::documents::{self, Kind};
@@ -23,12 +23,12 @@ args! { "rolesInfo" => Args {
     show_restrictions: Option<bool> = "showAuthenticationRestrictions",
 }}
 
-/// How privileges are shown, if they are.
+/// The form in which privileges are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PrivilegeFormat {
     Omitted,
     Shown,
-    /// As a part of the document of a user who has the roles.
+    /// As part of a user document with these roles.
     UserFragment,
 }
 
@@ -49,7 +49,7 @@ impl<'a> FromArg<'a> for PrivilegeFormat {
     }
 }
 
-/// Names that were requested; `None` for all of the database.
+/// The requested names; `None` for all roles of the database.
 fn names(value: Value<'_>, db: &str) -> Result<Option<Vec<RoleName>>> {
     match value {
         Value::Array(list) => {
@@ -61,7 +61,7 @@ fn names(value: Value<'_>, db: &str) -> Result<Option<Vec<RoleName>>> {
     }
 }
 
-/// Everybody may look at the roles they have.
+/// Each user may view its own roles.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let may = |db: &str| asking.on_database(db, Action::ViewRole);
     Ok(match names(Args::parse(req)?.which, req.db)? {
@@ -95,7 +95,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// What a user with exactly these roles would have.
+/// Writes the fields that a user with exactly these roles would have.
 fn write_fragment(cx: &Context<'_>, asked: &[RoleName], out: &mut DocWriter<'_>) -> Result<()> {
     let all = roles::closure(&cx.connection.store, asked)?;
     out.doc("userFragment", |doc| {
@@ -107,7 +107,7 @@ fn write_fragment(cx: &Context<'_>, asked: &[RoleName], out: &mut DocWriter<'_>)
     Ok(())
 }
 
-/// The roles of a database; built-in ones if they are wanted.
+/// The roles of a database, including built-in ones if they are requested.
 fn in_database(cx: &Context<'_>, args: &Args<'_>, db: &str) -> Result<Vec<RoleName>> {
     let mut names = Vec::new();
     documents::each(&cx.connection.store, Kind::Roles, &mut |doc| {

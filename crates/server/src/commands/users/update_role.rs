@@ -1,4 +1,4 @@
-//! `updateRole`: a role's privileges, roles or restrictions anew.
+//! `updateRole`: replaces the privileges, roles or restrictions of a role.
 
 use crate::auth::restrictions::Restrictions;
 use crate::core::command::prelude::*;

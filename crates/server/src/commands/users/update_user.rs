@@ -1,4 +1,4 @@
-//! `updateUser`: a user's password, roles or other data anew.
+//! `updateUser`: replaces the password, roles or other data of a user.
 
 use crate::auth::restrictions::Restrictions;
 use crate::auth::users::{self, Password};
@@ -33,7 +33,8 @@ args! { "updateUser" => Args {
     restrictions: Option<Array<'a>> = "authenticationRestrictions",
 }}
 
-/// Password and data may be one's own to change; roles need the rights to take and to give them.
+/// A user may change its own password and data if it has the action for it. Roles require the privileges to
+/// revoke and to grant them.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let own = asking.is_user(&UserName::new(args.name, req.db));
@@ -108,7 +109,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     })
 }
 
-/// The credentials of some of the mechanisms that a user has.
+/// The credentials of the document, restricted to the requested mechanisms.
 fn keep_mechanisms(doc: Doc<'_>, list: Array<'_>) -> Result<DocBuf> {
     let wanted = users::parse_mechanisms(list)?;
     let has = users::mechanisms_of(doc);

@@ -1,4 +1,4 @@
-//! `usersInfo`: the documents of users, without their secrets unless they are requested.
+//! `usersInfo`: the documents of users. Credentials are shown only on request.
 
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
@@ -28,7 +28,7 @@ args! { "usersInfo" => Args {
     filter:            Option<Doc<'a>> = "filter",
 }}
 
-/// Which users are requested.
+/// The users that are requested.
 enum Which {
     Database,
     Everywhere,
@@ -51,7 +51,7 @@ impl Which {
     }
 }
 
-/// Everybody may look at themselves.
+/// Each user may view itself.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     Ok(match Which::parse(Args::parse(req)?.which, req.db)? {
         Which::Database => asking.on_database(req.db, Action::ViewUser),
