@@ -1,17 +1,17 @@
-//! Actions: what a privilege allows to do on its resource.
+//! Actions: the operations that a privilege allows on its resource.
 //!
-//! One row an action; a role or a privilege holds them as a set of bits, so that checking one is a
-//! load and a mask. Actions that belong to features this server does not have are known all the
-//! same: role documents name them.
+//! There is one row per action. Roles and privileges hold a set of actions as bits, so a check is a load and a
+//! mask. Actions of features that this server does not have are known as well, because role documents may name
+//! them.
 
 use nagi_error::{Code, Result, bail};
 
 /// Declares the enum and the table of names. The rows are sorted by name.
 macro_rules! actions {
     ($($variant:ident = $name:literal,)*) => {
-        /// Something that can be allowed.
+        /// An operation that a privilege can allow.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[allow(dead_code, reason = "an action may belong to a feature that is not there")]
+        #[allow(dead_code, reason = "some actions belong to features that this server does not have")]
         #[allow(clippy::enum_variant_names, reason = "the names are the protocol's")]
         pub(crate) enum Action {
             $($variant,)*
@@ -187,12 +187,12 @@ impl Action {
 
 const WORDS: usize = ACTIONS.len().div_ceil(64);
 
-/// A set of actions.
+/// A set of actions, one bit per action.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ActionSet([u64; WORDS]);
 
 impl ActionSet {
-    /// Also for tables: every call can be evaluated when the program is compiled.
+    /// The set of these actions. The function is `const`, so tables are computed at compile time.
     pub(crate) const fn of(actions: &[Action]) -> ActionSet {
         let mut bits = [0; WORDS];
         let mut at = 0;
@@ -204,7 +204,7 @@ impl ActionSet {
         ActionSet(bits)
     }
 
-    /// The actions of a privilege document (9 if one is unknown). `anyAction` stands for all.
+    /// Parses the actions of a privilege document (9 if one is unknown). `anyAction` stands for all actions.
     pub(crate) fn parse<'n>(names: impl Iterator<Item = &'n str>) -> Result<ActionSet> {
         let mut set = ActionSet::default();
         let mut unknown = Vec::new();
@@ -242,7 +242,7 @@ impl ActionSet {
         self.0.iter_mut().zip(other.0).for_each(|(own, less)| *own &= !less);
     }
 
-    /// Names, sorted.
+    /// The names of the actions, sorted.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         let set = *self;
         let is_in =

@@ -1,23 +1,23 @@
-//! The built-in roles, one row each: what they grant, and which other roles they contain.
+//! The built-in roles, one row per role: their privileges and the roles that they contain.
 //!
-//! `read`, `readWrite`, `dbAdmin`, `userAdmin` and `dbOwner` exist in every database and reach that
-//! one; the others exist in `admin` only.
+//! `read`, `readWrite`, `dbAdmin`, `userAdmin` and `dbOwner` exist in every database and apply to that
+//! database. The other roles exist in `admin` only.
 
 use super::action::Action::{self, *};
 use super::action::ActionSet;
 use super::privilege::{Privileges, Resource};
 
-/// Where a row grants something.
+/// The resources of a grant.
 enum On {
     /// The normal collections of the role's database.
     Database,
-    /// A collection of the role's database.
+    /// One collection of the role's database.
     Collection(&'static str),
-    /// A collection of this name in every database.
+    /// The collections of this name in all databases.
     EveryCollection(&'static str),
-    /// The normal collections of every database.
+    /// The normal collections of all databases.
     Everywhere,
-    /// A collection, or all normal ones of a database.
+    /// One collection of a database; with an empty name, its normal collections.
     Exactly(&'static str, &'static str),
     Cluster,
     Anything,
@@ -30,7 +30,7 @@ pub(crate) struct BuiltinRole {
     pub(crate) name: &'static str,
     admin_only: bool,
     grants: &'static [Grant],
-    /// Roles whose grants it has as well.
+    /// Roles whose grants the role has as well.
     contains: &'static [&'static BuiltinRole],
 }
 
@@ -516,19 +516,19 @@ pub(crate) static ROLES: &[&BuiltinRole] = &[
     &USER_ADMIN_ANY_DATABASE,
 ];
 
-/// The built-in role of that name in a database.
+/// The built-in role of that name in database `db`. A binary search.
 pub(crate) fn find(name: &str, db: &str) -> Option<&'static BuiltinRole> {
     let at = ROLES.binary_search_by(|row| row.name.cmp(name)).ok()?;
     Some(ROLES[at]).filter(|role| role.is_in(db))
 }
 
 impl BuiltinRole {
-    /// Whether the role exists in a database.
+    /// Returns true if the role exists in database `db`.
     pub(crate) fn is_in(&self, db: &str) -> bool {
         !self.admin_only || db == "admin"
     }
 
-    /// Adds what the role of database `db` grants.
+    /// Adds the privileges of the role, as a role of database `db`.
     pub(crate) fn grant(&self, db: &str, privileges: &mut Privileges) {
         for (on, actions) in self.grants {
             let resource = match on {

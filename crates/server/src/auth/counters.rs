@@ -1,11 +1,11 @@
-//! How many logins were tried and how many came to something: `serverStatus().security`.
+//! Counters of logins and of successful logins, for `serverStatus().security`.
 
 use nagi_bson::DocWriter;
 
 use super::scram::{MECHANISMS, Mechanism};
 use crate::metrics::Counter;
 
-/// Logins of one mechanism.
+/// The logins with one mechanism.
 #[derive(Default)]
 struct Tried {
     received: Counter,
@@ -15,9 +15,9 @@ struct Tried {
 /// All logins.
 #[derive(Default)]
 pub(crate) struct Logins {
-    /// A hello asked for a user's mechanisms.
+    /// Requests of `hello` for the mechanisms of a user.
     pub(crate) mechanisms_asked: Counter,
-    /// By position in [`MECHANISMS`].
+    /// Indexed by position in [`MECHANISMS`].
     plain: [Tried; 2],
     speculative: [Tried; 2],
 }
@@ -39,7 +39,7 @@ impl Logins {
         self.tried(mechanism, speculative).successful.increment();
     }
 
-    /// The section of `serverStatus`. A speculative login also counts as a login, as in MongoDB.
+    /// Writes the section of `serverStatus`. A speculative login also counts as a login, as in MongoDB.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         out.doc("authentication", |out| {
             out.put("saslSupportedMechsReceived", self.mechanisms_asked.get());

@@ -1,16 +1,22 @@
-//! Answers about users that do not exist, so that a stranger cannot find out which names do.
+//! Decoys: made-up login data for users that do not exist, so that a client cannot probe which names exist.
 //!
-//! Before a login is complete, a client learns which mechanisms a user has (`hello`, or the refusal of a
-//! mechanism), its salt and its iteration count. Users differ in these: an iteration count stays what it
-//! was when the password was set, and a user may have one mechanism only. So a name without a user gets
-//! the shape of one of the existing users, chosen by a keyed hash of the name: among decoys each shape
-//! is as frequent as among users.
+//! Before a login is complete, a client learns the mechanisms of a user (from `hello`, or from the refusal of a
+//! mechanism), the salt and the iteration count. Users differ in these: the iteration count is the one that was
+//! configured when the password was set, and a user may have one mechanism only. If all unknown names got the
+//! same answer, the other answers would reveal real users.
 //!
-//! The key is the UUID of `admin.system.users`: random, as old as the first user, the same after a
-//! restart, and visible only to clients that may list the collections of `admin`. When shapes change,
-//! the decoys that change theirs change their salt too, as a user does who gets a new password.
+//! An unknown name therefore gets the *shape* (mechanisms and iteration counts) of an existing user. A keyed
+//! hash of the name chooses it, weighted by the number of users with that shape:
 //!
-//! Known and unknown names cost the same: see [`super::users::credential`].
+//!   users           3 x {SHA-1: 10000, SHA-256: 15000}     1 x {SHA-256: 20000}
+//!   unknown names   3/4 of all hashes                      1/4 of all hashes
+//!
+//! Invariants
+//! - The answers for a name do not change while the users stay the same, even after a restart.
+//!   The key of the hash is the UUID of `admin.system.users`: it is random, created with the first user, and
+//!   visible only to clients that may list the collections of `admin`.
+//! - A decoy whose shape changes also gets another salt, like a user whose password is changed.
+//! - Known and unknown names take the same time: see [`super::users::credential`].
 
 use nagi_error::Result;
 
@@ -20,36 +26,36 @@ use super::scram::{Credential, MECHANISMS, Mechanism};
 use super::users::iteration_counts;
 use crate::names::UserName;
 
-/// Documents that are looked at for shapes.
+/// The number of user documents that are read to collect shapes.
 const USERS_SAMPLED_MAX: u64 = 1000;
-/// Shapes that are told apart; rarer ones are not imitated.
+/// The number of distinct shapes. Shapes beyond it are not imitated.
 const SHAPES_MAX: usize = 16;
 
-/// Iteration counts by position in [`MECHANISMS`]; none where the user lacks the mechanism.
+/// Iteration counts by position in [`MECHANISMS`]; `None` where the user lacks the mechanism.
 pub(crate) type Counts = [Option<u32>; 2];
 
-/// What some users have in common.
+/// The login data that some users have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Shape {
     counts: Counts,
     user_count: u64,
-    /// `_id` of one of them.
+    /// The `_id` of one of these users.
     model: String,
 }
 
-/// How to make up users; immutable, of one generation of the users.
+/// The data from which decoys are made. It is immutable and belongs to one generation of the users.
 #[derive(Debug)]
 pub(crate) struct Decoys {
     pub(crate) generation: u64,
     key: [u8; 16],
-    /// Empty: there are no users that could log in here.
+    /// Empty if there are no users that could log in to this server.
     shapes: Vec<Shape>,
-    /// The shape while there are no users.
+    /// The shape to use while there are no users: the configured iteration counts.
     usual: Counts,
 }
 
 impl Decoys {
-    /// Looks at the users. Reads [`USERS_SAMPLED_MAX`] documents at most.
+    /// Collects the shapes of the users. Reads at most [`USERS_SAMPLED_MAX`] documents.
     pub(crate) fn new(auth: &Auth, generation: u64) -> Result<Decoys> {
         let mut shapes: Vec<Shape> = Vec::new();
         let mut seen = 0;
@@ -74,12 +80,13 @@ impl Decoys {
         Ok(Decoys { generation, key, shapes, usual })
     }
 
-    /// The shape of a name, by its hash.
+    /// The shape of an unknown name, chosen by its hash.
     fn shape(&self, name: &UserName) -> Option<&Shape> {
         let hash = Mechanism::Sha256.hmac(&self.key, format!("shape {}", name.id()).as_bytes());
         let draw = hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let total: u64 = self.shapes.iter().map(|shape| shape.user_count).sum();
-        // Scaled, not the remainder: a user more moves few names to another shape.
+        // The hash is scaled rather than reduced by a remainder: then a new user moves few names to another
+        // shape.
         let mut point = ((u128::from(draw) * u128::from(total)) >> 64) as u64;
         self.shapes.iter().find(|shape| {
             let found = point < shape.user_count;
@@ -88,12 +95,12 @@ impl Decoys {
         })
     }
 
-    /// The `_id` of a user that has what a decoy of this name would have.
+    /// The `_id` of an existing user with the shape of this name's decoy; empty if there are no users.
     pub(crate) fn model(&self, name: &UserName) -> &str {
         self.shape(name).map_or("", |shape| &shape.model)
     }
 
-    /// A credential that no password matches; `None`: the decoy lacks the mechanism.
+    /// A credential that matches no password; `None` if the decoy lacks the mechanism.
     pub(crate) fn credential(&self, name: &UserName, mechanism: Mechanism) -> Option<Credential> {
         let counts = self.shape(name).map_or(self.usual, |shape| shape.counts);
         let seed = format!("salt {} {counts:?}", name.id());
@@ -108,7 +115,7 @@ impl Decoys {
         })
     }
 
-    /// The mechanisms of a decoy. None while there are no users: there is nothing to hide.
+    /// The mechanisms of a decoy; empty while there are no users, because there is nothing to hide then.
     pub(crate) fn mechanisms(&self, name: &UserName) -> Vec<Mechanism> {
         let counts = self.shape(name).map_or(Counts::default(), |shape| shape.counts);
         MECHANISMS.into_iter().filter(|m| counts[*m as usize].is_some()).collect()
@@ -137,7 +144,7 @@ mod tests {
         UserName::new(&format!("user{n}"), "db")
     }
 
-    /// Decoys have the shapes of users, as often as users have them, and each name keeps its own.
+    /// Decoys have the shapes of users with the same frequencies, and each name keeps its shape.
     #[test]
     fn shapes_are_as_frequent_as_among_users() {
         let one = [None, Some(15_000)];

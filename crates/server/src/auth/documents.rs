@@ -1,7 +1,7 @@
-//! The documents of users and roles in `admin.system.users` and `admin.system.roles`.
+//! Reads and writes the documents of users and roles in `admin.system.users` and `admin.system.roles`.
 //!
-//! They are ordinary documents of ordinary collections in MongoDB's shapes, so tools that copy them
-//! do so. Every change is on disk before its command answers.
+//! They are ordinary documents of ordinary collections, in MongoDB's format, so tools can copy them. Each
+//! change is durable before its command replies.
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Error, Result};
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Roles,
 }
 
-/// Version of the documents' shape, in `admin.system.version` and a parameter.
+/// The version of the documents' format, stored in `admin.system.version` and shown by a parameter.
 pub(crate) const SCHEMA_VERSION: i32 = 5;
 
 impl Kind {
@@ -30,7 +30,7 @@ fn admin(collection: &str) -> Namespace {
     Namespace::new("admin", collection).expect("a fixed name that is allowed")
 }
 
-/// The document with that `_id`. Two gets.
+/// The document with that `_id`. Costs two lookups: the index and the record.
 pub(crate) fn read(store: &Store, kind: Kind, id: &str) -> Result<Option<DocBuf>> {
     let Some(collection) = store.collection(&kind.namespace()) else { return Ok(None) };
     let mut buffer = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn read(store: &Store, kind: Kind, id: &str) -> Result<Option<DocBuf>
     Ok(found.map(|doc| doc.to_buf()))
 }
 
-/// Shows every document to `visit` until it says false.
+/// Calls `visit` with each document until it returns false.
 pub(crate) fn each(
     store: &Store,
     kind: Kind,
@@ -58,7 +58,7 @@ const OPTIONS: WriteOptions<'static> = WriteOptions {
     keep_empty_timestamps: true,
 };
 
-/// Adds a document; `exists` makes the error if there is one with its `_id`.
+/// Adds a document. `exists` makes the error for a document whose `_id` exists already.
 pub(crate) fn insert(
     store: &Store,
     kind: Kind,
@@ -86,17 +86,17 @@ pub(crate) fn insert(
             Ok(true)
         });
         match written {
-            // Somebody created it at the same moment.
+            // Another client created it at the same moment.
             Err(error) if error.code() == nagi_error::Code::DUPLICATE_KEY => return Err(exists()),
             Err(error) => return Err(error),
             Ok(written) if written.value => return Ok(()),
-            // A collection was dropped in between.
+            // A collection was dropped in the meantime, so it is created again.
             Ok(_) => {}
         }
     }
 }
 
-/// Replaces the document with that `_id` by what `change` makes of it; false if there is none.
+/// Replaces the document with that `_id` by the result of `change`. Returns false if there is none.
 pub(crate) fn replace(
     store: &Store,
     kind: Kind,
@@ -127,7 +127,7 @@ pub(crate) fn put(store: &Store, kind: Kind, id: &str, doc: Doc<'_>) -> Result<(
     }
 }
 
-/// Removes the document with that `_id`; false if there is none.
+/// Removes the document with that `_id`. Returns false if there is none.
 pub(crate) fn remove(store: &Store, kind: Kind, id: &str) -> Result<bool> {
     let written = store.write(OPTIONS, &mut |txn| {
         let Some((record, old)) = locked(txn, kind, id)? else { return Ok(false) };
@@ -140,7 +140,7 @@ pub(crate) fn remove(store: &Store, kind: Kind, id: &str) -> Result<bool> {
 
 type Found = (nagi_store::RecordId, DocBuf);
 
-/// A document that no one else changes until the transaction ends.
+/// Locks and reads a document: no other transaction can change it until this one ends.
 fn locked(txn: &mut WriteTxn<'_>, kind: Kind, id: &str) -> Result<Option<Found>> {
     let Some(collection) = txn.collection(&kind.namespace()) else { return Ok(None) };
     let Some(record) = txn.reader().find_id(&collection, Value::String(id))? else {
@@ -152,7 +152,7 @@ fn locked(txn: &mut WriteTxn<'_>, kind: Kind, id: &str) -> Result<Option<Found>>
     Ok(doc.map(|doc| (record, doc)))
 }
 
-/// `_id`s of the documents whose `db` is this one.
+/// The `_id`s of the documents whose field `db` is this database.
 pub(crate) fn ids_in_database(store: &Store, kind: Kind, db: &str) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     each(store, kind, &mut |doc| {

@@ -1,11 +1,14 @@
-//! Failed logins by source address: each further one waits longer for its refusal.
+//! Delays the replies to failed logins, per source address, to slow down the guessing of passwords.
 //!
-//! The right password is accepted at once, however many attempts have failed, so a slip of a neighbour
-//! behind the same address costs others nothing. Waiting alone would not slow down a client with many
-//! connections: beyond [`WAITING_COUNT_MAX`] refusals under way, attempts from the address are refused
-//! before the password is looked at, so they say nothing about it.
+//!   failed login      1    2    3    4        5        6        ...
+//!   delay             0    0    0    100 ms   200 ms   400 ms   doubles up to the limit
 //!
-//! Does not know about: users. Attempts on different users from one address count together.
+//! A correct password is accepted without delay, however many attempts have failed, so the failures of one
+//! client do not affect others behind the same address. Delays alone would not slow down a client with many
+//! connections: when [`WAITING_COUNT_MAX`] refusals of an address wait, further attempts from it are refused
+//! before the password is checked, so these refusals reveal nothing about the password.
+//!
+//! Attempts on different users from one address count together: this module does not know users.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,15 +17,15 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
-/// Failures that cost nothing: slips of the keyboard.
+/// The number of failures without a delay: typing errors.
 const FREE_COUNT: u32 = 3;
-/// The delay after the first failure that costs something; it doubles with each further one.
+/// The delay after the first failure beyond those; it doubles with each further one.
 const FIRST_DELAY_MS: u64 = 100;
-/// Refusals of one address that may wait at the same time.
+/// The number of refusals of one address that may wait at the same time.
 const WAITING_COUNT_MAX: u32 = 16;
-/// Addresses that are remembered; the one that failed longest ago makes place.
+/// The number of remembered addresses. When it is reached, the address with the oldest failure is evicted.
 const SOURCES_MAX: usize = 10_000;
-/// After this time without a failure an address begins anew.
+/// After this time without a failure the count of an address starts again at zero.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
 
 /// The addresses with failed logins.
@@ -37,7 +40,7 @@ struct Source {
     last: Instant,
 }
 
-/// A network of IPv6 belongs to one customer: its addresses count as one.
+/// The key of an address. A `/64` network of IPv6 belongs to one customer, so its addresses share a key.
 fn source(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -46,14 +49,14 @@ fn source(address: IpAddr) -> IpAddr {
 }
 
 impl Failures {
-    /// Whether a password from this address may be looked at.
+    /// Returns true if a password from this address may be checked.
     pub(crate) fn may_try(&self, address: IpAddr) -> bool {
         let sources = self.sources.lock();
         sources.get(&source(address)).is_none_or(|s| s.waiting_count < WAITING_COUNT_MAX)
     }
 
-    /// A login failed. Returns how long the refusal has to wait, at most `most`; who waits calls
-    /// [`Failures::waited`] then.
+    /// Counts a failed login. Returns how long the refusal must wait, at most `most`. The caller waits and then
+    /// calls [`Failures::waited`].
     pub(crate) fn fail(&self, address: IpAddr, now: Instant, most: Duration) -> Duration {
         let mut sources = self.sources.lock();
         let key = source(address);
@@ -77,7 +80,7 @@ impl Failures {
         }
     }
 
-    /// The refusal goes out.
+    /// Counts a refusal as no longer waiting.
     pub(crate) fn waited(&self, address: IpAddr) {
         if let Some(source) = self.sources.lock().get_mut(&source(address)) {
             source.waiting_count = source.waiting_count.saturating_sub(1);
@@ -85,7 +88,7 @@ impl Failures {
     }
 }
 
-/// Makes place: forgets all that is old, or the oldest.
+/// Evicts all addresses whose time is over; if that frees no place, evicts the one with the oldest failure.
 fn forget_some(sources: &mut HashMap<IpAddr, Source, RandomState>, now: Instant) {
     sources.retain(|_, s| {
         s.waiting_count > 0 || now.saturating_duration_since(s.last) < FORGOTTEN_AFTER

@@ -1,14 +1,15 @@
-//! The other end of a login: SCRAM as a client speaks it, for `nagi`'s own tools.
+//! The client side of SCRAM, for the command-line tools of `nagi`.
 
 use nagi_bson::json::{base64_decode, base64_encode};
 
 use super::scram::Mechanism;
 use crate::settings::params::MECHANISM_NAMES;
 
-/// More would be an attack on the client's time.
+/// The largest iteration count that a server may demand. More would be an attack on the client's time.
 const ITERATION_COUNT_MAX: u32 = 1_000_000;
 
-/// A login under way: `first`, then `answer` to the server's reply, then `accepts` its last one.
+/// A login in progress. Send [`LoginClient::first`], then [`LoginClient::answer`] to the server's reply, and
+/// check the server's last message by [`LoginClient::accepts`].
 pub struct LoginClient {
     mechanism: Mechanism,
     password: String,
@@ -18,10 +19,10 @@ pub struct LoginClient {
 }
 
 impl LoginClient {
-    /// The names of the mechanisms that [`LoginClient::new`] takes.
+    /// The names of the mechanisms that [`LoginClient::new`] accepts.
     pub const MECHANISMS: &'static [&'static str] = MECHANISM_NAMES;
 
-    /// Begins; errors are texts for the user.
+    /// Begins a login. Errors are texts for the user.
     pub fn new(mechanism: &str, user: &str, password: &str) -> Result<LoginClient, String> {
         let Some(mechanism) = Mechanism::parse(mechanism) else {
             return Err(format!("authentication with {mechanism} is not supported"));
@@ -41,7 +42,8 @@ impl LoginClient {
         format!("n,,{}", self.first_bare).into_bytes()
     }
 
-    /// The payload of `saslContinue`, from the server's first.
+    /// The payload of `saslContinue`, computed from the server's first message. Takes the iteration count of
+    /// HMACs.
     pub fn answer(&mut self, server_first: &[u8]) -> Result<Vec<u8>, String> {
         let text = std::str::from_utf8(server_first).map_err(|_| unusable())?;
         let field = |name: &str| text.split(',').find_map(|part| part.strip_prefix(name));
@@ -63,7 +65,7 @@ impl LoginClient {
         Ok(last.into_bytes())
     }
 
-    /// Whether the server has shown that it knows the user.
+    /// Returns true if the server has proved that it knows the user's credential.
     pub fn accepts(&self, server_last: &[u8]) -> bool {
         let text = std::str::from_utf8(server_last).unwrap_or("");
         let signature = text.strip_prefix("v=").and_then(base64_decode);

@@ -1,16 +1,27 @@
-//! Who a client is and what it may do.
+//! Authentication and authorization: users, roles and privileges, and the logins of connections.
 //!
 //!   saslStart, saslContinue --> Conversation (scram) --> Login in the connection
 //!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1
 //!
-//! A login holds its user's resolved privileges and the generation they are of; a request compares
-//! two numbers, and resolves again only when a user or role has changed since. Without `--auth` a
-//! request costs one load.
+//! A user is *resolved* once per login: its roles, the roles that those contain, and all their privileges are
+//! read and arranged for checks. The login keeps the result and the generation at which it was read. Each
+//! request compares the two generations, and resolves the user again only if any user or role has changed:
+//!
+//!   connection A                    connection B                        generation
+//!   logs in, resolves its user                                          7
+//!   find: 7 = 7, checks privileges                                      7
+//!                                   revokeRolesFromUser, commits, then  8
+//!   find: 7 < 8, resolves again,                                        8
+//!         refused (13)
+//!
+//! Without `--auth` the check of a request is one load.
 //!
 //! Invariants
-//! - Passwords and messages of a conversation reach neither log, currentOp nor profile.
-//! - Whoever changes a user or role document calls [`Auth::changed`] after the commit.
+//! - Passwords and the messages of a conversation appear in no log, in no `currentOp` and in no profile.
+//! - Code that changes a document of a user or role calls [`Auth::changed`] after the commit. The order
+//!   matters: a user that is resolved between the two counts as stale.
+//! - Neither replies nor their timing reveal whether a user exists (see `decoys`).
 
 mod action;
 pub(crate) mod builtin;
@@ -46,25 +57,25 @@ pub(crate) use privilege::{
 };
 pub(crate) use users::User;
 
-/// Resolved users that are kept; beyond it they are forgotten and resolved anew.
+/// The number of resolved users in the cache. When it is full, the cache is cleared.
 const CACHED_COUNT_MAX: usize = 10_000;
 
 /// The shared state of authentication and authorization.
 pub(crate) struct Auth {
     enabled: bool,
-    /// Grows with every change of a user or role.
     store: Arc<Store>,
     params: Arc<Parameters>,
+    /// Grows with each change of a user or role.
     generation: AtomicU64,
     cache: Mutex<Cache>,
-    /// A user or role was seen: the localhost exception is over.
+    /// True after a user or role was seen: the localhost exception no longer applies.
     users_seen: AtomicBool,
-    /// Keys decoys until there are users.
+    /// The key of decoys while there are no users.
     secret: [u8; 16],
     decoys: Mutex<Option<Arc<Decoys>>>,
     pub(crate) failures: failures::Failures,
     pub(crate) logins: counters::Logins,
-    /// Held by commands that change users or roles: they check and write as one.
+    /// Held by commands that change users or roles, so that their checks and writes are atomic.
     changing: Mutex<()>,
 }
 
@@ -96,7 +107,7 @@ impl Auth {
         }
     }
 
-    /// Whether requests need privileges.
+    /// Returns true if requests require privileges.
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -105,7 +116,7 @@ impl Auth {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// A user or role has changed: what was resolved is stale.
+    /// Invalidates all resolved users. Called after the commit of a change to a user or role.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
@@ -114,7 +125,7 @@ impl Auth {
         &self.secret
     }
 
-    /// How to make up users; looks at the users anew when they have changed.
+    /// The data for decoys of the current generation. Reads the users again if they have changed.
     pub(crate) fn decoys(&self) -> Result<Arc<Decoys>> {
         let generation = self.generation();
         if let Some(decoys) = self.decoys.lock().as_ref().filter(|d| d.generation == generation) {
@@ -125,12 +136,12 @@ impl Auth {
         Ok(made)
     }
 
-    /// One change of users and roles at a time.
+    /// Makes the caller the only one that changes users and roles until the guard is dropped.
     pub(crate) fn begin_change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
     }
 
-    /// The user with what it may do, from the cache or from the documents; `None` if there is none.
+    /// The resolved user, from the cache or from its documents; `None` if there is none.
     pub(crate) fn user(&self, name: &UserName) -> Result<Option<Arc<User>>> {
         let generation = self.generation();
         {
@@ -155,7 +166,8 @@ impl Auth {
         Ok(Some(user))
     }
 
-    /// Whether there is any user or role. A scan of one document until the first is seen.
+    /// Returns true if there is any user or role. Reads one document of each until the first one is seen, then
+    /// nothing.
     pub(crate) fn has_users(&self) -> Result<bool> {
         if self.users_seen.load(Ordering::Relaxed) {
             return Ok(true);

@@ -1,8 +1,12 @@
-//! Privileges: sets of actions on resources, their documents, and the set that a login resolves to.
+//! Privileges: sets of actions on resources, their documents, and the form in which a login checks them.
 //!
-//! A resource pattern names the cluster, everything, or collections by database and name, where an
-//! empty name stands for all. Empty names do not reach system collections, and an empty database
-//! reaches neither `local` nor `config`: a privilege on those says so by name.
+//! A resource is the cluster, everything, or collections by database and name. An empty name stands for all,
+//! with two exceptions: an empty collection name does not cover system collections, and an empty database name
+//! covers neither `local` nor `config`. A privilege on those has to name them.
+//!
+//!   {db: "shop", collection: ""}       shop.orders: yes    shop.system.profile: no
+//!   {db: "", collection: ""}           shop.orders: yes    local.startup_log: no
+//!   {db: "local", collection: ""}                          local.startup_log: yes
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,12 +17,12 @@ use nagi_error::{Code, Error, Result, bail, err};
 use super::action::{Action, ActionSet};
 use crate::args::{self, StrictBool};
 
-/// What a privilege applies to.
+/// The resources that a privilege applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
     Any,
     Cluster,
-    /// Empty names stand for all.
+    /// Collections by name. An empty name stands for all.
     Collections {
         db: Box<str>,
         collection: Box<str>,
@@ -30,10 +34,10 @@ pub(crate) enum Resource {
     },
 }
 
-/// Privileges by resource: each resource once.
+/// Privileges by resource; each resource occurs once.
 pub(crate) type Privileges = BTreeMap<Resource, ActionSet>;
 
-/// What is to be done something with.
+/// The object of an operation, whose privileges are checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target<'t> {
     Cluster,
@@ -52,7 +56,7 @@ impl Resource {
         Resource::Collections { db: db.into(), collection: collection.into() }
     }
 
-    /// The database whose `grantRole` allows to grant privileges on it.
+    /// The database whose `grantRole` action allows to grant privileges on this resource.
     pub(crate) fn governing_database(&self) -> &str {
         match self {
             Resource::Any | Resource::Cluster => "admin",
@@ -63,7 +67,7 @@ impl Resource {
         }
     }
 
-    /// Reads a resource document (9).
+    /// Parses a resource document (9).
     pub(crate) fn parse(doc: Doc<'_>) -> Result<Resource> {
         let (mut db, mut collection, mut buckets) = (None, None, None);
         let mut whole = None;
@@ -128,13 +132,13 @@ impl Resource {
     }
 }
 
-/// One of the two booleans of a resource.
+/// Parses one of the two boolean fields of a resource.
 fn is_set(resource: Doc<'_>, name: &'static str) -> Result<bool> {
     let given: Option<StrictBool> = args::read(resource, "resource", name)?;
     Ok(given == Some(StrictBool(true)))
 }
 
-/// Reads an array of privilege documents `{resource, actions}`.
+/// Parses an array of privilege documents `{resource, actions}`.
 pub(crate) fn parse_all(array: Array<'_>) -> Result<Privileges> {
     let mut all = Privileges::new();
     for value in array.iter() {
@@ -178,7 +182,7 @@ pub(crate) fn write_all(privileges: &Privileges, out: &mut ArrayWriter<'_>) {
     }
 }
 
-/// Whether empty names reach this collection.
+/// Returns true if an empty collection name covers this collection.
 fn is_normal(db: &str, collection: &str) -> bool {
     let of_replication = db == "local" && collection.starts_with("replset.");
     !collection.starts_with("system.") && !of_replication
@@ -186,7 +190,7 @@ fn is_normal(db: &str, collection: &str) -> bool {
 
 type ByName<T> = HashMap<Box<str>, T, RandomState>;
 
-/// Privileges within a database, or within all of them.
+/// The privileges within one database, or those that hold for all databases.
 #[derive(Default)]
 struct Scope {
     normal: ActionSet,
@@ -219,7 +223,7 @@ impl Scope {
     }
 }
 
-/// Privileges arranged for checks: no allocation, two lookups at most.
+/// Privileges arranged for checks. A check does not allocate and takes two lookups at most.
 #[derive(Default)]
 pub(crate) struct PrivilegeSet {
     any: ActionSet,
@@ -260,7 +264,7 @@ impl PrivilegeSet {
         }
     }
 
-    /// Whether `action` is allowed on `target`.
+    /// Returns true if `action` is allowed on `target`.
     pub(crate) fn allows(&self, target: Target<'_>, action: Action) -> bool {
         if self.any.has(action) {
             return true;
@@ -281,7 +285,7 @@ impl PrivilegeSet {
         }
     }
 
-    /// Whether anything at all is allowed in a database.
+    /// Returns true if any action is allowed in the database.
     pub(crate) fn any_in_database(&self, db: &str) -> bool {
         !self.any.is_empty()
             || (!is_special(db) && !self.everywhere.normal.is_empty())
@@ -289,7 +293,7 @@ impl PrivilegeSet {
             || self.databases.get(db).is_some_and(|scope| !scope.is_empty())
     }
 
-    /// Whether anything at all is allowed on a collection.
+    /// Returns true if any action is allowed on the collection.
     pub(crate) fn any_on_collection(&self, db: &str, collection: &str) -> bool {
         let normal = is_normal(db, collection);
         !self.any.is_empty()
@@ -298,7 +302,7 @@ impl PrivilegeSet {
     }
 }
 
-/// Databases that an empty name does not stand for.
+/// Returns true for databases that an empty database name does not cover.
 fn is_special(db: &str) -> bool {
     matches!(db, "local" | "config")
 }

@@ -1,14 +1,15 @@
-//! `authenticationRestrictions`: the networks from which, and to which, a login is allowed.
+//! `authenticationRestrictions`: the networks from which, and to which, a user may log in.
 //!
-//! A list of restrictions holds if one of them does; a restriction holds if the client's address is in
-//! one of `clientSource` and the server's in one of `serverAddress`, each where it is given.
+//! A list of restrictions is satisfied if one of its restrictions is. A restriction is satisfied if the
+//! client's address is in one of the networks of `clientSource` and the server's address in one of
+//! `serverAddress`; an absent field restricts nothing.
 
 use std::net::IpAddr;
 
 use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail, err};
 
-/// A list of alternatives; one has to hold.
+/// Alternative restrictions; one of them must be satisfied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Restrictions(Vec<Restriction>);
 
@@ -18,7 +19,7 @@ struct Restriction {
     servers: Vec<Network>,
 }
 
-/// An address and how many of its first bits count.
+/// An address and the length of its network prefix in bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
@@ -54,7 +55,7 @@ impl Network {
 }
 
 impl Restrictions {
-    /// Reads `[{clientSource: [...], serverAddress: [...]}, ...]`.
+    /// Parses `[{clientSource: [...], serverAddress: [...]}, ...]`.
     pub(crate) fn parse(list: Array<'_>) -> Result<Restrictions> {
         let mut all = Vec::new();
         for value in list.iter() {
@@ -85,7 +86,7 @@ impl Restrictions {
         Ok(Restrictions(all))
     }
 
-    /// Whether a login is allowed. An address that is not known is in no network.
+    /// Returns true if the login is allowed. An unknown address is in no network.
     pub(crate) fn allow(&self, client: Option<IpAddr>, server: Option<IpAddr>) -> bool {
         let within = |networks: &[Network], address: Option<IpAddr>| {
             networks.is_empty()

@@ -1,4 +1,4 @@
-//! Roles: what a list of roles comes to, and the documents of user-defined ones.
+//! Roles: the closure of a list of roles, and the documents of user-defined roles.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,19 @@ use super::restrictions::Restrictions;
 use super::users::roles_of;
 use crate::names::RoleName;
 
-/// Roles that one user may have through others; a limit on the work of a login.
+/// The number of roles that a user may have, directly or through other roles. It limits the work of a login.
 const CONTAINED_COUNT_MAX: usize = 10_000;
 
-/// Everything that a list of roles comes to.
+/// All roles, privileges and restrictions that follow from a list of roles.
 #[derive(Default)]
 pub(crate) struct Closure {
-    /// The roles and all that they contain, sorted.
+    /// The roles and all roles that they contain, sorted.
     pub(crate) roles: BTreeSet<RoleName>,
     pub(crate) privileges: Privileges,
     pub(crate) restrictions: Vec<Restrictions>,
 }
 
-/// Follows the roles down to the last. A role that is not there grants nothing.
+/// Follows contained roles transitively. A role that does not exist grants nothing.
 pub(crate) fn closure(store: &Store, roles: &[RoleName]) -> Result<Closure> {
     let mut all = Closure::default();
     let mut next = roles.to_vec();
@@ -55,7 +55,7 @@ pub(crate) fn closure(store: &Store, roles: &[RoleName]) -> Result<Closure> {
     Ok(all)
 }
 
-/// The privileges that a role's document names itself.
+/// The privileges in the document of a role itself, without those of contained roles.
 pub(crate) fn privileges_of(doc: Doc<'_>) -> Result<Privileges> {
     match doc.get("privileges") {
         Value::Array(list) => privilege::parse_all(list),
@@ -63,18 +63,18 @@ pub(crate) fn privileges_of(doc: Doc<'_>) -> Result<Privileges> {
     }
 }
 
-/// Whether there is such a role, built-in or not.
+/// Returns true if the role exists, built-in or user-defined.
 pub(crate) fn exists(store: &Store, role: &RoleName) -> Result<bool> {
     Ok(builtin::find(&role.name, &role.db).is_some()
         || documents::read(store, Kind::Roles, &role.id())?.is_some())
 }
 
-/// The error of a role that is not there.
+/// The error for a role that does not exist.
 pub(crate) fn not_found(role: &RoleName) -> Error {
     err!(Code::ROLE_NOT_FOUND, "No role named {role}")
 }
 
-/// Checks that all roles are there (31).
+/// Checks that all roles exist (31).
 pub(crate) fn check_all_exist(store: &Store, roles: &[RoleName]) -> Result<()> {
     for role in roles {
         if !exists(store, role)? {

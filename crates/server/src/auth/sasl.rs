@@ -1,12 +1,11 @@
-//! One SASL conversation: SCRAM's messages, step by step.
+//! The server side of a SASL conversation with SCRAM, step by step.
 //!
 //!   client-first  "n,,n=user,r=nonce"        -> server-first "r=noncemore,s=salt,i=count"
 //!   client-final  "c=biws,r=noncemore,p=..." -> server-final "v=signature"
 //!   (empty)                                  -> (empty), unless the client skips that exchange
 //!
-//! What is wrong with a message or a password is for the log only; the client hears "Authentication
-//! failed.". For a user that does not exist a credential is made up (`decoys`), so that neither the
-//! replies nor their time say so.
+//! Reasons of failures are written to the log only; the client gets "Authentication failed.". For a user that
+//! does not exist a credential is made up (`decoys`), so that neither the replies nor their timing reveal this.
 
 use nagi_bson::json::{base64_decode, base64_encode};
 use nagi_error::{Code, Error, Result, bail, err};
@@ -17,14 +16,14 @@ use super::users;
 use crate::names::UserName;
 use crate::random::random_bytes;
 
-/// Longest message of a client; names and nonces are short.
+/// The longest message of a client. Names and nonces are short.
 const PAYLOAD_BYTES_MAX: usize = 8 * 1024;
 
-/// A conversation between its start and its end.
+/// A conversation in progress.
 pub(crate) struct Conversation {
     pub(crate) mechanism: Mechanism,
     pub(crate) speculative: bool,
-    /// The user, once the first message has named it.
+    /// The user; known after the first message.
     pub(crate) user: Option<UserName>,
     db: Box<str>,
     skip_empty_exchange: bool,
@@ -34,23 +33,23 @@ pub(crate) struct Conversation {
 enum Step {
     First,
     Final(Box<Challenge>),
-    /// The password was right; the client's empty message is to come.
+    /// The password was correct; the client still has to send its empty message.
     Empty,
 }
 
-/// What the server-first message has said.
+/// The content of the server-first message, and the data to check the client's answer.
 struct Challenge {
-    /// The GS2 header in base64, as the client must repeat it.
+    /// The GS2 header in base64; the client must repeat it.
     channel: String,
     nonce: String,
     /// `client-first-bare "," server-first ","`.
     message: String,
-    /// False: there is no such user, and the credential is made up.
+    /// False if the user does not exist and the credential is made up.
     known: bool,
     credential: Credential,
 }
 
-/// A step's outcome.
+/// The reply of a step.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) payload: Vec<u8>,
@@ -73,12 +72,12 @@ impl Conversation {
         }
     }
 
-    /// Whether the next message shows the password.
+    /// Returns true if the next message proves knowledge of the password.
     pub(crate) fn shows_password(&self) -> bool {
         matches!(self.step, Step::Final(_))
     }
 
-    /// The next message of the client. An error ends the conversation; its text is for the log.
+    /// Handles the next message of the client. An error ends the conversation; its text is for the log only.
     pub(crate) fn step(&mut self, auth: &Auth, payload: &[u8]) -> Result<Answer> {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(failed("SCRAM message is too long"));
@@ -143,7 +142,7 @@ fn text(payload: &[u8]) -> Result<&str> {
     std::str::from_utf8(payload).map_err(|_| failed("SCRAM message is not UTF-8"))
 }
 
-/// A client-first message in its parts.
+/// The parts of a client-first message.
 struct ClientFirst<'m> {
     /// `n,,` or `n,a=user,`.
     header: &'m str,
@@ -184,7 +183,7 @@ impl<'m> ClientFirst<'m> {
     }
 }
 
-/// `=2C` is a comma, `=3D` an equals sign; no other `=` may stand in a name.
+/// Decodes a user name: `=2C` is a comma, `=3D` an equals sign. Any other `=` is refused.
 fn unescape(name: &str) -> Result<String> {
     let mut parts = name.split('=');
     let mut out = parts.next().unwrap_or("").to_owned();
@@ -228,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Whatever a client sends is taken apart or refused, never more.
+    /// Any message of a client is parsed or refused; none causes a panic.
     #[test]
     fn survives_any_message() {
         let pieces =

@@ -1,10 +1,11 @@
-//! SCRAM (RFC 5802, RFC 7677): credentials and the arithmetic of the exchange.
+//! SCRAM (RFC 5802, RFC 7677): credentials and the computations of the exchange.
 //!
-//! The server keeps `StoredKey = H(HMAC(SaltedPassword, "Client Key"))` and
-//! `ServerKey = HMAC(SaltedPassword, "Server Key")`, never the password. A client proves that it knows
-//! the password by `ClientKey XOR HMAC(StoredKey, AuthMessage)`; the server answers with
-//! `HMAC(ServerKey, AuthMessage)`. Deriving a credential costs the iteration count of HMACs (tens of
-//! milliseconds); checking a proof costs two.
+//! The server stores `StoredKey = H(HMAC(SaltedPassword, "Client Key"))` and `ServerKey = HMAC(SaltedPassword,
+//! "Server Key")`, never the password. A client proves that it knows the password by `ClientKey XOR
+//! HMAC(StoredKey, AuthMessage)`; the server answers with `HMAC(ServerKey, AuthMessage)`.
+//!
+//! Deriving a credential costs as many HMACs as the iteration count (tens of milliseconds); checking a proof
+//! costs two.
 
 use std::borrow::Cow;
 
@@ -16,17 +17,17 @@ use sha2::{Digest, Sha256};
 
 use crate::settings::params::Parameters;
 
-/// A mechanism that stores credentials of its own.
+/// A mechanism with credentials of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     Sha1,
     Sha256,
 }
 
-/// All of them, in the order in which replies list them.
+/// All mechanisms, in the order in which replies list them.
 pub(crate) const MECHANISMS: [Mechanism; 2] = [Mechanism::Sha1, Mechanism::Sha256];
 
-/// What the server knows of a password for one mechanism.
+/// The data that the server stores of a password for one mechanism.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credential {
     pub(crate) iteration_count: u32,
@@ -47,7 +48,7 @@ impl Mechanism {
         }
     }
 
-    /// Whether `authenticationMechanisms` lists it.
+    /// Returns true if the parameter `authenticationMechanisms` lists the mechanism.
     pub(crate) fn is_enabled(self, params: &Parameters) -> bool {
         params.lists("authenticationMechanisms", self.name())
     }
@@ -60,7 +61,7 @@ impl Mechanism {
         }
     }
 
-    /// Length of a salt: with the block number of PBKDF2 it fills one output of the hash.
+    /// The length of a salt: together with PBKDF2's block number it fills one output of the hash.
     pub(crate) fn salt_bytes(self) -> usize {
         self.hash_bytes() - 4
     }
@@ -97,8 +98,8 @@ impl Mechanism {
         }
     }
 
-    /// The password as the mechanism hashes it: prepared by SASLprep, or MongoDB's old MD5 digest
-    /// (`digested`: the client sent that digest already).
+    /// The password in the form that the mechanism hashes: prepared by SASLprep, or as MongoDB's old MD5
+    /// digest. `digested` means that the client sent that digest already.
     pub(crate) fn prepare<'p>(
         self,
         user: &str,
@@ -117,12 +118,12 @@ impl Mechanism {
         }
     }
 
-    /// The credential of a prepared password. Takes `iteration_count` HMACs.
+    /// Derives the credential of a prepared password. Takes `iteration_count` HMACs.
     pub(crate) fn derive(self, password: &str, salt: Vec<u8>, iteration_count: u32) -> Credential {
         self.derive_for_client(password, salt, iteration_count).1
     }
 
-    /// As [`Mechanism::derive`], with the key that only who has the password knows.
+    /// Like [`Mechanism::derive`], but also returns the client key, which proves knowledge of the password.
     pub(crate) fn derive_for_client(
         self,
         password: &str,
@@ -140,7 +141,8 @@ impl Mechanism {
         (client_key, credential)
     }
 
-    /// Whether `proof` shows knowledge of the password; takes the same time whether it does or not.
+    /// Returns true if `proof` proves knowledge of the password. Takes the same time for right and wrong
+    /// proofs.
     pub(crate) fn verify(self, credential: &Credential, message: &[u8], proof: &[u8]) -> bool {
         let signature = self.hmac(&credential.stored_key, message);
         if proof.len() != signature.len() {
@@ -167,13 +169,13 @@ fn pbkdf2<M: Mac + KeyInit + Clone>(password: &[u8], salt: &[u8], iteration_coun
     out
 }
 
-/// What drivers hash a password to for SCRAM-SHA-1.
+/// The digest to which drivers hash a password for SCRAM-SHA-1.
 pub(crate) fn md5_digest(user: &str, password: &str) -> String {
     let hash = Md5::digest(format!("{user}:mongo:{password}").as_bytes());
     nagi_bson::text::Hex(&hash).to_string()
 }
 
-/// Compares without saying by its time where the difference is.
+/// Compares in constant time: the duration does not reveal the position of a difference.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b)));
     a.len() == b.len() && difference == 0
@@ -245,7 +247,8 @@ mod tests {
     #[test]
     fn prepares_passwords() {
         let prepared = |mechanism: Mechanism, text| mechanism.prepare("u", text, false);
-        // A non-breaking space is a space, a soft hyphen nothing, a control character refused.
+        // SASLprep maps a non-breaking space to a space, removes a soft hyphen, and refuses a control
+        // character.
         assert_eq!(prepared(Mechanism::Sha256, "a\u{a0}b\u{ad}c").unwrap(), "a bc");
         assert!(prepared(Mechanism::Sha256, "a\u{7}").is_err());
         let digest = prepared(Mechanism::Sha1, "pencil").unwrap();

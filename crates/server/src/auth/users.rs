@@ -1,4 +1,4 @@
-//! Users: their documents, their credentials, and what they resolve to.
+//! Users: their documents and credentials, and their resolution to roles and privileges.
 
 use std::sync::Arc;
 use std::thread;
@@ -18,30 +18,30 @@ use super::scram::{Credential, MECHANISMS, Mechanism};
 use crate::names::{self, RoleName, UserName};
 use crate::random::random_bytes;
 
-/// What looking a name up takes at least: longer than the work, so that what is in a cache and what is not
-/// does not show. A login takes two of these.
+/// The minimum duration of a lookup. It is longer than the work, so that the duration does not reveal what was
+/// in a cache. A login takes two lookups.
 const LOOKUP_TIME: Duration = Duration::from_millis(1);
 
-/// A user as connections hold it.
+/// A resolved user, as connections hold it.
 pub(crate) struct User {
     pub(crate) name: UserName,
-    /// The UUID of its document: a user made anew is another one.
+    /// The UUID of the user's document. A user that is dropped and created again has another one.
     pub(crate) id: Option<[u8; 16]>,
-    /// Its roles and all that those contain.
+    /// Its roles and all roles that they contain.
     pub(crate) closure: Closure,
     pub(crate) set: PrivilegeSet,
-    /// From where it may log in: its own restrictions and those of its roles.
+    /// The restrictions on its logins: its own and those of its roles.
     pub(crate) restrictions: Vec<Restrictions>,
-    /// `$$USER_ROLES`: the closure's roles as `[{_id, role, db}, ...]`.
+    /// The variable `$$USER_ROLES`: the closure's roles as `[{_id, role, db}, ...]`.
     pub(crate) role_list: Arc<ArrayBuf>,
 }
 
-/// The error of a user that is not there.
+/// The error for a user that does not exist.
 pub(crate) fn not_found(name: &UserName) -> Error {
     err!(Code::USER_NOT_FOUND, "User '{name}' not found")
 }
 
-/// Reads a user's document and everything its roles come to.
+/// Resolves a user: reads its document and the documents of all its roles.
 pub(crate) fn resolve(store: &Store, name: &UserName) -> Result<Option<User>> {
     let Some(doc) = documents::read(store, Kind::Users, &name.id())? else { return Ok(None) };
     let doc = doc.as_doc();
@@ -66,7 +66,7 @@ pub(crate) fn resolve(store: &Store, name: &UserName) -> Result<Option<User>> {
     Ok(Some(User { name: name.clone(), id, closure, set, restrictions, role_list }))
 }
 
-/// The roles that a user's or role's document names.
+/// The roles in the document of a user or role.
 pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
     match doc.get("roles") {
         Value::Array(roles) => names::parse_roles(roles, ""),
@@ -74,12 +74,12 @@ pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
     }
 }
 
-/// The credential of a user for a mechanism, and whether there is such a user; if not, the credential
-/// is made up.
+/// The credential of a user for a mechanism, and true if the user exists. For an unknown user the credential is
+/// made up.
 ///
-/// A user without that mechanism is refused at once, and so are the decoys of such users: a driver that
-/// guessed the mechanism then takes the other. The same is done for known and unknown names: documents
-/// are looked for, a decoy is computed, a credential is parsed.
+/// A user without the mechanism is refused at once, and so are the decoys of such users: a driver that guessed
+/// the mechanism then tries the other one. Known and unknown names take the same steps: documents are looked
+/// up, a decoy is computed, a credential is parsed. The call takes at least [`LOOKUP_TIME`].
 ///
 /// # Errors
 /// 334 if the user, or the decoy, lacks the mechanism.
@@ -106,7 +106,8 @@ pub(crate) fn credential(
     }
 }
 
-/// Mechanisms for which a user has credentials; for an unknown name those of its decoy.
+/// The mechanisms for which a user has credentials; for an unknown name those of its decoy. Takes at least
+/// [`LOOKUP_TIME`].
 pub(crate) fn mechanisms(auth: &Auth, name: &UserName) -> Result<Vec<Mechanism>> {
     let began = Instant::now();
     let decoys = auth.decoys()?;
@@ -118,15 +119,15 @@ pub(crate) fn mechanisms(auth: &Auth, name: &UserName) -> Result<Vec<Mechanism>>
     Ok(if known { parsed.unwrap_or_default() } else { made_up })
 }
 
-/// Waits until [`LOOKUP_TIME`] is over.
+/// Waits until [`LOOKUP_TIME`] has passed since `began`.
 fn wait_since(began: Instant) {
     if let Some(rest) = LOOKUP_TIME.checked_sub(began.elapsed()) {
         thread::sleep(rest);
     }
 }
 
-/// The document of a user, and that of the model of its decoy. Whether the user is there or not, the same is looked
-/// for: two documents that are there and one that is not, which takes longer.
+/// The document of a user, and the document of the user after which its decoy is modelled. The lookups are the
+/// same for known and unknown names: two documents that exist and one that does not, which takes longer.
 fn own_and_model(
     auth: &Auth,
     decoys: &Decoys,
@@ -135,19 +136,19 @@ fn own_and_model(
     let id = name.id();
     let own = documents::read(&auth.store, Kind::Users, &id)?;
     let model = decoys.model(name);
-    // No user's `_id` ends so: a name has no NUL.
+    // No user has this `_id`, because names contain no NUL.
     let nobody = format!("{id}\0");
     let other = if own.is_some() { nobody.as_str() } else { model };
     std::hint::black_box(documents::read(&auth.store, Kind::Users, other)?);
     Ok((own, documents::read(&auth.store, Kind::Users, model)?))
 }
 
-/// Iteration counts by mechanism; none where the document has no credential.
+/// Iteration counts by mechanism; `None` where the document has no credential.
 pub(crate) fn iteration_counts(doc: Doc<'_>) -> Counts {
     MECHANISMS.map(|mechanism| Some(parse_credential(doc, mechanism)?.iteration_count))
 }
 
-/// Mechanisms for which a user's document has credentials.
+/// The mechanisms for which a user's document has credentials.
 pub(crate) fn mechanisms_of(doc: Doc<'_>) -> Vec<Mechanism> {
     MECHANISMS.into_iter().filter(|m| parse_credential(doc, *m).is_some()).collect()
 }
@@ -164,17 +165,17 @@ fn parse_credential(doc: Doc<'_>, mechanism: Mechanism) -> Option<Credential> {
     })
 }
 
-/// What a password argument comes to for a document.
+/// A password argument and the mechanisms for which credentials are derived from it.
 pub(crate) struct Password<'a> {
     pub(crate) text: &'a str,
-    /// `text` is the digest of SCRAM-SHA-1 already.
+    /// True if `text` is already the digest of SCRAM-SHA-1.
     pub(crate) digested: bool,
     pub(crate) mechanisms: Vec<Mechanism>,
 }
 
 impl<'a> Password<'a> {
-    /// Checks `pwd`, `mechanisms` and `digestPassword` (2). Mechanisms that are not enabled get no credentials;
-    /// a user would have none without any (2).
+    /// Checks `pwd` (50687 if it is empty), `mechanisms` and `digestPassword`. A mechanism in the argument must be
+    /// enabled (2); without the argument all enabled ones are used, and at least one must remain (2).
     pub(crate) fn parse(
         auth: &Auth,
         text: &'a str,
@@ -214,7 +215,7 @@ impl<'a> Password<'a> {
         Ok(Password { text, digested, mechanisms })
     }
 
-    /// The `credentials` of a user's document. Derives keys: tens of milliseconds.
+    /// The field `credentials` of a user's document. Deriving the keys takes tens of milliseconds.
     pub(crate) fn credentials(&self, auth: &Auth, user: &str) -> Result<DocBuf> {
         let mut derived = Vec::new();
         for mechanism in &self.mechanisms {
@@ -233,7 +234,7 @@ impl<'a> Password<'a> {
     }
 }
 
-/// Names of mechanisms in an argument (2).
+/// Parses the names of mechanisms in an argument (2).
 pub(crate) fn parse_mechanisms(list: Array<'_>) -> Result<Vec<Mechanism>> {
     if list.is_empty() {
         bail!(Code::BAD_VALUE, "mechanisms field must not be empty");
