@@ -4,9 +4,10 @@
 //!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1
 //!
-//! A user is *resolved* once per login: its roles, the roles that those contain, and all their privileges are
-//! read and arranged for checks. The login keeps the result and the generation at which it was read. Each
-//! request compares the two generations, and resolves the user again only if any user or role has changed:
+//! A login *resolves* its user: it reads the roles of the user, the roles that those contain, and all their
+//! privileges, and arranges them for checks. The login keeps the result and the generation in which it was read;
+//! a cache shares the result between connections of the same user. Each request compares that generation to the
+//! newest one, and resolves the user again only if any user or role has changed:
 //!
 //!   connection A                    connection B                        generation
 //!   logs in, resolves its user                                          7

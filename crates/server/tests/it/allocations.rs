@@ -1,4 +1,4 @@
-//! A lookup by `_id` allocates nothing once the connection is warm.
+//! A lookup by `_id` does not allocate once the buffers of the connection are warm.
 
 use nagi_bson::doc;
 

@@ -1,5 +1,5 @@
-//! What a login does beyond single commands: old opcodes, the localhost exception, restrictions,
-//! changes of users under open connections.
+//! Behavior of logins beyond single commands: old opcodes, the localhost exception, restrictions, and changes
+//! of users while their connections are open.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn a_user_made_anew_is_another_one() {
     assert_eq!(code(&client.run("test", find.as_doc())), 13, "logged out");
     assert!(is_ok(&log_in(&mut client, "test", "u", "p")), "and in again");
     assert!(is_ok(&client.run("test", find.as_doc())));
-    // Documents that a tool writes count as much as commands.
+    // Documents that a tool writes have the same effect as commands.
     let change = doc! {
         "update": "system.users",
         "updates": [{ "q": { "_id": "test.u" }, "u": { "$set": { "roles": [] } } }]
@@ -103,7 +103,7 @@ fn a_user_made_anew_is_another_one() {
     assert!(is_ok(&log_in(&mut restorer, "admin", "r", "p")));
     assert!(is_ok(&restorer.run("admin", change.as_doc())));
     assert_eq!(code(&client.run("test", find.as_doc())), 13);
-    // Entries of an oplog too: the user is replaced by another one, which logs it out.
+    // So do oplog entries: another user replaces this one, which ends its login.
     let applied = doc! { "applyOps": [{
         "op": "i", "ns": "admin.system.users",
         "o": { "_id": "test.u", "user": "u", "db": "test", "credentials": {}, "roles": [] }

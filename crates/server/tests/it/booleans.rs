@@ -1,5 +1,6 @@
-//! Every boolean argument of every command, given a string and a document: refused as MongoDB refuses them, or, where
-//! MongoDB checks no type, taken as true. The table must hold each boolean that a struct of arguments declares.
+//! Each boolean argument of each command is given a string and a document. They are refused as MongoDB refuses
+//! them, or count as true where MongoDB does not check the type. The table must contain each boolean that a
+//! struct of arguments declares.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,26 +9,26 @@ use nagi_bson::json;
 
 use crate::client::{Client, is_ok, member};
 
-/// How a wrong type is answered.
+/// How a value of the wrong type is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Numbers are taken as well (`safeBool`).
+    /// Numbers are accepted as well (`safeBool`).
     Number,
-    /// Nothing but a boolean (`bool`).
+    /// Only booleans are accepted (`bool`).
     Strict,
-    /// Nothing but a boolean, in other words (`optionalBool`).
+    /// Only booleans are accepted, with another error text (`optionalBool`).
     Switch,
-    /// A stage of its own words, 9.
+    /// An argument of a stage with an error text of its own (9).
     Stage,
-    /// An option of an index, 14.
+    /// An option of an index (14).
     Option,
-    /// Any type is taken; MongoDB has no check.
+    /// Any type is accepted; MongoDB does not check it.
     Any,
 }
 use Kind::*;
 
-/// The path of the argument as errors name it, and a command with `@` for the value. Without a command: the first
-/// word of the path on collection `c`, with this one argument.
+/// The path of the argument in error texts, and a command with `@` in place of the value. If the command is
+/// empty, it is the first word of the path, on collection `c`, with this argument only.
 const TABLE: &[(&str, Kind, &str)] = &[
     ("autoCompact.autoCompact", Number, "{autoCompact: @}"),
     ("autoCompact.runOnce", Number, "{autoCompact: true, runOnce: @}"),
@@ -270,7 +271,7 @@ const TABLE: &[(&str, Kind, &str)] = &[
     ("writeConcern.fsync", Number, "{insert: 'c', documents: [{}], writeConcern: {fsync: @}}"),
 ];
 
-/// The code and the text that a value of this type gets; nothing where any type will do.
+/// The expected code and text for a value of type `found`; code 0 if any type is accepted.
 fn expected(path: &str, kind: Kind, found: &str) -> (i32, String) {
     let field = path.rsplit('.').next().unwrap();
     match kind {

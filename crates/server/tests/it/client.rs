@@ -1,4 +1,4 @@
-//! A client without a socket.
+//! A test client that calls the server in process, without a socket.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use nagi_server::{
 };
 use nagi_store::{Store, StoreOptions};
 
-/// A server on the memory engine, test commands allowed.
+/// A server on the memory engine with test commands enabled.
 pub(crate) fn server() -> Arc<Server> {
     server_on(Arc::new(nagi_kv::Memory::new()), None)
 }
 
-/// A server that is a member of replica set `rs`, initiated.
+/// A server that is an initiated member of the replica set `rs`.
 pub(crate) fn member() -> Arc<Server> {
     let server = server_on(Arc::new(nagi_kv::Memory::new()), Some("rs"));
     let reply =
@@ -22,12 +22,12 @@ pub(crate) fn member() -> Arc<Server> {
     server
 }
 
-/// A server on this engine; a member of the replica set, if one is named.
+/// A server on this engine; a member of the replica set `set`, if given.
 pub(crate) fn server_on(engine: Arc<dyn nagi_kv::Engine>, set: Option<&str>) -> Arc<Server> {
     server_with(engine, set, false)
 }
 
-/// The same, with or without authorization.
+/// A server as [`server_on`] makes it, with or without authorization.
 pub(crate) fn server_with(
     engine: Arc<dyn nagi_kv::Engine>,
     set: Option<&str>,
@@ -36,12 +36,12 @@ pub(crate) fn server_with(
     server_made(engine, set, authorization, true)
 }
 
-/// A server whose JavaScript is switched off.
+/// A server with JavaScript disabled.
 pub(crate) fn server_without_scripts() -> Arc<Server> {
     server_made(Arc::new(nagi_kv::Memory::new()), None, false, false)
 }
 
-/// Passwords are derived with few iterations.
+/// A server on a store that is opened on this engine.
 fn server_made(
     engine: Arc<dyn nagi_kv::Engine>,
     set: Option<&str>,
@@ -56,7 +56,7 @@ fn server_made(
     )
 }
 
-/// A server on a store.
+/// A server on an open store. Passwords are derived with few iterations, so that logins are fast.
 pub(crate) fn server_over(
     store: Arc<Store>,
     set: Option<&str>,
@@ -90,7 +90,7 @@ pub(crate) fn server_over(
     .unwrap()
 }
 
-/// One connection with its buffers.
+/// A connection with its buffers.
 pub(crate) struct Client {
     pub(crate) server: Arc<Server>,
     pub(crate) connection: Connection,
@@ -103,7 +103,7 @@ impl Client {
         Client::from(server, "127.0.0.1:50000")
     }
 
-    /// A client at another address.
+    /// A client that connects from `address`.
     pub(crate) fn from(server: &Arc<Server>, address: &str) -> Client {
         let local = "127.0.0.1".parse().ok();
         let peer = Peer { address: address.to_owned(), unix_socket: false, local };
@@ -115,13 +115,13 @@ impl Client {
         }
     }
 
-    /// Sends what is in `frame`.
+    /// Sends the message in `frame`.
     pub(crate) fn send(&mut self) -> Outcome {
         self.out.clear();
         self.server.handle(&mut self.connection, &self.frame, &mut self.out)
     }
 
-    /// Puts an OP_MSG into `frame`.
+    /// Writes an OP_MSG into `frame`.
     pub(crate) fn message(&mut self, db: &str, flags: u32, body: Doc<'_>) {
         self.frame.clear();
         let start = nagi_wire::begin_msg(&mut self.frame, 7, 0, flags);
@@ -132,14 +132,14 @@ impl Client {
         nagi_wire::finish_msg(&mut self.frame, start);
     }
 
-    /// Runs a command and gives back its reply.
+    /// Runs a command and returns its reply.
     pub(crate) fn run(&mut self, db: &str, body: Doc<'_>) -> DocBuf {
         self.message(db, 0, body);
         self.send();
         self.reply()
     }
 
-    /// Runs a command written in shell notation on database `test`.
+    /// Runs a command in shell notation on database `test`.
     pub(crate) fn shell(&mut self, text: &str) -> DocBuf {
         self.run("test", json::parse(text).unwrap().as_doc())
     }
@@ -150,7 +150,7 @@ impl Client {
     }
 }
 
-/// Whether the reply says ok.
+/// Returns true if the reply has `ok: 1`.
 pub(crate) fn is_ok(reply: &DocBuf) -> bool {
     matches!(reply.get("ok"), Value::Double(n) if n == 1.0)
 }

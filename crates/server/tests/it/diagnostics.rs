@@ -1,4 +1,4 @@
-//! Interrupting, watching and counting: killOp, maxTimeMS, sessions, time-outs, serverStatus, log.
+//! Killing, observing and counting operations: killOp, maxTimeMS, sessions, time-outs, serverStatus, the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,25 +10,25 @@ use crate::client::{Client, is_ok, server};
 
 const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
 
-/// Locks writes, so that an insert waits until it is stopped.
+/// Locks writes, so that an insert waits until it is killed or the lock is released.
 fn locked(server: &Arc<Server>) -> Client {
     let mut admin = Client::new(server);
     assert!(is_ok(&admin.run("admin", doc! { "fsync": 1, "lock": true }.as_doc())));
     admin
 }
 
-/// Polls currentOp until an insert runs; its operation id.
+/// Polls currentOp until an insert waits for the lock, and returns its operation id.
 fn wait_for_insert(admin: &mut Client) -> i64 {
     loop {
         let reply = admin.run("admin", doc! { "currentOp": 1, "op": "insert" }.as_doc());
         let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
-        // An operation that has just begun does not have its namespace yet.
+        // An operation that has just begun has no namespace yet.
         if let Some(Value::Doc(op)) = found
             && op.get("ns").as_str() == Some("test.c")
         {
             assert_eq!(op.get("active"), Value::Bool(true));
             if op.get("waitingForLock") != Value::Bool(true) {
-                continue; // it is just about to
+                continue; // it does not wait for the lock yet
             }
             let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
             return id;
@@ -86,8 +86,8 @@ fn the_lock_waits_for_writes_under_way() {
     let server = server();
     let mut client = Client::new(&server);
     client.shell("{insert: 'c', documents: [{_id: 0}]}");
-    // A client that is in the middle of a write while others lock and unlock: what it has
-    // acknowledged under the lock does not grow.
+    // A client keeps writing while other clients lock and unlock. While the lock is held, the number of its
+    // documents must not grow.
     let stop = Arc::new(AtomicBool::new(false));
     let (mut writer, end) = (Client::new(&server), stop.clone());
     let thread = std::thread::spawn(move || {
@@ -175,7 +175,7 @@ fn a_cursor_belongs_to_its_session() {
     assert_eq!(gone.get("code"), Value::Int32(43));
 }
 
-/// A number inside nested documents.
+/// The number at a path in nested documents.
 fn number(reply: &DocBuf, path: &[&str]) -> i64 {
     let mut value = Value::Doc(reply.as_doc());
     for name in path {

@@ -1,8 +1,9 @@
-//! Golden cases of who may do what, on a server that asks for privileges.
+//! Golden cases of access control, on a server with authorization.
 //!
-//! Verbs: `begin` makes a server with a root user and logs in as it; `login db.user password` changes
-//! the connection's user; `logout` is a new connection; `run` and `admin` as for commands; `may` lists
-//! what a user with the given roles on database test may do: `may ["read"]`.
+//! Verbs: `begin` starts a server with a root user and logs in as that user; `login db.user password` opens a
+//! connection and logs in; `logout` opens a new connection; `run` and `admin` work as in the cases of commands;
+//! `may` lists the requests that a user with the given roles may run, for example `may ["read"]`. The user
+//! belongs to database `test`.
 
 use nagi_bson::{DocBuf, Value, json};
 
@@ -10,7 +11,7 @@ use crate::client::{Client, is_ok};
 use crate::golden_commands::print;
 use crate::login::{guarded, log_in};
 
-/// Requests of many kinds: one for each sort of privilege.
+/// Requests that together require each kind of privilege.
 const REQUESTS: &[(&str, &str)] = &[
     ("test", "{find: 'c'}"),
     ("test", "{find: 'system.users'}"),
@@ -118,7 +119,7 @@ fn access() {
     });
 }
 
-/// The requests that a user with these roles (made in admin, meant on test) is allowed.
+/// The requests that are allowed to a user of database `test` with these roles.
 fn may(roles: &str) -> String {
     let server = guarded();
     let mut root = Client::new(&server);

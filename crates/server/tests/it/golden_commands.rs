@@ -1,16 +1,16 @@
-//! Golden cases of the commands, one file a row.
+//! Golden cases of the commands, one file per command.
 //!
-//! Verbs: `run` on database test, `admin` on database admin, `wire` on test with nothing added;
-//! `shape` prints names and types instead of values, for replies that change from run to run. `set`
-//! continues with a fresh server: `{initiated: true}`, a member of replica set `rs`, or `{initiated: false}`;
-//! `{javascript: false}`, one without scripts.
+//! Verbs: `run` runs on database `test`, `admin` on database `admin`, `wire` on `test` without added fields;
+//! `shape` prints names and types instead of values, for replies that change between runs. `set` continues with
+//! a fresh server: `{initiated: true}` is a member of replica set `rs`, `{initiated: false}` a member before
+//! `replSetInitiate`, and `{javascript: false}` a server without scripts.
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 use nagi_testkit::golden;
 
 use crate::client::{Client, member, server, server_on, server_without_scripts};
 
-/// Fields whose value differs from run to run, at any depth.
+/// Fields whose value changes between runs, at any depth.
 const VOLATILE: &[&str] = &[
     "uuid",
     "uri",
@@ -119,7 +119,7 @@ fn masked(doc: Doc<'_>) -> DocBuf {
             let name = element.name();
             match element.value() {
                 _ if VOLATILE.contains(&name) => w.put(name, "..."),
-                // This machine's own name, not one that a case has given.
+                // The name of this machine, unlike a name from a case.
                 Value::String(host) if name == "host" && !host.starts_with("localhost") => {
                     w.put(name, "...");
                 }
@@ -139,7 +139,7 @@ fn masked(doc: Doc<'_>) -> DocBuf {
     })
 }
 
-/// What a member's replies end with.
+/// Fields at the end of a member's replies.
 const TIMES: &[&str] = &["$clusterTime", "operationTime"];
 
 fn shape(doc: Doc<'_>) -> String {

@@ -1,16 +1,16 @@
-//! Golden cases of numbers at the edges of their types, wherever a client may give one.
+//! Golden cases of numbers at the limits of their types, for all arguments that take a number.
 //!
 //! A case is a command with `$NUMBER` in it. It runs once for each value of [`VALUES`], each time on a fresh
-//! collection `c` of three documents; values with the same reply share a line. Verbs: `number` on database
-//! test, `admin` on database admin, `member` on a member of a replica set. `accepts` tells only whether the
-//! command succeeds, for replies that change from run to run.
+//! collection `c` with three documents; values with the same reply share a line. Verbs: `number` runs on
+//! database `test`, `admin` on database `admin`, `member` on a member of a replica set. `accepts` prints only
+//! whether the command succeeds, for replies that change between runs.
 
 use nagi_bson::json;
 
 use crate::client::{Client, member, server};
 use crate::golden_commands::print;
 
-/// How a value is shown, and its extended JSON.
+/// The printed form of a value, and its extended JSON.
 const VALUES: &[(&str, &str)] = &[
     ("0", "0"),
     ("1", "1"),

@@ -1,4 +1,5 @@
-//! Open cursors are charged to their pool until they are closed, and one too many is refused.
+//! Open cursors are charged to their memory pool until they are closed. A cursor that exceeds the pool is
+//! refused.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::client::{Client, server_over};
 
 const ROOM_BYTES: u64 = 16 << 20;
 
-/// A client of a server with little memory, with some documents in `test.c`.
+/// A client of a server with a small memory budget and some documents in `test.c`.
 fn client() -> Client {
     let options = StoreOptions { budget: Budget::new(ROOM_BYTES), ..StoreOptions::default() };
     let store = Store::open(Arc::new(nagi_kv::Memory::new()), options).unwrap();
@@ -60,7 +61,7 @@ fn the_pool_bounds_open_cursors_and_closed_ones_give_their_part_back() {
     let mut client = client();
     let ids = fill(&mut client);
     assert!(ids.len() > 100, "{}", ids.len());
-    // Those that are open continue, and end.
+    // Cursors that are open already continue to their end.
     let next = |id: i64, size: i32| doc! { "getMore": id, "collection": "c", "batchSize": size };
     let reply = client.run("test", next(ids[0], 2).as_doc());
     assert!(reply.get("ok").is_truthy(), "{reply:?}");

@@ -1,11 +1,11 @@
-//! Every command that can take long looks whether it shall continue, at the latest every 64 documents or
-//! keys, and leaves nothing half done behind. No clock: the fail point `checkForInterruptFail` lets n
-//! looks pass and ends the operation at the next.
+//! Interrupt checks: each command that can take long checks at least every 64 documents or keys whether it was
+//! killed, and leaves no partial changes behind. The tests use no clock: the fail point `checkForInterruptFail`
+//! lets n checks pass and interrupts the operation at the next one.
 //!
-//! Not here, because they cost the same whatever the size: `collStats`, `dbStats` and `dataSize` without a
-//! range read counters; `drop`, `dropDatabase`, `dropIndexes` and a rename within a database write one
-//! entry of the catalog, and the space is given back behind the reply. These are not interrupted, as in
-//! MongoDB, and hold no one up.
+//! Commands whose cost does not depend on the size of the data are not tested here: `collStats`, `dbStats` and
+//! `dataSize` without a range read counters; `drop`, `dropDatabase`, `dropIndexes` and a rename within a
+//! database write one catalog entry, and the space is freed after the reply. They are not interrupted, as in
+//! MongoDB, and block no other operation.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use nagi_server::Server;
 
 use crate::client::{Client, is_ok, server};
 
-/// Documents of the collection.
+/// The number of documents in the collection.
 const DOCS: i64 = 1280;
-/// Documents or keys that may pass between two polls.
+/// The largest number of documents or keys between two interrupt checks.
 const BETWEEN: i64 = 64;
-/// Indexes of the collection.
+/// The number of indexes of the collection.
 const INDEXES: i64 = 5;
 const INTERRUPTED: i32 = 11601;
 
-/// What runs, on which database, and how many documents and keys it handles at least.
+/// A command, its database, and a lower bound of the documents and keys that it handles.
 struct Row {
     db: &'static str,
     command: &'static str,
@@ -33,7 +33,7 @@ const fn row(command: &'static str, handled: i64) -> Row {
     Row { db: "test", command, handled }
 }
 
-/// Each reads; or fails before it has changed anything; or reverts what it has begun.
+/// Each command only reads, or fails before its first change, or reverts its changes.
 const ROWS: &[Row] = &[
     row(
         "{find: 'c', filter: {$text: {$search: 'common'}}, batchSize: 5000, \
@@ -127,7 +127,7 @@ fn filled() -> (Arc<Server>, Client) {
     (server, client)
 }
 
-/// Runs a command that is stopped after it has looked `skip` times.
+/// Runs a command that is interrupted after `skip` interrupt checks.
 fn stopped(
     admin: &mut Client,
     client: &mut Client,
@@ -149,14 +149,14 @@ fn stopped(
     reply
 }
 
-/// As fail points and currentOp name the client's connection.
+/// The name of the client's connection in fail points and in currentOp.
 fn thread_name(client: &mut Client) -> String {
     let hello = client.shell("{hello: 1}");
     let Value::Int32(id) = hello.get("connectionId") else { panic!("{hello:?}") };
     format!("conn{id}")
 }
 
-/// The code of a reply: its own, or that of its first write error, or that of what it explains.
+/// The code of a reply, of the execution that it explains, or of its first write error.
 fn code(reply: &DocBuf) -> i32 {
     let cursor = reply.get("stages").as_array().and_then(|stages| stages.iter().next());
     let cursor = cursor.and_then(|first| first.as_doc()).map(|first| first.get("$cursor"));
@@ -171,7 +171,7 @@ fn code(reply: &DocBuf) -> i32 {
     }
 }
 
-/// Databases, collections and indexes, without what changes by itself.
+/// Databases, collections and indexes, without fields that change by themselves.
 fn catalog(client: &mut Client) -> String {
     let mut out = String::new();
     for db in ["test", "other"] {
@@ -210,7 +210,8 @@ fn commands_look_whether_to_go_on() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The collection is capped at once; what it has too much goes piece by piece, and continues another time.
+/// The collection becomes capped at once. Excess documents are removed in pieces, and a second command
+/// continues the removal.
 #[test]
 fn a_conversion_that_was_stopped_goes_on() {
     let (server, mut client) = filled();
@@ -233,7 +234,7 @@ fn a_conversion_that_was_stopped_goes_on() {
     assert!(bytes.is_some_and(|bytes| bytes <= 8192), "{bytes:?}");
 }
 
-/// A cursor's time limit counts over its batches, and one that was stopped is gone.
+/// Interrupt checks also happen in the batches of a cursor, and an interrupted cursor is closed.
 #[test]
 fn batches_look_whether_to_go_on() {
     let (server, mut client) = filled();
@@ -252,7 +253,7 @@ fn batches_look_whether_to_go_on() {
     }
 }
 
-/// Writes that are stopped keep what they have done so far, and all of each document.
+/// Interrupted writes keep the documents that are already changed; no document is changed in part.
 #[test]
 fn writes_look_whether_to_go_on() {
     const ALL: i64 = DOCS - 1;

@@ -1,4 +1,4 @@
-//! The opcodes of 2010: OP_INSERT, OP_UPDATE, OP_DELETE, OP_QUERY, OP_GET_MORE, getLastError.
+//! The legacy opcodes: OP_INSERT, OP_UPDATE, OP_DELETE, OP_QUERY, OP_GET_MORE, and getLastError.
 
 use nagi_bson::{Doc, DocBuf, Value, doc};
 use nagi_server::Outcome;
@@ -32,7 +32,7 @@ pub(crate) fn query(
     op_reply(&client.out)
 }
 
-/// Flags, cursor id and documents of an OP_REPLY.
+/// The flags, cursor id and documents of an OP_REPLY.
 fn op_reply(bytes: &[u8]) -> (i32, i64, Vec<DocBuf>) {
     let int = |at: usize| i32::from_le_bytes(*bytes[at..].first_chunk().unwrap());
     let id = i64::from_le_bytes(*bytes[20..].first_chunk().unwrap());
@@ -79,7 +79,7 @@ fn writes_and_their_outcome() {
     assert_eq!(gle.get("code"), Value::Int32(11000));
     assert!(gle.get("err").as_str().unwrap().starts_with("E11000"));
     assert!(gle.get("ok").is_truthy());
-    // OP_UPDATE with upsert.
+    // An OP_UPDATE with upsert.
     let mut body = 0_i32.to_le_bytes().to_vec();
     body.extend_from_slice(b"test.c\0");
     body.extend_from_slice(&1_i32.to_le_bytes());
@@ -90,7 +90,7 @@ fn writes_and_their_outcome() {
     let gle = last_error(&mut client);
     assert_eq!(gle.get("updatedExisting"), Value::Bool(false));
     assert_eq!((gle.get("n"), gle.get("upserted")), (Value::Int32(1), Value::Int32(7)));
-    // OP_DELETE of all.
+    // An OP_DELETE of all documents.
     let mut body = 0_i32.to_le_bytes().to_vec();
     body.extend_from_slice(b"test.c\0");
     body.extend_from_slice(&0_i32.to_le_bytes());
@@ -117,7 +117,7 @@ fn finds_in_batches() {
     assert_eq!(client.send(), Outcome::Reply);
     let (_, rest_id, rest) = op_reply(&client.out);
     assert_eq!((rest_id, rest.len()), (0, 6));
-    // The cursor is gone: CursorNotFound.
+    // The cursor is closed: the reply has the flag CursorNotFound.
     client.send();
     assert_eq!(op_reply(&client.out).0 & 1, 1);
     assert_eq!(query(&mut client, "test.c", -3, &DocBuf::new()).2.len(), 3);
@@ -148,7 +148,7 @@ fn tailable_cursors_wait() {
     let mut client = Client::new(&server());
     client.shell("{create: 'c', capped: true, size: 4096}");
     insert(&mut client, "test.c", &[doc! { "_id": 1 }]);
-    // TailableCursor and AwaitData.
+    // The flags TailableCursor and AwaitData.
     let mut body = 0x22_i32.to_le_bytes().to_vec();
     body.extend_from_slice(b"test.c\0");
     body.extend_from_slice(&[0; 8]);
@@ -167,7 +167,7 @@ fn tailable_cursors_wait() {
     assert_eq!(client.send(), Outcome::Reply);
     let (_, same_id, next) = op_reply(&client.out);
     assert_eq!((same_id, next.len()), (id, 1));
-    // On a collection that is not capped it is a failure.
+    // A tailable cursor on a collection that is not capped is an error.
     client.shell("{insert: 'plain', documents: [{_id: 1}]}");
     let mut body = 2_i32.to_le_bytes().to_vec();
     body.extend_from_slice(b"test.plain\0");

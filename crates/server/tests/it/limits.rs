@@ -1,4 +1,4 @@
-//! Limits that no text case can show: they take too many bytes to write down.
+//! Limits that are too large for the text of a golden case.
 
 use nagi_bson::{DocBuf, Value};
 

@@ -1,4 +1,4 @@
-//! A SCRAM-SHA-256 client of a few lines, and the server with authorization on.
+//! A minimal SCRAM-SHA-256 client, and a server with authorization.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::client::{Client, is_ok, server_with};
 
-/// A server that asks for privileges, with a root user of password "pwd".
+/// A server with authorization and a root user with password "pwd".
 pub(crate) fn guarded() -> Arc<nagi_server::Server> {
     let server = server_with(Arc::new(nagi_kv::Memory::new()), None, true);
     let reply = Client::new(&server).run(
@@ -49,7 +49,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Logs a connection in; the last reply.
+/// Logs a connection in, and returns the last reply.
 pub(crate) fn log_in(client: &mut Client, db: &str, user: &str, password: &str) -> DocBuf {
     let bare = format!("n={user},r=clientnonce");
     let text = base64(format!("n,,{bare}").as_bytes());
@@ -84,8 +84,8 @@ pub(crate) fn log_in(client: &mut Client, db: &str, user: &str, password: &str) 
     last
 }
 
-/// What a stranger learns of a name before it has to show a password: the mechanisms of `hello`, and
-/// iteration count and length of the salt, or the refusal, for each mechanism.
+/// The data that an unauthenticated client can learn about a name: the mechanisms of `hello`, and for each
+/// mechanism the iteration count and the length of the salt, or the refusal.
 fn seen_by_a_stranger(server: &Arc<nagi_server::Server>, user: &str) -> String {
     let mut client = Client::new(server);
     let name = format!("admin.{user}");
@@ -108,7 +108,7 @@ fn seen_by_a_stranger(server: &Arc<nagi_server::Server>, user: &str) -> String {
     seen
 }
 
-/// With users of several shapes, each shape is also that of some names without a user, and no other.
+/// If users have several shapes, names without a user have the same shapes and no others.
 #[test]
 fn names_without_a_user_look_like_users() {
     let server = server_with(Arc::new(nagi_kv::Memory::new()), None, false);
@@ -131,7 +131,7 @@ fn names_without_a_user_look_like_users() {
         known.insert(seen_by_a_stranger(&server, &user));
     }
     assert_eq!(known.len(), 3, "{known:?}");
-    // The counts of new passwords belong to no existing user.
+    // No existing user has the iteration counts of new passwords.
     let set = nagi_bson::doc! { "setParameter": 1, "scramSHA256IterationCount": 9000,
     "scramIterationCount": 9000 };
     assert!(is_ok(&client.run("admin", set.as_doc())));
@@ -140,7 +140,7 @@ fn names_without_a_user_look_like_users() {
     assert_eq!(unknown, known);
 }
 
-/// Salts of names without a user belong to the data, not to the process.
+/// The salts of names without a user depend on the data and not on the process.
 #[test]
 fn made_up_salts_outlive_a_restart() {
     let salt = |server: &Arc<nagi_server::Server>| {
@@ -159,7 +159,7 @@ fn made_up_salts_outlive_a_restart() {
     assert_eq!(salt(&server_with(engine, None, true)), before);
 }
 
-/// Refusals wait longer and longer; the right password does not.
+/// Refusals take longer with each failure; a login with the correct password is not delayed.
 #[test]
 fn failed_logins_wait_and_the_right_one_does_not() {
     let server = guarded();
@@ -168,7 +168,7 @@ fn failed_logins_wait_and_the_right_one_does_not() {
     for _ in 0..6 {
         assert!(!is_ok(&log_in(&mut client, "admin", "root", "wrong")));
     }
-    // 0 + 0 + 0 + 100 + 200 + 400 ms.
+    // The delays are 0 + 0 + 0 + 100 + 200 + 400 ms.
     let waited = began.elapsed();
     assert!(waited.as_millis() >= 700, "{waited:?}");
     let before = std::time::Instant::now();

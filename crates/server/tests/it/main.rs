@@ -1,6 +1,6 @@
-//! The server in process, on the memory engine: frames in, frames out.
+//! Tests of the server in process, on the memory engine: wire messages in, replies out.
 
-#![allow(clippy::unwrap_used, reason = "a test ends when something is not as it must be")]
+#![allow(clippy::unwrap_used, reason = "a test fails when something is not as it must be")]
 
 mod allocations;
 mod auth;

@@ -1,4 +1,5 @@
-//! Numbered commands: what survives the server, what ends a transaction, commands that meet.
+//! Retryable writes and transactions: records that survive a restart, transactions that are aborted, and
+//! concurrent commands of one session.
 
 use std::sync::{Arc, Barrier};
 
@@ -26,7 +27,7 @@ fn number(reply: &DocBuf, name: &str) -> i64 {
     }
 }
 
-/// Runs on database `admin`.
+/// Runs a command on database `admin`.
 fn admin(client: &mut Client, text: &str) -> DocBuf {
     client.run("admin", nagi_bson::json::parse(text).unwrap().as_doc())
 }
@@ -42,7 +43,8 @@ fn counted(client: &mut Client, name: &str) -> i64 {
     number(&section, name)
 }
 
-/// A write whose commit no one knows the outcome of is done once, however often the driver repeats it.
+/// A write takes effect once, however often the driver retries it, even if the outcome of its commit is
+/// unknown.
 #[test]
 fn what_an_undetermined_commit_did_is_found_out() {
     let faults = Faults::default();
@@ -81,7 +83,7 @@ fn what_an_undetermined_commit_did_is_found_out() {
         let again = admin(&mut client, &commit);
         let is_there =
             count(&mut client, "c") == i64::from(n) * 2 - i64::from(point == Point::Commit);
-        // What was not committed is gone; what was is not committed twice.
+        // A transaction that was not committed is lost; a committed one is not committed again.
         assert!(is_there && (is_ok(&again) == (point == Point::Committed)), "{again:?}");
     }
 }
@@ -114,7 +116,7 @@ fn records_survive_the_server() {
         assert_eq!(number(&again[1], "retriedStmtId"), 0);
         let old = client.shell(&writes[0].replace("NumberLong(4)", "NumberLong(3)"));
         assert_eq!(code(&old), 225);
-        // A transaction of the same session; its number takes the place of the write's.
+        // A transaction of the same session: its number replaces that of the write.
         let insert = format!(
             "{{insert: 'c', documents: [{{_id: 3}}], {LSID}, txnNumber: NumberLong(9), autocommit: false, \
              startTransaction: true}}"
@@ -142,7 +144,7 @@ fn a_large_batch_is_answered_piece_by_piece() {
             w.put("txnNumber", 1_i64);
         })
     };
-    // What a connection lost in the middle leaves: only a part was executed.
+    // A connection that broke in the middle of the command: only a part was executed.
     assert_eq!(number(&client.run("test", insert(0..1500).as_doc()), "n"), 1500);
     let whole = client.run("test", insert(0..2500).as_doc());
     assert_eq!(number(&whole, "n"), 2500);
@@ -223,7 +225,7 @@ fn a_greater_number_leaves_the_transaction_before() {
     assert!(is_ok(&client.shell(&write)));
     assert_eq!(code(&find(&mut client, LSID, 1)), 225);
     assert_eq!((count(&mut client, "c"), counted(&mut client, "currentOpen")), (1, 0));
-    // The number of a write is not one for a transaction, nor the other way.
+    // A number of a write cannot be used for a transaction, nor the reverse.
     assert_eq!(code(&begin(&mut client, LSID, 2, 5)), 117);
     assert!(is_ok(&begin(&mut client, LSID, 3, 5)));
     assert_eq!(code(&client.shell(&write.replace("NumberLong(2)", "NumberLong(3)"))), 217);
@@ -368,19 +370,19 @@ fn drivers_may_have_retryable_writes_fail() {
         assert!(is_ok(&admin(client, &text)));
     };
     let body = nagi_bson::json::parse(&write).unwrap();
-    // Not committed: the connection ends, and the next attempt does it.
+    // The commit fails: the connection closes, and the next attempt executes the write.
     set(&mut client, "{failBeforeCommitExceptionCode: 1}");
     client.message("test", 0, body.as_doc());
     assert_eq!(client.send(), nagi_server::Outcome::Close);
     assert_eq!(count(&mut client, "c"), 0);
-    // Committed, but no one hears of it: the next attempt is answered from the record.
+    // The commit succeeds but the reply is lost: the next attempt is answered from the record.
     set(&mut client, "{}");
     client.message("test", 0, body.as_doc());
     assert_eq!(client.send(), nagi_server::Outcome::Close);
     assert_eq!(count(&mut client, "c"), 1);
     let again = client.shell(&write);
     assert_eq!(again.get("retriedStmtIds").to_string(), "[ 0 ]");
-    // Without closing, the error arrives.
+    // Without closing the connection, the client gets the error.
     set(&mut client, "{failBeforeCommitExceptionCode: 91, closeConnection: false}");
     let other = write.replace("_id: 1", "_id: 2").replace("NumberLong(1)", "NumberLong(2)");
     let failed = client.shell(&other);

@@ -1,4 +1,4 @@
-//! What is set for the whole server outlives it; who may bypass it, may.
+//! Settings of the whole server survive a restart, and clients with the privilege may bypass them.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ fn settings_survive_a_restart() {
     assert_eq!(late.get("code"), Value::Int32(50));
 }
 
-/// Metadata as deep as the server takes them are read by the next start, which wraps them into its entries.
+/// Metadata at the deepest nesting that the server accepts can be read after a restart, although the catalog
+/// entries nest it deeper.
 #[test]
 fn what_a_command_stored_is_read_by_the_next_start() {
     let engine = Arc::new(Memory::new());
@@ -63,7 +64,7 @@ fn what_a_command_stored_is_read_by_the_next_start() {
             format!("{{create: 'e{depth}', storageEngine: {{x: {deep}}}}}"),
         ];
         for (kind, command) in commands.iter().enumerate() {
-            // The client's own documents end at the limit of all.
+            // At the depth limit of all documents the command itself cannot be parsed.
             let Ok(command) = json::parse(command) else { continue };
             let first = command
                 .as_doc()
@@ -145,12 +146,12 @@ fn a_shutdown_lets_a_running_read_finish() {
         std::thread::yield_now();
     }
     assert!(is_ok(&admin(&mut other, "{shutdown: 1, timeoutSecs: 30}")));
-    // The read was over when the command was answered.
+    // The read had finished before the command was answered.
     assert_eq!(readers(&mut other), Value::Int32(0));
     assert!(is_ok(&thread.join().unwrap()));
 }
 
-/// Reads that run now.
+/// The number of reads in progress.
 fn readers(client: &mut Client) -> Value<'static> {
     let status = admin(client, "{serverStatus: 1}");
     let lock = status.get("globalLock").as_doc().unwrap();

@@ -1,4 +1,4 @@
-//! Messages: flags, sequences, checksums, streams, compression, hostile bytes.
+//! The wire protocol: flags, sequences, checksums, streams, compression, malformed messages.
 
 use nagi_bson::{DocWriter, Value, doc};
 use nagi_server::Outcome;
@@ -91,7 +91,7 @@ fn broken_frames_close_and_broken_contents_do_not() {
     client.frame[21] = 0xFF;
     let outcome = client.send();
     assert!(matches!(outcome, Outcome::Reply | Outcome::Close));
-    // Every prefix and many flipped bytes: no panic, and the server lives on.
+    // Every prefix and a flip of every byte: no panic, and the server continues to work.
     for end in 16..good.len() {
         client.frame = good[..end].to_vec();
         client.frame[..4].copy_from_slice(&(end as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Query settings outlast the server that took them.
+//! Query settings survive a restart.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Quiesce mode: between `shutdown` and the end a member of a replica set works on what it has begun, and its
-//! `hello` sends drivers elsewhere.
+//! Quiesce mode: between `shutdown` and its exit a member of a replica set finishes the work in progress, and
+//! its `hello` directs drivers to other members.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -12,7 +12,7 @@ use crate::client::{Client, is_ok, member, server};
 const SHUTDOWN_IN_PROGRESS: i32 = 91;
 const TIMEOUT_MS: i64 = 600_000;
 
-/// A read without an end, and a `shutdown` that waits for it.
+/// An endless read, and a `shutdown` that waits for it.
 struct Ending {
     read: JoinHandle<DocBuf>,
     shutdown: JoinHandle<DocBuf>,
@@ -39,7 +39,7 @@ fn end(server: &Arc<Server>) -> Ending {
     Ending { read, shutdown }
 }
 
-/// The number of the operation that runs this command.
+/// The id of the operation that runs this command.
 fn opid(client: &mut Client, command: &str) -> Option<i64> {
     let reply = client.run("admin", doc! { "currentOp": 1 }.as_doc());
     let Value::Array(ops) = reply.get("inprog") else { panic!("{reply:?}") };
@@ -57,7 +57,7 @@ fn kill(client: &mut Client, command: &str) {
     assert!(is_ok(&client.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
 }
 
-/// Asks until the answer is an error or is none, as wanted.
+/// Repeats `hello` until the reply is an error (`refused`) or is none.
 fn hello(client: &mut Client, refused: bool) -> DocBuf {
     loop {
         let reply = client.shell("{hello: 1}");
@@ -92,7 +92,7 @@ fn a_member_that_ends_says_so_and_works_on() {
     };
     assert!((1..=TIMEOUT_MS).contains(&remaining), "{remaining}");
     assert_eq!(counter(&reply), before + 1);
-    // A monitor that knows this topology need not wait for the next.
+    // A monitor that knows this topology version does not wait for the next one.
     let known = DocBuf::build(|w| {
         w.put("hello", 1);
         w.put("maxAwaitTimeMS", TIMEOUT_MS);

@@ -1,4 +1,4 @@
-//! Passwords and payloads of logins stay out of the log and of profiles, also where their command is explained.
+//! Passwords and login payloads do not appear in the log and in profiles, even if their command is explained.
 
 use nagi_bson::{Array, doc, json};
 
@@ -6,7 +6,7 @@ use crate::client::{Client, is_ok, server};
 
 const SECRET: &str = "swordfish";
 
-/// Commands with a secret in them.
+/// Commands that contain a secret.
 const COMMANDS: &[&str] = &[
     "{createUser: 'u', pwd: 'swordfish', roles: []}",
     "{updateUser: 'u', pwd: 'swordfish'}",

@@ -1,4 +1,4 @@
-//! `local.startup_log`: a document for each start.
+//! `local.startup_log` gets a document at each start.
 
 use nagi_bson::{Value, doc};
 use nagi_server::Zone;

@@ -1,4 +1,4 @@
-//! Tailable cursors that wait: woken by an insert, by a kill, by the end of the server.
+//! Tailable cursors that wait for data are woken by an insert, by a kill, and by the shutdown of the server.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use nagi_server::Server;
 
 use crate::client::{Client, is_ok, server};
 
-/// Longer than any of this takes.
+/// Longer than any step of the tests takes.
 const PATIENCE_MS: u64 = 60_000;
 
 fn cursor_on_capped(client: &mut Client) -> i64 {
@@ -21,7 +21,7 @@ fn cursor_on_capped(client: &mut Client) -> i64 {
     }
 }
 
-/// Waits in a getMore while `act` runs; gives back the getMore's reply.
+/// Runs `act` while a getMore waits, and returns the reply of the getMore.
 fn while_waiting(act: impl FnOnce(&Arc<Server>, &mut Client, i64)) -> DocBuf {
     let server = server();
     let mut client = Client::new(&server);

@@ -1,4 +1,4 @@
-//! Tickets: one more reader than there are tickets waits, is seen to wait, and comes in.
+//! Tickets: a reader beyond their number waits, is reported as waiting, and runs when a ticket is free.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ fn admin(client: &mut Client, command: &str) -> DocBuf {
     client.run("admin", json::parse(command).unwrap().as_doc())
 }
 
-/// The running operations that `matching` (of `$match`) picks.
+/// The operations in progress that match the `$match` filter `matching`.
 fn ops(client: &mut Client, matching: &str) -> Vec<DocBuf> {
     let list = format!(
         "{{aggregate: 1, pipeline: [{{$currentOp: {{}}}}, {{$match: {matching}}}], cursor: {{}}}}"
@@ -66,7 +66,7 @@ fn one_reader_too_many_waits_and_comes_in() {
         let read = status.get("wiredTiger").as_doc().unwrap();
         let read = read.get("concurrentTransactions").as_doc().unwrap().get("read").to_string();
         assert_eq!(read, "{ out: 5, available: 0, totalTickets: 5 }");
-        // Writers have tickets of their own, other commands need none.
+        // Writers have tickets of their own, and other commands need none.
         assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 2}]}")));
         for op in ops(&mut client, "{'command.aggregate': 'c'}") {
             let kill = format!("{{killOp: 1, op: {}}}", op.get("opid"));

@@ -1,5 +1,5 @@
-//! What `operationTime` and `atClusterTime` promise: every write has a time of its own, whatever has
-//! made it, and a state of a time has just the writes up to it.
+//! Guarantees of `operationTime` and `atClusterTime`: each write has a time of its own, whichever command made
+//! it, and a snapshot contains exactly the writes up to its time.
 
 use std::sync::{
     Arc,
@@ -28,7 +28,7 @@ fn run(client: &mut Client, command: &str) -> DocBuf {
     reply
 }
 
-/// The time that a read is told.
+/// The cluster time that a read returns.
 fn now(client: &mut Client) -> u64 {
     time(&run(client, "{ping: 1}"))
 }
@@ -66,7 +66,7 @@ fn whatever_writes_advances_the_time() {
         let before = now(&mut client);
         assert_eq!(time(&run(&mut client, read)), before, "{read}");
     }
-    // What was dropped is forgotten behind the reply, with a time of its own.
+    // Dropped data is removed after the reply, and that removal has a time of its own.
     let changes = [
         "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}",
         "{collMod: 'c', index: {name: 'a', hidden: true}}",
@@ -103,7 +103,7 @@ fn a_transaction_has_the_time_of_its_commit() {
 
 const WRITERS: i64 = 3;
 
-/// Inserts until told to stop; each document's number and the time of its reply.
+/// Inserts until `over` is set. Returns each document's number and the time of its reply.
 fn insert_all(server: &Arc<Server>, writer: i64, over: &AtomicBool) -> Vec<(i64, u64)> {
     let mut client = Client::new(server);
     let mut done = Vec::new();
@@ -117,7 +117,7 @@ fn insert_all(server: &Arc<Server>, writer: i64, over: &AtomicBool) -> Vec<(i64,
     done
 }
 
-/// One read of the newest documents in a state of its own: its time, and what it has.
+/// Reads the newest documents in one snapshot. Returns the time of the snapshot and the `_id`s.
 fn look(client: &mut Client) -> (u64, Vec<i64>) {
     let find = "{find: 'c', sort: {$natural: -1}, limit: 40, batchSize: 40, singleBatch: true, \
                 projection: {_id: 1}, readConcern: {level: 'snapshot'}}";
@@ -131,8 +131,9 @@ fn look(client: &mut Client) -> (u64, Vec<i64>) {
     (time, batch.iter().filter_map(id).collect())
 }
 
-/// A write that was acknowledged with a time not greater than the state's is in the state: as each
-/// writer counts, all it has written before its newest one that is seen is there, too.
+/// A snapshot contains each write that was acknowledged with a time not greater than the snapshot's. The
+/// writers number their documents consecutively, so a snapshot with one document of a writer contains all its
+/// earlier ones.
 #[test]
 fn a_state_has_every_write_of_a_smaller_time() {
     let server = member();
@@ -156,7 +157,7 @@ fn a_state_has_every_write_of_a_smaller_time() {
             let own = ids.iter().filter(|id| **id % WRITERS == writer as i64).max();
             let newest = own.map_or(-1, |id| id / WRITERS);
             let due = done.partition_point(|(_, time)| *time <= at) as i64 - 1;
-            // Few documents are read: a writer that was slow may have none among them.
+            // Only the newest 40 documents are read, so a slow writer may have none among them.
             assert!(
                 newest >= due || ids.len() == 40 && own.is_none(),
                 "the state of {at} lacks document {due} of writer {writer}, it has {newest}"

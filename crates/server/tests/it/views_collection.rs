@@ -1,4 +1,4 @@
-//! `system.views` shows the views of a database, whatever happens to them.
+//! `system.views` shows the views of a database after every change of them.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn views_have_documents() {
     run("{drop: 'w'}");
     let changed = r#"{"_id":"test.v","viewOn":"c","pipeline":[{"$limit":1}]}"#;
     assert_eq!(views(&mut client), [changed]);
-    // What a crash left behind is put right by the next start.
+    // The next start repairs the collection after a crash.
     let mirror = Namespace::new("test", "system.views").unwrap();
     store.drop_collection(&mirror).unwrap();
     let again = server_over(store, None, false, true);

@@ -1,10 +1,10 @@
-//! What operations did is visible to others: counters, the log of slow operations, profiles, currentOp.
+//! The work of operations is visible in counters, the slow-query log, profiles and currentOp.
 
 use nagi_bson::{Array, Doc, DocBuf, Value, doc, json};
 
 use crate::client::{Client, is_ok, member, server};
 
-/// A number inside nested documents; 0 where there is nothing.
+/// The number at a path in nested documents; 0 if there is none.
 fn number(reply: &DocBuf, path: &[&str]) -> i64 {
     let mut value = Value::Doc(reply.as_doc());
     for name in path {
@@ -17,7 +17,7 @@ fn number(reply: &DocBuf, path: &[&str]) -> i64 {
     }
 }
 
-/// How the counters at `paths` change while the command runs.
+/// The changes of the counters at `paths` while the command runs.
 fn changes(client: &mut Client, command: &str, paths: &[&[&str]]) -> Vec<i64> {
     let before = client.shell("{serverStatus: 1}");
     let reply = client.shell(command);
@@ -99,7 +99,7 @@ fn transactions_have_a_latency() {
     assert!(number(&status, &["opLatencies", "transactions", "latency"]) > 0);
 }
 
-/// The attributes of the slow line with this comment.
+/// The attributes of the slow-query log line with this comment.
 fn slow_line(client: &mut Client, comment: &str) -> DocBuf {
     let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
     let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
@@ -129,7 +129,7 @@ fn a_slow_write_says_what_it_did() {
     assert!(line.get("locks").as_doc().is_some_and(|locks| !locks.is_empty()));
 }
 
-/// Polls currentOp until a command of this name runs on `test.c` and its plan is there.
+/// Polls currentOp until a command of this name runs on `test.c` and its plan is known.
 fn wait_for(admin: &mut Client, command: &str) -> DocBuf {
     let path = format!("command.{command}");
     loop {
@@ -183,7 +183,7 @@ fn a_running_count_shows_its_plan_and_endless_scripts_end() {
     }
 }
 
-/// Profiled finds with this comment.
+/// The number of profile entries of finds with this comment.
 fn profiled(client: &mut Client, comment: &str) -> i64 {
     let reply = client
         .shell(&format!("{{count: 'system.profile', query: {{'command.comment': '{comment}'}}}}"));
@@ -241,19 +241,19 @@ fn profiles_tell_of_failed_statements() {
     }
 }
 
-/// The entries of the profile that match, in the order of their writing.
+/// The profile entries that match the filter, in the order in which they were written.
 fn entries(client: &mut Client, filter: &str) -> Vec<DocBuf> {
     let found = client.shell(&format!("{{find: 'system.profile', filter: {filter}}}"));
     let batch = found.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
     batch.iter().map(|entry| entry.as_doc().unwrap().to_buf()).collect()
 }
 
-/// How descriptions of statements end: with the command's comment.
+/// The end of a statement's description; the comment of the command is part of it.
 const ONE: &str = r#","multi":false,"upsert":false,"comment":"both"}"#;
 const MANY: &str = r#","multi":true,"upsert":false,"comment":"both"}"#;
 const BOTH: &str = r#","comment":"both"}"#;
 
-/// Component, type and namespace of the log's lines of slow operations with a word in them.
+/// Component, type and namespace of the slow-query log lines that contain a word.
 fn told_in_the_log(client: &mut Client, word: &str) -> Vec<String> {
     let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
     let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
