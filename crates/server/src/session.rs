@@ -1,8 +1,8 @@
-//! Logical sessions: which `lsid` was seen when, and whose it is.
+//! Logical sessions: when each `lsid` was last used, and which user owns it.
 //!
-//! Drivers put an `lsid` on nearly every command. A standalone accepts them all, remembers the last
-//! use for thirty minutes, and ends a session's cursors with it. Touching a known session allocates
-//! nothing.
+//! Drivers put an `lsid` on nearly every command. The server accepts any id, keeps it until it has been unused for
+//! thirty minutes, and then closes its cursors and aborts its transaction. The first user of a session owns it.
+//! Touching a known session does not allocate.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -24,16 +24,16 @@ pub(crate) type SessionId = [u8; 16];
 pub(crate) struct Sessions {
     shards: [Shard; SHARD_COUNT],
     count_max: usize,
-    /// Sessions that were ended or expired since the start.
+    /// The number of sessions that were ended or have expired since the start.
     ended: AtomicU64,
 }
 
 type Shard = Mutex<HashMap<SessionId, Known, RandomState>>;
 
-/// What is kept of a session.
+/// The entry of a session.
 struct Known {
     last_ms: i64,
-    /// Who used it first; no one without authorization.
+    /// The user that used it first; `None` without authorization.
     owner: Option<UserName>,
 }
 
@@ -50,7 +50,10 @@ impl Sessions {
         &self.shards[usize::from(id[15]) % SHARD_COUNT]
     }
 
-    /// Notes a use. Fails if the session is another user's (13), or if there are too many (261).
+    /// Records a use of a session.
+    ///
+    /// # Errors
+    /// 13 if the session belongs to another user, 261 if there are too many sessions.
     pub(crate) fn touch(&self, id: &SessionId, now_ms: i64, user: Option<&UserName>) -> Result<()> {
         note_shared("sessions", 2);
         let mut shard = self.shard(id).lock();
@@ -76,14 +79,14 @@ impl Sessions {
         Ok(())
     }
 
-    /// Forgets a session; whether it was known.
+    /// Forgets a session. Returns true if it was known.
     pub(crate) fn end(&self, id: &SessionId) -> bool {
         let known = self.shard(id).lock().remove(id).is_some();
         self.ended.fetch_add(1, SeqCst);
         known
     }
 
-    /// Whose a session is; `None` if it is no one's or not known.
+    /// Returns the owner of a session; `None` if it has none or is not known.
     pub(crate) fn owner(&self, id: &SessionId) -> Option<UserName> {
         self.shard(id).lock().get(id).and_then(|known| known.owner.clone())
     }
@@ -92,7 +95,8 @@ impl Sessions {
         self.shard(id).lock().contains_key(id)
     }
 
-    /// How many sessions were ended or expired: who remembers that one is known asks whether this has grown.
+    /// The number of sessions that were ended or have expired. A caller that caches a known session compares it to
+    /// detect that its cache is out of date.
     pub(crate) fn ended_count(&self) -> u64 {
         self.ended.load(SeqCst)
     }
@@ -117,7 +121,7 @@ impl Sessions {
         gone
     }
 
-    /// Every session and its last use.
+    /// Returns every session with its last use in milliseconds.
     pub(crate) fn all(&self) -> Vec<(SessionId, i64)> {
         self.shards
             .iter()
@@ -126,7 +130,7 @@ impl Sessions {
     }
 }
 
-/// Reads `{id: UUID}`.
+/// Reads an `lsid`: `{id: UUID}`.
 pub(crate) fn parse_lsid(value: Value<'_>, field: &str) -> Result<SessionId> {
     let Value::Doc(doc) = value else {
         bail!(
@@ -174,7 +178,7 @@ fn parse_lsid_doc(doc: Doc<'_>, field: &str) -> Result<SessionId> {
     }
 }
 
-/// How messages call a binary subtype.
+/// The name of a binary subtype in error messages.
 pub(crate) fn subtype_name(subtype: u8) -> &'static str {
     match subtype {
         0 => "general",

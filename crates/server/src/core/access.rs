@@ -1,7 +1,7 @@
-//! Who may run a command: the `access` of its row against the privileges of the login.
+//! Access control: checks the `access` rule of a command's row against the privileges of the login.
 //!
-//! With authorization off nothing is looked at. With it on, a command that needs no login passes; any
-//! other one needs a login (or the localhost exception) and what its row asks for.
+//! With authorization off every command is allowed. With authorization on, a command that needs no login is allowed;
+//! any other command needs a login (or the localhost exception) and the privileges that its row requires.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,11 +17,11 @@ use crate::{
     core::login,
 };
 
-/// What a command needs. Commands that run before a login are not asked.
+/// The privileges that a command requires. Not evaluated for commands that run before a login.
 pub(crate) enum Access {
-    /// The row has not said: no one but `__system`. A test refuses such rows.
+    /// The row declares no rule: only `__system` may run it. A test refuses such rows.
     Undeclared,
-    /// A login; what more it needs the command finds out itself.
+    /// A login; the command checks any further privileges itself.
     LoggedIn,
     /// Actions on the cluster.
     Cluster(&'static [Action]),
@@ -29,18 +29,18 @@ pub(crate) enum Access {
     Database(&'static [Action]),
     /// Actions on the collection that the first field names.
     Collection(&'static [Action]),
-    /// Depends on the arguments. Errors are those of the arguments.
+    /// Depends on the arguments. The function fails if they are invalid.
     By(fn(&Asking<'_>, &Request<'_>) -> Result<bool>),
 }
 
-/// Somebody who wants to do something.
+/// The caller whose privileges are checked.
 pub(crate) struct Asking<'c> {
     pub(crate) server: &'c Server,
     pub(crate) user: Option<&'c Arc<User>>,
     set: &'c PrivilegeSet,
 }
 
-/// What the localhost exception allows: to make the first user or role, and the replica set.
+/// The privileges of the localhost exception: to create the first user or role, and to initiate the replica set.
 static FIRST_USER: LazyLock<PrivilegeSet> = LazyLock::new(|| {
     let on_admin = [Action::CreateUser, Action::CreateRole, Action::GrantRole];
     let on_external = [Action::CreateUser, Action::GrantRole];
@@ -55,14 +55,14 @@ static FIRST_USER: LazyLock<PrivilegeSet> = LazyLock::new(|| {
 static NOTHING: LazyLock<PrivilegeSet> = LazyLock::new(PrivilegeSet::default);
 
 impl<'c> Asking<'c> {
-    /// The connection's user as it was resolved last.
+    /// The caller as the connection's login was resolved last.
     pub(crate) fn new(connection: &'c Connection) -> Asking<'c> {
         let user = connection.login.as_ref().map(|login| &login.user);
         let set = user.map_or_else(|| &*NOTHING, |user| &user.set);
         Asking { server: &connection.server, user, set }
     }
 
-    /// Whether authorization is off, so that everything is allowed.
+    /// Returns true if authorization is off, so that everything is allowed.
     fn is_open(&self) -> bool {
         !self.server.auth.is_enabled()
     }
@@ -91,29 +91,29 @@ impl<'c> Asking<'c> {
         self.is_open() || self.set.any_on_collection(db, collection)
     }
 
-    /// Whether this is the user that a document names.
+    /// Returns true if the caller is the user `name`.
     pub(crate) fn is_user(&self, name: &crate::names::UserName) -> bool {
         self.user.is_some_and(|user| user.name == *name)
     }
 
-    /// Whether a session is one's own or no one's.
+    /// Returns true if the caller owns the session, or the session has no owner.
     pub(crate) fn owns_session(&self, session: &SessionId) -> bool {
         let owner = self.server.clients.sessions.owner(session);
         owner.is_none() || self.owns(owner.as_ref())
     }
 
-    /// Whether one may kill a session: one's own, no one's, or any with the right to it.
+    /// Returns true if the caller may kill a session: it owns it, the session has no owner, or it has the privilege.
     pub(crate) fn may_kill(&self, session: &SessionId) -> bool {
         self.owns_session(session) || self.on_cluster(Action::KillAnySession)
     }
 
-    /// Whether something of `owner` (no one, if it was made without a login) is the asking one's own.
+    /// Returns true if the caller owns an object of `owner` (`None`: it was made without a login).
     pub(crate) fn owns(&self, owner: Option<&crate::names::UserName>) -> bool {
         self.is_open() || self.user.map(|user| &user.name) == owner
     }
 }
 
-/// Checks a request before it runs: 13 if it is not allowed.
+/// Checks a request before it runs. Code 13 if it is not allowed.
 pub(crate) fn check(
     connection: &mut Connection,
     server: &Server,
@@ -140,7 +140,7 @@ pub(crate) fn check(
     }
 }
 
-/// The localhost exception: no one is there yet, and the client is on this machine.
+/// The localhost exception: there are no users yet, and the client is on this machine.
 fn is_exempt(server: &Server, connection: &Connection) -> Result<bool> {
     let local =
         connection.peer.unix_socket || connection.peer.ip().is_some_and(|ip| ip.is_loopback());
@@ -149,7 +149,7 @@ fn is_exempt(server: &Server, connection: &Connection) -> Result<bool> {
         && !server.auth.has_users()?)
 }
 
-/// Whether the asking one may run the request's command.
+/// Returns true if the caller may run the request's command.
 pub(crate) fn permits(asking: &Asking<'_>, access: &Access, request: &Request<'_>) -> Result<bool> {
     let all = |target: Target<'_>, actions: &[Action]| {
         actions.iter().all(|action| asking.allows(target, *action))
@@ -167,8 +167,8 @@ pub(crate) fn permits(asking: &Asking<'_>, access: &Access, request: &Request<'_
     })
 }
 
-/// The collection that the command's name, or else an alias, has as its value: as the commands
-/// read it that take their collection under several names.
+/// The collection that the value of the command's name, or of one of its aliases, names. Commands that accept their
+/// collection under several names read it in the same order.
 pub(crate) fn collection<'a>(request: &Request<'a>) -> Option<&'a str> {
     let command = request.command;
     let names = std::iter::once(&command.name).chain(command.aliases);
@@ -178,7 +178,7 @@ pub(crate) fn collection<'a>(request: &Request<'a>) -> Option<&'a str> {
     })
 }
 
-/// The error of a request that is not allowed. Shows it without secrets, cut if it is large.
+/// The error of a request that is not allowed. It shows the request without secrets, truncated if it is large.
 pub(crate) fn refusal(request: &Request<'_>) -> Error {
     let shown = crate::printable::printable(request.body, request.command.secret);
     let shown = match shown.as_doc().element("$db") {

@@ -1,7 +1,9 @@
-//! Batches: from a producer into the reply, and the cursor that remains.
+//! Batches: copies documents from a producer into the reply and parks the remaining cursor.
 //!
-//! A batch ends after its number of documents or at 16 MiB, whichever comes first; a document that
-//! would exceed the size waits for the next batch, unless it is the first.
+//! A batch is full after its number of documents or at 16 MiB, whichever comes first. A document that would exceed the
+//! size is left for the next batch, unless it is the first of its batch.
+//!
+//! `find`, `aggregate` and the listing commands call [`reply_first`], `getMore` calls [`reply_next`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,12 +22,12 @@ use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LO
 use crate::request::Request;
 use crate::room::FREE_BYTES;
 
-/// How a first batch is requested.
+/// The options of a first batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FirstBatch {
-    /// `None`: 101.
+    /// The number of documents; `None` means 101.
     pub(crate) count: Option<i64>,
-    /// Close the cursor after it.
+    /// Close the cursor after this batch.
     pub(crate) single: bool,
     pub(crate) no_timeout: bool,
     pub(crate) tailable: bool,
@@ -45,7 +47,7 @@ impl FirstBatch {
     };
 }
 
-/// Where a batch stopped.
+/// The result of filling a batch.
 struct Filled {
     count: u64,
     exhausted: bool,
@@ -71,7 +73,8 @@ fn fill(
         }
         let room = &cx.connection.room;
         if !room.reply_fits(bytes) {
-            // The rest finds its room with the next batch; without a next one it has to wait.
+            // The rest of the documents go into the next batch. If there is no next batch, the request waits for
+            // memory.
             if count > 0 && !single {
                 return Ok(Take::Refused);
             }
@@ -84,7 +87,7 @@ fn fill(
     Ok(Filled { count, exhausted: !more })
 }
 
-/// The next batch; of a tailable cursor that waits for data, after the wait if there was none.
+/// Fills the next batch. A tailable cursor that awaits data waits for an insert if there was no document.
 fn next(
     cx: &mut Context<'_>,
     cursor: &mut OpenCursor,
@@ -105,7 +108,7 @@ fn next(
         if filled.count > 0 || filled.exhausted {
             return Ok(filled);
         }
-        // A wait holds nothing of the engine.
+        // During the wait the request holds neither engine resources nor a ticket.
         cursor.producer.save();
         cx.ticket = None;
         cx.done.waited = true;
@@ -116,7 +119,8 @@ fn next(
     }
 }
 
-/// Waits for an insert, looking now and then if the client is still there.
+/// Waits for an insert; returns false at `until`. The interrupt check runs every [`IDLE_PEER_LOOK`] and notices that
+/// the client has disconnected.
 fn wait(cx: &Context<'_>, arrivals: &Arc<Arrivals>, seen: u64, until: Instant) -> Result<bool> {
     let watch = cx.watch();
     loop {
@@ -130,7 +134,7 @@ fn wait(cx: &Context<'_>, arrivals: &Arc<Arrivals>, seen: u64, until: Instant) -
     }
 }
 
-/// The token that a scan may be resumed with, if it was requested.
+/// Writes the token from which a scan may be resumed, if it was requested.
 fn put_token(producer: &Producer, out: &mut DocWriter<'_>) {
     if let Producer::Query(execution) = producer
         && let Some(token) = execution.resume_token()
@@ -139,14 +143,14 @@ fn put_token(producer: &Producer, out: &mut DocWriter<'_>) {
     }
 }
 
-/// The time of the state that a snapshot read sees.
+/// Writes the cluster time of a snapshot read.
 fn put_time(cx: &Context<'_>, cursor: &mut DocWriter<'_>) {
     if let Some(time) = cx.at_cluster_time {
         cursor.put("atClusterTime", nagi_bson::Value::Timestamp(time));
     }
 }
 
-/// Notes what a query looked at.
+/// Adds the statistics of a query to those of the request.
 fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
     if let Producer::Query(execution) = producer {
         let stats = execution.stats();
@@ -155,7 +159,7 @@ fn note_stats(cx: &mut Context<'_>, producer: &mut Producer) {
     }
 }
 
-/// What the request looked at, for a client that keeps statistics of queries.
+/// Writes the request's statistics, for a client that collects query statistics.
 fn put_metrics(cx: &Context<'_>, out: &mut DocWriter<'_>) {
     let done = &cx.done;
     out.doc("metrics", |metrics| {
@@ -169,7 +173,7 @@ fn put_metrics(cx: &Context<'_>, out: &mut DocWriter<'_>) {
     });
 }
 
-/// Writes `cursor: {firstBatch, id, ns}` and parks what is left.
+/// Writes `cursor: {firstBatch, id, ns}` and parks the remaining cursor.
 pub(crate) fn reply_first(
     cx: &mut Context<'_>,
     request: &Request<'_>,
@@ -203,8 +207,10 @@ pub(crate) fn reply_first(
     })
 }
 
-/// Writes a first batch of at most one document, and no cursor. Code 146 if it is large and there is
-/// no room for it.
+/// Writes a first batch of at most one document, without a cursor.
+///
+/// # Errors
+/// 146 if the document is large and there is no memory for it.
 pub(crate) fn reply_point(
     cx: &mut Context<'_>,
     found: Option<Doc<'_>>,
@@ -237,7 +243,7 @@ fn note_batch(cx: &mut Context<'_>, count: u64, id: i64, exhausted: bool) {
     cx.done.cursor_exhausted = exhausted;
 }
 
-/// What a cursor's next batch still has of the command's time.
+/// The part of the command's `maxTimeMS` that is left for the cursor's next batches.
 fn time_left(cx: &Context<'_>) -> Option<Duration> {
     cx.deadline.map(|deadline| deadline.saturating_duration_since(clock::now()))
 }
@@ -277,7 +283,7 @@ fn park(
     cx.server.clients.cursors.park(cursor)
 }
 
-/// Charges what a cursor keeps until its next batch. Code 146 if there is no room.
+/// Charges the memory that a cursor keeps until its next batch. Code 146 if the budget has no capacity.
 fn charge(cx: &Context<'_>, cursor: &mut OpenCursor, out: &DocWriter<'_>) -> Result<()> {
     cursor.producer.save();
     let grown = cx.before.grown(out, &cx.connection.room);
@@ -285,7 +291,7 @@ fn charge(cx: &Context<'_>, cursor: &mut OpenCursor, out: &DocWriter<'_>) -> Res
     cx.server.clients.cursors.charge(cursor, bytes)
 }
 
-/// Writes `cursor: {nextBatch, id, ns}` for a cursor taken out of the table.
+/// Writes `cursor: {nextBatch, id, ns}` for a checked-out cursor.
 pub(crate) fn reply_next(
     cx: &mut Context<'_>,
     mut cursor: Box<OpenCursor>,
@@ -294,7 +300,8 @@ pub(crate) fn reply_next(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let id = cursor.id;
-    // A tailable cursor that awaits data has its own time each time: the client's patience.
+    // The time limit of a tailable cursor that awaits data applies to each getMore: it is how long the client wants to
+    // wait.
     let carries_time = !(cursor.tailable && cursor.await_data);
     if carries_time && !cx.server.settings.fail_points.never_times_out() {
         cx.deadline = cursor.time_left.map(|left| clock::now() + left);
@@ -309,7 +316,7 @@ pub(crate) fn reply_next(
         if cx.deadline.is_some() && cx.server.settings.fail_points.always_times_out() {
             return Err(crate::interruption::interruption(nagi_error::Code::MAX_TIME_MS_EXPIRED));
         }
-        // Small batches ask for nothing on the way, and the time may be over already.
+        // A small batch has no interrupt check of its own, and the time limit may have passed already.
         cx.check()?;
         let filled = reply.array("nextBatch", |batch| next(cx, &mut cursor, count_max, batch))?;
         put_token(&cursor.producer, reply);

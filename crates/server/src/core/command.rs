@@ -1,8 +1,9 @@
-//! A command is a row: its name, its facts, its function.
+//! A command is a row of the table [`crate::commands::COMMANDS`]: its facts, its access rule, its function.
 //!
-//! Everything about a command that anyone but its own function needs stands in its row; dispatch,
-//! `listCommands`, `opcounters` and the checks before a run are derived from the table
-//! [`crate::commands::COMMANDS`].
+//! Dispatch, `listCommands`, `opcounters` and the checks before a run are derived from the rows. Everything that they
+//! need to know about a command therefore stands in its row.
+//!
+//! [`Context`] is what the command's function works with. [`Watch`] is the interrupt check of long work.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use crate::settings::params;
 use crate::tickets::{Pool, Ticket};
 use crate::timeslice;
 
-/// What explains a request.
+/// The function that explains a request.
 pub(crate) type Explain =
     fn(&mut Context<'_>, &Request<'_>, Verbosity, &mut DocWriter<'_>) -> Result<()>;
 
@@ -41,17 +42,17 @@ pub(crate) type Explain =
 /// `Command { facts: Facts { name: ..., ..Facts::ROW }, access: ..., run, ..Command::ROW }`.
 pub(crate) struct Command {
     pub(crate) facts: Facts,
-    /// What a client needs to run it, where authorization is on.
+    /// The privileges that a client needs to run it, where authorization is on.
     pub(crate) access: Access,
     pub(crate) run: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
-    /// Explains a request for it; none where there is nothing to explain.
+    /// Explains a request of this command; `None` where there is nothing to explain.
     pub(crate) explain: Option<Explain>,
-    /// Checks a request by which query settings are set; none where there are no settings.
+    /// Checks a request that query settings are being set for; `None` where the command has no query settings.
     pub(crate) check_settings: Option<fn(&Context<'_>, &Request<'_>) -> Result<()>>,
 }
 
 impl Command {
-    /// For rows that declare no access, as they work before a client has logged in.
+    /// Defaults for rows. A row without an access rule must be one that runs before a client has logged in.
     pub(crate) const ROW: Command = Command {
         facts: Facts::ROW,
         access: Access::Undeclared,
@@ -71,7 +72,7 @@ impl std::ops::Deref for Command {
     }
 }
 
-/// What a command's function works with.
+/// Everything that a command's function works with.
 pub(crate) struct Context<'c> {
     pub(crate) server: &'c Arc<Server>,
     /// The row of the request's command.
@@ -79,28 +80,28 @@ pub(crate) struct Context<'c> {
     pub(crate) connection: &'c mut Connection,
     pub(crate) op: &'c Arc<Op>,
     pub(crate) started: Instant,
-    /// When `maxTimeMS` is over.
+    /// When `maxTimeMS` has passed.
     pub(crate) deadline: Option<Instant>,
-    /// Where its ticket comes from, and the ticket while it holds one.
+    /// The pool of the request's ticket, and the ticket while the request holds one.
     pub(crate) pool: Option<&'c Pool>,
     pub(crate) ticket: Option<Ticket<'c>>,
-    /// What the request did, for the slow line, the profile and the counters.
+    /// Statistics of the request, for the log of slow operations, the profile and the counters.
     pub(crate) done: Done,
-    /// The numbered command's session, while it runs.
+    /// The session's state while a retryable write or a transaction statement runs.
     pub(crate) scope: Option<Box<Scope>>,
-    /// The transaction in which statements run.
+    /// The store handle of the transaction or snapshot in which the request runs.
     pub(crate) bound: Option<Arc<Store>>,
-    /// The time of the state that a snapshot read sees, for the reply.
+    /// The cluster time of a snapshot read, for the reply.
     pub(crate) at_cluster_time: Option<u64>,
-    /// A statement of a batch failed: in a transaction that ends it.
+    /// A statement of a batch failed. In a transaction this aborts the transaction.
     pub(crate) failed: bool,
-    /// What its writes did, and the locks that it took.
+    /// Statistics of the request's writes and of the locks that it took.
     pub(crate) effects: Effects,
-    /// What the request held when it began.
+    /// The memory that was held when the request began.
     pub(crate) before: Before,
 }
 
-/// What a request did.
+/// Statistics and outcome of a request.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Done {
     pub(crate) keys_examined: u64,
@@ -116,11 +117,11 @@ pub(crate) struct Done {
     pub(crate) write_conflicts: u64,
     pub(crate) yields: u64,
     pub(crate) locks: LockUse,
-    /// The stages that ran, as explain shows them, if the request is profiled.
+    /// The stages that ran, as explain shows them; recorded only if the request is profiled.
     pub(crate) stages: Option<nagi_bson::DocBuf>,
-    /// Its statements told the profile and the log of themselves.
+    /// The statements have reported themselves to the profile and the log.
     pub(crate) statements: bool,
-    /// Code and text of the last statement that failed, of a write that is answered with `ok: 1`.
+    /// Code and text of the last failed statement of a write that is answered with `ok: 1`.
     pub(crate) write_error: Option<(nagi_error::Code, String)>,
     pub(crate) cursor_id: i64,
     pub(crate) cursor_exhausted: bool,
@@ -128,27 +129,27 @@ pub(crate) struct Done {
     pub(crate) used_disk: bool,
     pub(crate) from_multi_planner: bool,
     pub(crate) from_plan_cache: bool,
-    /// Of a cached plan that was given up: expected and actual work.
+    /// For a cached plan that was replaced: the expected and the actual work.
     pub(crate) replanned: Option<(u64, u64)>,
-    /// Hashes of the query's shape and of its key in the plan cache; 0 if it was not planned.
+    /// Hashes of the query's shape and of its key in the plan cache; 0 if the query was not planned.
     pub(crate) query_hash: u32,
     pub(crate) plan_cache_key: u32,
-    /// For plans that are not worth a copy into the operation.
+    /// The summary of a plan that is too simple to be copied into the operation.
     pub(crate) plan_summary: &'static str,
-    /// The command whose cursor a getMore continued.
+    /// The command whose cursor the getMore continued.
     pub(crate) originating: Option<nagi_bson::DocBuf>,
-    /// The reply is one of a stream: net asks for the next at once.
+    /// The reply is one of an exhaust stream: net requests the next reply immediately.
     pub(crate) stream: bool,
-    /// Its time was spent waiting, as the client asked: not slow.
+    /// The request spent its time waiting because the client requested it, so it is not a slow operation.
     pub(crate) waited: bool,
-    /// No reply at all, as if the network had failed.
+    /// Send no reply, as if the network had failed.
     pub(crate) unanswered: bool,
-    /// The connection ends after the reply.
+    /// Close the connection after the reply.
     pub(crate) close: bool,
 }
 
 impl Done {
-    /// Notes what a query looked at and how it was planned.
+    /// Records a query's statistics and how it was planned.
     pub(crate) fn note(&mut self, stats: &nagi_query::ExecutionStats) {
         self.keys_examined = stats.keys_examined;
         self.docs_examined = stats.docs_examined;
@@ -161,7 +162,7 @@ impl Done {
         self.plan_cache_key = stats.plan_cache_key;
     }
 
-    /// As [`Done::note`], with what was written.
+    /// As [`Done::note`], with the statistics of writes.
     pub(crate) fn note_work(&mut self, work: &Work) {
         if *work != Work::default() {
             let stats = ExecutionStats {
@@ -178,7 +179,7 @@ impl Done {
     }
 }
 
-/// What the writes of a request did so far. Statements run with a shared [`Context`], so they add to cells.
+/// Statistics of the request's writes so far. Statements run with a shared [`Context`], so these are cells.
 #[derive(Default)]
 pub(crate) struct Effects {
     work: Cell<Work>,
@@ -187,7 +188,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// Adds what the statement that ran in `env` did, whether it succeeded or not.
+    /// Adds the work of the statement that ran in `env`, whether it succeeded or not.
     pub(crate) fn note(&self, env: &nagi_query::Env<'_>) {
         self.add(&env.work());
         if let Some(stages) = env.take_stages() {
@@ -195,20 +196,19 @@ impl Effects {
         }
     }
 
-    /// What one statement of several did since the last call of [`Effects::begin_statement`]; `before` is what
-    /// that returned.
+    /// Returns the work of one statement since [`Effects::begin_statement`]; `before` is the return value of that call.
     pub(crate) fn end_statement(&self, before: Work) -> Work {
         let work = self.work.replace(before);
         self.add(&work);
         work
     }
 
-    /// Lets a statement's work be told from that of the statements before it.
+    /// Starts to count the work of one statement apart from that of the statements before it.
     pub(crate) fn begin_statement(&self) -> Work {
         self.work.take()
     }
 
-    /// The stages of the statement that has just ended, if they are recorded.
+    /// Takes the stages of the statement that has just finished, if they are recorded.
     pub(crate) fn take_stages(&self) -> Option<nagi_bson::DocBuf> {
         self.stages.take()
     }
@@ -227,7 +227,7 @@ impl Effects {
         self.locks.set(locks);
     }
 
-    /// Hands everything over at the end of the request.
+    /// Moves all statistics into `done` at the end of the request.
     pub(crate) fn settle(&self, done: &mut Done) {
         let work = self.work.take();
         done.note_work(&work);
@@ -239,7 +239,7 @@ impl Effects {
 }
 
 impl<'c> Context<'c> {
-    /// Takes the ticket that the request needs, perhaps after a wait.
+    /// Takes the ticket that the request needs, if it needs one. May wait.
     pub(crate) fn take_ticket(&mut self) -> Result<()> {
         if let Some(pool) = self.pool {
             let (op, deadline) = (self.op, self.deadline);
@@ -250,26 +250,27 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// Who asks, for commands that look at privileges themselves.
+    /// The caller's privileges, for commands that check them themselves.
     pub(crate) fn asking(&self) -> Asking<'_> {
         Asking::new(self.connection)
     }
 
-    /// The store, or the transaction that the request runs in.
+    /// The store handle to use: that of the transaction or snapshot if the request runs in one.
     pub(crate) fn store(&self) -> &Arc<Store> {
         self.bound.as_ref().unwrap_or(&self.connection.store)
     }
 
-    /// The request's write concern, or what holds without one.
+    /// The request's write concern, or the default.
     pub(crate) fn write_concern<'a>(&self, request: &Request<'a>) -> WriteConcern<'a> {
         request.generic.write_concern.unwrap_or_else(|| self.server.default_write_concern())
     }
 
-    /// Waits while the server is locked against writes (`fsync`). The command may write as long as
-    /// it keeps what this returns; it asks once, or two commands could wait for each other.
+    /// Waits while the server is locked against writes (`fsync`). The command may write until it drops the returned
+    /// guard. A command must call this only once, because two commands that each held a guard and waited for another
+    /// could deadlock.
     ///
     /// # Errors
-    /// 371 while writes to `db`, whose data is going to change, are blocked.
+    /// 371 while user writes are blocked and `db` holds user data.
     pub(crate) fn begin_write(&self, db: &str) -> Result<Writing<'c>> {
         let server: &'c Server = self.server;
         self.check_write_block(db)?;
@@ -288,8 +289,8 @@ impl<'c> Context<'c> {
         }
     }
 
-    /// Refuses a write to `db` while writes of users are blocked (371). Without authentication no client may bypass
-    /// the block.
+    /// Refuses a write to `db` while user writes are blocked (371). Without authentication no client may bypass the
+    /// block.
     pub(crate) fn check_write_block(&self, db: &str) -> Result<()> {
         if !self.server.settings.write_block.covers(db) {
             return Ok(());
@@ -302,7 +303,7 @@ impl<'c> Context<'c> {
         }
     }
 
-    /// Runs a transaction of the store and adds what it did to the request's figures.
+    /// Runs a store transaction and adds its work to the request's statistics.
     pub(crate) fn write<T>(
         &self,
         options: WriteOptions<'_>,
@@ -328,29 +329,29 @@ impl<'c> Context<'c> {
         done.map(|written| written.value)
     }
 
-    /// Whether the request is a statement of a transaction.
+    /// Returns true if the request is bound to a transaction.
     pub(crate) fn in_transaction(&self) -> bool {
         self.bound.is_some()
     }
 
-    /// Fails if the operation was killed or its time is over.
+    /// The interrupt check: fails if the operation was killed or its time limit has passed.
     pub(crate) fn check(&self) -> Result<()> {
         self.watch().check()
     }
 
-    /// Ends the command when its client has gone: what it makes is for no one else. Reads have it without
-    /// asking; a write counts all the same.
+    /// Cancels the command when its client disconnects, for commands whose result only that client can use. Dispatch
+    /// does this for every read; a write takes effect regardless of the client.
     pub(crate) fn end_with_client(&self) {
         self.op.watch_peer(true, self.started);
     }
 
-    /// What long work asks whether it shall continue.
+    /// The interrupt check, for long work.
     pub(crate) fn watch(&self) -> Watch<'c> {
         let server: &'c Server = self.server;
         Watch { op: self.op, deadline: self.deadline, server: Some(server) }
     }
 
-    /// What expressions see of the server: times, ids, the caller's roles.
+    /// The server's properties that expressions can read: times, ids, the caller's roles.
     fn system(&self) -> System {
         let login = self.connection.login.as_ref();
         System {
@@ -362,7 +363,7 @@ impl<'c> Context<'c> {
         }
     }
 
-    /// The request's surroundings for a query.
+    /// The environment of a query of this request.
     pub(crate) fn env<'w>(&self, watch: &'w dyn nagi_query::Interrupt) -> nagi_query::Env<'w> {
         const ROW: usize = params::position("notablescan");
         let scans_refused = self.server.settings.params.number(ROW) != 0;
@@ -372,16 +373,16 @@ impl<'c> Context<'c> {
     }
 }
 
-/// Whether an operation shall continue: not killed, time left.
+/// The interrupt check of an operation: it fails if the operation was killed, timed out or lost its client.
 pub(crate) struct Watch<'c> {
     pub(crate) op: &'c Arc<Op>,
     pub(crate) deadline: Option<Instant>,
-    /// Whose engines run functions in JavaScript and whose cores help; none for work without a request.
+    /// The server whose JavaScript engines and parallel scan workers the request may use; `None` for background work.
     pub(crate) server: Option<&'c Server>,
 }
 
 impl<'c> Watch<'c> {
-    /// Of work without a request.
+    /// For background work, which has no request.
     pub(crate) fn new(op: &'c Arc<Op>, deadline: Option<Instant>) -> Watch<'c> {
         Watch { op, deadline, server: None }
     }
@@ -438,7 +439,10 @@ impl nagi_query::Interrupt for Watch<'_> {
     }
 }
 
-/// Whether an operation shall continue.
+/// Fails if the operation was killed, its deadline has passed or its client has disconnected.
+///
+/// Costs a few loads and, with a deadline, a clock read. It also gives other threads a turn if the request has run for
+/// long ([`timeslice`]).
 pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
     op.check()?;
     timeslice::look();
@@ -448,7 +452,7 @@ pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
     }
 }
 
-/// What a command's file needs.
+/// Imports for the files of commands.
 pub(crate) mod prelude {
     pub(crate) use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
     pub(crate) use nagi_error::{Code, Error, Result, bail, err};

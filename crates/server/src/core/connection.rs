@@ -1,4 +1,6 @@
-//! One client connection as the server knows it: who, what it negotiated, what it did last.
+//! The server's state of one client connection: the client, its login, negotiated properties, reused buffers.
+//!
+//! `net` owns the [`Connection`], and its thread is the only one that uses it. Dropping it deregisters the connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,79 +15,79 @@ use crate::room::{FREE_BYTES, Room};
 use crate::session::SessionId;
 use crate::{auth::sasl::Conversation, core::login::Login, names::UserName};
 
-/// Who connects.
+/// The client's end of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// "127.0.0.1:50123", or "anonymous unix socket".
     pub address: String,
-    /// Comes over a Unix socket.
+    /// True if the client is connected through a Unix socket.
     pub unix_socket: bool,
-    /// The server's address that it connected to, if it has one.
+    /// The server's address that the client connected to, if it has one.
     pub local: Option<IpAddr>,
 }
 
 impl Peer {
-    /// The client's address; none on a Unix socket.
+    /// The client's address; `None` on a Unix socket.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         self.address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
     }
 }
 
-/// The server's side of a connection. Dropping it ends the connection's life in the server.
+/// The server's side of a connection. Dropping it deregisters the connection.
 pub struct Connection {
     pub(crate) server: Arc<Server>,
-    /// Its own handle: commits through it are known to be this client's.
+    /// A store handle of its own, through which the store attributes commits to this client.
     pub(crate) store: Arc<Store>,
     pub(crate) id: i64,
     pub(crate) peer: Peer,
     pub(crate) op: Arc<Op>,
     pub(crate) client: Option<Arc<ClientMetadata>>,
     pub(crate) hello_seen: bool,
-    /// Who it is; `None` before it has logged in.
+    /// The login; `None` before the client has logged in.
     pub(crate) login: Option<Login>,
-    /// A login under way.
+    /// A SASL conversation in progress.
     pub(crate) conversation: Option<Box<Conversation>>,
-    /// Outcome of the newest legacy write, for getLastError.
+    /// The outcome of the last legacy write, for getLastError.
     pub(crate) last_write: LastWrite,
     pub(crate) stream: Option<Stream>,
-    /// Decompressed bytes of the current message.
+    /// The decompressed bytes of the current message.
     pub(crate) inflated: Vec<u8>,
-    /// The plain reply of a compressed message.
+    /// The reply before compression.
     pub(crate) plain: Vec<u8>,
     pub(crate) next_reply_id: i32,
-    /// A record read by `_id`.
+    /// The buffer of a record read by `_id`.
     pub(crate) record: Vec<u8>,
-    /// What its memory is charged to.
+    /// The memory charge of the connection and its current request.
     pub(crate) room: Room,
-    /// The namespace of the request before: most connections stay with one.
+    /// The namespace of the previous request: most connections keep using the same one.
     last_namespace: Option<Namespace>,
-    /// The session that was noted last.
+    /// The session whose use was recorded last.
     noted_session: Option<NotedSession>,
 }
 
-/// A session's last use that was noted through a connection.
+/// A recorded use of a session.
 struct NotedSession {
     id: SessionId,
     user: Option<UserName>,
     at_ms: i64,
-    /// How many sessions had ended by then.
+    /// The number of sessions that had ended or expired by then.
     ended: u64,
 }
 
-/// A use is not noted again for so long: sessions live for minutes.
+/// The minimum interval between two recorded uses of a session; sessions expire after minutes.
 const SESSION_NOTED_MS: i64 = 1000;
 
-/// A stream of replies that the client asked for once.
+/// An exhaust stream: replies that follow each other without further requests.
 pub(crate) struct Stream {
     /// The request's frame (decompressed).
     pub(crate) frame: Vec<u8>,
-    /// The id of the reply before: the next one answers it.
+    /// The id of the previous reply, which the next reply names as the message it responds to.
     pub(crate) previous_reply_id: i32,
-    /// Compressor of the replies, zero for none.
+    /// The compressor of the replies; 0 means none.
     pub(crate) compressor: u8,
 }
 
-/// What getLastError reports.
+/// The outcome that getLastError reports.
 #[derive(Debug, Default)]
 pub(crate) struct LastWrite {
     pub(crate) error: Option<(i32, String)>,
@@ -115,13 +117,13 @@ impl Connection {
         &self.peer
     }
 
-    /// Tells how to find out whether the peer is still there. A running read asks every few
-    /// milliseconds, from the connection's own thread, and ends when it is not.
+    /// Sets the function that checks if the peer is still connected. A running read calls it every few milliseconds on
+    /// the connection's own thread, and is cancelled if the peer has disconnected.
     pub fn set_probe(&mut self, is_there: impl Fn() -> bool + Send + Sync + 'static) {
         self.op.set_probe(Box::new(is_there));
     }
 
-    /// Gives memory back that a large request left behind; net calls it when a connection idles.
+    /// Frees the memory of buffers that a large request left behind; net calls it when the connection is idle.
     pub fn shrink(&mut self) {
         for buffer in [&mut self.inflated, &mut self.plain, &mut self.record] {
             buffer.clear();
@@ -129,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// The reply has been sent: gives back what it was charged, and buffers that grew large.
+    /// Releases the charge of the reply and the buffers that grew large; net calls it once the reply is sent.
     pub fn reply_sent(&mut self) {
         for buffer in [&mut self.inflated, &mut self.plain, &mut self.record] {
             if buffer.capacity() > FREE_BYTES {
@@ -139,7 +141,7 @@ impl Connection {
         self.room.reply_sent();
     }
 
-    /// The server it is a connection of.
+    /// The server that the connection belongs to.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
     }
@@ -173,14 +175,15 @@ impl Connection {
         }
     }
 
-    /// Whom cursors and sessions belong to that it opens: no one without authorization.
+    /// The user that owns the cursors and sessions which the connection opens; `None` without authorization.
     pub(crate) fn user(&self) -> Option<&UserName> {
         let enabled = self.server.auth.is_enabled();
         self.login.as_ref().filter(|_| enabled).map(|login| &login.user.name)
     }
 
-    /// Notes the use of a session. A connection that uses one for many requests notes it once a second, unless sessions
-    /// ended meanwhile: so its requests do not write what those of others write.
+    /// Records a use of a session. A connection that uses the same session repeatedly records it only once a second,
+    /// unless sessions have ended meanwhile. Most of its requests therefore do not write to state that other
+    /// connections share.
     ///
     /// # Errors
     /// Those of [`crate::session::Sessions::touch`].
@@ -203,7 +206,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The checked namespace; without allocation if it is the one kept.
+    /// Returns the checked namespace; does not allocate if it is the cached one.
     pub(crate) fn namespace(&mut self, db: &str, collection: &str) -> Result<Namespace> {
         match self.last_namespace.take() {
             Some(ns) if ns.database() == db && ns.collection() == collection => Ok(ns),
@@ -211,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// Keeps a namespace for the next request.
+    /// Caches a namespace for the next request.
     pub(crate) fn keep_namespace(&mut self, ns: Namespace) {
         self.last_namespace = Some(ns);
     }

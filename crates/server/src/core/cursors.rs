@@ -1,8 +1,21 @@
-//! Open cursors between batches: ids, owners, idle time-outs, kills.
+//! Open client cursors between batches: ids, owners, idle timeouts, kills.
 //!
-//! A command takes a cursor out of the table while it fills a batch and puts it back afterwards; in
-//! between the entry says "busy", so a second getMore is refused and a kill reaches the running one.
-//! A parked cursor holds no snapshot of the engine.
+//! A cursor is either parked in the table or checked out by the command that fills a batch:
+//!
+//! ```text
+//!   find ----> park ----> Idle ---- take (getMore) ----> Busy ---- exhausted, error: finish ----> gone
+//!                          ^  |                          |  |
+//!                          |  +-- idle timeout, kill     |  +-- kill: marked; its command is interrupted,
+//!                          |      ----> gone             |      put_back ----> gone
+//!                          +--------- put_back ----------+
+//! ```
+//!
+//! While the cursor is checked out, its entry stays in the table as [`State::Busy`]: a second getMore is refused
+//! (12051), and a kill reaches the running command.
+//!
+//! Invariants
+//! - A parked cursor holds no snapshot of the engine.
+//! - Its memory is charged to the budget for as long as it exists.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -25,19 +38,19 @@ use crate::op::Op;
 use crate::session::SessionId;
 
 const SHARD_COUNT: usize = 16;
-/// Between two searches for cursors idle for long.
+/// The minimum interval between two sweeps of idle cursors.
 const SWEEP_EACH_MS: u64 = 1000;
 
-/// A cursor as its commands see it.
+/// A cursor as the command sees it that has checked it out.
 pub(crate) struct OpenCursor {
     pub(crate) id: i64,
     pub(crate) producer: Producer,
     /// `db.collection`, as replies name it.
     pub(crate) namespace: String,
     pub(crate) session: Option<SessionId>,
-    /// The transaction it was opened in.
+    /// The number of the transaction that it was opened in.
     pub(crate) txn_number: Option<i64>,
-    /// Who opened it; only that user continues with it.
+    /// The user that opened it; only that user may continue it.
     pub(crate) owner: Option<UserName>,
     pub(crate) no_timeout: bool,
     pub(crate) tailable: bool,
@@ -45,18 +58,18 @@ pub(crate) struct OpenCursor {
     pub(crate) returned_count: u64,
     pub(crate) batch_count: u64,
     pub(crate) created_ms: i64,
-    /// The command that opened it, for currentOp and the slow line.
+    /// The command that opened it, for currentOp and the log of slow operations.
     pub(crate) originating: DocBuf,
     pub(crate) plan_summary: String,
-    /// What is left of the `maxTimeMS` of the command that opened it.
+    /// The remaining part of the `maxTimeMS` of the command that opened it.
     pub(crate) time_left: Option<Duration>,
-    /// Stable API arguments it was opened with; a getMore must have the same.
+    /// The Stable API arguments that it was opened with; a getMore must have the same.
     pub(crate) api: Api,
-    /// What it keeps between two requests.
+    /// The memory that it keeps between two requests.
     pub(crate) charge: Charge,
 }
 
-/// Stable API arguments, as kept with a cursor.
+/// Stable API arguments, as stored with a cursor.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Api {
     pub(crate) version: Option<String>,
@@ -64,7 +77,7 @@ pub(crate) struct Api {
     pub(crate) deprecation_errors: bool,
 }
 
-/// What a table keeps of a cursor whether it is in or out.
+/// The table's entry of a cursor, both while it is parked and while it is checked out.
 struct Entry {
     namespace: String,
     session: Option<SessionId>,
@@ -81,7 +94,7 @@ enum State {
     Busy { op: Arc<Op>, killed: bool },
 }
 
-/// How a kill went.
+/// The outcome of a kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Killed {
     Done,
@@ -95,12 +108,12 @@ type Shard = Mutex<HashMap<i64, Entry, RandomState>>;
 pub(crate) struct Cursors {
     shards: [Shard; SHARD_COUNT],
     ids: Ids,
-    /// When cursors idle for long were closed to make room.
+    /// When idle cursors were last closed to free memory.
     swept_ms: AtomicI64,
 }
 
-/// Where ids come from: a counter under a keyed hash whose keys are the system's randomness, so that ids that
-/// were seen say nothing of the others.
+/// The generator of cursor ids: a counter under a keyed hash whose key is random. Known ids therefore do not reveal
+/// other ids.
 #[derive(Default)]
 struct Ids {
     next: AtomicU64,
@@ -112,7 +125,7 @@ impl Cursors {
         &self.shards[id as usize % SHARD_COUNT]
     }
 
-    /// An id no one can guess from another one: positive, not zero.
+    /// A new positive id that cannot be guessed from other ids.
     fn new_id(&self) -> i64 {
         loop {
             let number = self.ids.next.fetch_add(1, Ordering::Relaxed);
@@ -123,7 +136,7 @@ impl Cursors {
         }
     }
 
-    /// Parks a new cursor and gives it its id.
+    /// Parks a new cursor and assigns its id.
     pub(crate) fn park(&self, mut cursor: Box<OpenCursor>) -> Result<i64> {
         if self.count() >= CURSOR_COUNT_MAX {
             bail!(
@@ -148,11 +161,11 @@ impl Cursors {
         Ok(id)
     }
 
-    /// Charges what a cursor keeps until it is requested its next batch. If there is no room, those that have
-    /// been idle for long are closed.
+    /// Charges the memory that a cursor keeps until its next batch. If the budget has no capacity, cursors that have
+    /// been idle for long are closed first.
     ///
     /// # Errors
-    /// 146 if there is no room then either.
+    /// 146 if there is still no capacity.
     pub(crate) fn charge(&self, cursor: &mut OpenCursor, bytes: u64) -> Result<()> {
         let bytes = bytes.max(CURSOR_BYTES_MIN);
         cursor.charge.shrink_to(bytes);
@@ -167,8 +180,8 @@ impl Cursors {
         );
     }
 
-    /// Closes the cursors idle for long, at most once in a second: under a flood of new ones there is
-    /// nothing more to find. Whether there were any.
+    /// Closes the cursors that have been idle for long, at most once in [`SWEEP_EACH_MS`]: a flood of new cursors
+    /// leaves no more idle ones to find. Returns true if it closed any.
     fn make_room(&self) -> bool {
         let now = clock::wall_ms();
         let before = self.swept_ms.load(Ordering::Relaxed);
@@ -180,7 +193,7 @@ impl Cursors {
         mine.is_ok() && self.expire(now - CURSOR_IDLE_MIN_MS) > 0
     }
 
-    /// Takes a cursor out for a getMore. Codes 43, 13, 143, 50736-50738.
+    /// Checks out a cursor for a getMore. Codes 43, 13, 143, 50736-50738, and those of [`check_transaction`].
     pub(crate) fn take(
         &self,
         id: i64,
@@ -217,7 +230,7 @@ impl Cursors {
         }
     }
 
-    /// Puts a cursor back; false if it was killed in the meantime.
+    /// Parks a checked-out cursor again. Returns false if it was killed in the meantime.
     pub(crate) fn put_back(&self, mut cursor: Box<OpenCursor>) -> bool {
         cursor.producer.save();
         let id = cursor.id;
@@ -236,18 +249,18 @@ impl Cursors {
         }
     }
 
-    /// Forgets a cursor that is out: exhausted or failed.
+    /// Removes a checked-out cursor that is exhausted or has failed.
     pub(crate) fn finish(&self, id: i64) {
         self.shard(id).lock().remove(&id);
     }
 
-    /// The namespace and the owner of a cursor.
+    /// Returns the namespace and the owner of a cursor.
     pub(crate) fn owner(&self, id: i64) -> Option<(String, Option<UserName>)> {
         let shard = self.shard(id).lock();
         shard.get(&id).map(|entry| (entry.namespace.clone(), entry.owner.clone()))
     }
 
-    /// Ends a cursor; with `namespace`, only if it belongs there.
+    /// Kills a cursor; with `namespace`, only if the cursor belongs to it.
     pub(crate) fn kill(&self, id: i64, namespace: Option<&str>) -> Killed {
         let mut shard = self.shard(id).lock();
         match shard.get_mut(&id) {
@@ -264,7 +277,8 @@ impl Cursors {
         }
     }
 
-    /// Ends all cursors that `choose` picks, those at work with `code`; how many.
+    /// Kills all cursors that `choose` selects and returns their number. Commands that have one checked out fail with
+    /// `code`.
     fn kill_where(&self, code: Code, mut choose: impl FnMut(&Entry) -> bool) -> usize {
         let mut count = 0;
         for shard in &self.shards {
@@ -286,7 +300,7 @@ impl Cursors {
         count
     }
 
-    /// Ends the idle cursors not used since `before_ms`; how many.
+    /// Closes the idle cursors not used since `before_ms` and returns their number.
     pub(crate) fn expire(&self, before_ms: i64) -> usize {
         self.kill_where(Code::CURSOR_KILLED, |entry| {
             matches!(entry.state, State::Idle(_))
@@ -295,19 +309,19 @@ impl Cursors {
         })
     }
 
-    /// Ends the cursors of a session.
+    /// Kills the cursors of a session.
     pub(crate) fn end_session(&self, session: &SessionId) -> usize {
         self.kill_where(Code::CURSOR_KILLED, |entry| entry.session.as_ref() == Some(session))
     }
 
-    /// Ends the cursors of a transaction.
+    /// Kills the cursors of a transaction.
     pub(crate) fn end_transaction(&self, session: &SessionId, txn_number: i64) -> usize {
         self.kill_where(Code::CURSOR_KILLED, |entry| {
             entry.txn_number == Some(txn_number) && entry.session.as_ref() == Some(session)
         })
     }
 
-    /// Ends all cursors: the server stops.
+    /// Kills all cursors when the server stops.
     pub(crate) fn clear(&self) {
         self.kill_where(Code::INTERRUPTED_AT_SHUTDOWN, |_| true);
     }
@@ -316,7 +330,7 @@ impl Cursors {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    /// Open, busy, and without time-out, for `serverStatus`.
+    /// The numbers of open cursors, of busy ones and of those without a timeout, for `serverStatus`.
     pub(crate) fn counts(&self) -> (i64, i64, i64) {
         let mut counts = (0, 0, 0);
         for shard in &self.shards {
@@ -329,13 +343,13 @@ impl Cursors {
         counts
     }
 
-    /// Documents a cursor has returned so far, for the `startingFrom` of OP_REPLY.
+    /// The number of documents that a cursor has returned so far, for the `startingFrom` of OP_REPLY.
     pub(crate) fn returned(&self, id: i64) -> i32 {
         let shard = self.shard(id).lock();
         shard.get(&id).map_or(0, |entry| i32::try_from(entry.returned_count).unwrap_or(i32::MAX))
     }
 
-    /// Shows each idle cursor to `visit`, for currentOp.
+    /// Calls `visit` with each idle cursor and its last use, for currentOp.
     pub(crate) fn visit_idle(&self, visit: &mut dyn FnMut(&OpenCursor, i64)) {
         for shard in &self.shards {
             for entry in shard.lock().values() {
@@ -347,7 +361,7 @@ impl Cursors {
     }
 }
 
-/// A cursor lives and is read in its transaction. Codes 50740, 50741.
+/// Checks that a cursor is read in the transaction that it was opened in. Codes 50740, 50741.
 fn check_transaction(id: i64, owner: Option<i64>, asks: Option<i64>) -> Result<()> {
     match (owner, asks) {
         _ if owner == asks => Ok(()),

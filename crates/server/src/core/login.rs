@@ -1,4 +1,4 @@
-//! Logging in and out of a connection.
+//! //! Logging in and out on a connection, and the delay after failed logins.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,24 +12,25 @@ use crate::clock;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
 
-/// The connection is somebody else's already.
+/// The connection is already logged in as another user.
 const ALREADY: Code = Code(5_626_701);
 
-/// Who a connection is.
+/// The login of a connection.
 pub(crate) struct Login {
     pub(crate) user: Arc<User>,
-    /// The generation that `user` was resolved in.
+    /// The generation of users and roles in which `user` was resolved.
     pub(crate) generation: u64,
 }
 
-/// What every client hears whose credentials are not right.
+/// The same error for every failed login, so that it does not tell which credential is wrong.
 pub(crate) fn refusal() -> Error {
     Error::new(Code::AUTHENTICATION_FAILED, "Authentication failed.")
 }
 
-/// Takes the next message of a conversation; at its end the connection is logged in.
+/// Processes the next message of a SASL conversation. When the conversation completes, the connection is logged in.
 ///
-/// An error is logged with its reason; the client gets [`refusal`].
+/// # Errors
+/// The error is logged with its reason; the client gets [`refusal`].
 pub(crate) fn step(
     connection: &mut Connection,
     mut conversation: Box<Conversation>,
@@ -58,7 +59,7 @@ pub(crate) fn step(
         }
         Err(error) => {
             log_failure(connection, &conversation, &error);
-            // What was not looked at tells nothing, so it need not wait.
+            // The password was not checked, so the refusal reveals nothing and need not be delayed.
             if !crowded {
                 delay(&server, source);
             }
@@ -74,13 +75,13 @@ pub(crate) fn step(
 const CROWDED: &str = "Too many failed logins from this address wait for their refusal; the password \
                        was not looked at";
 
-/// The longest delay after failed logins of one address; `None`: it is turned off.
+/// The maximum delay after failed logins from one address; `None` if the delay is turned off.
 fn limit(server: &Server) -> Option<Duration> {
     let ms = u64::try_from(server.settings.params.int("authFailedDelayMaxMs")).ok();
     ms.filter(|ms| *ms > 0).map(Duration::from_millis)
 }
 
-/// Slows down guessing: the refusal waits.
+/// Delays a refusal, to slow down the guessing of passwords.
 fn delay(server: &Server, source: Option<IpAddr>) {
     let every = u64::try_from(server.settings.params.int("authFailedDelayMs")).unwrap_or(0);
     let mut most = Duration::from_millis(every);
@@ -101,7 +102,7 @@ fn delay(server: &Server, source: Option<IpAddr>) {
     }
 }
 
-/// A refusal that waits does not hold up the end of the server.
+/// Interval at which a delayed refusal checks for a shutdown of the server.
 const STOP_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
 fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()> {
@@ -140,13 +141,13 @@ fn log_failure(connection: &Connection, conversation: &Conversation, error: &Err
         "Failed to authenticate");
 }
 
-/// The addresses of client and server, as far as they are known.
+/// The addresses of client and server, where they are known.
 fn addresses(connection: &Connection) -> (Option<IpAddr>, Option<IpAddr>) {
     let peer = &connection.peer;
     (peer.ip(), peer.local)
 }
 
-/// Forgets who the connection is, if it logged in at `db`.
+/// Logs the connection out, if it logged in on the database `db`.
 pub(crate) fn log_out(connection: &mut Connection, db: &str) {
     if connection.login.as_ref().is_some_and(|login| &*login.user.name.db == db) {
         connection.login = None;
@@ -154,8 +155,7 @@ pub(crate) fn log_out(connection: &mut Connection, db: &str) {
     }
 }
 
-/// Brings the connection's login up to date with the newest users and roles. Two loads, unless
-/// something has changed.
+/// Resolves the connection's login again if users or roles have changed since. Otherwise it costs two loads.
 pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()> {
     let generation = server.auth.generation();
     let Some(login) = &connection.login else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! What a request runs with: the server and its parts, the connection, the command table's types, access, cursors.
+//! //! Shared state of the server and of a request: the server and its parts, connections, command-table types, access
+//! checks, cursors.
 
 pub(crate) mod access;
 pub(crate) mod batch;

@@ -1,4 +1,4 @@
-//! Parameters of a running server: shown by `getParameter`, changed and applied by `setParameter`.
+//! //! Server parameters at run time: `getParameter` shows them, `setParameter` changes and applies them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ use crate::settings::params::{
 };
 
 impl Parameters {
-    /// Appends a parameter by its name, which must be a row's.
+    /// Appends the parameter `name` if there is one.
     pub(crate) fn show(&self, server: &Server, name: &str, out: &mut DocWriter<'_>) {
         if let Some(index) = find(name) {
             self.write(server, index, out);
@@ -44,7 +44,7 @@ impl Parameters {
         }
     }
 
-    /// `setParameter`: checks, stores, applies.
+    /// Runs `setParameter`: checks, stores and applies the value.
     pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Value<'_>) -> Result<()> {
         let param = &PARAMETERS[index];
         match param.set_at {
@@ -70,7 +70,7 @@ impl Parameters {
                 }
             }
             "logComponentVerbosity" => {
-                // Checked when it was given.
+                // The value was checked when it was set.
                 if let Ok(spec) = json::parse(&self.texts.read()[index]) {
                     let _ = set_verbosity(Some(&server.log), "", spec.as_doc());
                 }
@@ -91,7 +91,7 @@ impl Parameters {
         }
     }
 
-    /// Says what holds instead of a parameter.
+    /// Logs which setting applies instead of a parameter that has no effect.
     fn tell(&self, server: &Server, index: usize, instead: &str) {
         let param = &PARAMETERS[index];
         let texts = self.texts.read();
@@ -108,13 +108,13 @@ impl Parameters {
         }
     }
 
-    /// Hands every value on, once, at start.
+    /// Applies all values once, at the start.
     pub(crate) fn apply_all(&self, server: &Arc<Server>) {
         (0..PARAMETERS.len()).for_each(|index| self.apply(server, index));
     }
 }
 
-/// Values that come from elsewhere.
+/// Writes a parameter whose value is not stored in the table of parameters.
 fn special(server: &Server, name: &str, out: &mut DocWriter<'_>) {
     match name {
         "featureCompatibilityVersion" => {
@@ -131,7 +131,7 @@ fn special(server: &Server, name: &str, out: &mut DocWriter<'_>) {
     }
 }
 
-/// All parameters as one document, for `getParameter: "*"`.
+/// Writes all parameters, for `getParameter: "*"`.
 pub(crate) fn write_all(server: &Server, out: &mut DocWriter<'_>) {
     (0..PARAMETERS.len()).for_each(|index| server.settings.params.write(server, index, out));
 }

@@ -1,4 +1,4 @@
-//! The parts that a [`super::server::Server`] owns.
+//! //! The parts that a [`super::server::Server`] owns, grouped by purpose.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64};
@@ -32,7 +32,7 @@ use crate::settings::write_block::WriteBlock;
 use crate::signal::Signal;
 use crate::tickets::Tickets;
 
-/// What stays of the configuration.
+/// The part of the configuration that is needed while the server runs.
 pub(crate) struct Startup {
     pub(crate) storage_engine: String,
     pub(crate) persistent: bool,
@@ -46,10 +46,10 @@ pub(crate) struct Startup {
     pub(crate) host: String,
 }
 
-/// Who the server is: what its ids and random numbers begin with.
+/// The identity of the process: the origin of its ids and random numbers.
 pub(crate) struct Identity {
     pub(crate) oids: Arc<oid::Generator>,
-    /// Where the random numbers of the next request begin, by core; far apart from one another.
+    /// The random seed of the next request, by core; the seeds of different cores are far apart.
     pub(crate) seeds: PerCore<AtomicU64>,
     pub(crate) topology: Topology,
     pub(crate) started: Instant,
@@ -57,7 +57,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// # Errors
-    /// The system has no randomness.
+    /// If the operating system has no randomness.
     pub(crate) fn new() -> Result<Identity> {
         let random = random_bytes()?;
         let process = random[..5].try_into().expect("five of sixteen bytes");
@@ -74,7 +74,7 @@ impl Identity {
     }
 }
 
-/// What clients have open: operations, sessions, transactions, cursors, and the tickets they run with.
+/// State of clients: operations, sessions, transactions, cursors and tickets.
 pub(crate) struct Clients {
     pub(crate) ops: Ops,
     pub(crate) sessions: Sessions,
@@ -101,7 +101,7 @@ impl Clients {
     }
 }
 
-/// What administrators set while the server runs.
+/// Settings that administrators change while the server runs.
 pub(crate) struct Settings {
     pub(crate) params: Arc<Parameters>,
     pub(crate) query_settings: AllQuerySettings,
@@ -109,13 +109,13 @@ pub(crate) struct Settings {
     pub(crate) rw_defaults: RwDefaults,
     pub(crate) write_block: WriteBlock,
     pub(crate) fail_points: Arc<FailPoints>,
-    /// A bit for each compressor of the wire that may be used.
+    /// One bit per wire compressor that may be used.
     pub(crate) compressors: AtomicU8,
     pub(crate) profile: Profiles,
 }
 
 impl Settings {
-    /// Reads what the store keeps of them.
+    /// Reads the settings that the store persists.
     pub(crate) fn open(params: Arc<Parameters>, store: &Arc<Store>) -> Result<Settings> {
         Ok(Settings {
             params,
@@ -130,7 +130,7 @@ impl Settings {
     }
 }
 
-/// Work beside the requests, and how it is ended.
+/// Background work, and how it is stopped.
 pub(crate) struct Upkeep {
     pub(crate) compactions: Compactions,
     pub(crate) backups: Backups,
@@ -138,9 +138,9 @@ pub(crate) struct Upkeep {
     pub(crate) signal: Arc<Signal>,
     /// When the last TTL pass began.
     pub(crate) ttl_last_ms: AtomicI64,
-    /// When old records of sessions were last looked for.
+    /// When the records of old sessions were last swept.
     pub(crate) records_swept_ms: AtomicI64,
-    /// Held while a document of a `system.views` is brought up to date.
+    /// Locked while a document of a `system.views` collection is updated.
     pub(crate) views_mirrored: Mutex<()>,
     pub(crate) shutdown: Shutdown,
 }
@@ -172,7 +172,7 @@ impl Topology {
         *self.counter.lock()
     }
 
-    /// Waits until the counter exceeds `seen`, at most until then. True if it does.
+    /// Waits until the counter exceeds `seen` or `until` has passed. Returns true if it exceeds it.
     pub(crate) fn wait_beyond(&self, seen: i64, until: Instant) -> bool {
         let mut counter = self.counter.lock();
         while *counter <= seen {
@@ -183,7 +183,7 @@ impl Topology {
         true
     }
 
-    /// `topologyVersion`, as replies show it.
+    /// Writes `topologyVersion` as replies show it.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         out.doc("topologyVersion", |doc| {
             doc.put("processId", &self.process_id);
@@ -191,18 +191,18 @@ impl Topology {
         });
     }
 
-    /// The server's role has changed: waiting hellos answer.
+    /// Announces that the server's role has changed: waiting hellos reply.
     pub(crate) fn advance(&self) {
         *self.counter.lock() += 1;
         self.changed.notify_all();
     }
 }
 
-/// Whether and why the server ends.
+/// The state of a shutdown.
 #[derive(Default)]
 pub(crate) struct Shutdown {
     pub(crate) wanted: Mutex<bool>,
     pub(crate) changed: Condvar,
-    /// When quiesce mode ends at the latest; none outside of it.
+    /// When quiesce mode ends at the latest; `None` outside quiesce mode.
     pub(crate) quiesce_until: Mutex<Option<Instant>>,
 }

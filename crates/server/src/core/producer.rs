@@ -1,4 +1,4 @@
-//! Where the documents of a cursor come from.
+//! //! The sources of a cursor's documents.
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::Result;
@@ -6,24 +6,24 @@ use nagi_query::{Execution, Take};
 
 use crate::core::command::Watch;
 
-/// A list made at once, or a query that runs batch by batch.
+/// A list that was made at once, or a query that runs batch by batch.
 pub(crate) enum Producer {
     List(List),
     Query(Box<Execution>),
 }
 
-/// Documents that are there already.
+/// Documents that are already in memory.
 pub(crate) struct List {
     docs: std::iter::Peekable<std::vec::IntoIter<DocBuf>>,
 }
 
 impl Producer {
-    /// From documents that are there already.
+    /// Makes a producer of documents that are already in memory.
     pub(crate) fn list(docs: Vec<DocBuf>) -> Producer {
         Producer::List(List { docs: docs.into_iter().peekable() })
     }
 
-    /// Hands out documents until the receiver has enough; false once there are no more.
+    /// Passes documents to `take` until it has enough. Returns false if there are no more documents.
     pub(crate) fn batch(
         &mut self,
         watch: &Watch<'_>,
@@ -35,7 +35,7 @@ impl Producer {
         }
     }
 
-    /// Before a pause: gives back what the engine lent.
+    /// Releases the engine's snapshot and iterators before a pause.
     pub(crate) fn save(&mut self) {
         if let Producer::Query(execution) = self {
             execution.save();

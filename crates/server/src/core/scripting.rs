@@ -1,4 +1,5 @@
-//! Functions in JavaScript for a request: which engines it may use, and what interrupts them.
+//! //! Runs the JavaScript functions of a request: selects the engines and supplies the interrupt check and the stored
+//! functions.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use nagi_store::Namespace;
 
 use crate::core::command::Watch;
 
-/// Engines that may run at once: each has a thread of a request, and megabytes.
+/// The maximum number of engines that run at once: each uses the thread of a request and several megabytes.
 pub(crate) const ENGINES_MAX: usize = 32;
 
 impl Watch<'_> {
@@ -19,13 +20,13 @@ impl Watch<'_> {
         engines.ok_or_else(|| err!(Code::ILLEGAL_OPERATION, "JavaScript is switched off"))
     }
 
-    /// What an engine of this request asks whether it shall continue; made once for each engine.
+    /// The interrupt check of an engine; it is made once for each engine.
     fn interruption(&self) -> Interrupt {
         let (op, deadline) = (Arc::clone(self.op), self.deadline);
         Arc::new(move || crate::core::command::check(&op, deadline))
     }
 
-    /// Shows the functions that are stored in the database of the request, the newest of each.
+    /// Passes the functions stored in `system.js` of the request's database to `each`, as of a new snapshot.
     fn stored(&self, each: &mut dyn FnMut(Doc<'_>) -> Result<()>) -> Result<()> {
         let Some(server) = self.server else { return Ok(()) };
         let namespace = self.op.namespace();

@@ -1,9 +1,11 @@
-//! The server: everything that connections share.
+//! The server: the state that all connections share.
+//!
+//! `app` builds a `Server` ([`crate::builder`]), `net` calls [`Server::connect`] for every connection and
+//! [`Server::handle`] for every frame.
 //!
 //! Invariants
-//! - No lock is held while a command runs; shared state is atomics, sharded maps, immutable values.
-//! - `Server` knows neither sockets nor threads of connections: `net` calls [`Server::connect`] and
-//!   [`Server::handle`], one call a frame.
+//! - No lock is held while a command runs; shared state consists of atomics, sharded maps and immutable values.
+//! - `Server` knows neither sockets nor connection threads.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +29,7 @@ use crate::room::Room;
 use crate::settings::params::{self};
 use crate::top::Top;
 
-/// The shared state of all connections: what belongs together is owned by one part.
+/// The shared state of all connections, grouped into parts that own related state.
 pub struct Server {
     pub(crate) store: Arc<Store>,
     pub(crate) log: Arc<Log>,
@@ -37,22 +39,23 @@ pub struct Server {
     pub(crate) settings: Settings,
     pub(crate) upkeep: Upkeep,
     pub(crate) auth: Auth,
-    /// None on a standalone.
+    /// `None` on a standalone.
     pub(crate) replica: Option<ReplicaSet>,
-    /// Runs JavaScript; none where that is switched off.
+    /// Runs JavaScript; `None` if it is switched off.
     pub(crate) engines: Option<Arc<Engines>>,
     pub(crate) metrics: Metrics,
     pub(crate) top: Top,
 }
 
 impl Server {
-    /// A number that no other request of this process begins with.
+    /// A random seed that no other request of this process gets.
     pub(crate) fn draw_seed(&self) -> u64 {
         const STEP: u64 = 0x9FB2_1C65_1E98_DF25;
         self.identity.seeds.own().fetch_add(STEP, Ordering::Relaxed)
     }
 
-    /// Admits a connection, or `None` if there are too many.
+    /// Admits a connection. Returns `None` if there are too many connections, the server is stopping or its memory is
+    /// used up.
     pub fn connect(self: &Arc<Server>, peer: Peer) -> Option<Connection> {
         let id = self.clients.next_connection_id.fetch_add(1, Ordering::Relaxed);
         let open_count = self.metrics.connections.up();
@@ -72,12 +75,12 @@ impl Server {
         Some(Connection::new(self.clone(), id, peer, op, room))
     }
 
-    /// Connections that may be open at once.
+    /// The maximum number of open connections.
     pub fn connection_count_max(&self) -> usize {
         usize::try_from(self.config.connection_count_max).unwrap_or(usize::MAX)
     }
 
-    /// Counts and logs a connection that is closed because there are too many.
+    /// Counts and logs a connection that is refused because there are too many.
     pub fn refuse(&self, peer: &Peer) {
         self.metrics.connections_rejected.increment();
         log::info!(target: "NETWORK", id = 22942, remote = peer.address.as_str(),
@@ -85,7 +88,7 @@ impl Server {
             "Connection refused because there are too many open connections");
     }
 
-    /// An operation that currentOp shows, of a connection or (0) of the background.
+    /// Registers an operation that currentOp shows, of a connection or of a background job (connection id 0).
     pub(crate) fn new_op(
         &self,
         description: String,
@@ -110,28 +113,28 @@ impl Server {
         }
     }
 
-    /// Whether the log leaves out what each connection, login and collection command would add to it.
+    /// True if the log omits the messages that every connection, login and collection command would cause.
     pub(crate) fn is_quiet(&self) -> bool {
         self.settings.params.number(const { params::position("quiet") }) != 0
     }
 
-    /// Whether clients may use a compressor.
+    /// Returns true if clients may use a compressor.
     pub(crate) fn compresses_by(&self, compressor: Compressor) -> bool {
         self.settings.compressors.load(Ordering::Relaxed) >> (compressor as u8) & 1 == 1
     }
 
-    /// The account of the process's memory.
+    /// The budget of the process's memory.
     pub fn budget(&self) -> &Arc<Budget> {
         self.store.budget()
     }
 
-    /// Asks the process to end: [`Server::wait_for_shutdown`] returns.
+    /// Requests the shutdown of the process: [`Server::wait_for_shutdown`] returns.
     pub fn request_shutdown(&self) {
         *self.upkeep.shutdown.wanted.lock() = true;
         self.upkeep.shutdown.changed.notify_all();
     }
 
-    /// Blocks until a client's `shutdown` command, or [`Server::request_shutdown`].
+    /// Blocks until a client runs the `shutdown` command or [`Server::request_shutdown`] is called.
     pub fn wait_for_shutdown(&self) {
         let mut wanted = self.upkeep.shutdown.wanted.lock();
         while !*wanted {
@@ -139,7 +142,7 @@ impl Server {
         }
     }
 
-    /// Begins to stop: new commands get 11600, running ones are interrupted, waiting hellos wake.
+    /// Begins to stop: new commands fail with 11600, running ones are interrupted, waiting hellos are woken.
     pub fn stop(&self) {
         self.clients.ops.stopping.store(true, Ordering::SeqCst);
         self.identity.topology.advance();
@@ -156,7 +159,7 @@ impl Server {
         self.clients.ops.stopping.load(Ordering::Relaxed)
     }
 
-    /// What holds for requests that name no write concern.
+    /// The write concern of requests that specify none.
     pub(crate) fn default_write_concern(&self) -> WriteConcern<'static> {
         match self.replica {
             Some(_) => self.settings.rw_defaults.write_concern().unwrap_or(WriteConcern::MAJORITY),
@@ -164,7 +167,7 @@ impl Server {
         }
     }
 
-    /// What the parameters allow a query; `allow_disk_use`: as it asks itself.
+    /// The limits that the parameters set for a query; `allow_disk_use` is the request's own option.
     pub(crate) fn query_options(&self, allow_disk_use: Option<bool>) -> QueryOptions {
         let densify_docs_max = self.settings.params.int("internalQueryMaxAllowedDensifyDocs");
         QueryOptions {
@@ -174,7 +177,7 @@ impl Server {
         }
     }
 
-    /// Memory of each kind of blocking stage.
+    /// The memory limit of each kind of blocking stage.
     fn stage_memory(&self) -> StageMemory {
         macro_rules! bytes {
             ($name:literal) => {{
@@ -195,30 +198,30 @@ impl Server {
         }
     }
 
-    /// Whether a second thread may read for a request that has to read much.
+    /// Returns true if large scans may use a second thread (parallel scan).
     pub(crate) fn helps_scans(&self) -> bool {
         const ROW: usize = params::position("internalQueryParallelScan");
         self.settings.params.number(ROW) != 0
     }
 
-    /// Records that a plan reads at once before they are requested.
+    /// The number of records that a plan reads ahead in one batch.
     pub(crate) fn records_ahead_max(&self) -> usize {
         const ROW: usize = params::position("internalQueryRecordsAhead");
         usize::try_from(self.settings.params.number(ROW)).unwrap_or(1)
     }
 
-    /// Whether requests that do not say may write temporary files.
+    /// Returns true if requests that do not specify it may write temporary files.
     fn allows_disk(&self) -> bool {
         const ROW: usize = params::position("allowDiskUseByDefault");
         self.settings.params.number(ROW) != 0
     }
 
-    /// The feature compatibility version that tools read.
+    /// The feature compatibility version that the server reports to tools.
     pub(crate) fn fcv(&self) -> &'static str {
         "8.0"
     }
 
-    /// "host:port", as statistics name the server.
+    /// "host:port", the name of the server in statistics.
     pub(crate) fn host_and_port(&self) -> String {
         format!("{}:{}", self.config.host, self.config.port)
     }

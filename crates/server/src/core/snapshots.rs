@@ -1,11 +1,19 @@
-//! Reads of one state outside transactions: `readConcern: {level: "snapshot"}`, `atClusterTime`.
+//! Snapshot reads outside transactions: `readConcern: {level: "snapshot"}` with or without `atClusterTime`.
 //!
-//! The first read of a session takes the state of the moment and is told its time, which is exact: every
-//! commit up to it is visible, and none behind it. The next ones name that time. So a state is kept for
-//! every time that was given out, as a transaction without writes, for `minSnapshotHistoryWindowInSeconds`.
-//! Any other time of the past is gone (239).
+//! The first read of a session takes the current snapshot, and its reply carries the snapshot's cluster time. The time
+//! is exact: every commit up to it is visible, and no later one. The following reads name this time:
 //!
-//! A change of a collection that was read ends the state, as it ends transactions (246).
+//! ```text
+//!  find,  readConcern {level: "snapshot"}                        -> atClusterTime: T   (a new snapshot is kept for T)
+//!         ... other clients commit ...
+//!  find,  readConcern {level: "snapshot", atClusterTime: T}      -> reads the kept snapshot
+//! ```
+//!
+//! Each snapshot whose time a client knows is therefore kept, as a transaction without writes, for
+//! `minSnapshotHistoryWindowInSeconds`; at most [`SNAPSHOT_COUNT_MAX`] are kept. Any other time of the past is
+//! unavailable (239).
+//!
+//! DDL on a collection that was read invalidates the snapshot, as it aborts transactions (246).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +30,7 @@ use crate::limits::SNAPSHOT_COUNT_MAX;
 use crate::replica::ReplicaSet;
 use crate::request::Request;
 
-/// The states that are kept, by their times.
+/// The kept snapshots, by cluster time.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     kept: Mutex<BTreeMap<u64, Kept>>,
@@ -34,7 +42,7 @@ struct Kept {
 }
 
 impl Snapshots {
-    /// The state of a time that was given out, or of now. Codes 239, 246.
+    /// Returns the snapshot of a cluster time that a client was told, or the current snapshot. Codes 239, 246.
     fn state(
         &self,
         cx: &Context<'_>,
@@ -51,7 +59,8 @@ impl Snapshots {
                     "Unable to read from a snapshot of a time to come"
                 );
             }
-            // No commit may have happened since then, or only a client has seen that time.
+            // The snapshot of now is the one of `time` if no commit has happened since; only a client may have seen
+            // that time.
             replica.clock.advance_to(time)?;
             let state = Transaction::begin(&cx.server.store, Lifetime::Long)?;
             if state.read_stamp().0 == time {
@@ -69,7 +78,8 @@ impl Snapshots {
         Ok((time, self.keep(time, state)))
     }
 
-    /// Keeps a snapshot for requests that name its time; of two equal ones with the same time, the newer.
+    /// Keeps a snapshot for requests that name its time. Of two snapshots with the same time, which are equal, the
+    /// newer is kept.
     fn keep(&self, time: u64, state: Transaction) -> Arc<Transaction> {
         let state = Arc::new(state);
         let mut kept = self.kept.lock();
@@ -80,19 +90,19 @@ impl Snapshots {
         state
     }
 
-    /// Lets go of the states that are older than `window`, and of those that have ended.
+    /// Drops the snapshots that are older than `window` and those that were invalidated.
     pub(crate) fn expire(&self, window: Duration) {
         let Some(before) = clock::now().checked_sub(window) else { return };
         self.kept.lock().retain(|_, kept| kept.since >= before && kept.state.ended().is_none());
     }
 
-    /// Lets go of all.
+    /// Drops all snapshots.
     pub(crate) fn clear(&self) {
         self.kept.lock().clear();
     }
 }
 
-/// Runs a read in the state that its read concern asks for.
+/// Runs a read on the snapshot that its read concern requests.
 pub(crate) fn run(
     cx: &mut Context<'_>,
     request: &Request<'_>,
@@ -113,7 +123,7 @@ pub(crate) fn run(
     cx.at_cluster_time = Some(time);
     let result = inner(cx, request, out);
     cx.bound = None;
-    // What changed meanwhile was perhaps read in part.
+    // If DDL changed a collection during the read, the result may mix old and new data.
     state.check_open()?;
     result
 }

@@ -1,15 +1,15 @@
-//! Error labels: what a driver may do after an error.
+//! //! Error labels: they tell a driver if it may retry a write or a whole transaction after an error.
 
 use nagi_error::{Code, Error};
 
 use crate::request::Request;
 
-/// Codes after which a write may be sent again. Sorted.
+/// Codes after which a driver may send a write again. Sorted.
 const RETRIABLE: &[i32] = &[
     6, 7, 89, 91, 134, 189, 262, 358, 402, 406, 407, 412, 453, 462, 9001, 10107, 11600, 11602,
     13435, 13436,
 ];
-/// Codes after which a whole transaction may be begun again. Sorted.
+/// Codes after which a driver may begin the whole transaction again. Sorted.
 const TRANSIENT: &[i32] = &[24, 112, 150, 239, 246, 249, 250, 251, 267, 272, 343, 13388];
 
 const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
@@ -20,7 +20,7 @@ fn is_in(codes: &[i32], code: Code) -> bool {
     codes.binary_search(&code.0).is_ok()
 }
 
-/// The label that an error with this code gets in the reply to `request`, if any.
+/// Returns the label for an error with this code in the reply to `request`, if there is one.
 fn label(request: &Request<'_>, code: Code) -> Option<&'static str> {
     let generic = &request.generic;
     generic.txn_number?;
@@ -33,7 +33,7 @@ fn label(request: &Request<'_>, code: Code) -> Option<&'static str> {
     (retryable && is_in(RETRIABLE, code)).then_some(RETRYABLE_WRITE_ERROR)
 }
 
-/// The error with the labels that its code and the request call for.
+/// Adds the label that the error's code and the request call for.
 pub(crate) fn add_labels(request: &Request<'_>, error: Error) -> Error {
     match label(request, error.code()) {
         Some(label) if !error.labels().contains(&label) => error.with_label(label),
@@ -41,7 +41,7 @@ pub(crate) fn add_labels(request: &Request<'_>, error: Error) -> Error {
     }
 }
 
-/// The same for a command that has not begun: the driver then knows that it wrote nothing.
+/// As [`add_labels`], for a command that has not begun. The additional label tells the driver that nothing was written.
 pub(crate) fn add_labels_unstarted(request: &Request<'_>, error: Error) -> Error {
     let error = add_labels(request, error);
     match error.labels().contains(&RETRYABLE_WRITE_ERROR) {
@@ -50,7 +50,7 @@ pub(crate) fn add_labels_unstarted(request: &Request<'_>, error: Error) -> Error
     }
 }
 
-/// The label of a `writeConcernError` with this code.
+/// Returns the label of a `writeConcernError` with this code.
 pub(crate) fn write_concern_label(request: &Request<'_>, code: Code) -> Option<&'static str> {
     label(request, code).filter(|label| *label == RETRYABLE_WRITE_ERROR)
 }

@@ -1,24 +1,64 @@
-//! Numbered commands: transactions of clients, and writes that are done once however often they come.
+//! Retryable writes and multi-document transactions: all commands that carry a session id and a transaction number.
 //!
-//!   lsid + txnNumber                       one retryable write: executed statements are answered from
-//!                                          the session's records                          (retry.rs)
-//!   lsid + txnNumber + autocommit: false   a statement of a transaction, or its end       (run.rs)
+//! Dispatch calls [`run`] for every command with a `txnNumber`. The generic fields select the protocol:
 //!
-//! Each session that has used a number has a slot. A numbered command takes the slot's state out while
-//! it runs, so the commands of one session follow one another. Whose a session is, is known to
-//! [`crate::session`] alone: a command with another user's session is refused before it comes here.
+//! | fields of the command                    | meaning                                  | module     |
+//! |------------------------------------------|------------------------------------------|------------|
+//! | `lsid`, `txnNumber`                      | a retryable write                        | `retry.rs` |
+//! | `lsid`, `txnNumber`, `autocommit: false` | a statement of a transaction, or its end | `run.rs`   |
+//!
+//! # Retryable writes
+//!
+//! A client that loses a reply cannot know if the write took effect. It therefore sends the command again with the same
+//! session and transaction number, and the server must execute each statement only once. To do so, the server stores a
+//! record of the executed statements in the same commit as their changes:
 //!
 //! ```text
-//!   number n, startTransaction ---> open -- commitTransaction --> committed    (again: answered again)
-//!                                    |---- abortTransaction, any error,
-//!                                    |     time limit, end of the session,
-//!                                    |     greater number, DDL ------> aborted (251 from then on)
+//!  client                                    server
+//!    | update [u0, u1], txnNumber 7            |
+//!    |---------------------------------------->| commit 1: u0 + record (session, 7, statement 0)
+//!    |                                         | commit 2: u1 + record (session, 7, statement 1)
+//!    |        X <----------------- ok, n: 2 ---|   the connection breaks
+//!    | update [u0, u1], txnNumber 7            |
+//!    |---------------------------------------->| both statements have records: nothing is written,
+//!    |<- ok, n: 2, retriedStmtIds: [0, 1] -----|   the reply is made from the records
+//!    | update [u2], txnNumber 8                |
+//!    |---------------------------------------->| commit 3: u2 + record (session, 8, statement 0)
+//!    |                                         |           and the records of number 7 are deleted
 //! ```
 //!
+//! After a crash between commits 1 and 2 only the record of statement 0 exists, and the retry executes statement 1.
+//! A batch of inserts is written in one commit with one record of all its statements.
+//!
+//! # Transactions
+//!
+//! ```text
+//!  number n, startTransaction ---> open -- commitTransaction --> committed    (repeating it succeeds again)
+//!                                   |---- abortTransaction, any error,
+//!                                   |     time limit, end of the session,
+//!                                   |     greater number, DDL ------> aborted (251 from then on)
+//! ```
+//!
+//! While a transaction is open, `Context::bound` is a store handle through which all reads and writes of its statements
+//! belong to the transaction. The commit also writes a record (statement [`WHOLE`]), so a repeated `commitTransaction`
+//! is recognized after a restart.
+//!
+//! # Concurrency
+//!
+//! Each session that has used a transaction number has a [`Slot`]. A command holds the lock of the slot's state while
+//! it runs, so the commands of one session run one after another. A second mutex holds the open transaction: background
+//! jobs use it to abort a transaction that is too old while one of its statements runs. The statement sees the abort
+//! when it finishes.
+//!
+//! [`crate::session`] knows which user owns a session. It refuses a command with another user's session before the
+//! command gets here.
+//!
 //! Invariants
-//! - A session's number never shrinks (225).
-//! - What an acknowledged write or commit left in the session's records is there after a crash with
-//!   the write itself, and gone with it.
+//! - The transaction number of a session never decreases (225).
+//! - The records of an acknowledged write or commit are durable exactly when the write itself is: both are in one
+//!   commit.
+//!
+//! See also docs/transactions.md.
 
 mod labels;
 mod retry;
@@ -51,10 +91,10 @@ pub(crate) use run::{abort, commit, run};
 
 const SHARD_COUNT: usize = 16;
 
-/// `statement` of the record of a whole transaction.
+/// The `statement` of the record of a whole transaction.
 const WHOLE: i32 = -1;
 
-/// The slots of all sessions that have used a number, and counters for `serverStatus`.
+/// The slots of all sessions that have used a transaction number, and counters for `serverStatus`.
 pub(crate) struct NumberedSessions {
     shards: [Mutex<HashMap<SessionId, Arc<Slot>, RandomState>>; SHARD_COUNT],
     pub(crate) started: AtomicI64,
@@ -63,16 +103,16 @@ pub(crate) struct NumberedSessions {
     pub(crate) retried_commands: AtomicI64,
     pub(crate) retried_statements: AtomicI64,
     pub(crate) record_writes: AtomicI64,
-    /// Transactions that have ended, and how long they were open.
+    /// The number of finished transactions, and the time each was open.
     pub(crate) latency: Latency,
 }
 
-/// A session's place.
+/// The state of one session that has used a transaction number.
 #[derive(Default)]
 pub(crate) struct Slot {
-    /// Locked while a numbered command of the session runs.
+    /// Locked while a retryable write or a transaction statement of the session runs.
     state: Mutex<State>,
-    /// The open transaction, for those who end it from outside.
+    /// The open transaction, for threads that abort it from outside (time limit, end of the session).
     open: Mutex<Option<Open>>,
 }
 
@@ -87,23 +127,23 @@ pub(crate) struct OpenView {
     pub(crate) session: SessionId,
     pub(crate) number: i64,
     pub(crate) open_micros: u64,
-    /// A statement of it is running.
+    /// True while a statement of the transaction runs.
     pub(crate) active: bool,
 }
 
-/// What a session has come to.
+/// The protocol state of a session.
 struct State {
-    /// The records of the store have been looked at.
+    /// True if the session's records were read from the store.
     loaded: bool,
-    /// The greatest number used; -1 before the first.
+    /// The greatest transaction number used; -1 before the first.
     number: i64,
     phase: Phase,
-    /// Records of the session, of its number and of older ones.
+    /// Keys of the session's records in the store, of the current number and of older ones.
     records: Vec<SessionKey>,
 }
 
 enum Phase {
-    /// Nothing, or retryable writes.
+    /// The number is unused or belongs to retryable writes.
     Writes,
     Open(Arc<Transaction>),
     Committed,
@@ -116,15 +156,15 @@ impl Default for State {
     }
 }
 
-/// The numbered command that runs: its session's state, out of the slot meanwhile.
+/// The session state of the running command. It is moved out of the slot while the command runs.
 pub(crate) struct Scope {
     session: SessionId,
     number: i64,
     slot: Arc<Slot>,
     state: State,
-    /// Statements of this command that were executed by an earlier attempt.
+    /// Results of this command's statements that an earlier attempt executed, by statement id.
     executed: HashMap<i32, DocBuf, RandomState>,
-    /// Statements answered from there.
+    /// Ids of the statements that were answered from `executed`.
     retried: Vec<i32>,
 }
 
@@ -153,8 +193,8 @@ impl NumberedSessions {
         Arc::clone(slot)
     }
 
-    /// Ends the transaction of a session that ends, and forgets the session. Its records stay until
-    /// they are too old: a client may come back.
+    /// Aborts the open transaction of a session that is ended, and forgets the session's slot. The records stay in the
+    /// store until they expire, because the client may come back.
     pub(crate) fn end(&self, id: &SessionId) {
         let slot = self.shard(id).lock().remove(id);
         if let Some(slot) = slot {
@@ -162,7 +202,7 @@ impl NumberedSessions {
         }
     }
 
-    /// The open transactions.
+    /// Lists the open transactions, for currentOp.
     pub(crate) fn open_transactions(&self) -> Vec<OpenView> {
         let mut views = Vec::new();
         for shard in &self.shards {
@@ -180,7 +220,7 @@ impl NumberedSessions {
         views
     }
 
-    /// Ends the transactions begun before `begun_before`; how many.
+    /// Aborts the transactions begun before `begun_before` and returns their number.
     pub(crate) fn expire(&self, begun_before: Instant) -> usize {
         let mut count = 0;
         for shard in &self.shards {
@@ -204,7 +244,7 @@ impl NumberedSessions {
         }
     }
 
-    /// The transaction of a slot is committed.
+    /// Counts the transaction of a slot as committed.
     fn committed(&self, slot: &Slot) {
         if let Some(open) = slot.open.lock().take() {
             count(&self.committed);
@@ -213,8 +253,7 @@ impl NumberedSessions {
     }
 }
 
-/// Forgets the records of sessions that were not used since `before_ms` and that `is_live` does not
-/// know; how many.
+/// Deletes the records older than `before_ms` whose sessions `is_live` does not know, and returns their number.
 pub(crate) fn sweep_records(
     store: &Store,
     before_ms: i64,
@@ -226,12 +265,12 @@ pub(crate) fn sweep_records(
     })
 }
 
-/// What is kept of a committed transaction.
+/// The record of a committed transaction.
 fn committed_record() -> DocBuf {
     doc! { "state": "committed", "d": (Value::DateTime(clock::wall_ms())) }
 }
 
-/// The session as messages show it.
+/// The session id as error messages show it.
 pub(crate) fn shown(session: &SessionId) -> String {
     nagi_store::Uuid(*session).to_string()
 }

@@ -1,10 +1,16 @@
-//! Retryable writes: a statement and the record that it was executed are one commit.
+//! Retryable writes: a statement and the record of its execution are one commit (see the timeline in [`super`]).
 //!
-//!   record of inserts     {s: [first id, how many, ...], d: date}
-//!   record of another     {s: [id, 1], r: its result, d: date}
+//! The key of a record is (session, transaction number, first statement id). The value is one of
 //!
-//! A statement that changed nothing leaves no record: to do it again is to do nothing again, or what
-//! should be done now. So does MongoDB.
+//! ```text
+//!  inserts, several statements     {s: [first id, count, ...], d: date}
+//!  any other, one statement        {s: [id, 1], r: its result, d: date}
+//! ```
+//!
+//! A statement that changed nothing leaves no record. A retry executes it again: it either changes nothing again, or
+//! applies to documents that exist by then. MongoDB does the same.
+//!
+//! The first commit of a new number also deletes the records of older numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,12 +26,12 @@ use crate::limits::WRITE_BATCH_COUNT_MAX;
 use crate::number::truncate;
 use crate::request::Request;
 
-/// Whether the statements of the command that runs are to be executed once.
+/// Returns true if the running command is a retryable write, whose statements are executed once.
 pub(crate) fn is_retryable(cx: &Context<'_>) -> bool {
     cx.scope.is_some() && cx.bound.is_none()
 }
 
-/// Refuses ids of statements that do not fit `count` statements (16, 72).
+/// Refuses statement ids whose count differs from `count` (16), and `stmtId` together with `stmtIds` (72).
 pub(crate) fn check_statements(request: &Request<'_>, count: usize) -> Result<()> {
     let Some(ids) = request.generic.stmt_ids else { return Ok(()) };
     let given = ids.count();
@@ -47,7 +53,7 @@ pub(crate) fn check_statements(request: &Request<'_>, count: usize) -> Result<()
     Ok(())
 }
 
-/// The id of the statement at `index`: from `stmtIds` or `stmtId`, else its position.
+/// The id of the statement at `index`: from `stmtIds` or `stmtId`, otherwise its position.
 pub(crate) fn statement_id(request: &Request<'_>, index: usize) -> i32 {
     let generic = &request.generic;
     let given = generic.stmt_ids.and_then(|ids| ids.iter().nth(index)).and_then(truncate);
@@ -55,15 +61,14 @@ pub(crate) fn statement_id(request: &Request<'_>, index: usize) -> i32 {
     i32::try_from(id.max(0)).unwrap_or(i32::MAX)
 }
 
-/// The session and number of the command that runs, for the store's log of changes; its statement is the
-/// first.
+/// The session and the number of the running command, for the store's change log; the statement id is 0.
 pub(crate) fn statement(cx: &Context<'_>) -> Statement {
     let scope = cx.scope.as_ref();
     let (session, number) = scope.map_or(([0; 16], -1), |scope| (scope.session, scope.number));
     Statement { session, number, id: 0 }
 }
 
-/// Reads what an earlier attempt of this number has executed.
+/// Reads which statements an earlier attempt with this number executed.
 pub(super) fn load_executed(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     if scope.state.records.iter().all(|key| key.number != scope.number) {
         return Ok(());
@@ -86,7 +91,7 @@ pub(super) fn load_executed(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     Ok(())
 }
 
-/// The result of a statement that an earlier attempt executed; notes that it was requested again.
+/// Returns the result of a statement that an earlier attempt executed, and counts it as retried.
 pub(crate) fn executed(cx: &mut Context<'_>, statement: i32) -> Option<DocBuf> {
     let scope = cx.scope.as_mut()?;
     let result = scope.executed.get(&statement).cloned()?;
@@ -98,15 +103,15 @@ pub(crate) fn executed(cx: &mut Context<'_>, statement: i32) -> Option<DocBuf> {
     Some(result)
 }
 
-/// How the result of a statement is kept.
+/// Converts the result of a statement to and from its stored form.
 pub(crate) struct Codec<T> {
-    /// What to keep of it; none if nothing was written.
+    /// The stored form; `None` if nothing was written.
     pub(crate) write: fn(&T) -> Option<DocBuf>,
     pub(crate) read: fn(Doc<'_>) -> T,
 }
 
-/// Runs one statement, once: `f` runs in a transaction of its own that also keeps the record, or the
-/// record of an earlier attempt answers. Without a number `f` just runs.
+/// Runs one statement at most once. If an earlier attempt has left a record, the record is the answer. Otherwise `f`
+/// runs in a store transaction that also writes the record. For a command that is no retryable write it only calls `f`.
 pub(crate) fn once<T>(
     cx: &mut Context<'_>,
     statement: i32,
@@ -128,10 +133,10 @@ pub(crate) fn once<T>(
     done
 }
 
-/// What was executed: ids of statements, and the result if it is one statement's.
+/// Executed statements: their ids, and the result if it is one statement.
 type Executed = (Vec<i32>, Option<DocBuf>);
 
-/// Runs `f` in a transaction with the record of what `executed` makes of its value.
+/// Runs `f` in a store transaction and writes a record of the statements that `executed` derives from its value.
 pub(crate) fn recorded<T>(
     cx: &mut Context<'_>,
     durability: Durability,
@@ -161,7 +166,7 @@ pub(crate) fn recorded<T>(
         Ok(value)
     });
     if let (Err(_), Some(scope)) = (&written, &mut cx.scope) {
-        // Whether it is there after all, the records say.
+        // The commit may have succeeded all the same; the next command reads the records to find out.
         scope.state.loaded = false;
     }
     let written = written?;
@@ -173,7 +178,7 @@ pub(crate) fn recorded<T>(
     Ok(written.value)
 }
 
-/// Puts the record, and takes those of older numbers out.
+/// Writes the record and deletes the records of older numbers.
 fn keep(store: &Store, scope: &Scope, ids: &[i32], result: Option<&DocBuf>) -> Result<SessionKey> {
     let first = ids.iter().copied().min().unwrap_or(0);
     let key = SessionKey { session: scope.session, number: scope.number, statement: first };
@@ -198,14 +203,14 @@ fn keep(store: &Store, scope: &Scope, ids: &[i32], result: Option<&DocBuf>) -> R
     Ok(key)
 }
 
-/// Writes `retriedStmtId`, if the one statement was answered from its record.
+/// Writes `retriedStmtId` if the statement was answered from its record.
 pub(crate) fn write_retried_one(cx: &Context<'_>, out: &mut DocWriter<'_>) {
     if let Some(id) = cx.scope.as_ref().and_then(|scope| scope.retried.first()) {
         out.put("retriedStmtId", *id);
     }
 }
 
-/// Writes `retriedStmtIds`, if some statements were answered from records.
+/// Writes `retriedStmtIds` if any statement was answered from its record.
 pub(crate) fn write_retried(cx: &Context<'_>, out: &mut DocWriter<'_>) {
     if let Some(scope) = &cx.scope
         && !scope.retried.is_empty()

@@ -1,10 +1,10 @@
-//! What may be numbered at all: checks that need nothing but the request.
+//! //! Which commands may carry a transaction number: checks that need only the request, not the session.
 
 use nagi_error::{Code, Result, bail};
 
 use crate::request::{Generic, Request};
 
-/// Checks the fields `txnNumber`, `autocommit`, `startTransaction` and what goes with them.
+/// Checks `txnNumber`, `autocommit`, `startTransaction` and the fields that depend on them.
 pub(crate) fn check(request: &Request<'_>, is_replicated: bool) -> Result<()> {
     let generic = &request.generic;
     let Some(number) = generic.txn_number else { return check_unnumbered(generic) };
@@ -64,7 +64,7 @@ fn check_retryable(request: &Request<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A command with `autocommit: false`.
+/// Checks a command with `autocommit: false`.
 fn check_statement(request: &Request<'_>) -> Result<()> {
     let (command, generic) = (request.command, &request.generic);
     if generic.start_transaction == Some(false) {

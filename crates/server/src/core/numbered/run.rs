@@ -1,4 +1,16 @@
-//! Running numbered commands: the state machine of a session.
+//! Runs commands with a transaction number: the state machine of a session (see the drawing in [`super`]).
+//!
+//! [`run`] wraps the command's own function:
+//!
+//! 1. Lock the session's slot and move its state into a [`Scope`]. Another command of the same session waits here.
+//! 2. Read the session's records from the store if that has not happened since the start or since a failed commit.
+//! 3. Check the number: a smaller one than the session's is refused (225).
+//! 4. Begin: open or find the transaction and bind the context to it, or load the statements that an earlier attempt of
+//!    the retryable write executed.
+//! 5. Run the command. [`commit`] and [`abort`] are called from within it.
+//! 6. After a statement of a transaction, abort the transaction if the statement failed or the transaction was ended
+//!    from outside.
+//! 7. Move the state back into the slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +25,11 @@ use crate::clock;
 use crate::core::command::Context;
 use crate::request::Request;
 
-/// How often a command that waits for its session asks whether it shall continue.
+/// Interval of the interrupt checks of a command that waits for its session.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Runs a command that has a number: `inner` is the command itself.
+/// Runs a command that has a session and a transaction number; `inner` is the command's own function. Without them it
+/// only calls `inner`.
 pub(crate) fn run(
     cx: &mut Context<'_>,
     request: &Request<'_>,
@@ -64,7 +77,7 @@ pub(crate) fn run(
     result
 }
 
-/// Waits for the command of the session that runs now.
+/// Waits until no other command of the session runs.
 fn lock<'s>(cx: &Context<'_>, slot: &'s Slot) -> Result<MutexGuard<'s, State>> {
     loop {
         if let Some(state) = slot.state.try_lock_for(POLL) {
@@ -74,7 +87,7 @@ fn lock<'s>(cx: &Context<'_>, slot: &'s Slot) -> Result<MutexGuard<'s, State>> {
     }
 }
 
-/// Reads the session's records, once: what was before a restart, or a commit whose end is unknown.
+/// Reads the session's records if necessary: after a restart, and after a commit whose outcome is unknown.
 fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     let state = &mut scope.state;
     if state.loaded {
@@ -94,7 +107,7 @@ fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a number that the session has left behind (225).
+/// Refuses a number smaller than the session's current one (225).
 fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
     let (asked, active) = (scope.number, scope.state.number);
     if asked >= active {
@@ -120,7 +133,7 @@ fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
     )
 }
 
-/// A retryable write: a new number, or the same one again.
+/// Begins a retryable write with a new number, or a retry with the current number.
 fn begin_writes(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     if scope.number > scope.state.number {
         leave(cx, scope);
@@ -139,7 +152,7 @@ fn begin_writes(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     super::retry::load_executed(cx, scope)
 }
 
-/// Leaves the transaction of the number before.
+/// Aborts the open transaction of the previous number, if there is one.
 fn leave(cx: &Context<'_>, scope: &mut Scope) {
     if matches!(scope.state.phase, Phase::Open(_)) {
         set_aborted(cx, scope);
@@ -176,7 +189,7 @@ fn unknown(scope: &Scope) -> Error {
     )
 }
 
-/// Begins the transaction or finds the open one.
+/// Begins the transaction or finds the open one, and binds the context to it.
 fn begin_statement(cx: &mut Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<()> {
     let txn = match request.generic.start_transaction {
         Some(_) => start(cx, scope)?,
@@ -205,7 +218,7 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
         );
     }
     leave(cx, scope);
-    // A client of its own: its statements may come over several connections.
+    // The transaction has a client handle of its own because its statements may arrive over several connections.
     let store = cx.server.store.for_client();
     let (session, number) = (scope.session, scope.number);
     store.client().set_statement(Some(Statement { session, number, id: WHOLE }));
@@ -218,7 +231,7 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     Ok(txn)
 }
 
-/// The open transaction of this number. One that was ended from outside is aborted from now on.
+/// Returns the open transaction with this number. A transaction that was ended from outside is marked as aborted.
 fn find_open(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     if scope.number != scope.state.number {
         return Err(unknown(scope));
@@ -245,7 +258,8 @@ fn ended(txn: &Transaction, why: End, number: i64) -> Error {
     }
 }
 
-/// After a statement: any error ends the transaction, and so does what happened to it meanwhile.
+/// Finishes a statement: any error aborts the transaction. If the transaction was ended from outside meanwhile, the
+/// statement fails too.
 fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) -> Result<()> {
     let failed = result.is_err() || std::mem::take(&mut cx.failed);
     let Phase::Open(txn) = &scope.state.phase else { return result };
@@ -262,7 +276,7 @@ fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) ->
     }
 }
 
-/// `commitTransaction`, within [`run`].
+/// Runs `commitTransaction`. Must be called within [`run`].
 pub(crate) fn commit(cx: &mut Context<'_>, durability: Durability) -> Result<()> {
     let Some(mut scope) = cx.scope.take() else { return Err(not_within()) };
     let result = commit_scope(cx, &mut scope, durability);
@@ -272,7 +286,7 @@ pub(crate) fn commit(cx: &mut Context<'_>, durability: Durability) -> Result<()>
 
 fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> Result<()> {
     if scope.number == scope.state.number && matches!(scope.state.phase, Phase::Committed) {
-        // Once more: this time perhaps with a stronger concern.
+        // A repeated commit may have a stronger write concern than the first: then it syncs the log.
         return match durability {
             Durability::Synced => cx.server.store.flush(),
             Durability::Buffered => Ok(()),
@@ -305,14 +319,14 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
         }
         Err(error) => {
             set_aborted(cx, scope);
-            // Whether it is there after all, the records say.
+            // The commit may have succeeded all the same; the next command reads the records to find out.
             scope.state.loaded = false;
             Err(error)
         }
     }
 }
 
-/// `abortTransaction`, within [`run`].
+/// Runs `abortTransaction`. Must be called within [`run`].
 pub(crate) fn abort(cx: &mut Context<'_>) -> Result<()> {
     let Some(mut scope) = cx.scope.take() else { return Err(not_within()) };
     let result = find_open(cx, &mut scope).map(drop);
