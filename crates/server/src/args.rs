@@ -1,4 +1,5 @@
-//! Arguments of commands: a borrowed struct and a strict parse, in MongoDB's words.
+//! Arguments of commands: a macro that declares a struct of borrowed arguments with a strict parser and MongoDB's error
+//! texts.
 //!
 //! ```text
 //! args! { "count" => Args {
@@ -7,9 +8,11 @@
 //! }}
 //! let args = Args::parse(&request)?;
 //! ```
-//! An unknown field is 40415, a missing one 40414, one given twice 40413, a wrong type 14. Null and
-//! undefined count as absent. A document sequence stands for an array field of its name. Generic
-//! arguments (`lsid`, `$db`, `maxTimeMS`, ...) are skipped; `dispatch` has read them. No allocation.
+//!
+//! The type of a field determines which BSON types are accepted, and if the field may be absent. An unknown field is
+//! 40415, a missing one 40414, a duplicate 40413, a wrong type 14. Null and undefined count as absent. A document
+//! sequence takes the place of an array field with its name. Generic arguments (`lsid`, `$db`, `maxTimeMS`, ...) are
+//! skipped; `dispatch` has read them. Parsing does not allocate.
 
 use nagi_bson::{Array, Doc, Elements, Value, number};
 use nagi_error::{Code, Error, Result, bail, err};
@@ -17,14 +20,14 @@ use nagi_error::{Code, Error, Result, bail, err};
 use crate::number::truncate;
 use crate::request::{Sequence, is_generic};
 
-/// What stands under a field name: a value of the body or a document sequence.
+/// The value of a field: a value of the body or a document sequence.
 #[derive(Clone, Copy)]
 pub(crate) enum Arg<'a> {
     Value(Value<'a>),
     Sequence(Sequence<'a>),
 }
 
-/// Which field is being read, for messages.
+/// The field that is being read, for error messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Field {
     pub(crate) command: &'static str,
@@ -74,14 +77,14 @@ impl Field {
     }
 }
 
-/// The error of a field that no argument has.
+/// The error for a field that is no argument.
 pub(crate) fn unknown_field(command: &str, name: &str) -> Error {
     err!(Code::IDL_UNKNOWN_FIELD, "BSON field '{command}.{name}' is an unknown field.")
 }
 
-/// A type that an argument may have.
+/// The type of an argument.
 pub(crate) trait FromArg<'a>: Sized {
-    /// Whether null and undefined stand for an absent field.
+    /// True if null and undefined count as an absent field.
     const TAKES_NULL: bool = true;
 
     fn from_value(value: Value<'a>, field: Field) -> Result<Self>;
@@ -90,7 +93,7 @@ pub(crate) trait FromArg<'a>: Sized {
         Err(field.wrong_type(Value::Array(Array::EMPTY), "object"))
     }
 
-    /// What an absent field means.
+    /// The value for an absent field, or the error.
     fn absent(field: Field) -> Result<Self> {
         Err(field.missing())
     }
@@ -121,7 +124,7 @@ impl<'a, T: FromArg<'a>> FromArg<'a> for Option<T> {
     }
 }
 
-/// Anything at all; absent is `Missing`, null stays null.
+/// Any value; an absent field is `Missing`, null stays null.
 impl<'a> FromArg<'a> for Value<'a> {
     fn from_value(value: Value<'a>, _: Field) -> Result<Self> {
         Ok(value)
@@ -167,7 +170,7 @@ impl<'a> FromArg<'a> for bool {
     }
 }
 
-/// A boolean that takes no number: the arguments of write commands were strict from the first.
+/// A boolean for which a number is refused: MongoDB has always checked the arguments of write commands strictly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StrictBool(pub(crate) bool);
 
@@ -180,7 +183,7 @@ impl<'a> FromArg<'a> for StrictBool {
     }
 }
 
-/// A boolean that takes neither a number nor an explicit null: the switches of `find`.
+/// A boolean for which both a number and an explicit null are refused: the flags of `find`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Switch(pub(crate) bool);
 
@@ -200,8 +203,9 @@ impl<'a> FromArg<'a> for Switch {
     }
 }
 
-/// A boolean whose type MongoDB does not check either: what is not false, null or zero is true. Where it checks, an
-/// argument is a `bool`, a [`StrictBool`] or a [`Switch`]. Commands read no truth but through this type.
+/// A boolean whose type MongoDB does not check: any value except false, null and zero is true. Where MongoDB checks the
+/// type, an argument is a `bool`, a [`StrictBool`] or a [`Switch`]. Commands must test truthiness only through this
+/// type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Truthy(pub(crate) bool);
 
@@ -224,11 +228,11 @@ pub(crate) fn read<'a, T: FromArg<'a>>(
     T::read(Arg::Value(doc.get(name)), Field { command, name })
 }
 
-/// The types of a number, as errors list them.
+/// The types of numbers, as errors list them.
 const NUMBERS: &str = "long, int, decimal, double";
 
-/// Any number, rounded toward zero and into the range of int64; NaN is 0. There is no conversion to a
-/// plain `i64`: an argument says by its type what becomes of a fraction.
+/// Any number, rounded toward zero and clamped to the range of int64; NaN is 0. Plain `i64` is no argument type on
+/// purpose: the type of an argument must tell how fractions are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Truncated(pub(crate) i64);
 
@@ -244,14 +248,14 @@ impl<'a> FromArg<'a> for f64 {
     }
 }
 
-/// A number that is rounded toward zero and must then lie between two bounds (51024).
+/// A number between two bounds after rounding toward zero (51024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Within<const LEAST: i64, const MOST: i64>(pub(crate) i64);
 
-/// A number that must not be negative, after rounding toward zero.
+/// A number that is not negative after rounding toward zero.
 pub(crate) type NonNegative = Within<0, { i64::MAX }>;
 
-/// A number that must be at least 1, after rounding toward zero.
+/// A number that is at least 1 after rounding toward zero.
 pub(crate) type Positive = Within<1, { i64::MAX }>;
 
 impl<'a, const LEAST: i64, const MOST: i64> FromArg<'a> for Within<LEAST, MOST> {
@@ -266,7 +270,7 @@ impl<'a, const LEAST: i64, const MOST: i64> FromArg<'a> for Within<LEAST, MOST> 
     }
 }
 
-/// A number that is rounded toward zero and must then be less than a limit (51024).
+/// A number that is less than a limit after rounding toward zero (51024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Below<const LIMIT: i64>;
 
@@ -279,7 +283,7 @@ impl<'a, const LIMIT: i64> FromArg<'a> for Below<LIMIT> {
     }
 }
 
-/// An int32 and nothing else.
+/// An int32; other numbers are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Int(pub(crate) i32);
 
@@ -292,7 +296,7 @@ impl<'a> FromArg<'a> for Int {
     }
 }
 
-/// An int64 and nothing else (cursor ids).
+/// An int64 (a cursor id); other numbers are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Long(pub(crate) i64);
 
@@ -305,11 +309,11 @@ impl<'a> FromArg<'a> for Long {
     }
 }
 
-/// The collection name that the first field of most commands carries.
+/// The collection name in the first field of most commands. Another type is InvalidNamespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name<'a>(pub(crate) &'a str);
 
-/// The same of insert, update, delete and killCursors: a name of another type is BadValue, not InvalidNamespace.
+/// The collection name of insert, update, delete and killCursors. Another type is BadValue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StrictName<'a>(pub(crate) &'a str);
 
@@ -369,7 +373,7 @@ impl<'a> FromArg<'a> for Docs<'a> {
 }
 
 impl<'a> Docs<'a> {
-    /// Number of documents. Linear for an array.
+    /// The number of documents. Linear.
     pub(crate) fn count(&self) -> usize {
         match self.source {
             Arg::Value(Value::Array(array)) => array.count(),
@@ -378,7 +382,7 @@ impl<'a> Docs<'a> {
         }
     }
 
-    /// The documents; an array's element of another type is an error (14).
+    /// Iterates over the documents; an array element of another type is an error (14).
     pub(crate) fn iter(&self) -> DocsIter<'a> {
         let field = self.field;
         match self.source {
@@ -389,7 +393,7 @@ impl<'a> Docs<'a> {
     }
 }
 
-/// Walks over [`Docs`].
+/// An iterator over [`Docs`].
 #[derive(Clone)]
 pub(crate) enum DocsIter<'a> {
     Array(Elements<'a>, Field),
@@ -421,7 +425,7 @@ impl<'a> Iterator for DocsIter<'a> {
     }
 }
 
-/// Checks the fields that are no argument of the command.
+/// Refuses a field that is neither an argument of the command nor, at the top level, a generic one.
 pub(crate) fn check_other(command: &'static str, name: &str, top: bool) -> Result<()> {
     match top && is_generic(name) {
         true => Ok(()),
@@ -432,19 +436,19 @@ pub(crate) fn check_other(command: &'static str, name: &str, top: bool) -> Resul
 /// Declares a struct of arguments; see the module header.
 macro_rules! args {
     ($command:literal => $name:ident { $( $field:ident : $type:ty = $key:literal ),* $(,)? }) => {
-        #[allow(dead_code, reason = "an argument may be accepted and have no effect")]
+        #[allow(dead_code, reason = "an argument may be accepted without an effect")]
         pub(crate) struct $name<'a> {
             $( pub(crate) $field: $type, )*
-            /// The document they were read from.
+            /// The document that the arguments were read from.
             pub(crate) source: nagi_bson::Doc<'a>,
         }
-        #[allow(dead_code, reason = "some are only top-level, some only nested")]
+        #[allow(dead_code, reason = "some structs are only parsed at the top level, some only nested")]
         impl<'a> $name<'a> {
-            /// From the body of a command.
+            /// Parses the body of a command.
             pub(crate) fn parse(request: &crate::request::Request<'a>) -> nagi_error::Result<Self> {
                 Self::parse_with(request.body, request.sequences, true)
             }
-            /// From a nested document, where generic arguments have no place.
+            /// Parses a nested document, in which generic arguments are not allowed.
             pub(crate) fn parse_doc(doc: nagi_bson::Doc<'a>) -> nagi_error::Result<Self> {
                 Self::parse_with(doc, &[], false)
             }

@@ -1,8 +1,11 @@
-//! Backups of a running server: a consistent copy of the files, handed out piece by piece.
+//! Backups of a running server: a client copies a consistent set of files piece by piece.
 //!
-//! `begin` makes a checkpoint beside the data, by hard links where the engine can; `read` lends its
-//! bytes; `end` removes it. Files that the server no longer needs keep their space until then, so a
-//! client that went away is not waited for longer than `IDLE_MS_MAX`.
+//! 1. `begin` makes a checkpoint in a folder beside the data, with hard links where the engine supports them.
+//! 2. `read` returns the bytes of its files.
+//! 3. `end` removes the checkpoint.
+//!
+//! Until then, files that the server no longer needs keep their disk space. A backup that has been idle for
+//! [`IDLE_MS_MAX`] is therefore removed. At most one backup is open at a time.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,14 +20,14 @@ use crate::clock;
 
 const FOLDER: &str = "nagi.backup";
 const IDLE_MS_MAX: i64 = 10 * 60 * 1000;
-/// Files listed at most: the list is one reply.
+/// The maximum number of listed files: the list is one reply.
 const FILE_COUNT_MAX: usize = 100_000;
-/// Bytes of one `read` at most.
+/// The maximum number of bytes of one `read`.
 pub(crate) const READ_BYTES_MAX: usize = 8 << 20;
 
 /// A file of a backup.
 pub(crate) struct BackupFile {
-    /// Relative to the data directory, with `/`.
+    /// The path relative to the data directory, with `/`.
     pub(crate) name: String,
     pub(crate) byte_count: u64,
 }
@@ -47,19 +50,19 @@ impl Drop for Open {
 
 #[derive(Default)]
 struct State {
-    /// Beside the data; none where there are no files.
+    /// The folder of backups beside the data; `None` if the engine has no files.
     folder: Option<PathBuf>,
     /// A checkpoint is being made.
     beginning: bool,
     open: Option<Open>,
 }
 
-/// The backup that is open, if one is.
+/// The open backup, if there is one.
 #[derive(Default)]
 pub(crate) struct Backups(Mutex<State>);
 
 impl Backups {
-    /// Where the data is; removes what an earlier run left.
+    /// Sets the data directory and removes the remains of a backup of an earlier run.
     pub(crate) fn set_data_folder(&self, data: &Path) -> io::Result<()> {
         let folder = data.join(FOLDER);
         match fs::remove_dir_all(&folder) {
@@ -74,7 +77,7 @@ impl Backups {
         self.0.lock().open.is_some()
     }
 
-    /// Makes a checkpoint; calls `list` with its id and files.
+    /// Makes a checkpoint and calls `list` with its id and files.
     pub(crate) fn begin(
         &self,
         store: &Store,
@@ -109,13 +112,13 @@ impl Backups {
         Ok(())
     }
 
-    /// Up to `length` bytes of a file from `offset` on.
+    /// Reads up to `length` bytes of a file, starting at `offset`.
     pub(crate) fn read(&self, id: &str, file: &str, offset: u64, length: usize) -> Result<Vec<u8>> {
         let (path, byte_count) = {
             let mut state = self.0.lock();
             let open = find(&mut state, id)?;
             open.used_ms = clock::wall_ms();
-            // Only names that were listed: nothing outside the checkpoint can be asked for.
+            // Only listed names are accepted, so no file outside the checkpoint can be read.
             let Some(found) = open.files.iter().find(|known| known.name == file) else {
                 bail!(Code::NO_SUCH_KEY, "the backup has no file '{file}'");
             };
@@ -139,7 +142,7 @@ impl Backups {
         Ok(())
     }
 
-    /// Ends a backup that no one has read from for too long.
+    /// Ends a backup that has not been read from for too long.
     pub(crate) fn expire(&self, now_ms: i64) {
         let idle = |open: &mut Open| now_ms - open.used_ms > IDLE_MS_MAX;
         let expired = self.0.lock().open.take_if(idle);
@@ -149,7 +152,7 @@ impl Backups {
         }
     }
 
-    /// For the end of the server.
+    /// Ends the backup when the server stops.
     pub(crate) fn close(&self) {
         let open = self.0.lock().open.take();
         drop(open);

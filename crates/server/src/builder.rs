@@ -1,4 +1,4 @@
-//! Starting a server: everything is set before its first thread runs.
+//! //! Builds a server: everything is configured before its first thread runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,24 +22,23 @@ use crate::replica::ReplicaSet;
 use crate::settings::params::Parameters;
 use crate::top::Top;
 
-/// What `app` gives a server.
+/// The configuration that `app` passes.
 pub struct ServerConfig {
     pub store: Arc<Store>,
     pub log: Arc<Log>,
     /// Name of the storage engine in `serverStatus`.
     pub storage_engine: String,
-    /// Data survives the process.
+    /// The data survives the process.
     pub persistent: bool,
-    /// The command line, secrets removed.
+    /// The command line without secrets.
     pub argv: Vec<String>,
     /// `parsed` of `getCmdLineOpts`.
     pub parsed_options: DocBuf,
     pub port: u16,
-    /// The replica set that this server is the member of, and `host:port` under which a default
-    /// configuration names it.
+    /// The name of the replica set that this server is a member of, and its `host:port` for a default configuration.
     pub replica_set: Option<(String, String)>,
     pub connection_count_max: i64,
-    /// Memory that the process may use, of the machine or of the control groups around it.
+    /// The memory that the process may use: of the machine, or the limit of the surrounding control groups.
     pub memory_limit_bytes: Option<u64>,
     /// Requests need privileges (`--auth`).
     pub authorization: bool,
@@ -52,16 +51,16 @@ pub struct ServerConfig {
     pub git_version: &'static str,
 }
 
-/// A server that does not run yet.
+/// A configured server that does not run yet.
 pub struct ServerBuilder {
     server: Server,
 }
 
 impl ServerBuilder {
-    /// Reads what the store keeps of the server's state.
+    /// Reads the persistent state of the server from the store.
     ///
     /// # Errors
-    /// A parameter is unknown or has a bad value; the store cannot be read.
+    /// If a parameter is unknown or has an invalid value, or if the store cannot be read.
     pub fn new(config: ServerConfig) -> Result<ServerBuilder> {
         let params = Arc::new(Parameters::new(&config.parameters)?);
         let engines =
@@ -102,16 +101,16 @@ impl ServerBuilder {
         Ok(ServerBuilder { server })
     }
 
-    /// Where the data's files are, so that backups can be made.
+    /// Sets the data directory, so that backups can be made.
     ///
     /// # Errors
-    /// What an earlier run left of a backup cannot be removed.
+    /// If the remains of an earlier backup cannot be removed.
     pub fn data_folder(self, data: &Path) -> std::io::Result<ServerBuilder> {
         self.server.upkeep.backups.set_data_folder(data)?;
         Ok(self)
     }
 
-    /// Start values for the slow operation line, where they were chosen.
+    /// Sets the threshold and the sample rate of the log of slow operations, where they are configured.
     #[must_use]
     pub fn slow_operations(self, threshold_ms: Option<i64>, sample_rate: Option<f64>) -> Self {
         if let Some(ms) = threshold_ms {
@@ -123,14 +122,14 @@ impl ServerBuilder {
         self
     }
 
-    /// The profiling level of databases that do not choose one: 0, 1 (slow operations) or 2 (all).
+    /// Sets the profiling level of databases that have none of their own: 0, 1 (slow operations) or 2 (all).
     #[must_use]
     pub fn profile_level(self, level: i32) -> Self {
         self.server.settings.profile.set_default_level(level);
         self
     }
 
-    /// The compressors that clients may use, by name; all of them unless it is called.
+    /// Restricts the compressors that clients may use, by name; without this call all may be used.
     #[must_use]
     pub fn compressors(self, names: &[String]) -> Self {
         let bits = names.iter().filter_map(|name| Compressor::by_name(name));
@@ -162,7 +161,7 @@ const STARTED_ELSEWHERE: &str = "Locally stored replica set configuration does n
      host and port of the configuration, or change them with replSetReconfig and force: true";
 
 impl Server {
-    /// Warns if the data belong to a member of a replica set that this server is not.
+    /// Warns if the data belongs to a member of a replica set that this server is not.
     fn warn_of_replica_data(&self) -> Result<()> {
         let Some(set) = &self.replica else {
             if crate::replica::is_stored(&self.store)? {

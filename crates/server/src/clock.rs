@@ -1,23 +1,22 @@
-//! The clock: the only place of the server that asks what time it is.
+//! The clock: the only place of the server that reads the time, and the formats of times in the log.
 //!
-//! Wall time is milliseconds since 1970; durations are measured on a monotonic clock. Also prints
-//! times the way log lines want them.
+//! Wall-clock times are milliseconds since 1970; durations are measured on a monotonic clock.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use nagi_bson::calendar::date_of;
 
-/// Milliseconds since 1970, by the wall clock.
+/// Milliseconds since 1970 by the wall clock.
 pub fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 
-/// Seconds since 1970, as ObjectIds and timestamps carry them.
+/// Seconds since 1970, as in ObjectIds and timestamps.
 pub(crate) fn wall_seconds() -> u32 {
     u32::try_from(wall_ms() / 1000).unwrap_or(u32::MAX)
 }
 
-/// A point on the monotonic clock.
+/// The current time of the monotonic clock.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -27,7 +26,7 @@ pub(crate) fn micros_since(start: Instant) -> u64 {
     start.elapsed().as_micros() as u64
 }
 
-/// `2026-11-21T21:50:39.123+00:00`, appended to `out`.
+/// Appends `2026-11-21T21:50:39.123+00:00` to `out`.
 pub(crate) fn write_iso(out: &mut String, ms: i64) {
     use std::fmt::Write;
     let (year, month, day) = date_of(ms.div_euclid(86_400_000));

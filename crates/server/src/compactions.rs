@@ -1,4 +1,4 @@
-//! Which collections are being compacted, and what the background has been told.
+//! //! The collections that are being compacted, and the settings of the background compaction.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_store::Namespace;
 use parking_lot::Mutex;
 
-/// What `autoCompact: true` asked for.
+/// The options of `autoCompact: true`.
 #[derive(Clone, Copy)]
 pub(crate) struct Background {
     pub(crate) target_mb: i64,
@@ -17,17 +17,17 @@ pub(crate) struct Background {
 pub(crate) struct State {
     pub(crate) running: Vec<Namespace>,
     pub(crate) background: Option<Background>,
-    /// Grows when the background's settings change: a pass of the old ones ends.
+    /// Incremented when the settings of the background compaction change: a pass with old settings stops.
     pub(crate) generation: u64,
     pub(crate) next_pass_ms: i64,
     pub(crate) failed: HashMap<[u8; 16], i64>,
 }
 
-/// What is being compacted.
+/// The state of all compactions.
 #[derive(Default)]
 pub(crate) struct Compactions(pub(crate) Mutex<State>);
 
-/// A collection that no one else compacts.
+/// The exclusive right to compact a collection; released when dropped.
 pub(crate) struct Claim<'s> {
     all: &'s Compactions,
     namespace: Namespace,
@@ -53,7 +53,7 @@ impl Compactions {
         Ok(Claim { all: self, namespace: namespace.clone() })
     }
 
-    /// Turns the background on; 314 if it is on.
+    /// Turns background compaction on; 314 if it is on.
     pub(crate) fn enable(&self, background: Background) -> Result<()> {
         let mut state = self.0.lock();
         if state.background.is_some() {
@@ -67,7 +67,7 @@ impl Compactions {
         Ok(())
     }
 
-    /// Turns it off; a pass that runs ends soon.
+    /// Turns background compaction off; a running pass stops soon.
     pub(crate) fn disable(&self) {
         let mut state = self.0.lock();
         *state = State { running: std::mem::take(&mut state.running), ..fresh(&state) };

@@ -1,9 +1,10 @@
-//! Fail points: faults that driver tests ask for (`configureFailPoint`, test commands only).
+//! Fail points: injected faults for tests of drivers (`configureFailPoint`, only with test commands enabled).
 //!
-//! `failCommand` is the one that drivers use most: it makes commands fail, close their connection,
-//! wait, or report a write concern error. While none is set a request pays one load for it.
-//! `checkForInterruptFail` ends the operations of one thread at a look whether to continue: by its mode
-//! `{skip: n}` at the n-th, which is how tests count such looks without a clock.
+//! Drivers mostly use `failCommand`, which makes commands fail, close their connection, wait, or report a write concern
+//! error. `checkForInterruptFail` cancels the operations of one thread at an interrupt check; with the mode `{skip: n}`
+//! it does so at the check after n others, and tests can thereby count interrupt checks without a clock.
+//!
+//! A request costs one additional load while no fail point is set.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,19 +19,19 @@ use crate::request::Request;
 
 /// Makes commands fail, wait, close their connection, or report a write concern error.
 const FAIL_COMMAND: usize = 0;
-/// Whatever has a time limit is over it.
+/// Operations with a time limit exceed it immediately.
 const MAX_TIME_ALWAYS: usize = 1;
-/// Nothing is ever over its time limit.
+/// No operation exceeds its time limit.
 const MAX_TIME_NEVER: usize = 2;
-/// Closes the connection at a retryable write, and perhaps keeps it from being committed.
+/// Closes the connection at a retryable write, and optionally prevents its commit.
 const NUMBERED_WRITE: usize = 3;
-/// Ends what a thread runs when it looks whether to continue.
+/// Cancels the operation of a thread at its interrupt check.
 const INTERRUPT: usize = 4;
 
-/// Fails a getMore that has its cursor, which ends the cursor.
+/// Fails a getMore that has checked out its cursor, which closes the cursor.
 const GET_MORE: usize = 5;
 
-/// The fail points there are.
+/// The names of the fail points.
 static NAMES: [&str; 6] = [
     "failCommand",
     "maxTimeAlwaysTimeOut",
@@ -40,7 +41,7 @@ static NAMES: [&str; 6] = [
     "failGetMoreAfterCursorCheckout",
 ];
 
-/// What is set.
+/// The state of all fail points.
 #[derive(Default)]
 pub(crate) struct FailPoints {
     active: AtomicBool,
@@ -51,7 +52,7 @@ pub(crate) struct FailPoints {
 
 #[derive(Default)]
 struct Point {
-    /// Times it acted since it was set, counted in the reply of the next change.
+    /// The number of times it took effect since it was set; the reply to the next change reports it.
     entered: AtomicI64,
     set: Mutex<Option<Set>>,
 }
@@ -68,20 +69,20 @@ enum Mode {
     Skip(i64),
 }
 
-/// What happens to a request.
+/// The fault to inject into a request.
 pub(crate) enum Fault {
     CloseConnection,
-    /// `labels_given`: with the labels that the fail point names and no others.
+    /// With `labels_given`, the error has only the labels that the fail point specifies.
     Error {
         error: Error,
         labels_given: bool,
     },
-    /// The command runs; the reply gets this as `writeConcernError`.
+    /// The command runs; the reply gets this `writeConcernError`.
     WriteConcern(DocBuf),
 }
 
 impl FailPoints {
-    /// `configureFailPoint`: how often the fail point acted before this change.
+    /// Runs `configureFailPoint` and returns how many times the fail point took effect before.
     pub(crate) fn set(&self, name: &str, mode: Value<'_>, data: Doc<'_>) -> Result<i64> {
         let Some(which) = NAMES.iter().position(|known| *known == name) else {
             bail!(Code::FAIL_POINT_SET_FAILED, "{name} not found");
@@ -102,17 +103,17 @@ impl FailPoints {
         self.active.store(active, Ordering::Relaxed);
     }
 
-    /// Whether time limits are off.
+    /// Returns true if time limits are off.
     pub(crate) fn never_times_out(&self) -> bool {
         self.active.load(Ordering::Relaxed) && self.points[MAX_TIME_NEVER].set.lock().is_some()
     }
 
-    /// Whether an operation with a time limit is over it at once.
+    /// Returns true if an operation with a time limit must exceed it immediately.
     pub(crate) fn always_times_out(&self) -> bool {
         self.active.load(Ordering::Relaxed) && self.take(MAX_TIME_ALWAYS, &|_| true).is_some()
     }
 
-    /// The error of a getMore that has its cursor already.
+    /// The error of a getMore that has checked out its cursor.
     pub(crate) fn get_more(&self) -> Result<()> {
         if !self.active.load(Ordering::Relaxed) {
             return Ok(());
@@ -123,7 +124,7 @@ impl FailPoints {
         Err(Error::new(Code(code.unwrap_or(0)), text))
     }
 
-    /// Whether an operation of `thread` ("conn7") that looks whether to continue is to be ended: with the
+    /// Returns true if the operation of `thread` ("conn7") must be cancelled at this interrupt check; with the
     /// probability `chance`.
     pub(crate) fn interrupts(&self, thread: &str) -> bool {
         if !self.active.load(Ordering::Relaxed) {
@@ -136,14 +137,14 @@ impl FailPoints {
         self.take(INTERRUPT, &acts).is_some()
     }
 
-    /// A number in [0, 1): the steps of the golden ratio, which is even enough for a chance.
+    /// A number in [0, 1): multiples of the golden ratio, which are spread evenly enough for a probability.
     fn draw(&self) -> f64 {
         let step = self.drawn.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         (step >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// What happens to a retryable write about to be committed: whether its connection is closed, and
-    /// the error if it shall not be committed.
+    /// The fault of a retryable write before its commit: true if its connection must be closed, and the error if it
+    /// must not be committed.
     pub(crate) fn numbered_write(&self) -> Option<(bool, Result<()>)> {
         if !self.active.load(Ordering::Relaxed) {
             return None;
@@ -157,7 +158,7 @@ impl FailPoints {
         Some((close.is_missing() || close.is_truthy(), result))
     }
 
-    /// The fault for a request, if one is due. May wait, as the fail point asks.
+    /// Returns the fault for a request, if there is one. Sleeps first if the fail point specifies it.
     pub(crate) fn fault(&self, request: &Request<'_>, app_name: &str) -> Option<Fault> {
         if !self.active.load(Ordering::Relaxed) {
             return None;
@@ -200,7 +201,7 @@ impl FailPoints {
         }
     }
 
-    /// The data, if the fail point is set and `acts` says so of it; counts its mode down.
+    /// Returns the data if the fail point is set and `acts` accepts it, and counts down its mode.
     fn take(&self, which: usize, acts: &dyn Fn(Doc<'_>) -> bool) -> Option<DocBuf> {
         let point = &self.points[which];
         let data = {
@@ -249,7 +250,7 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
     }
 }
 
-/// Adds the labels that the fail point names. Labels are MongoDB's own: others are left out.
+/// Adds the labels that the fail point specifies. Unknown labels are ignored.
 fn labelled(mut error: Error, data: Doc<'_>) -> Error {
     const LABELS: &[&str] = &[
         "NoWritesPerformed",

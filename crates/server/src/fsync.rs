@@ -1,5 +1,14 @@
-//! The lock of `fsync: {lock: true}`: writes wait until it is released, and the lock is there only when
-//! the writes that had begun are done.
+//! The lock of `fsync: {lock: true}`: new writes wait until it is released, and the command returns only when the
+//! running writes have finished.
+//!
+//! ```text
+//!   writer                          fsync
+//!   count itself in `writing`       set `locked`
+//!   `locked` set? -> uncount, wait  wait until `writing` is 0 on all cores
+//! ```
+//!
+//! Each side publishes its own state before it reads that of the other. At least one of them therefore sees the other,
+//! and no write runs while the lock is held.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,18 +17,18 @@ use nagi_error::Result;
 use nagi_percore::PerCore;
 use parking_lot::{Condvar, Mutex};
 
-/// How often the data was locked, and who waits for that to end.
+/// The number of locks, and the commands that are writing.
 #[derive(Default)]
 pub(crate) struct FsyncLock {
     count: Mutex<i64>,
-    /// The same as `count > 0`, for a look without the lock on the way of every write.
+    /// The same as `count > 0`, so that a write can check it without the mutex.
     locked: AtomicBool,
-    /// Commands that write now, by the core on which they began.
+    /// Running writes, by the core on which they began.
     writing: PerCore<AtomicI64>,
     released: Condvar,
 }
 
-/// A command that writes: the lock waits for its end.
+/// A running write: the lock waits until it is dropped.
 pub(crate) struct Writing<'l>(&'l AtomicI64);
 
 impl Drop for Writing<'_> {
@@ -28,12 +37,14 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Between two polls of one who waits.
+/// Interval of the interrupt checks of waiting threads.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl FsyncLock {
-    /// Locks once more, and waits for the writes under way; the new count. `check` may end the wait
-    /// with an error: then it is not locked.
+    /// Locks once more, waits for the running writes and returns the new count.
+    ///
+    /// # Errors
+    /// Those of `check`, the interrupt check of the wait. The lock is then not taken.
     pub(crate) fn lock(&self, check: &mut dyn FnMut() -> Result<()>) -> Result<i64> {
         let mut count = self.count.lock();
         *count += 1;
@@ -49,7 +60,7 @@ impl FsyncLock {
         Ok(*count)
     }
 
-    /// Unlocks once; the count that remains, or `None` if it was not locked.
+    /// Unlocks once and returns the remaining count, or `None` if it was not locked.
     pub(crate) fn unlock(&self) -> Option<i64> {
         let mut count = self.count.lock();
         if *count == 0 {
@@ -72,16 +83,16 @@ impl FsyncLock {
         *self.count.lock()
     }
 
-    /// A write may begin, or `None` if it has to wait for the lock's end first.
+    /// Begins a write; `None` if it must first wait for the release of the lock.
     pub(crate) fn begin_write(&self) -> Option<Writing<'_>> {
-        // First count, then look: a lock that comes in between sees the count, or is seen.
+        // The count is incremented before the flag is read: a concurrent lock either sees the count or is seen here.
         let writing = self.writing.own();
         writing.fetch_add(1, Ordering::SeqCst);
         let writing = Writing(writing);
         (!self.locked.load(Ordering::SeqCst)).then_some(writing)
     }
 
-    /// Waits while it is locked; `check` may end the wait with an error.
+    /// Waits while it is locked; `check` is the interrupt check of the wait.
     pub(crate) fn wait(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut count = self.count.lock();
         while *count > 0 {

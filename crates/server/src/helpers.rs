@@ -1,21 +1,21 @@
-//! Threads that read a part of what a request has to read, while a core is free.
+//! Workers of parallel scans: decides if a request may use a second thread for a part of its reads.
 //!
-//! A core is free if fewer requests work on the storage (have tickets) than there are cores, helpers
-//! counted. A request that comes later finds the core taken for some milliseconds: helpers look again and
-//! again, and one that finds others waiting for several looks on end hands over what it has done.
+//! A worker may run while a core is free, that is, while requests with tickets and workers together are fewer than the
+//! cores. A request that arrives later finds the core taken for some milliseconds: workers poll [`Helpers::may_go_on`],
+//! and a worker that sees too much work in several consecutive polls stops and hands over what it has read.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use crate::tickets::Tickets;
 
-/// A look is some milliseconds of reading; short requests come and go between two of them.
+/// A poll happens every few milliseconds of reading; short requests begin and finish between two polls.
 const BUSY_LOOKS_MAX: i64 = 3;
 
-/// Helpers of all requests.
+/// The workers of all requests.
 pub(crate) struct Helpers {
     cores: i64,
     out: AtomicI64,
-    /// Looks on end that found more work than cores.
+    /// Consecutive polls that found more work than cores.
     busy_looks: AtomicI64,
 }
 
@@ -29,7 +29,7 @@ impl Helpers {
         Helpers { cores, out: AtomicI64::new(0), busy_looks: AtomicI64::new(0) }
     }
 
-    /// Takes a core for a helper if one is free; the caller's own request has one already.
+    /// Reserves a core for a worker if one is free. The caller's own request already has one.
     pub(crate) fn begin(&self, tickets: &Tickets) -> bool {
         let before = self.out.fetch_add(1, Relaxed);
         if working(tickets).max(1) + before < self.cores {
@@ -40,7 +40,7 @@ impl Helpers {
         false
     }
 
-    /// Whether a helper may continue.
+    /// Returns true if a worker may continue.
     pub(crate) fn may_go_on(&self, tickets: &Tickets) -> bool {
         if working(tickets) + self.out.load(Relaxed) <= self.cores {
             self.busy_looks.store(0, Relaxed);
@@ -49,7 +49,7 @@ impl Helpers {
         self.busy_looks.fetch_add(1, Relaxed) + 1 < BUSY_LOOKS_MAX
     }
 
-    /// Gives a core back.
+    /// Releases a worker's core.
     pub(crate) fn end(&self) {
         self.out.fetch_sub(1, Relaxed);
     }

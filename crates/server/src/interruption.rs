@@ -1,8 +1,8 @@
-//! The error of an operation that was ended.
+//! //! The error of a cancelled operation.
 
 use nagi_error::{Code, Error};
 
-/// The error of an operation that somebody ended.
+/// The error of an operation that was cancelled with `code`.
 pub(crate) fn interruption(code: Code) -> Error {
     Error::new(
         code,

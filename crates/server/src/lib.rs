@@ -1,17 +1,18 @@
-//! The server: from a frame to its reply.
+//! The server: turns a frame into its reply.
 //!
-//!   net -- frame --> handle -- command --> dispatch -- row's function --> commands/*
-//!                      |                     |                               |
-//!                    wire, legacy       session, concern, op            query, store
+//! ```text
+//!   net -- frame --> transport::handle -- command --> transport::dispatch -- row's function --> commands/*
+//!                      |                                |                                        |
+//!                    wire, legacy opcodes             session, concerns, op                   query, store
+//! ```
 //!
-//! One call a frame ([`Server::handle`]); no sockets, no threads of connections, no async. Everything
-//! a request needs is borrowed from its frame; replies are written straight into net's buffer.
+//! `net` calls [`Server::handle`] once per frame, on the thread of the connection; there is no async. A request borrows
+//! everything from its frame, and replies are written directly into net's buffer.
 //!
 //! Invariants
-//! - Commands are rows of one table; nothing else in the crate compares a command's name.
-//! - Only this crate knows sessions, cursors' owners, parameters and the log's format.
-//!
-//! Does not know about: sockets, TLS, engines, configuration files.
+//! - Commands are rows of one table; no other code of the crate compares a command's name.
+//! - Only this crate knows sessions, owners of cursors, parameters and the format of the log.
+//! - It knows neither sockets nor TLS, engines or configuration files.
 
 mod args;
 mod auth;

@@ -1,54 +1,56 @@
-//! Every limit of the wire and of requests, with where it comes from.
+//! //! All limits of the wire protocol and of requests, with their origin.
 
 /// `maxBsonObjectSize`: a stored document (MongoDB since 1.8).
 pub(crate) const BSON_OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// `maxMessageSizeBytes`: a whole message.
+/// `maxMessageSizeBytes`: the size of a whole message.
 pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// `maxWriteBatchSize` (MongoDB since 3.6).
 pub(crate) const WRITE_BATCH_COUNT_MAX: usize = 100_000;
-/// `minWireVersion`: the legacy opcodes are served, so the oldest drivers are welcome.
+/// `minWireVersion`: 0, because the legacy opcodes of the oldest drivers are served.
 pub(crate) const WIRE_VERSION_MIN: i32 = 0;
 /// `maxWireVersion`: MongoDB 8.0.
 pub(crate) const WIRE_VERSION_MAX: i32 = 25;
 /// `logicalSessionTimeoutMinutes`.
 pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
-/// Sessions in one `endSessions` (MongoDB's own limit).
+/// The maximum number of sessions in one `endSessions` (MongoDB's own limit).
 pub(crate) const END_SESSIONS_COUNT_MAX: usize = 10_000;
-/// Documents in a first batch when the client does not say.
+/// The number of documents in a first batch if the client specifies none.
 pub(crate) const FIRST_BATCH_COUNT: i64 = 101;
-/// Bytes of documents in one batch; a single larger document still goes alone.
+/// The maximum size of a batch's documents; a single larger document is still sent alone.
 pub(crate) const BATCH_BYTES_MAX: usize = BSON_OBJECT_BYTES_MAX;
-/// Total size of the client metadata document of a handshake.
+/// The maximum size of the client metadata document of a handshake.
 pub(crate) const CLIENT_METADATA_BYTES_MAX: usize = 512;
-/// Application name in the client metadata.
+/// The maximum length of the application name in the client metadata.
 pub(crate) const APP_NAME_BYTES_MAX: usize = 128;
-/// Error texts of one write batch; beyond it they are left empty.
+/// The total size of the error texts of one write batch; further texts are left empty.
 pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// Extra fields (`errInfo`, `keyValue`) of the errors of one write batch; beyond it they are left out.
+/// The total size of the extra fields (`errInfo`, `keyValue`) of the errors of one write batch; further ones are
+/// omitted.
 pub(crate) const WRITE_ERROR_INFO_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Body of a running operation that `currentOp` keeps; a larger one is shown cut.
+/// The size up to which `currentOp` keeps the body of a running operation; a larger one is truncated.
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
-/// How far ahead of the wall clock a client's cluster time may be (MongoDB's default, a year).
+/// How far a client's cluster time may be ahead of the wall clock (MongoDB's default, a year).
 pub(crate) const CLUSTER_TIME_DRIFT_SECONDS_MAX: i64 = 31_536_000;
-/// States kept for snapshot reads outside transactions; the oldest goes.
+/// The maximum number of snapshots kept for reads outside transactions; beyond it the oldest is dropped.
 pub(crate) const SNAPSHOT_COUNT_MAX: usize = 100;
-/// Open cursors; one more is refused rather than memory exhausted.
+/// The maximum number of open cursors; a further one is refused.
 pub(crate) const CURSOR_COUNT_MAX: usize = 100_000;
 
-/// What a cursor costs between two requests at least: its entry, its command, its plan.
+/// The minimum charge of a cursor between two requests: its entry, its command, its plan.
 pub(crate) const CURSOR_BYTES_MIN: u64 = 4 << 10;
 
-/// Cursors idle for longer are closed when a new one finds no room in memory; but for those without time-out.
+/// When there is no memory for a new cursor, cursors idle for longer than this are closed, except those without a
+/// timeout.
 pub(crate) const CURSOR_IDLE_MIN_MS: i64 = 60_000;
-/// Requests that read at once (`storageEngineConcurrentReadTransactions`, MongoDB's default).
+/// The maximum number of concurrent reads (`storageEngineConcurrentReadTransactions`, MongoDB's default).
 pub(crate) const READ_TICKETS: i64 = 128;
-/// Requests that write at once (`storageEngineConcurrentWriteTransactions`).
+/// The maximum number of concurrent writes (`storageEngineConcurrentWriteTransactions`).
 pub(crate) const WRITE_TICKETS: i64 = 128;
-/// Most tickets of a kind that may be set.
+/// The maximum of each of these parameters.
 pub(crate) const TICKETS_MAX: i64 = 100_000;
-/// Time between two polls of a running read at whether its client is still there.
+/// The interval at which a running read checks if its client is still connected.
 pub(crate) const PEER_LOOK: std::time::Duration = std::time::Duration::from_millis(10);
 /// The same while a request waits for data.
 pub(crate) const IDLE_PEER_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
-/// How long a getMore waits at the end of a capped collection when the client does not say.
+/// How long a getMore waits at the end of a capped collection if the client does not specify it.
 pub(crate) const AWAIT_DATA: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,11 +1,11 @@
-//! Names of users and roles: a name and the database it was made in.
+//! //! Names of users and roles: a name and the database in which it was created.
 
 use std::fmt;
 
 use nagi_bson::{ArrayWriter, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 
-/// A name in a database. `FIELD` of its kind says how documents call it.
+/// A name in a database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Named {
     pub(crate) db: Box<str>,
@@ -54,7 +54,7 @@ impl Named {
     }
 }
 
-/// `name@db`, as messages show it.
+/// `name@db`, the form in messages.
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.name, self.db)
@@ -71,7 +71,7 @@ pub(crate) fn write_roles<'r>(
     }
 }
 
-/// Reads an array of roles, each `"name"` or `{role, db}`, without repetitions.
+/// Reads an array of roles, each `"name"` or `{role, db}`, and removes duplicates.
 pub(crate) fn parse_roles(values: nagi_bson::Array<'_>, db: &str) -> Result<Vec<RoleName>> {
     let mut roles = Vec::new();
     for value in values.iter() {

@@ -1,7 +1,10 @@
-//! Running operations: what `currentOp` shows and `killOp` interrupts.
+//! Running operations: `currentOp` shows them, `killOp` cancels them.
 //!
-//! Each connection has one [`Op`], reused by all its requests, so that registering a request takes a
-//! few stores and a copy of at most 4 KiB into a buffer that is kept. Readers (currentOp) lock it.
+//! Each connection has one [`Op`], which all its requests reuse: registering a request takes a few stores and a copy of
+//! at most 4 KiB into a reused buffer.
+//!
+//! A kill only stores an error code. The operation's own thread reads it at its next interrupt check ([`Op::check`])
+//! and fails with it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +28,7 @@ use crate::timeslice;
 pub(crate) struct Op {
     /// Zero while idle.
     id: AtomicU64,
-    /// Code of the error that ends it; zero while no one wants that.
+    /// The code of the error that cancels it; zero if it was not killed.
     kill_code: AtomicI32,
     text: Mutex<OpText>,
     /// "conn12".
@@ -33,22 +36,23 @@ pub(crate) struct Op {
     pub(crate) connection_id: i64,
     pub(crate) remote: String,
     client: Mutex<Option<Arc<ClientMetadata>>>,
-    /// What it waits for, so that a kill wakes it.
+    /// What it waits for, so that a kill can wake it.
     waits_for: Mutex<Option<Arc<Arrivals>>>,
-    /// Whether the client is still there, as the network knows; set once, if at all.
+    /// Checks if the client is still connected; set at most once.
     probe: OnceLock<Probe>,
-    /// Where test commands are allowed.
+    /// Set where test commands are allowed.
     fail_points: OnceLock<Arc<FailPoints>>,
     created: Instant,
-    /// When the next look at the client is due, in microseconds since `created`.
+    /// When the next check of the client is due, in microseconds since `created`.
     look_due: AtomicU64,
     user: Mutex<Option<UserName>>,
-    /// The request may go into a profile.
+    /// The request may be recorded in a profile.
     profiled: AtomicBool,
     examined: Examined,
 }
 
-/// What a running operation looked at so far, as its polls tell; the end of an operation is not told here.
+/// What a running operation has examined so far, as its interrupt checks report it. The totals at its end are in
+/// `Done`.
 #[derive(Default)]
 struct Examined {
     keys: AtomicU64,
@@ -65,10 +69,10 @@ impl Examined {
     }
 }
 
-/// Says whether the client is still connected. Costs a system call.
+/// Returns true if the client is still connected. Costs a system call.
 pub(crate) type Probe = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// What the driver said of itself in its first hello.
+/// The driver's description of itself in its first hello.
 #[derive(Debug)]
 pub(crate) struct ClientMetadata {
     pub(crate) doc: DocBuf,
@@ -85,12 +89,12 @@ struct OpText {
     started: Instant,
     lsid: Option<[u8; 16]>,
     queued_since: Option<Instant>,
-    /// Time that the request has spent in the queue for a ticket so far.
+    /// Time that the request has spent waiting for tickets so far.
     queued_micros: u64,
     waiting_for_lock: bool,
 }
 
-/// A copy of a running operation, for replies.
+/// A copy of a running operation, for currentOp.
 pub(crate) struct OpView {
     pub(crate) id: u64,
     pub(crate) kill_pending: bool,
@@ -99,14 +103,14 @@ pub(crate) struct OpView {
     pub(crate) command: Option<DocBuf>,
     pub(crate) plan_summary: String,
     pub(crate) message: String,
-    /// How many of how many units of work are done.
+    /// Units of work done, and their total.
     pub(crate) progress: Option<(i64, i64)>,
     pub(crate) running_micros: u64,
     pub(crate) started_ms: i64,
     pub(crate) lsid: Option<[u8; 16]>,
-    /// Time in the queue for a ticket, while it waits there.
+    /// The time that it has been waiting for a ticket, if it waits.
     pub(crate) queued_micros: Option<u64>,
-    /// It wants to write, and the server is locked against writes.
+    /// It waits to write while the server is locked against writes.
     pub(crate) waiting_for_lock: bool,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
@@ -147,7 +151,7 @@ impl Op {
         })
     }
 
-    /// Registers a request of this thread. `id` is unique in the life of the server.
+    /// Registers a request of the calling thread. `id` is unique for the life of the server (modulo 2^31).
     pub(crate) fn begin(&self, id: u64, started: Instant, op: &'static str, command: Doc<'_>) {
         let mut text = self.text.lock();
         text.op = op;
@@ -170,7 +174,7 @@ impl Op {
         timeslice::begin(started);
     }
 
-    /// The request is over. By the thread that began it.
+    /// Deregisters the request. Must be called by the thread that called [`Op::begin`].
     pub(crate) fn end(&self) {
         timeslice::end();
         self.id.store(0, Ordering::Relaxed);
@@ -199,14 +203,14 @@ impl Op {
         text.plan_summary.push_str(summary);
     }
 
-    /// What long work is doing.
+    /// Sets the message that tells what long work is doing.
     pub(crate) fn set_message(&self, message: &str) {
         let mut text = self.text.lock();
         text.message.clear();
         text.message.push_str(message);
     }
 
-    /// As [`Op::set_message`], with how many of how many units are done.
+    /// As [`Op::set_message`], with the units done and their total.
     pub(crate) fn set_progress(&self, what: &str, done: i64, total: i64) {
         let percent = (done as f64 / total.max(1) as f64 * 100.0) as i64;
         self.set_message(&format!("{what}: {done}/{total} {percent}%"));
@@ -221,7 +225,7 @@ impl Op {
         self.text.lock().plan_summary.clone()
     }
 
-    /// The command as kept (cut if it was large).
+    /// The stored command (truncated if it was large).
     pub(crate) fn command(&self) -> DocBuf {
         Doc::trusted(&self.text.lock().command).to_buf()
     }
@@ -234,7 +238,7 @@ impl Op {
         self.client.lock().clone()
     }
 
-    /// Who the connection has logged in as.
+    /// Sets the user that the connection is logged in as.
     pub(crate) fn set_user(&self, user: Option<UserName>) {
         *self.user.lock() = user;
     }
@@ -243,9 +247,9 @@ impl Op {
         self.user.lock().clone()
     }
 
-    /// Asks the operation to end with `code` at its next poll.
+    /// Cancels the operation with `code` at its next interrupt check.
     pub(crate) fn kill(&self, code: Code) {
-        // The first reason stands.
+        // The code of the first kill is kept.
         let _ = self.kill_code.compare_exchange(0, code.0, Ordering::Relaxed, Ordering::Relaxed);
         if let Some(arrivals) = &*self.waits_for.lock() {
             arrivals.wake();
@@ -253,16 +257,16 @@ impl Op {
     }
 
     pub(crate) fn set_probe(&self, probe: Probe) {
-        // A connection has one socket: whoever comes second changes nothing.
+        // A connection has one socket: a second probe is ignored.
         let _ = self.probe.set(probe);
     }
 
-    /// Lets a fail point end it.
+    /// Lets a fail point cancel the operation.
     pub(crate) fn set_fail_points(&self, points: Arc<FailPoints>) {
         let _ = self.fail_points.set(points);
     }
 
-    /// Whether to look now and then if the client is still there, from now on.
+    /// Turns the checks of the client on or off. They are off without a probe.
     pub(crate) fn watch_peer(&self, wanted: bool, now: Instant) {
         let due = match wanted && self.probe.get().is_some() {
             true => (now - self.created + PEER_LOOK).as_micros() as u64,
@@ -271,8 +275,7 @@ impl Op {
         self.look_due.store(due, Ordering::Relaxed);
     }
 
-    /// Fails (279) if the client has gone. Looks at the clock, and every few milliseconds at the
-    /// socket.
+    /// Fails (279) if the client has disconnected. Reads the clock, and every [`PEER_LOOK`] checks the socket.
     pub(crate) fn check_peer(&self) -> Result<()> {
         let due = self.look_due.load(Ordering::Relaxed);
         let Some(probe) = self.probe.get().filter(|_| due != u64::MAX) else { return Ok(()) };
@@ -292,18 +295,18 @@ impl Op {
         text.queued_since = since;
     }
 
-    /// Time that the request has spent in queues for tickets.
+    /// Time that the request has spent waiting for tickets.
     pub(crate) fn queued_micros(&self) -> u64 {
         self.text.lock().queued_micros
     }
 
-    /// So many more index keys and documents were examined.
+    /// Adds examined index keys and documents.
     pub(crate) fn add_examined(&self, keys: u64, docs: u64) {
         self.examined.keys.fetch_add(keys, Ordering::Relaxed);
         self.examined.docs.fetch_add(docs, Ordering::Relaxed);
     }
 
-    /// It let go of its snapshot or transaction once more.
+    /// Counts a release of its snapshot or transaction; `conflict` if a write conflict was the reason.
     pub(crate) fn add_yield(&self, conflict: bool) {
         self.examined.yields.fetch_add(1, Ordering::Relaxed);
         self.examined.conflicts.fetch_add(u64::from(conflict), Ordering::Relaxed);
@@ -317,19 +320,20 @@ impl Op {
         self.profiled.load(Ordering::Relaxed)
     }
 
-    /// Lets `write` append the summary of the plan.
+    /// Sets the summary of the plan, which `write` appends to an empty string.
     pub(crate) fn put_plan_summary(&self, write: &dyn Fn(&mut String)) {
         let mut text = self.text.lock();
         text.plan_summary.clear();
         write(&mut text.plan_summary);
     }
 
-    /// Notes that it waits until writes may continue.
+    /// Records if it waits for the server to be unlocked for writes.
     pub(crate) fn set_waiting_for_lock(&self, waits: bool) {
         self.text.lock().waiting_for_lock = waits;
     }
 
-    /// Waits at the end of a capped collection; true if something came. A kill ends the wait.
+    /// Waits at the end of a capped collection until `until`. Returns true if there was an insert. A kill ends the
+    /// wait.
     pub(crate) fn wait_for(
         &self,
         arrivals: &Arc<Arrivals>,
@@ -343,7 +347,7 @@ impl Op {
         came
     }
 
-    /// Fails if somebody asked the operation to end.
+    /// Fails if the operation was killed.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(points) = self.fail_points.get()
             && points.interrupts(&self.description)
@@ -356,7 +360,7 @@ impl Op {
         }
     }
 
-    /// What runs now; `None` while idle.
+    /// A copy of the running request; `None` while idle.
     pub(crate) fn view(&self) -> Option<OpView> {
         let id = self.id();
         if id == 0 {
@@ -385,17 +389,17 @@ impl Op {
     }
 }
 
-/// Ids that a core takes at once.
+/// The number of ids that a core reserves at once.
 const ID_BLOCK: u64 = 64;
 
-/// The operations of all connections, and their numbering.
+/// The operations of all connections and background jobs, and the source of their ids.
 pub(crate) struct Ops {
-    /// The next id of each core; a multiple of [`ID_BLOCK`] when its block is used up.
+    /// The next id of each core; a multiple of [`ID_BLOCK`] if its block is used up.
     next_id: PerCore<AtomicU64>,
-    /// Where the next block begins.
+    /// The start of the next block.
     next_block: AtomicU64,
     all: Mutex<Vec<Arc<Op>>>,
-    /// Set once, when the server stops.
+    /// Set once the server stops.
     pub(crate) stopping: AtomicBool,
 }
 
@@ -409,7 +413,7 @@ impl Ops {
         }
     }
 
-    /// A number that `killOp` takes: those of 2^31 operations later are the same again.
+    /// A new operation id within the range of `killOp`; ids repeat after 2^31 operations.
     pub(crate) fn next_id(&self) -> u64 {
         let next = self.next_id.own();
         let id = next.load(Ordering::Relaxed);
@@ -420,7 +424,8 @@ impl Ops {
         }
         note_shared("ids of operations", 1);
         let first = self.next_block.fetch_add(ID_BLOCK, Ordering::Relaxed);
-        // Another thread of this core may have begun a block as well: ids are left out then, none is given twice.
+        // Another thread of this core may have reserved a block as well. Some ids are then skipped, but none is used
+        // twice.
         next.store(first + 1, Ordering::Relaxed);
         first & i32::MAX as u64
     }
@@ -437,20 +442,20 @@ impl Ops {
         self.all.lock().clone()
     }
 
-    /// Who runs the operation `id`, if it is there.
+    /// The user of the operation `id`; the outer `None` if there is no such operation.
     pub(crate) fn owner(&self, id: u64) -> Option<Option<UserName>> {
         let all = self.all.lock();
         all.iter().find(|op| op.id() == id && id != 0).map(|op| op.user())
     }
 
-    /// Asks the operation `id` to end; whether it was there.
+    /// Cancels the operation `id`. Returns true if it exists.
     pub(crate) fn kill(&self, id: u64, code: Code) -> bool {
         let all = self.all.lock();
         let found = all.iter().find(|op| op.id() == id && id != 0);
         found.inspect(|op| op.kill(code)).is_some()
     }
 
-    /// Asks every operation to end, except the caller's.
+    /// Cancels every operation except the caller's.
     pub(crate) fn kill_all(&self, code: Code, except: Option<&Arc<Op>>) {
         for op in self.all.lock().iter() {
             if op.id() != 0 && except.is_none_or(|mine| !Arc::ptr_eq(mine, op)) {

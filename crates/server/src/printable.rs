@@ -1,22 +1,23 @@
-//! Commands as logs, errors and currentOp show them.
+//! //! The form of commands in logs, errors and currentOp: secrets are hidden, large commands truncated.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 
 use crate::limits::OP_COMMAND_BYTES_MAX;
 
-/// Arguments that hold secrets, in commands whose rows say so.
+/// Arguments that hold secrets, in commands whose rows declare them.
 const SECRETS: &[&str] = &["key", "nonce", "payload", "pwd", "speculativeAuthenticate"];
 
-/// Whether a command's arguments hold secrets: those are never logged or shown.
+/// Tells if a command's arguments hold secrets, which are never logged or shown.
 #[derive(Clone, Copy)]
 pub(crate) enum Secret {
     No,
     Yes,
-    /// It carries another command, in the argument of this name: that one's row decides, which the function finds.
+    /// The argument with this name carries another command; the function finds the `Secret` of that command's row by
+    /// its name.
     Carried(&'static str, fn(&str) -> Secret),
 }
 
-/// A command as messages may show it: cut if it is large, secret arguments hidden.
+/// A command as messages may show it: truncated if it is large, secret arguments hidden.
 pub(crate) fn printable(command: Doc<'_>, secret: Secret) -> DocBuf {
     if command.len() > OP_COMMAND_BYTES_MAX {
         let mut cut = Vec::new();
@@ -51,7 +52,7 @@ fn hide_secrets(command: Doc<'_>, secret: Secret) -> DocBuf {
     })
 }
 
-/// The small fields of a large command, so that one still sees what it is.
+/// Writes the small fields of a large command, so that it can still be recognized.
 pub(crate) fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
     let mut writer = DocWriter::new(out);
     writer.put("$truncated", true);

@@ -1,4 +1,4 @@
-//! Profiling levels by database and the thresholds of the slow operation line.
+//! //! Profiling levels by database, and the thresholds of the log of slow operations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use nagi_bson::DocBuf;
 use nagi_lang::filter::Filter;
 use parking_lot::RwLock;
 
-/// What `profile` sets.
+/// The settings of the `profile` command.
 pub(crate) struct Profiles {
-    /// Of databases that have no level of their own (`operationProfiling.mode`).
+    /// The level of databases that have none of their own (`operationProfiling.mode`).
     default_level: AtomicI32,
     /// Databases with a level other than the default.
     levels: RwLock<HashMap<String, i32>>,
-    /// Whether `levels` holds anything: keeps the common case at one load.
+    /// True if `levels` is not empty: the common case then costs one load.
     any: AtomicBool,
     slow_ms: AtomicI64,
-    /// Share of slow operations that are logged, as bits of an f64.
+    /// The fraction of slow operations that are logged, as the bits of an f64.
     sample_rate: AtomicU64,
     sample: AtomicU64,
-    /// Which operations are profiled and logged, by database, instead of the thresholds.
+    /// Filters that select which operations are profiled and logged instead of the thresholds, by database.
     filters: RwLock<HashMap<String, Arc<ProfileFilter>>>,
     any_filter: AtomicBool,
 }
 
-/// A condition on the documents that `system.profile` gets.
+/// A filter on the documents that `system.profile` gets.
 pub(crate) struct ProfileFilter {
     pub(crate) source: DocBuf,
     pub(crate) filter: Filter,
@@ -63,7 +63,7 @@ impl Profiles {
         }
     }
 
-    /// The level of databases that do not choose one.
+    /// Sets the level of databases that have none of their own.
     pub(crate) fn set_default_level(&self, level: i32) {
         self.default_level.store(level, Relaxed);
     }
@@ -109,7 +109,7 @@ impl Profiles {
         self.sample_rate.store(rate.clamp(0.0, 1.0).to_bits(), Relaxed);
     }
 
-    /// Whether this slow operation belongs to the sample.
+    /// Draws at random if this slow operation belongs to the sample.
     pub(crate) fn sampled(&self) -> bool {
         let rate = self.sample_rate();
         if rate >= 1.0 {

@@ -1,11 +1,11 @@
-//! The system's randomness.
+//! //! Random bytes of the operating system.
 
 use nagi_error::{Code, Result, err};
 
-/// Sixteen bytes of the system's randomness.
+/// Sixteen random bytes.
 ///
 /// # Errors
-/// InternalError if the system has none: nothing that is guessable may take their place.
+/// InternalError if the operating system has no randomness: guessable bytes must not take its place.
 pub(crate) fn random_bytes() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

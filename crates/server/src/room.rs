@@ -1,11 +1,13 @@
-//! Room in memory for large messages and large replies.
+//! Memory of large messages and large replies: charged to the budget before it is used.
 //!
-//! What fits into a connection's own buffers is part of the charge of the connection. A larger message
-//! is charged before its bytes are taken from the socket, with what handling it needs besides; a larger
-//! reply while it grows, a megabyte at a time. Who finds no room waits; a batch that has documents
-//! already ends instead, and the rest comes with the next one.
+//! The buffers of a connection up to [`FREE_BYTES`] are covered by the charge of the connection itself. Beyond that:
+//! - A larger message is charged before its bytes are read from the socket, including the memory to process it.
+//! - A larger reply is charged while it grows, in steps of a megabyte.
 //!
-//! Does not know about: sockets, the budget's size.
+//! If the budget has no capacity, the request waits up to [`WAIT`]. A batch that already has documents does not wait:
+//! it is cut short, and the remaining documents go into the next batch.
+//!
+//! This module knows neither sockets nor the size of the budget.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,41 +17,44 @@ use nagi_budget::{Budget, Charge, Pool, meter};
 use nagi_error::{Code, Result, bail};
 use parking_lot::Mutex;
 
-/// Messages and replies up to here are not charged.
+/// Messages and replies up to this size are not charged separately.
 pub const FREE_BYTES: usize = 256 * 1024;
-/// What a connection costs that rests: its buffers, its thread's stack as far as it is used.
+/// The memory of an idle connection: its buffers and the used part of its thread's stack.
 pub(crate) const CONNECTION_BYTES: u64 = 48 * 1024;
-/// How long a message or a reply waits for room.
+/// How long a message or a reply waits for memory.
 const WAIT: Duration = Duration::from_secs(30);
-/// A reply grows by so much at a time.
+/// The step in which the charge of a reply grows.
 const STEP: u64 = 1 << 20;
-/// Most of a message that lies in staged writes at the same time: a chunk of an insert.
+/// The maximum part of a message that is in staged writes at the same time: one chunk of an insert.
 const STAGED_BYTES_MAX: u64 = 16 << 20;
 
-/// Bytes of header and of what a compressed message says before its bytes begin.
+/// The size of the header and of the fields of a compressed message before its payload.
 const COMPRESSED_HEADER_BYTES: usize = 25;
 const OPCODE_COMPRESSED: i32 = 2012;
 
-/// What a connection has for its request under way.
+/// The memory charges of a connection and of its current request.
 pub(crate) struct Room {
     reply: Mutex<Charge>,
-    /// For the connection itself.
+    /// The charge of the connection itself.
     _own: Charge,
 }
 
 impl Room {
-    /// For a new connection; none if there are too many.
+    /// Charges a new connection; `None` if the budget of connections is used up.
     pub(crate) fn for_connection(budget: &Arc<Budget>) -> Option<Room> {
         let own = budget.try_charge(Pool::Connections, CONNECTION_BYTES)?;
         Some(Room { reply: Mutex::new(Charge::empty(budget, Pool::Requests)), _own: own })
     }
 
-    /// Whether a reply may have `bytes`; does not wait.
+    /// Returns true if the reply may grow to `bytes`; does not wait.
     pub(crate) fn reply_fits(&self, bytes: usize) -> bool {
         bytes <= FREE_BYTES || self.reply.lock().cover(doubled(bytes), STEP)
     }
 
-    /// Waits until a reply may have `bytes`. Code 146, or `check`'s.
+    /// Waits until the reply may grow to `bytes`.
+    ///
+    /// # Errors
+    /// 146 if there is no memory within [`WAIT`], or the error of `check`.
     pub(crate) fn wait_for_reply(
         &self,
         bytes: usize,
@@ -74,13 +79,13 @@ impl Room {
         );
     }
 
-    /// The reply has been sent.
+    /// Releases the charge of the reply once it has been sent.
     pub(crate) fn reply_sent(&self) {
         self.reply.lock().shrink_to(0);
     }
 }
 
-/// What a request held when it began: tells what it leaves behind with a cursor.
+/// The memory that a request held at its start, to compute how much of it a cursor keeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     held: i64,
@@ -88,12 +93,12 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Now, with the buffer of the reply.
+    /// The current memory use, with the buffer of the reply.
     pub(crate) fn begin(out: &DocWriter<'_>) -> Before {
         Before { held: meter::held(), reply_capacity: out.capacity() }
     }
 
-    /// Bytes taken since and not given back, but for the reply; negative if more was given back.
+    /// The bytes allocated since then and not freed, without the reply; negative if more was freed.
     pub(crate) fn grown(&self, out: &DocWriter<'_>, room: &Room) -> i64 {
         let reply = out.capacity() as i64 - self.reply_capacity as i64;
         let charged = room.reply.lock().bytes() as i64;
@@ -101,13 +106,13 @@ impl Before {
     }
 }
 
-/// A buffer that grows has up to twice what is in it.
+/// A growing buffer may have a capacity of twice its contents.
 fn doubled(bytes: usize) -> u64 {
     bytes as u64 * 2
 }
 
-/// What a message costs to take in and handle, from its first bytes; none if that is part of the
-/// connection's own charge, or if its header is not here yet.
+/// The memory needed to receive and process a message, computed from its first bytes. `None` if the connection's own
+/// charge covers it, or if the header is incomplete.
 pub fn message_cost(front: &[u8]) -> Option<u64> {
     let int = |at: usize| {
         let bytes = front.get(at..at + 4)?.first_chunk::<4>()?;
@@ -127,7 +132,7 @@ pub fn message_cost(front: &[u8]) -> Option<u64> {
     Some(length + inflated + 2 * plain.min(STAGED_BYTES_MAX))
 }
 
-/// Waits for the room that a message needs; none if there was none in time, or if `go_on` says no.
+/// Waits for the memory that a message needs; `None` if there is none within [`WAIT`] or `go_on` returns false.
 pub fn room_for_message(
     budget: &Arc<Budget>,
     cost: u64,
@@ -177,7 +182,7 @@ mod tests {
         room.reply_sent();
         other.reply_sent();
         assert_eq!(budget.pool(Pool::Requests).used, 0);
-        // Larger than the pool: goes alone.
+        // A reply larger than the pool is admitted when it is the only one.
         assert!(room.wait_for_reply(16 << 20, &mut || Ok(())).is_ok());
     }
 

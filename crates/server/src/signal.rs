@@ -1,10 +1,10 @@
-//! Tells background threads to end.
+//! //! Stops background threads.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Tells background threads that the server is gone.
+/// The signal for background threads that the server is shutting down.
 #[derive(Default)]
 pub(crate) struct Signal {
     over: Mutex<bool>,
@@ -12,7 +12,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// Ends the background threads.
+    /// Stops the background threads.
     pub(crate) fn end(&self) {
         *self.over.lock() = true;
         self.changed.notify_all();
@@ -22,7 +22,7 @@ impl Signal {
         *self.over.lock()
     }
 
-    /// Waits; whether the threads shall end.
+    /// Waits up to `time`. Returns true if the threads must stop.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let mut over = self.over.lock();
         if !*over {

@@ -1,4 +1,4 @@
-//! `local.startup_log`: one document for each start of the server, for who looks after it.
+//! `local.startup_log`: one document for each start of the server, for administrators.
 
 use nagi_bson::{DocBuf, Value, doc};
 use nagi_error::Result;
@@ -9,12 +9,12 @@ use crate::clock;
 use crate::commands::write_build_info;
 use crate::core::server::Server;
 
-/// What the collection holds before its oldest documents go.
+/// The size of the capped collection.
 const LOG_BYTES_MAX: i32 = 10 << 20;
 
 impl Server {
-    /// Writes the document of this start. To be called once, before clients can connect. A start does not fail for
-    /// it: what cannot be written is in the log.
+    /// Writes the document of this start. Must be called once, before clients can connect. A failure is logged and does
+    /// not prevent the start.
     pub fn record_start(&self, zone: &Zone) {
         let ms = clock::wall_ms();
         let config = &self.config;
@@ -47,7 +47,7 @@ impl Server {
     }
 }
 
-/// As C's `ctime` shows a time, with milliseconds: `Tue Mar  3 10:11:53.123`.
+/// A time in the format of C's `ctime`, with milliseconds: `Tue Mar  3 10:11:53.123`.
 fn local_time(ms: i64, zone: &Zone) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =

@@ -1,10 +1,26 @@
-//! Tickets: how many requests may work on the storage at once, readers and writers apart.
+//! Admission control: tickets limit how many requests work on the storage at once, separately for reads and writes.
 //!
-//! Each core has some of the tickets: a free one costs one atomic operation on a line of its own to take, and one
-//! to give back. Where a core has none left, those of the others are taken. Who finds none waits in a
-//! queue, looks at its own interruption now and then, and is shown as queued. Nothing that waits for
-//! a client (a tailable cursor, a hello) keeps a ticket meanwhile, nor does a request that ends
-//! others' waiting: commands that are neither reads nor writes take none.
+//! A request takes a ticket before its command runs and returns it afterwards. If no ticket is free, it waits in a
+//! queue, where its interrupt check runs every [`LOOK_AROUND`] and currentOp shows it as queued.
+//!
+//! ```text
+//!   request --> take --+-- own core has a free ticket ----> run --> give: to the core it runs on
+//!                      +-- another core has one ----------> run         |
+//!                      +-- none free --> queue --- woken by ------------+
+//!                                         +-- interrupt check fails --> error
+//! ```
+//!
+//! The free tickets are divided among the cores. Taking and returning one is then a single atomic operation on a cache
+//! line that other cores rarely touch. Only a core without free tickets takes those of others.
+//!
+//! No ticket is held while a request waits for a client (tailable cursor, hello). Requests without a ticket:
+//! - commands that are neither reads nor writes, for they may be what a waiting request depends on (`killOp`,
+//!   `endSessions`);
+//! - statements of transactions, for a transaction may hold locks that ticket holders wait for;
+//! - reads that touch no collection (`$currentOp`).
+//!
+//! When an administrator lowers the total, tickets in use are not revoked. The excess is a debt: returned tickets first
+//! reduce it and are not free again until it is 0.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -18,21 +34,21 @@ use crate::clock;
 use crate::metrics::{Counter, LatencyKind};
 use crate::request::Request;
 
-/// Between two polls of a queued request at its interruption.
+/// Interval of the interrupt checks of a queued request.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// The tickets of readers and of writers.
+/// The ticket pools of reads and of writes.
 pub(crate) struct Tickets {
     pub(crate) read: Pool,
     pub(crate) write: Pool,
 }
 
-/// Tickets of one kind.
+/// A pool of tickets of one kind.
 pub(crate) struct Pool {
     total: AtomicI64,
-    /// Free tickets, by the core that has them: a request takes and gives back on its own core, unless that has none.
+    /// Free tickets by core. A request takes and returns a ticket on its own core, unless that core has none.
     available: PerCore<AtomicI64>,
-    /// Tickets that are given out beyond the total, after it was lowered: those given back pay for it first.
+    /// Tickets in use beyond the total, after the total was lowered. Returned tickets reduce it first.
     debt: AtomicI64,
     waiting: AtomicI64,
     queue: Mutex<()>,
@@ -41,7 +57,7 @@ pub(crate) struct Pool {
     queued_micros: Counter,
 }
 
-/// The right to work; given back when dropped.
+/// The right to work on the storage; returned to the pool when dropped.
 pub(crate) struct Ticket<'t>(&'t Pool);
 
 impl Tickets {
@@ -49,9 +65,9 @@ impl Tickets {
         Tickets { read: Pool::new(readers), write: Pool::new(writers) }
     }
 
-    /// The pool that a request draws from; none for what may always run.
+    /// The pool that a request takes its ticket from; `None` if it needs no ticket.
     pub(crate) fn pool(&self, request: &Request<'_>) -> Option<&Pool> {
-        // A transaction holds locks that those with tickets may wait for.
+        // A transaction may hold locks that requests with tickets wait for.
         if request.generic.autocommit.is_some() {
             return None;
         }
@@ -64,7 +80,7 @@ impl Tickets {
     }
 }
 
-/// Tickets for each core; the first ones have one more.
+/// Divides tickets among the cores; the first cores get one more if they do not divide evenly.
 fn split(total: i64) -> PerCore<AtomicI64> {
     let cores = core_count() as i64;
     PerCore::new(|core| AtomicI64::new(total / cores + i64::from((core as i64) < total % cores)))
@@ -84,7 +100,11 @@ impl Pool {
         }
     }
 
-    /// Takes a ticket, now or when one is free. `check` may end the wait; `queued` is told of it.
+    /// Takes a ticket; waits if none is free. `check` is the interrupt check of the wait. `queued` is called with the
+    /// time at which the wait begins, and with `None` when it is over.
+    ///
+    /// # Errors
+    /// Those of `check`.
     pub(crate) fn take(
         &self,
         check: &dyn Fn() -> Result<()>,
@@ -117,7 +137,7 @@ impl Pool {
         let mut queue = self.queue.lock();
         while !self.try_take() {
             if let Err(error) = check() {
-                // A notice may have been for this one.
+                // The wake-up may have been meant for another waiter.
                 self.freed.notify_one();
                 return Err(error);
             }
@@ -126,7 +146,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Gives one back.
+    /// Returns a ticket.
     fn give(&self) {
         let paid =
             || self.debt.try_update(SeqCst, SeqCst, |debt| (debt > 0).then(|| debt - 1)).is_ok();
@@ -140,7 +160,7 @@ impl Pool {
         }
     }
 
-    /// Changes how many there are. Those given out beyond it are not taken away.
+    /// Changes the total. Tickets in use beyond it are not revoked.
     pub(crate) fn resize(&self, total: i64) {
         let queue = self.queue.lock();
         let before = self.total.swap(total, SeqCst);
@@ -163,7 +183,7 @@ impl Pool {
         drop(queue);
     }
 
-    /// How many requests work.
+    /// The number of tickets in use.
     pub(crate) fn out(&self) -> i64 {
         (self.total.load(SeqCst) + self.debt.load(SeqCst) - self.free()).max(0)
     }
@@ -172,12 +192,12 @@ impl Pool {
         self.available.iter().map(|free| free.load(SeqCst)).sum()
     }
 
-    /// How many requests wait.
+    /// The number of waiting requests.
     pub(crate) fn waiting(&self) -> i64 {
         self.waiting.load(SeqCst)
     }
 
-    /// `out`, `available` and `totalTickets`, as serverStatus shows them.
+    /// Writes `out`, `available` and `totalTickets`, as serverStatus shows them.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         let (total, available) = (self.total.load(SeqCst), self.free());
         out.put("out", self.out() as i32);
@@ -185,7 +205,7 @@ impl Pool {
         out.put("totalTickets", total as i32);
     }
 
-    /// The same with what the queue has seen.
+    /// As [`Pool::write`], with the statistics of the queue.
     pub(crate) fn write_queue(&self, out: &mut DocWriter<'_>) {
         self.write(out);
         out.doc("normalPriority", |doc| {

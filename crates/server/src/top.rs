@@ -1,7 +1,8 @@
-//! Time and number of operations by collection, for `top`: each core has its own entries, a listing sums them.
+//! Time and number of operations by collection, for `top` and `$collStats`: each core has its own entries, and a
+//! listing sums them.
 //!
-//! A request finds its collection's entry by a 64-bit hash of the name, so nothing is allocated for a
-//! collection seen before. Two names with one hash would share an entry: a statistic can bear that.
+//! An entry is found by a 64-bit hash of the namespace, so a request allocates nothing for a collection seen before.
+//! Two namespaces with the same hash would share an entry, which is acceptable for statistics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 use crate::metrics::{LatencyKind, OpKind};
 use crate::request::Request;
 
-/// Entries beyond this many are not begun on a core: names come from clients.
+/// The maximum number of entries per core: clients choose the names.
 const ENTRY_COUNT_MAX: usize = 10_000;
 
 #[derive(Default, Clone, Copy)]
@@ -42,8 +43,8 @@ impl Usage {
     }
 }
 
-/// Bucket `i` of a histogram counts times from its bound to the next, in microseconds: powers of two,
-/// in the range that matters most with a step between.
+/// Lower bounds of the histogram's buckets in microseconds: powers of two, with one step in between in the most
+/// important range.
 static BOUNDS: [u64; 51] = bounds();
 
 const fn bounds() -> [u64; 51] {
@@ -61,7 +62,7 @@ const fn bounds() -> [u64; 51] {
     bounds
 }
 
-/// Times of one kind of request.
+/// A histogram of the times of one kind of request.
 #[derive(Clone)]
 struct Histogram([u64; 51]);
 
@@ -72,7 +73,7 @@ impl Histogram {
     }
 }
 
-/// Of reads, writes, commands.
+/// Of reads, writes and commands.
 type Histograms = [Histogram; 3];
 
 #[derive(Default, Clone)]
@@ -88,7 +89,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Adds what another core counted for the collection.
+    /// Adds another core's counts for the same collection.
     fn add(&mut self, other: &Entry) {
         self.namespace.clone_from(&other.namespace);
         self.read.merge(other.read);
@@ -114,18 +115,18 @@ fn none_counted() -> Box<Histograms> {
 #[derive(Default)]
 pub(crate) struct Top {
     shards: PerCore<Mutex<HashMap<u64, Entry, RandomState>>>,
-    /// Of namespaces, which stand for themselves in the shards.
+    /// Hashes namespaces into the keys of the shards.
     hasher: RandomState,
 }
 
 impl Top {
-    /// Counts a finished request; `scan`: it read the whole collection.
+    /// Counts a finished request; `scan` is true if it read the whole collection.
     pub(crate) fn record(&self, request: &Request<'_>, micros: u64, scan: bool) {
         let named = match request.command.counts_as {
             OpKind::GetMore => request.body.get("collection"),
             _ => request.body.first().map_or(Value::Missing, |first| first.value()),
         };
-        // What was just dropped shall not be listed again.
+        // A collection that was just dropped must not be listed again.
         let Value::String(collection) = named else { return };
         if request.command.drops {
             return;
@@ -153,7 +154,7 @@ impl Top {
         entry.by_kind[kind_index(request.command.counts_as)].add(micros);
     }
 
-    /// Forgets collections that were dropped: those whose namespace `is_gone` picks.
+    /// Forgets the collections whose namespace `is_gone` selects, after a drop.
     pub(crate) fn forget(&self, is_gone: impl Fn(&str) -> bool) {
         for shard in self.shards.iter() {
             shard.lock().retain(|_, entry| !is_gone(&entry.namespace));
@@ -171,7 +172,7 @@ impl Top {
         sum
     }
 
-    /// Queries that read the whole collection: all, and those that were not tailable.
+    /// The number of collection scans: all of them, and those that were not tailable.
     pub(crate) fn collection_scans(&self, db: &str, collection: &str) -> (u64, u64) {
         let entry = self.entry(db, collection);
         (entry.scans, entry.scans - entry.tailable_scans)
@@ -208,7 +209,7 @@ impl Top {
                 doc.put("ops", usage.count as i64);
             });
         }
-        // Statements of transactions are counted as what they are.
+        // Statements of transactions are counted under their own kinds.
         out.doc("transactions", |doc| {
             if histograms {
                 doc.array("histogram", |_| ());

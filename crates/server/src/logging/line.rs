@@ -1,11 +1,11 @@
-//! One log line: its fields, its padding, its attributes.
+//! //! The format of one log line: its fields, padding and attributes.
 
 use std::fmt::Write;
 
 use super::Stamp;
 use crate::clock;
 
-/// The `s` of a line.
+/// The severity, field `s` of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     Fatal,
@@ -51,7 +51,7 @@ pub(super) struct Head<'a> {
     pub(super) message: &'a str,
 }
 
-/// Appends a line without its line feed. The padding is MongoDB's: people read columns.
+/// Appends a line without its line feed. The padding aligns the columns as MongoDB does.
 pub(super) fn write(
     out: &mut String,
     stamp: Option<&Stamp>,
@@ -116,7 +116,7 @@ pub(super) fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Collects the keys of a `log` record: `id` apart, the rest as a JSON object.
+/// Collects the key-value pairs of a `log` record: `id` separately, the others as a JSON object.
 #[derive(Default)]
 pub(super) struct Attributes {
     pub(super) id: i64,

@@ -1,14 +1,16 @@
-//! The log: MongoDB's JSON lines (4.4 and later), one object a line.
+//! The log: MongoDB's JSON lines (4.4 and later), one object per line.
 //!
+//! ```text
 //!   {"t":{"$date":"..."},"s":"I",  "c":"NETWORK",  "id":22943,   "ctx":"listener","msg":"...","attr":{...}}
+//! ```
 //!
-//! Everything else in the workspace writes through crate `log`: the target is the component, the key
-//! `id` is the log id, all other keys are attributes. What needs a document as an attribute (the slow
-//! operation line) calls [`Log::write`]. The newest lines are kept in memory for `getLog`.
+//! All crates of the workspace log through crate `log`: the target is the component, the key `id` is the log id, and
+//! all other keys are attributes. Code that logs a document as attributes (the log of slow operations) calls
+//! [`Log::write`]. The newest lines are kept in memory for `getLog`.
 //!
 //! Invariants
 //! - A line is written with one call, so lines of several threads never mix.
-//! - A sink that fails (disk full) never fails the request that wanted to log.
+//! - A failing sink (disk full) never fails the request that logs.
 
 mod line;
 mod ram;
@@ -29,7 +31,7 @@ use sink::Sink;
 pub use sink::{LogDestination, LogRotate, check_log_path};
 pub use syslog::FACILITIES as SYSLOG_FACILITIES;
 
-/// Components with a verbosity of their own, as `logComponentVerbosity` names them.
+/// The components that have their own verbosity: target and name in `logComponentVerbosity`.
 pub(crate) static COMPONENTS: &[(&str, &str)] = &[
     ("ACCESS", "accessControl"),
     ("COMMAND", "command"),
@@ -49,7 +51,7 @@ pub(crate) static COMPONENTS: &[(&str, &str)] = &[
     ("WRITE", "write"),
 ];
 
-/// A document as the attributes of a line: relaxed Extended JSON, or nothing at all.
+/// Converts a document to the attributes of a line: relaxed Extended JSON, or "" if it is empty.
 fn attributes(attr: Doc<'_>) -> String {
     let mut text = String::new();
     if !attr.is_empty() {
@@ -63,7 +65,7 @@ thread_local! {
     static CONTEXT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Names the current thread in log lines: `conn12`, `listener`, `initandlisten`.
+/// Sets the name of the current thread in log lines: `conn12`, `listener`, `initandlisten`.
 pub fn set_log_context(name: &str) {
     CONTEXT.with_borrow_mut(|context| {
         context.clear();
@@ -71,30 +73,30 @@ pub fn set_log_context(name: &str) {
     });
 }
 
-/// How lines show the time.
+/// The form of the time in log lines.
 #[derive(Debug, Clone)]
 pub enum Stamp {
-    /// With a `Z`.
+    /// UTC, with a `Z`.
     Utc,
-    /// What clocks show, with the offset.
+    /// Local time, with the offset.
     Local(Zone),
 }
 
-/// The server's log. One a process, shared by everything.
+/// The server's log: one per process, shared by all threads.
 pub struct Log {
     sink: Mutex<Sink>,
     global: Mutex<RamLog>,
     warnings: Mutex<RamLog>,
     /// Default verbosity (0-5).
     verbosity: AtomicI32,
-    /// How lines show the time.
+    /// The form of the time in log lines.
     stamp: OnceLock<Stamp>,
-    /// Verbosity by component, -1 = default; index as in [`COMPONENTS`].
+    /// Verbosity by component, -1 for the default; indexed as [`COMPONENTS`].
     components: [AtomicI32; 16],
 }
 
 impl Log {
-    /// Opens the destination. Fails if the file cannot be opened.
+    /// Opens the destination. Fails if the file or the socket cannot be opened.
     pub fn open(destination: LogDestination) -> std::io::Result<Arc<Log>> {
         Ok(Arc::new(Log {
             sink: Mutex::new(Sink::open(destination)?),
@@ -106,20 +108,21 @@ impl Log {
         }))
     }
 
-    /// Makes it the destination of crate `log`. The second call in a process does nothing.
+    /// Makes it the destination of crate `log`. A second call in a process does nothing.
     pub fn install(self: &Arc<Log>) {
         if log::set_boxed_logger(Box::new(Installed(self.clone()))).is_ok() {
             self.apply_max_level();
         }
     }
 
-    /// Chooses how lines show the time, before the first line. Otherwise: in UTC, as an offset of zero.
+    /// Sets the form of the time; must be called before the first line. Without it, times are in UTC with an offset of
+    /// zero.
     pub fn set_stamp(&self, stamp: Stamp) {
-        // Chosen once, at the start.
+        // Set once, at the start.
         let _ = self.stamp.set(stamp);
     }
 
-    /// Sets the verbosity of a component by its name in configurations; false if there is none.
+    /// Sets the verbosity of a component by its name in configurations. Returns false if there is no such component.
     pub fn set_verbosity_of(&self, component: &str, level: i32) -> bool {
         let index = COMPONENTS.iter().position(|row| row.1 == component);
         if let Some(index) = index {
@@ -140,7 +143,7 @@ impl Log {
         self.emit(severity, component, id, message, &attributes(attr), false);
     }
 
-    /// Writes a line that `getLog startupWarnings` shows to every shell that connects.
+    /// Writes a line that `getLog startupWarnings` returns, which shells show when they connect.
     pub fn startup_warning(&self, component: &str, id: i64, message: &str, attr: Doc<'_>) {
         self.emit(Severity::Warning, component, id, message, &attributes(attr), true);
     }
@@ -169,12 +172,12 @@ impl Log {
         self.sink.lock().write(text.as_bytes());
     }
 
-    /// The names `getLog: "*"` lists.
+    /// The names that `getLog: "*"` lists.
     pub(crate) fn ram_names() -> &'static [&'static str] {
         &["global", "startupWarnings"]
     }
 
-    /// The lines kept in memory under `name`, oldest first, and how many were ever written.
+    /// The lines kept in memory under `name`, oldest first, and the number of lines ever written.
     pub(crate) fn ram_lines(&self, name: &str) -> Option<(u64, Vec<String>)> {
         match name {
             "global" => Some(self.global.lock().lines()),
@@ -188,7 +191,7 @@ impl Log {
         self.sink.lock().rotate()
     }
 
-    /// Forces what was written to the operating system's file.
+    /// Syncs the file to disk, or flushes standard output.
     pub fn flush(&self) {
         self.sink.lock().flush();
     }
@@ -202,7 +205,7 @@ impl Log {
         self.apply_max_level();
     }
 
-    /// Verbosity of the component at `index` of [`COMPONENTS`]; -1 follows the default.
+    /// The verbosity of the component at `index` of [`COMPONENTS`]; -1 means the default.
     pub(crate) fn component_verbosity(&self, index: usize) -> i32 {
         self.components.get(index).map_or(-1, |c| c.load(Ordering::Relaxed))
     }
@@ -232,7 +235,7 @@ impl Log {
     }
 }
 
-/// What crate `log` holds.
+/// The logger that is installed in crate `log`.
 struct Installed(Arc<Log>);
 
 impl log::Log for Installed {
@@ -253,7 +256,7 @@ impl log::Log for Installed {
         let _ = record.key_values().visit(&mut attributes);
         let message = record.args().to_string();
         let severity = Severity::from_level(record.level());
-        // Dependencies that log under their module path are not components of MongoDB's.
+        // Dependencies log under their module path, which is no component of MongoDB's.
         let target = record.target();
         let component = if target.contains("::") || target.is_empty() { "-" } else { target };
         let startup_warning = attributes.startup_warning;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 const LINE_COUNT_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 1024;
 
-/// A ring of lines.
+/// A ring buffer of lines.
 #[derive(Default)]
 pub(super) struct RamLog {
     lines: VecDeque<String>,
@@ -14,7 +14,7 @@ pub(super) struct RamLog {
 
 impl RamLog {
     pub(super) fn push(&mut self, line: &str) {
-        // A full ring gives its oldest line's memory to the new one.
+        // A full ring buffer reuses the memory of its oldest line.
         let mut text = match self.lines.len() < LINE_COUNT_MAX {
             true => String::new(),
             false => self.lines.pop_front().unwrap_or_default(),
@@ -27,7 +27,7 @@ impl RamLog {
         self.written_count += 1;
     }
 
-    /// Lines ever written, and those kept, oldest first.
+    /// The number of lines ever written, and the kept lines, oldest first.
     pub(super) fn lines(&self) -> (u64, Vec<String>) {
         (self.written_count, self.lines.iter().cloned().collect())
     }

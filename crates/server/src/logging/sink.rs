@@ -1,4 +1,4 @@
-//! Where lines go: standard output or a file that can be rotated.
+//! //! Destinations of the log: standard output, a file that can be rotated, the system's log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,26 +7,26 @@ use std::path::{Path, PathBuf};
 use super::syslog::Syslog;
 use crate::clock;
 
-/// Where the log goes.
+/// The destination of the log.
 #[derive(Debug, Clone)]
 pub enum LogDestination {
     /// Standard output.
     Stdout,
-    /// Nowhere (tests); lines are still kept for `getLog`.
+    /// None (tests); lines are still kept for `getLog`.
     Nowhere,
-    /// The system's log, by its socket and the number of the facility.
+    /// The system's log: its socket and the number of the facility.
     Syslog { socket: PathBuf, facility: u8 },
     /// A file. Without `append` an existing file is renamed first, as `mongod` does.
     File { path: PathBuf, append: bool, rotate: LogRotate },
 }
 
-/// What rotation does.
+/// The action of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogRotate {
-    /// Renames the file, appending the time to its name, and begins a new one.
+    /// Renames the file, with the time appended to its name, and begins a new one.
     #[default]
     Rename,
-    /// Closes and reopens the path; somebody else has renamed the file.
+    /// Closes and reopens the path; another program has renamed the file.
     Reopen,
 }
 
@@ -55,7 +55,7 @@ impl Sink {
         Ok(Sink { destination, file, syslog })
     }
 
-    /// Writes whole lines. What cannot be written is lost: there is no one to tell.
+    /// Writes whole lines. Errors are ignored, because they could only be logged.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if let Some(syslog) = &mut self.syslog {
             return syslog.write(bytes);
@@ -86,14 +86,14 @@ impl Sink {
     }
 }
 
-/// Whether a log may be written at `path`: at a regular file, or where nothing is. Touches nothing.
+/// Checks that a log may be written at `path`: it must be a regular file or not exist. Changes nothing.
 ///
 /// # Errors
 /// MongoDB's text.
 pub fn check_log_path(path: &Path) -> Result<(), String> {
     let kind = match fs::metadata(path) {
         Ok(found) => found.file_type(),
-        // Opening it will say what is wrong.
+        // If there is another problem, opening the file reports it.
         Err(_) => return Ok(()),
     };
     let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -113,7 +113,7 @@ fn open_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path).map_err(named)
 }
 
-/// Renames `nagi.log` to `nagi.log.2026-11-21T21-50-39`; never over an existing file.
+/// Renames `nagi.log` to `nagi.log.2026-11-21T21-50-39`; never overwrites an existing file.
 fn set_aside(path: &Path) -> io::Result<()> {
     let suffix = clock::file_suffix(clock::wall_ms());
     let aside = |text: &str| PathBuf::from(format!("{}.{text}", path.display()));

@@ -1,8 +1,8 @@
-//! The system's log: one datagram a line to its socket.
+//! The system's log: sends each line as one datagram to its socket.
 //!
-//! A message is `<priority>nagi[pid]: line`, without a time: the receiver adds its own, and the line has
-//! one as well. A receiver that restarts is connected to again at the next line; lines that it cannot
-//! take meanwhile are lost, as with `syslog(3)`, and the next one that goes out says how many.
+//! A message is `<priority>nagi[pid]: line`, without a time of its own: the receiver adds one, and the line contains
+//! one. After a restart of the receiver, the next line connects to it again. Lines that the receiver cannot accept are
+//! lost, as with `syslog(3)`, and the next line that is sent reports their number.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -33,7 +33,8 @@ pub const FACILITIES: &[(&str, u8)] = &[
     ("uucp", 8),
 ];
 
-/// A receiver that takes nothing for so long loses the line: a request must not wait for it.
+/// The maximum time of a write. If the receiver does not accept the line within it, the line is lost, because a request
+/// must not wait.
 const WRITE_TIME_MAX: Duration = Duration::from_millis(250);
 
 pub(super) struct Syslog {
@@ -68,7 +69,7 @@ impl Syslog {
         }
     }
 
-    /// Whether the receiver took the message; connects anew once.
+    /// Sends a message; reconnects once if necessary. Returns true if the receiver accepted it.
     fn send(&mut self, text: &[u8], severity: u8) -> bool {
         let mut message =
             format!("<{}>nagi[{}]: ", self.facility << 3 | severity, std::process::id())
@@ -95,7 +96,7 @@ fn connect(path: &Path) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// The system's severity for that of a line.
+/// The syslog severity of a line.
 fn severity(line: &[u8]) -> u8 {
     let head = line.get(..80.min(line.len())).unwrap_or_default();
     let at = head.windows(5).position(|window| window == b"\"s\":\"");

@@ -1,33 +1,33 @@
-//! The locks that requests take, by MongoDB's names.
+//! Lock statistics under MongoDB's names.
 //!
-//! Reads take none: they see a snapshot. A command that writes takes the global lock in mode `w`, so that
-//! `fsync: {lock: true}` (mode `W`) can keep writes out; each of its transactions takes the collection's gate, so
-//! that a drop or rename waits for it.
+//! Reads take no locks: they see a snapshot. A writing command takes the global lock in mode `w`, so that `fsync:
+//! {lock: true}` (mode `W`) can block writes. Each of its store transactions passes the collection's gate, so that a
+//! drop or rename waits for it.
 
 use nagi_bson::DocWriter;
 
 use crate::metrics::Counter;
 
-/// What one request took.
+/// The locks that one request took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockUse {
-    /// Times it took the global lock to write.
+    /// The number of times it took the global lock in mode `w`.
     pub(crate) global_count: u64,
-    /// How often it had to wait for that, and how long.
+    /// The number of times it had to wait for that lock, and the time in total.
     pub(crate) wait_count: u64,
     pub(crate) wait_micros: u64,
-    /// Times it took a collection's gate.
+    /// The number of times it passed a collection's gate.
     pub(crate) collection_count: u64,
 }
 
-/// The sum over all requests.
+/// The sums over all requests.
 #[derive(Default)]
 pub(crate) struct LockCounters {
     pub(crate) global_count: Counter,
     pub(crate) wait_count: Counter,
     pub(crate) wait_micros: Counter,
     pub(crate) collection_count: Counter,
-    /// Times that all writes were locked out.
+    /// The number of times that all writes were blocked.
     pub(crate) exclusive_count: Counter,
 }
 
@@ -56,7 +56,7 @@ impl LockCounters {
     }
 }
 
-/// Appends a lock: how often it was taken by mode, how often and how long it was waited for.
+/// Appends a lock: how often it was taken by mode, and the number and the time of waits.
 fn write_lock(name: &str, counts: &[(&str, u64)], waits: (u64, u64), out: &mut DocWriter<'_>) {
     let used = || counts.iter().filter(|(_, count)| *count > 0);
     if used().next().is_none() {

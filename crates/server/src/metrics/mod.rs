@@ -1,9 +1,9 @@
-//! Counters that `serverStatus` and `top` read: each core adds to its own copy, a listing sums them.
+//! //! Counters for `serverStatus` and `top`: each core adds to its own copy, and a listing sums them.
 
 pub(crate) mod locks;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// A number that only grows.
+/// A counter that only grows.
 #[derive(Default)]
 pub(crate) struct Counter(nagi_percore::Counter);
 
@@ -16,13 +16,13 @@ impl Counter {
         self.add(1);
     }
 
-    /// As the int64 that replies carry.
+    /// The value as the int64 that replies carry.
     pub(crate) fn get(&self) -> i64 {
         self.0.get() as i64
     }
 }
 
-/// A number that goes up and down with requests.
+/// A number of running requests or the like: it rises and falls.
 #[derive(Default)]
 pub(crate) struct Gauge(nagi_percore::Counter);
 
@@ -40,12 +40,12 @@ impl Gauge {
     }
 }
 
-/// A number that goes up and down with connections, and by which they are limited: exact at any time.
+/// A gauge of connections. It limits their number, so it is exact at any time.
 #[derive(Default)]
 pub(crate) struct ExactGauge(AtomicI64);
 
 impl ExactGauge {
-    /// Counts one more; the number with it.
+    /// Increments it and returns the new value.
     pub(crate) fn up(&self) -> i64 {
         self.0.fetch_add(1, Relaxed) + 1
     }
@@ -59,7 +59,7 @@ impl ExactGauge {
     }
 }
 
-/// What a command counts as in `opcounters`.
+/// The counter of `opcounters` that a command belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpKind {
     Insert,
@@ -70,7 +70,7 @@ pub(crate) enum OpKind {
     Command,
 }
 
-/// What a command counts as in `opLatencies`.
+/// The counter of `opLatencies` that a command belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LatencyKind {
     Read,
@@ -78,7 +78,7 @@ pub(crate) enum LatencyKind {
     Command,
 }
 
-/// Operations by kind.
+/// Numbers of operations by kind.
 #[derive(Default)]
 pub(crate) struct OpCounters {
     pub(crate) insert: Counter,
@@ -92,7 +92,7 @@ pub(crate) struct OpCounters {
 impl OpCounters {
     pub(crate) fn count(&self, kind: OpKind) {
         match kind {
-            // Writes count their statements, not their commands: see the write commands.
+            // Write commands count their statements instead of themselves; see the write commands.
             OpKind::Insert | OpKind::Update | OpKind::Delete => {}
             OpKind::Query => self.query.increment(),
             OpKind::GetMore => self.get_more.increment(),
@@ -101,7 +101,7 @@ impl OpCounters {
     }
 }
 
-/// Time and number of operations.
+/// Total time and number of operations.
 #[derive(Default)]
 pub(crate) struct Latency {
     pub(crate) micros: Counter,
@@ -115,14 +115,14 @@ impl Latency {
     }
 }
 
-/// Runs of one command.
+/// Numbers of runs of one command.
 #[derive(Default)]
 pub(crate) struct CommandCounter {
     pub(crate) total: Counter,
     pub(crate) failed: Counter,
 }
 
-/// Bytes through one compressor, in and out of it.
+/// Bytes into and out of one compressor.
 #[derive(Default)]
 pub(crate) struct CompressionCounter {
     pub(crate) compressor_in: Counter,
@@ -131,7 +131,7 @@ pub(crate) struct CompressionCounter {
     pub(crate) decompressor_out: Counter,
 }
 
-/// Errors by class.
+/// Numbers of errors by class.
 #[derive(Default)]
 pub(crate) struct Asserts {
     pub(crate) regular: Counter,
@@ -148,7 +148,7 @@ pub(crate) struct Metrics {
     /// By position in the command table.
     pub(crate) by_command: Box<[CommandCounter]>,
     pub(crate) unknown_commands: Counter,
-    /// Rests of long jobs beside clients.
+    /// Pauses that long background jobs take for the benefit of clients.
     pub(crate) job_rests: Counter,
     pub(crate) job_rest_micros: Counter,
     pub(crate) asserts: Asserts,
@@ -173,7 +173,7 @@ pub(crate) struct Metrics {
     pub(crate) keys_examined: Counter,
     pub(crate) collection_scans: Counter,
     pub(crate) collection_scans_tailable: Counter,
-    /// Requests that sorted what no index had in order.
+    /// Requests that sorted because no index provided the order.
     pub(crate) sorted_requests: Counter,
     pub(crate) write_conflicts: Counter,
     pub(crate) locks: crate::metrics::locks::LockCounters,
@@ -197,7 +197,7 @@ impl Metrics {
         Metrics { by_command, ..Metrics::default() }
     }
 
-    /// Where a running request of this kind counts in `globalLock.activeClients`.
+    /// The gauge of `globalLock.activeClients` for a running request of this kind.
     pub(crate) fn active_clients(&self, kind: LatencyKind) -> Option<&Gauge> {
         match kind {
             LatencyKind::Read => Some(&self.active_readers),

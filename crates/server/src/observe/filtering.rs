@@ -1,4 +1,4 @@
-//! Filters over the server's own lists (collections, databases, operations).
+//! //! Filters over the server's own lists: collections, databases, operations.
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
@@ -8,7 +8,7 @@ use nagi_lang::filter::{Filter, MatchCx};
 
 use crate::clock;
 
-/// Whether `doc` passes; no filter passes everything.
+/// Returns true if `doc` matches; without a filter every document matches.
 pub(crate) fn matches(filter: Option<&Filter>, doc: Doc<'_>) -> Result<bool> {
     let Some(filter) = filter else { return Ok(true) };
     let (arena, vars) = (Bump::new(), Vars::EMPTY);

@@ -1,4 +1,4 @@
-//! Entries of `system.profile`: what they say, and how they are stored.
+//! //! Entries of `system.profile`: their contents, and how they are stored.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::clock;
 use crate::core::server::Server;
 use crate::observe::slow::{self, Finished, Place};
 
-/// An entry that is longer is stored with its long fields as text, cut. The collection holds 1 MiB.
+/// A longer entry is stored with its long fields as truncated text. The collection holds 1 MiB.
 const ENTRY_BYTES_MAX: usize = 200 << 10;
-/// What such a field keeps.
+/// The length of such a truncated field.
 const FIELD_BYTES_MAX: usize = 50 << 10;
 
-/// The collection that profiles of a database go to.
+/// The profile collection of a database.
 fn profile_namespace(db: &str) -> Result<Namespace> {
     Namespace::new(db, "system.profile")
 }
 
-/// Creates `system.profile`, capped at 1 MiB as MongoDB does it.
+/// Creates `system.profile`, capped at 1 MiB as in MongoDB.
 pub(crate) fn prepare(server: &Arc<Server>, db: &str) -> Result<()> {
     let namespace = profile_namespace(db)?;
     if server.store.collection(&namespace).is_none() {
@@ -30,10 +30,10 @@ pub(crate) fn prepare(server: &Arc<Server>, db: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes an entry into the `system.profile` of a database. What cannot be written is lost: no one waits for it.
+/// Writes an entry into the `system.profile` of a database. A failure is only logged.
 pub(crate) fn write(server: &Arc<Server>, db: &str, entry: &DocBuf) {
     let Ok(namespace) = profile_namespace(db) else { return };
-    // A profile alone does not bring a database into being.
+    // A profile entry must not create a database.
     if server.store.collection(&namespace).is_none() {
         let exists = server.store.catalog().database(db).next().is_some();
         if !exists || prepare(server, db).is_err() {
@@ -51,7 +51,7 @@ pub(crate) fn write(server: &Arc<Server>, db: &str, entry: &DocBuf) {
     }
 }
 
-/// The request as `system.profile` shows it.
+/// Describes the request as an entry of `system.profile`.
 pub(crate) fn describe(finished: &Finished<'_>) -> DocBuf {
     let Finished { op, done, .. } = *finished;
     let entry = DocBuf::build(|doc| {
@@ -81,7 +81,7 @@ pub(crate) fn describe(finished: &Finished<'_>) -> DocBuf {
     }
 }
 
-/// An entry that could not be stored, with text in the place of what is too deep or too long.
+/// Makes an entry storable: fields that are too deep or too long become truncated text.
 fn truncate(entry: Doc<'_>) -> DocBuf {
     DocBuf::build(|out| {
         for element in entry {

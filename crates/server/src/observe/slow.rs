@@ -1,4 +1,4 @@
-//! What happens when a request is over: the "Slow query" line.
+//! //! Reports a finished request to the log of slow operations ("Slow query") and to the profiler.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::op::Op;
 use crate::request::{Facts, Protocol, Request};
 use crate::settings::query_settings::ShapeHash;
 
-/// The `op` of `currentOp` and of the profile.
+/// The `op` field of `currentOp` and of the profile.
 pub(crate) fn op_name(command: &Facts) -> &'static str {
     match command.counts_as {
         OpKind::Insert => "insert",
@@ -27,7 +27,7 @@ pub(crate) fn op_name(command: &Facts) -> &'static str {
     }
 }
 
-/// A statement of a command that is described in its own entry.
+/// A statement of a command that has an entry of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Statement<'a> {
     /// Its fields.
@@ -37,11 +37,11 @@ pub(crate) struct Statement<'a> {
     pub(crate) ns: &'a Namespace,
 }
 
-/// A request that is over.
+/// A finished request, or one finished statement of it.
 pub(crate) struct Finished<'a> {
     pub(crate) op: &'a Op,
     pub(crate) request: &'a Request<'a>,
-    /// The description of one statement of it, if that is what is over. The command's other fields are not of it.
+    /// The statement, if only one statement is described. The command's other fields then do not apply.
     pub(crate) statement: Option<Statement<'a>>,
     pub(crate) error: Option<&'a Error>,
     pub(crate) done: &'a Done,
@@ -49,7 +49,7 @@ pub(crate) struct Finished<'a> {
     pub(crate) reply_bytes: usize,
 }
 
-/// Where a request is described. The same facts have other names there.
+/// Where a request is described. Some fields have different names there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Log,
@@ -57,7 +57,7 @@ pub(crate) enum Place {
 }
 
 impl Finished<'_> {
-    /// The database whose profile it goes to.
+    /// The database whose profile gets the entry.
     pub(crate) fn db(&self) -> &str {
         self.statement.map_or(self.request.db, |statement| statement.ns.database())
     }
@@ -67,37 +67,40 @@ impl Finished<'_> {
         self.statement.map_or_else(|| op_name(self.request.command), |statement| statement.op)
     }
 
-    /// Code and text of what failed: the whole request, or the last statement of a write that has no entry of its own.
+    /// Code and text of the failure: of the whole request, or of the last failed statement if statements have no
+    /// entries of their own.
     fn error(&self) -> Option<(Code, &str)> {
         let statement = self.done.write_error.as_ref().filter(|_| !self.is_frame());
         let statement = statement.map(|(code, text)| (*code, text.as_str()));
         self.error.map(|error| (error.code(), error.message())).or(statement)
     }
 
-    /// Time that it worked: without the time in queues and behind locks.
+    /// The time that it worked: without queueing for a ticket and waiting for locks.
     fn working_micros(&self) -> u64 {
         let queued = if self.statement.is_some() { 0 } else { self.op.queued_micros() };
         self.micros.saturating_sub(queued + self.done.locks.wait_micros)
     }
 
-    /// Whether this is a command whose statements have entries of their own.
+    /// Returns true if this is a command whose statements have entries of their own.
     fn is_frame(&self) -> bool {
         self.statement.is_none() && self.done.statements
     }
 }
 
-/// Logs the request if it worked longer than the threshold. Costs a load and a compare otherwise.
+/// Decides if a finished request is profiled and logged. Costs a load and a comparison if it is neither.
 ///
-/// | profiling level | without a filter | with one |
-/// |---|---|---|
-/// | 0 | - | - |
-/// | 1 | slow ones of the sample | those that match |
-/// | 2 | all | all |
+/// Entries in the profile:
 ///
-/// A command of updates or deletes and `bulkWrite` have an entry for each statement in place of their own, and a line
-/// for each statement before their own.
+/// | profiling level | without a filter              | with a filter      |
+/// |-----------------|-------------------------------|--------------------|
+/// | 0               | -                             | -                  |
+/// | 1               | slow requests of the sample   | those that match   |
+/// | 2               | all                           | all                |
 ///
-/// The log has the slow ones of the sample, or with a filter those that match, whatever the level.
+/// The log gets the slow requests of the sample, or with a filter those that match, whatever the level.
+///
+/// `bulkWrite` and commands with updates or deletes have one entry per statement instead of their own, and one log line
+/// per statement in addition to their own.
 pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     let profile = &server.settings.profile;
     let db = finished.db();
@@ -121,7 +124,7 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     }
 }
 
-/// Whether a statement of this duration may have to be logged or profiled at all; usually it has not.
+/// Returns true if a statement of this duration may have to be logged or profiled; usually it need not be.
 pub(crate) fn may_tell(server: &Server, db: &str, micros: u64) -> bool {
     let profile = &server.settings.profile;
     (micros / 1000) as i64 >= profile.slow_ms()
@@ -199,7 +202,7 @@ pub(crate) fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWrite
     }
 }
 
-/// A count as MongoDB's shell shows those of entries: without a type, unless it is beyond 32 bits.
+/// Writes a count as int32, or as int64 if it exceeds 32 bits: MongoDB's shell shows int32 without a type.
 fn put_count(name: &str, count: u64, doc: &mut DocWriter<'_>) {
     match i32::try_from(count) {
         Ok(count) => doc.put(name, count),
@@ -207,7 +210,7 @@ fn put_count(name: &str, count: u64, doc: &mut DocWriter<'_>) {
     }
 }
 
-/// What was asked, of which namespace, by whom.
+/// Writes the command, its namespace and its client.
 fn describe_request(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'_>) {
     let Finished { op, request, done, .. } = *finished;
     let kind = match request.protocol {
@@ -237,7 +240,7 @@ fn describe_request(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'
     }
 }
 
-/// Under which numbers the shape of a query is known.
+/// Writes the hashes of the query's shape and plan.
 fn describe_shape(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     let (request, done) = (finished.request, finished.done);
     if done.query_hash != 0 && !finished.is_frame() {
@@ -253,7 +256,7 @@ fn describe_shape(finished: &Finished<'_>, doc: &mut DocWriter<'_>) {
     }
 }
 
-/// How the plan was chosen and what it needed.
+/// Writes how the plan was chosen and which resources it used.
 fn describe_plan(done: &Done, doc: &mut DocWriter<'_>) {
     let flags = [
         ("hasSortStage", done.has_sort_stage),
@@ -273,7 +276,7 @@ fn describe_plan(done: &Done, doc: &mut DocWriter<'_>) {
     }
 }
 
-/// How many documents and index keys were matched, written and returned.
+/// Writes the numbers of documents and index keys that were matched, written and returned.
 fn describe_counts(done: &Done, doc: &mut DocWriter<'_>) {
     let some = |count: u64| (count > 0).then_some(count);
     let counts = [

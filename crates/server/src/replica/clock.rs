@@ -1,8 +1,11 @@
-//! The logical clock of a replica set member, as clients see it: `$clusterTime` and `operationTime`.
+//! The cluster time of a replica set member: `$clusterTime` and `operationTime`.
 //!
-//! A time is a Timestamp: seconds since 1970 in the upper half, a counter in the lower. It is the store's
-//! clock: each commit has a time of its own, in the order in which commits become visible, whatever command,
-//! job or stage has made it (`nagi_kv::Clock`). Clients hand around the greatest time they have seen
+//! A time is a Timestamp: seconds since 1970 in the upper half, a counter in the lower. The clock is that of the store
+//! (`nagi_kv::Clock`): each commit has its own time, in the order in which commits become visible, no matter which
+//! command, job or stage made it.
+//!
+//! Clients gossip the greatest time they have seen (`$clusterTime`). The server adopts it, within limits, so that time
+//! never goes backwards for a client that talks to several servers.
 //! (`$clusterTime`); it is taken over, within limits, so that time never runs backwards for a client.
 
 use std::sync::Arc;
@@ -23,36 +26,37 @@ impl ClusterClock {
         ClusterClock { store }
     }
 
-    /// `$clusterTime`.
+    /// `$clusterTime`: the greatest time that was seen.
     pub(crate) fn cluster(&self) -> u64 {
         self.store.greatest_stamp().0
     }
 
-    /// `operationTime` of a read: no commit that it may have seen is later.
+    /// `operationTime` of a read: no commit visible to the read is later.
     pub(crate) fn operation(&self) -> u64 {
         self.store.last_stamp().0
     }
 
-    /// When the newest write was, milliseconds since 1970.
+    /// The wall-clock time of the newest write, in milliseconds since 1970.
     pub(crate) fn written_ms(&self) -> i64 {
         self.store.committed_ms()
     }
 
-    /// Something happens that MongoDB's log has an entry for and no data changes: the next time.
+    /// Advances the clock for an event that MongoDB's oplog has an entry for but that changes no data, and returns its
+    /// time.
     pub(crate) fn tick(&self) -> Result<u64> {
         let now = self.store.next_timestamp();
         self.store.advance_to(CommitStamp(now))?;
         Ok(now)
     }
 
-    /// A client has seen `time`. Code 205 if it is too far ahead.
+    /// Adopts the time that a client has seen. Code 205 if it is too far ahead.
     pub(super) fn observe(&self, time: u64) -> Result<()> {
         self.check_drift(time)?;
         self.store.observe_stamp(CommitStamp(time))
     }
 
-    /// `afterClusterTime`: on return everything up to `time` is visible. A time that no write has yet is
-    /// passed by all later ones.
+    /// Waits for `afterClusterTime`: on return every commit up to `time` is visible, and all later commits have greater
+    /// times. Code 205 if it is too far ahead.
     pub(crate) fn advance_to(&self, time: u64) -> Result<()> {
         self.check_drift(time)?;
         self.store.advance_to(CommitStamp(time))

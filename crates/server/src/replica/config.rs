@@ -1,11 +1,12 @@
-//! The configuration document of a replica set of one member: defaults and checks.
+//! //! The configuration document of a replica set of one member: defaults and checks of `replSetInitiate` and
+//! `replSetReconfig`.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 
 use crate::number::truncate;
 
-/// Longest name or host in a configuration.
+/// The maximum length of a host name in a configuration.
 const TEXT_BYTES_MAX: usize = 256;
 /// Fields of a configuration.
 const FIELDS: &[&str] = &[
@@ -32,24 +33,24 @@ const MEMBER_FIELDS: &[&str] = &[
     "votes",
 ];
 
-/// What a configuration says, checked and completed.
+/// A configuration, checked and completed with defaults.
 #[derive(Debug, Clone)]
 pub(super) struct Config {
-    /// As `replSetGetConfig` shows it.
+    /// The document as `replSetGetConfig` shows it.
     pub(super) doc: DocBuf,
     pub(super) version: i64,
     pub(super) host: String,
     pub(super) tags: DocBuf,
 }
 
-/// A configuration for the set `name` with this server as its only member.
+/// The default configuration of the set `name` with this server as its only member.
 pub(super) fn default(name: &str, host: &str) -> DocBuf {
     nagi_bson::doc! {
         "_id": name, "version": 1, "members": [{ "_id": 0, "host": host }]
     }
 }
 
-/// Checks a configuration and writes what it leaves out. Codes 93, 103.
+/// Checks a configuration and adds the omitted fields. Codes 93, 103, 40415.
 pub(super) fn complete(doc: Doc<'_>, name: &str, term: i64) -> Result<Config> {
     refuse_unknown(doc, FIELDS, "ReplSetConfig")?;
     match doc.get("_id") {
@@ -112,8 +113,8 @@ fn refuse_unknown(doc: Doc<'_>, known: &[&str], what: &str) -> Result<()> {
     }
 }
 
-/// Checks what a given configuration says beyond [`complete`]: fields that have a meaning only on other kinds of
-/// servers, types and ranges. A stored one that an earlier version took is not refused for them.
+/// Further checks of a configuration that a client sends: types, ranges, and fields that only other kinds of servers
+/// support. A stored configuration is not checked by this, because earlier versions accepted such fields.
 pub(super) fn check_values(doc: Doc<'_>) -> Result<()> {
     check_set(doc)?;
     let members = doc.get("members").as_array();
@@ -169,7 +170,7 @@ fn check_set(doc: Doc<'_>) -> Result<()> {
     check_settings(document(doc, "ReplSetConfig", "settings")?)
 }
 
-/// Settings by number: the name and the least value.
+/// Numeric settings: the name and the minimum.
 const SETTING_NUMBERS: [(&str, i64); 5] = [
     ("heartbeatIntervalMillis", 1),
     ("heartbeatTimeoutSecs", 1),
@@ -178,7 +179,8 @@ const SETTING_NUMBERS: [(&str, i64); 5] = [
     ("catchUpTakeoverDelayMillis", -1),
 ];
 
-/// Settings are kept and shown. They time what happens between members, so with one there is nothing to time.
+/// Checks the settings. They are stored and shown, but they control timing between members, so they have no effect
+/// here.
 fn check_settings(settings: Doc<'_>) -> Result<()> {
     let what = "ReplSetConfigSettings";
     for element in settings {
@@ -233,7 +235,7 @@ fn wrong_type(what: &str, name: &str, found: Value<'_>, expected: &str) -> Error
     )
 }
 
-/// A boolean, or a number in its place.
+/// Reads a boolean, or a number in its place.
 fn flag(doc: Doc<'_>, what: &str, name: &str, absent: bool) -> Result<bool> {
     match doc.get(name) {
         Value::Missing => Ok(absent),
@@ -280,7 +282,7 @@ fn host(member: Doc<'_>) -> Result<&str> {
     Ok(host)
 }
 
-/// The only member has to be what can be primary.
+/// Checks that the only member can be primary.
 fn check_member(member: Doc<'_>) -> Result<()> {
     let number = |name: &str, absent: f64| match member.get(name) {
         Value::Missing => absent,
@@ -326,7 +328,7 @@ fn write(
         });
     });
     w.put("protocolVersion", 1_i64);
-    // Shown as given. A majority here is this server, and its acknowledgement is durable either way.
+    // Shown as given. A majority is this server alone, and its acknowledgement is durable in either case.
     let journaled = given.get("writeConcernMajorityJournalDefault");
     w.put("writeConcernMajorityJournalDefault", journaled.is_missing() || journaled.is_truthy());
     w.doc("settings", |w| {

@@ -1,12 +1,17 @@
-//! A replica set of one member: what a server started with `--replSet` is.
+//! A replica set of one member: the state of a server started with `--replSet`.
 //!
-//!   started -- replSetInitiate --> primary -- replSetStepDown, force --> secondary -- time over --> primary
-//!                (or found in `local`)
+//! ```text
+//!   Startup -- replSetInitiate --> Primary -- replSetStepDown, force --> Secondary
+//!      |                             ^  ^                                    |
+//!      +-- configuration found ------+  +-- step-down time has passed -------+
+//!          in `local` at the start
+//! ```
 //!
-//! Configuration and term are documents of `local.system.replset` and `local.replset.election`, as in
-//! MongoDB. Every time the server becomes primary the term grows, and with it the election id.
+//! The configuration and the term are documents of `local.system.replset` and `local.replset.election`, as in MongoDB.
+//! Each transition to primary increments the term, and the election id with it. The step back from secondary to primary
+//! is a background job that polls [`ReplicaSet::is_to_step_up`].
 //!
-//! Does not know about: other members (there are none), an oplog (there is none yet).
+//! There are no other members and no oplog.
 
 mod clock;
 mod config;
@@ -26,23 +31,23 @@ pub(crate) use reach::Asks;
 
 use crate::clock::wall_ms;
 
-/// Where MongoDB keeps a set's configuration and its last vote.
+/// Where MongoDB stores a set's configuration and its last vote.
 const CONFIG_NAMESPACE: &str = "local.system.replset";
 const ELECTION_NAMESPACE: &str = "local.replset.election";
-/// Where time is kept when it runs ahead of the wall clock.
+/// Where earlier versions stored a cluster time ahead of the wall clock.
 const CLOCK_NAMESPACE: &str = "local.replset.clock";
 
-/// The member that this server is, or may become.
+/// The membership of this server in a replica set.
 pub(crate) struct ReplicaSet {
     pub(crate) name: String,
-    /// `host:port` that a default configuration names.
+    /// The `host:port` of the default configuration.
     own_host: String,
     store: Arc<Store>,
     member: RwLock<Option<Arc<Member>>>,
     is_member: AtomicBool,
-    /// Until when it has promised not to be primary, milliseconds since 1970; zero: it is primary.
+    /// The end of the step-down time, in milliseconds since 1970; zero while it is primary.
     stepped_down_until_ms: AtomicI64,
-    /// One change at a time.
+    /// Serializes changes of the configuration and of the term.
     changing: Mutex<()>,
     pub(crate) clock: ClusterClock,
 }
@@ -60,7 +65,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Grows with the term: drivers take the greatest for the newest primary.
+    /// The election id grows with the term: drivers take the primary with the greatest id for the newest.
     pub(crate) fn election_id(&self) -> [u8; 12] {
         let mut id = [0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0];
         id[4..].copy_from_slice(&self.term.to_be_bytes());
@@ -68,7 +73,7 @@ impl Member {
     }
 }
 
-/// What the member is at the moment.
+/// The role of the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// No configuration yet.
@@ -78,7 +83,7 @@ pub(crate) enum Role {
 }
 
 impl ReplicaSet {
-    /// Reads what an earlier start has kept. Code 93 if that was of another set.
+    /// Reads the configuration stored by an earlier start. Code 93 if it belongs to another set.
     pub(crate) fn open(store: Arc<Store>, name: String, own_host: String) -> Result<ReplicaSet> {
         let clock = ClusterClock::new(Arc::clone(&store));
         let set = ReplicaSet {
@@ -91,7 +96,7 @@ impl ReplicaSet {
             changing: Mutex::new(()),
             clock,
         };
-        // Where earlier versions kept a time that was ahead of the wall clock.
+        // Earlier versions stored a time that was ahead of the wall clock.
         if let Some(kept) = read_one(&set.store, CLOCK_NAMESPACE)?
             && let Value::Timestamp(time) = kept.get("ts")
         {
@@ -114,7 +119,7 @@ impl ReplicaSet {
         Ok(set)
     }
 
-    /// Whether the configuration that was found at the start names another address than this server's.
+    /// Returns the host of the configuration found at the start if it is not an address of this server.
     pub(crate) fn is_elsewhere(&self, own_port: u16) -> Option<String> {
         let host = self.member()?.host.clone();
         (!reach::is_here(&host, own_port)).then_some(host)
@@ -124,7 +129,7 @@ impl ReplicaSet {
         self.member.read().clone()
     }
 
-    /// The member, or 94.
+    /// The member, or error 94 before `replSetInitiate`.
     pub(crate) fn initialized(&self) -> Result<Arc<Member>> {
         match self.member() {
             Some(member) => Ok(member),
@@ -136,7 +141,7 @@ impl ReplicaSet {
         self.is_member.load(SeqCst)
     }
 
-    /// What it is now. A secondary stays one until somebody calls [`ReplicaSet::step_up`].
+    /// The current role. A secondary remains one until [`ReplicaSet::step_up`] is called.
     pub(crate) fn role(&self) -> Role {
         match self.stepped_down_until_ms.load(SeqCst) {
             _ if !self.is_member() => Role::Startup,
@@ -145,8 +150,8 @@ impl ReplicaSet {
         }
     }
 
-    /// A client has seen `time`; with `reads_after` it wants to read what was then. Code 205 if it is
-    /// too far ahead.
+    /// Adopts the cluster time that a client has seen; with `reads_after`, also waits until reads see every commit up
+    /// to it. Code 205 if it is too far ahead.
     pub(crate) fn observe(&self, time: u64, reads_after: bool) -> Result<()> {
         match reads_after {
             true => self.clock.advance_to(time),
@@ -154,7 +159,7 @@ impl ReplicaSet {
         }
     }
 
-    /// `replSetInitiate`. Codes 23, 93, 103.
+    /// Runs `replSetInitiate`. Codes 23, 93, 103.
     pub(crate) fn initiate(&self, given: Doc<'_>) -> Result<()> {
         let _one = self.changing.lock();
         if self.is_member() {
@@ -181,7 +186,7 @@ impl ReplicaSet {
         Ok(())
     }
 
-    /// Checks that the hosts of a configuration can be reached, and that one is this server.
+    /// Checks that the hosts of a configuration are reachable and that exactly one is this server.
     pub(crate) fn check_hosts(
         &self,
         given: Doc<'_>,
@@ -193,14 +198,14 @@ impl ReplicaSet {
             (Asks::Reconfigure, None) => return self.initialized().map(drop),
             (_, member) => member.map_or(0, |member| member.term),
         };
-        // A name that is not this set's is said first.
+        // A wrong name of the set is reported first.
         match given.get("_id").as_str() == Some(&self.name) {
             true => reach::check(given, own, term, asks),
             false => Ok(()),
         }
     }
 
-    /// `replSetReconfig`. Codes 93, 94, 103.
+    /// Runs `replSetReconfig`. Codes 93, 94, 103.
     pub(crate) fn reconfigure(&self, given: Doc<'_>, force: bool) -> Result<()> {
         let _one = self.changing.lock();
         let member = self.initialized()?;
@@ -221,14 +226,14 @@ impl ReplicaSet {
         Ok(())
     }
 
-    /// `replSetStepDown` with force: a secondary for `seconds`.
+    /// Runs `replSetStepDown` with `force`: the server is a secondary for `seconds`.
     pub(crate) fn step_down(&self, seconds: i64) -> Result<()> {
         self.initialized()?;
         self.stepped_down_until_ms.store(wall_ms() + seconds.max(1) * 1000, SeqCst);
         Ok(())
     }
 
-    /// Ends the time as a secondary.
+    /// Returns from secondary to primary.
     pub(crate) fn step_up(&self) -> Result<()> {
         let _one = self.changing.lock();
         if self.stepped_down_until_ms.load(SeqCst) == 0 {
@@ -241,13 +246,13 @@ impl ReplicaSet {
         Ok(())
     }
 
-    /// Whether its time as a secondary is over.
+    /// Returns true if the step-down time has passed.
     pub(crate) fn is_to_step_up(&self) -> bool {
         let until = self.stepped_down_until_ms.load(SeqCst);
         until > 0 && wall_ms() >= until
     }
 
-    /// Becomes primary, in the next term.
+    /// Becomes primary in the next term.
     fn elect(&self, config: Config) -> Result<()> {
         let last = read_one(&self.store, ELECTION_NAMESPACE)?;
         let last = last.and_then(|doc| crate::number::truncate(doc.get("term"))).unwrap_or(0);
@@ -271,7 +276,7 @@ impl ReplicaSet {
         self.is_member.store(true, SeqCst);
     }
 
-    /// What every reply of a member ends with. `written`: the newest commit that the request made.
+    /// Writes the times at the end of every reply of a member. `written` is the newest commit of the request.
     pub(crate) fn write_times(&self, written: Option<CommitStamp>, out: &mut DocWriter<'_>) {
         if !self.is_member() {
             return;
@@ -288,12 +293,12 @@ impl ReplicaSet {
     }
 }
 
-/// Whether the data belong to a member of a replica set.
+/// Returns true if the data directory belongs to a member of a replica set.
 pub(crate) fn is_stored(store: &Store) -> Result<bool> {
     Ok(read_one(store, CONFIG_NAMESPACE)?.is_some())
 }
 
-/// The configuration with an id of the set among its settings.
+/// The configuration with a new id of the set among its settings.
 fn add_set_id(given: Doc<'_>, id: &[u8; 12]) -> DocBuf {
     DocBuf::build(|w| {
         given.iter().filter(|e| e.name() != "settings").for_each(|e| w.put_element(e));
@@ -304,7 +309,7 @@ fn add_set_id(given: Doc<'_>, id: &[u8; 12]) -> DocBuf {
     })
 }
 
-/// The only document of a small collection.
+/// Reads the only document of a small collection.
 fn read_one(store: &Store, namespace: &str) -> Result<Option<DocBuf>> {
     let Some(collection) = store.collection(&Namespace::parse(namespace)?) else {
         return Ok(None);
@@ -313,7 +318,7 @@ fn read_one(store: &Store, namespace: &str) -> Result<Option<DocBuf>> {
     Ok(if cursor.advance()? { Some(cursor.doc().to_buf()) } else { None })
 }
 
-/// Replaces whatever the collection holds by one document, durably. The stamp of that.
+/// Replaces the contents of the collection by one document, durably, and returns the commit stamp.
 fn write_one(store: &Store, namespace: &str, doc: Doc<'_>) -> Result<CommitStamp> {
     let collection = store.collection_or_create(&Namespace::parse(namespace)?)?;
     let options = WriteOptions { durability: Durability::Synced, ..WriteOptions::default() };

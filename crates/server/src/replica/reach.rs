@@ -1,4 +1,4 @@
-//! Whether the hosts of a new configuration are this server, or can be reached at all.
+//! //! Checks of the hosts in a new configuration: exactly one must be this server, and all must be reachable.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -9,27 +9,27 @@ use nagi_error::{Code, Result, bail};
 
 use crate::number::truncate;
 
-/// Port of a host that names none.
+/// The port of a host that specifies none.
 const DEFAULT_PORT: u16 = 27017;
-/// How long a host may take to accept a connection.
+/// How long to wait for a host to accept a connection and to reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Header, flags and section kind of a reply; and what a hello's reply has at most.
+/// The size of the header, flags and section kind of a reply; and the maximum size of a hello reply.
 const MSG_HEADER_BYTES: usize = 21;
 const HELLO_BYTES_MAX: usize = 64 << 10;
-/// Members of a configuration at most, as in MongoDB.
+/// The maximum number of members in a configuration, as in MongoDB.
 const MEMBER_COUNT_MAX: usize = 50;
 
-/// What asks: its name in messages, and the code when no member is this server.
+/// The command that runs the check. It determines the error text, and the code if no member is this server.
 #[derive(Clone, Copy)]
 pub(crate) enum Asks {
     Initiate,
     Reconfigure,
 }
 
-/// Refuses a configuration of which no member is this server, or whose other members do not answer.
+/// Refuses a configuration if not exactly one member is this server, or if another member is unreachable.
 ///
 /// # Errors
-/// 93 (74 of a reconfiguration) if no member is this server, 103 if several are, 74 if one cannot be reached.
+/// 93 (74 for a reconfiguration) if no member is this server, 93 if several are, 74 if one cannot be reached.
 pub(crate) fn check(
     config: Doc<'_>,
     (own_port, process_id): (u16, [u8; 12]),
@@ -84,19 +84,19 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What a host turned out to be.
+/// The result of the check of a host.
 enum Found {
     /// This server.
     Own,
-    /// Another one that accepts connections.
+    /// Another server that accepts connections.
     Other,
-    /// It cannot be reached, and why.
+    /// Unreachable, with the reason.
     Silent(String),
 }
 
-/// A host is this server if its port is ours and one of its addresses belongs to this machine (only then a socket
-/// can be bound to it), or if whoever answers there says that it is this process: an address may be translated on
-/// the way.
+/// A host is this server if its port is ours and one of its addresses belongs to this machine, which is true if a
+/// socket can be bound to it. Otherwise it is this server if the server at the address reports our process id in its
+/// hello: an address may be translated by the network.
 fn find(host: &str, own_port: u16, process_id: [u8; 12]) -> Found {
     let silent = |cause: &dyn std::fmt::Display| {
         Found::Silent(format!("Error connecting to {host} :: caused by :: {cause}"))
@@ -125,12 +125,12 @@ fn is_own(address: &SocketAddr, own_port: u16) -> bool {
     address.port() == own_port && TcpListener::bind((address.ip(), 0)).is_ok()
 }
 
-/// Whether one of a host's addresses is this machine's, with our port. Nothing is sent there.
+/// Returns true if one of a host's addresses belongs to this machine and the port is ours. Sends nothing.
 pub(super) fn is_here(host: &str, own_port: u16) -> bool {
     addresses(host).is_ok_and(|all| all.iter().any(|address| is_own(address, own_port)))
 }
 
-/// The process id that the server at the other end gives in its hello.
+/// The process id in the hello reply of the server at the other end.
 fn process_of(mut stream: TcpStream) -> std::io::Result<Option<[u8; 12]>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -158,7 +158,7 @@ fn process_of(mut stream: TcpStream) -> std::io::Result<Option<[u8; 12]>> {
     })
 }
 
-/// The addresses of `name:port`; the port may be left out.
+/// Resolves `name:port`; the port may be omitted.
 fn addresses(host: &str) -> std::io::Result<Vec<SocketAddr>> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     match has_port {

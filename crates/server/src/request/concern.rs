@@ -1,4 +1,4 @@
-//! Write and read concern on a server that is no member of a replica set.
+//! //! Write concern and read concern: parsing, and checks for a standalone and for a set of one member.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
@@ -7,12 +7,12 @@ use crate::metrics::OpKind;
 use crate::number::truncate;
 use crate::request::Facts;
 
-/// How many nodes must have a write.
+/// The number of nodes that must acknowledge a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum WriteNodes<'a> {
     Count(i64),
     Majority,
-    /// A custom mode or a tag set; a standalone has none.
+    /// A custom mode or a tag set. Neither a standalone nor a set of one member has any.
     Other(&'a str),
 }
 
@@ -25,11 +25,11 @@ pub(crate) struct WriteConcern<'a> {
 }
 
 impl<'a> WriteConcern<'a> {
-    /// Acknowledged, not synced: what a standalone does when the client does not say.
+    /// Acknowledged and not synced: the default of a standalone.
     pub(crate) const DEFAULT: WriteConcern<'static> =
         WriteConcern { nodes: WriteNodes::Count(1), journal: false, timeout_ms: 0 };
 
-    /// What a member of a replica set does then.
+    /// The default of a member of a replica set.
     pub(crate) const MAJORITY: WriteConcern<'static> =
         WriteConcern { nodes: WriteNodes::Majority, journal: false, timeout_ms: 0 };
 
@@ -84,7 +84,7 @@ impl<'a> WriteConcern<'a> {
         Ok(concern)
     }
 
-    /// Refuses what only a replica set can give (2).
+    /// Refuses a write concern that only a replica set can satisfy (2), and `{w: 0, j: true}` (9).
     pub(crate) fn check_standalone(&self) -> Result<()> {
         match self.nodes {
             WriteNodes::Count(count) if count > 1 => {
@@ -102,8 +102,8 @@ impl<'a> WriteConcern<'a> {
         }
     }
 
-    /// What a set of one member cannot give; the write has happened all the same. Code and text of
-    /// the `writeConcernError`.
+    /// Code and text of the `writeConcernError` if a set of one member cannot satisfy the concern. The write takes
+    /// effect regardless.
     pub(crate) fn unsatisfiable(&self) -> Option<(Code, String)> {
         match self.nodes {
             WriteNodes::Count(count) if count > 1 => Some((
@@ -131,7 +131,7 @@ impl<'a> WriteConcern<'a> {
         out.put("wtimeout", self.timeout_ms as i32);
     }
 
-    /// Refuses what makes no sense anywhere (9).
+    /// Refuses the contradiction `{w: 0, j: true}` (9).
     pub(crate) fn check_member(&self) -> Result<()> {
         if self.nodes == WriteNodes::Count(0) && self.journal {
             bail!(Code::FAILED_TO_PARSE, "cannot have j:true with w:0");
@@ -139,12 +139,12 @@ impl<'a> WriteConcern<'a> {
         Ok(())
     }
 
-    /// Whether the commit must be on disk before the reply.
+    /// Returns true if the commit must be on disk before the reply.
     pub(crate) fn is_synced(&self) -> bool {
         self.journal || self.nodes == WriteNodes::Majority
     }
 
-    /// Whether the client wants no word of the outcome.
+    /// Returns true if the client does not want to know the outcome.
     pub(crate) fn is_unacknowledged(&self) -> bool {
         self.nodes == WriteNodes::Count(0)
     }
@@ -193,11 +193,11 @@ pub(crate) struct ReadConcern<'a> {
     pub(crate) level: Option<&'a str>,
     pub(crate) after_cluster_time: Option<u64>,
     pub(crate) at_cluster_time: Option<u64>,
-    /// The request has one, perhaps an empty one.
+    /// The request has a read concern, which may be empty.
     pub(crate) is_given: bool,
 }
 
-/// Where a concern comes from, in shells' words (2, 14); it changes nothing.
+/// Checks `provenance`, which tells where a concern comes from (2, 14); it has no effect.
 fn check_provenance(concern: &str, value: Value<'_>) -> Result<()> {
     const SOURCES: &[&str] = &[
         "clientSupplied",
@@ -278,7 +278,7 @@ impl<'a> ReadConcern<'a> {
         Ok(concern)
     }
 
-    /// Refuses what this command or a standalone cannot give.
+    /// Refuses a read concern that this command or a standalone does not support.
     pub(crate) fn check(&self, command: &Facts, replicated: bool) -> Result<()> {
         let supported = command.read_concern;
         let level = match self.level {
@@ -289,7 +289,7 @@ impl<'a> ReadConcern<'a> {
                 "Enumeration value '{other}' for field 'readConcern.level' is not a valid value."
             ),
         };
-        // Drivers repeat a snapshot session's concern; the cursor has its state already.
+        // Drivers repeat the concern of a snapshot session on getMore; the cursor already has its snapshot.
         if replicated && level == "snapshot" && matches!(command.counts_as, OpKind::GetMore) {
             return Ok(());
         }
@@ -322,7 +322,7 @@ impl<'a> ReadConcern<'a> {
         Ok(())
     }
 
-    /// A time is of a snapshot.
+    /// `atClusterTime` is valid only for snapshot reads.
     fn check_member(&self, level: &str) -> Result<()> {
         if self.at_cluster_time.is_some() && level != "snapshot" {
             bail!(

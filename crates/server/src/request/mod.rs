@@ -1,4 +1,4 @@
-//! One command as it arrived: its name's row, database, body, sequences, generic arguments.
+//! //! A request: the facts of its command, database, body, document sequences, generic arguments.
 
 pub(crate) mod concern;
 use nagi_bson::{Array, Doc, Value};
@@ -10,7 +10,7 @@ use crate::printable::Secret;
 use crate::request::concern::{ReadConcern, WriteConcern};
 use crate::session::{SessionId, parse_lsid};
 
-/// A document sequence (section kind 1) of an OP_MSG. Its documents were validated.
+/// A document sequence (section kind 1) of an OP_MSG. Its documents are validated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequence<'a> {
     pub(crate) name: &'a str,
@@ -18,7 +18,7 @@ pub(crate) struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// The first document and the bytes behind it.
+    /// Splits off the first document.
     pub(crate) fn split(bytes: &'a [u8]) -> Option<(Doc<'a>, &'a [u8])> {
         let len = u32::from_le_bytes(*bytes.first_chunk::<4>()?) as usize;
         let (head, rest) = bytes.split_at_checked(len)?;
@@ -35,9 +35,9 @@ impl<'a> Sequence<'a> {
     }
 }
 
-/// What is known of a command besides its function and who may run it.
+/// The properties of a command, except its function and its access rule.
 pub(crate) struct Facts {
-    /// The protocol's name.
+    /// The name in the protocol.
     pub(crate) name: &'static str,
     /// Other spellings that clients use.
     pub(crate) aliases: &'static [&'static str],
@@ -68,22 +68,23 @@ pub(crate) struct Facts {
     /// The first field's value is a collection name (for log and currentOp).
     pub(crate) on_collection: bool,
     pub(crate) secret: Secret,
-    /// Whether a request reads no collection and so needs no ticket: `$currentOp` must work while everything waits.
+    /// Returns true if a request reads no collection and so needs no ticket: `$currentOp` must work while all requests
+    /// wait.
     pub(crate) without_ticket: fn(Doc<'_>) -> bool,
-    /// Its collection is not there any more when it has run: `top` does not list it again.
+    /// The collection no longer exists after the command: `top` must not list it again.
     pub(crate) drops: bool,
-    /// Fail points leave it alone, or none could be switched off.
+    /// Fail points do not affect it, so that they can still be turned off.
     pub(crate) exempt_from_fail_points: bool,
-    /// Reads the outcome of the write before it: as a command of OP_QUERY it leaves that as it is.
+    /// Reads the outcome of the previous write: as a command of OP_QUERY it does not clear that outcome.
     pub(crate) keeps_last_write: bool,
-    /// What the refusal in a transaction adds.
+    /// Appended to the error when it is refused in a transaction.
     pub(crate) transaction_advice: &'static str,
-    /// An oplog may hold it: `applyOps` runs it.
+    /// May occur in an oplog: `applyOps` runs it.
     pub(crate) in_oplog: bool,
 }
 
 impl Facts {
-    /// What most rows have in common.
+    /// The defaults of a row.
     pub(crate) const ROW: Facts = Facts {
         name: "",
         aliases: &[],
@@ -111,7 +112,7 @@ impl Facts {
     };
 }
 
-/// How the request came and how its reply leaves.
+/// How the request arrived and how its reply is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Msg,
@@ -122,14 +123,14 @@ pub(crate) enum Protocol {
 /// A command and everything around it.
 pub(crate) struct Request<'a> {
     pub(crate) command: &'static Facts,
-    /// The name as the client wrote it (an alias perhaps).
+    /// The name as the client wrote it, possibly an alias.
     pub(crate) name: &'a str,
     pub(crate) db: &'a str,
     pub(crate) body: Doc<'a>,
     pub(crate) sequences: &'a [Sequence<'a>],
     pub(crate) generic: Generic<'a>,
     pub(crate) protocol: Protocol,
-    /// The client can take a stream of replies.
+    /// The client accepts an exhaust stream of replies.
     pub(crate) exhaust_allowed: bool,
 }
 
@@ -193,18 +194,18 @@ static GENERIC: &[&str] = &[
     "writeConcern",
 ];
 
-/// Whether `name` is an argument that every command takes.
+/// Returns true if `name` is an argument that every command accepts.
 pub(crate) fn is_generic(name: &str) -> bool {
     GENERIC.binary_search(&name).is_ok()
 }
 
 impl<'a> Generic<'a> {
-    /// The number of the transaction that the command is a statement of.
+    /// The transaction number if the command is a statement of a transaction.
     pub(crate) fn transaction(&self) -> Option<i64> {
         self.txn_number.filter(|_| self.autocommit.is_some())
     }
 
-    /// Reads the generic arguments of `body`. No allocation unless something is wrong.
+    /// Reads the generic arguments of `body`. Allocates only for errors.
     pub(crate) fn parse(command: &Facts, body: Doc<'a>) -> Result<Generic<'a>> {
         let mut generic = Generic::default();
         let mut seen = 0_u32;
@@ -214,7 +215,7 @@ impl<'a> Generic<'a> {
             if name == own {
                 return Err(duplicate(command, name));
             }
-            // Cheap first look: the names of most arguments cannot be generic ones.
+            // A cheap test of the first letter excludes most other arguments.
             if !matches!(
                 name.as_bytes().first(),
                 Some(b'$' | b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')
@@ -258,7 +259,7 @@ impl<'a> Generic<'a> {
     }
 }
 
-/// Whether a secondary may serve it. A primary serves every mode; a wrong one is wrong all the same.
+/// Returns true if a secondary may serve the mode. A primary serves every mode, but an invalid one is refused.
 fn read_preference(value: Value<'_>) -> Result<bool> {
     const MODES: &[&str] =
         &["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"];
@@ -288,8 +289,8 @@ fn read_preference(value: Value<'_>) -> Result<bool> {
     }
 }
 
-/// A number for each argument that is read here, so that a second one is noticed; 0 for the others,
-/// which the command's own parse looks at or no one does. A search of the table would cost more.
+/// A bit number for each argument that is read here, to detect duplicates; 0 for all others, which the command's own
+/// parse checks. A lookup in the table would cost more.
 fn place(name: &str) -> u32 {
     match name {
         "$clusterTime" => 1,
@@ -365,7 +366,7 @@ fn array<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<Array<'a>>
     }
 }
 
-/// `{clusterTime, signature}`; no one signs it here.
+/// Reads `{clusterTime, signature}`; signatures are not used.
 fn cluster_time(value: Value<'_>) -> Result<u64> {
     match value.as_doc().map(|doc| doc.get("clusterTime")) {
         Some(Value::Timestamp(time)) => Ok(time),
@@ -393,7 +394,7 @@ fn string<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<&'a str> 
     }
 }
 
-/// The ids of a batch's statements: each an int (14).
+/// Checks the ids of a batch's statements: each must be an int (14).
 fn statements<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<Array<'a>> {
     let ids = array(command, name, value)?;
     for (at, id) in ids.iter().enumerate() {
@@ -402,7 +403,7 @@ fn statements<'a>(command: &Facts, name: &str, value: Value<'a>) -> Result<Array
     Ok(ids)
 }
 
-/// Checks the types of arguments that change nothing here (14).
+/// Checks the types of arguments that have no effect here (14).
 fn check_unused(command: &Facts, name: &str, value: Value<'_>) -> Result<()> {
     match name {
         "maxTimeMSOpOnly" if !value.is_number() => {

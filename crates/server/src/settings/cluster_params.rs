@@ -1,7 +1,7 @@
-//! Cluster parameters: documents that `setClusterParameter` sets and keeps in `config.clusterParameters`.
+//! Cluster parameters: documents that `setClusterParameter` changes, stored in `config.clusterParameters`.
 //!
-//! A row of the table says which fields a parameter has. `querySettings` is listed here but changed by commands of
-//! its own.
+//! A row of the table defines the fields of a parameter. `querySettings` is listed here, but its own commands change
+//! it.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail, err};
@@ -13,11 +13,11 @@ use crate::settings::persisted;
 
 const COLLECTION: &str = "clusterParameters";
 
-/// A parameter: its name, whether the command may set it, the fields without a choice, and the check of a choice.
+/// A parameter: its name, its default fields, and the check of a new value.
 struct Row {
     name: &'static str,
     default: fn(&mut DocWriter<'_>),
-    /// Checks what was given and appends the fields as they are kept; none: it has commands of its own.
+    /// Checks a new value and appends the fields in stored form; `None`: other commands set the parameter.
     check: Option<fn(Doc<'_>, &mut DocWriter<'_>) -> Result<()>>,
 }
 
@@ -38,12 +38,12 @@ static ROWS: &[Row] = &[
     Row { name: "querySettings", default: |out| out.array("settingsArray", |_| ()), check: None },
 ];
 
-/// What was set, in the order of the rows.
+/// The values that were set, in the order of the rows.
 #[derive(Default)]
 pub(crate) struct ClusterParams {
     kept: RwLock<Vec<Option<DocBuf>>>,
     changing: Mutex<()>,
-    /// `defaultMaxTimeMS.readOperations`, for a look at every read.
+    /// `defaultMaxTimeMS.readOperations`: every read loads it.
     read_time_ms: std::sync::atomic::AtomicI64,
 }
 
@@ -65,7 +65,7 @@ impl ClusterParams {
         self.read_time_ms.store(ms, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Time of reads that name none, in milliseconds; 0: no limit.
+    /// The time limit of reads that specify none, in milliseconds; 0: no limit.
     pub(crate) fn read_time_ms(&self) -> i64 {
         self.read_time_ms.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -73,7 +73,7 @@ impl ClusterParams {
     /// Sets one parameter at cluster time `now`.
     ///
     /// # Errors
-    /// 4 for an unknown one, 72 for one that other commands set, those of its fields.
+    /// 4 for an unknown parameter, 72 for one that other commands set, and those of the fields.
     pub(crate) fn set(&self, store: &Store, name: &str, given: Doc<'_>, now: u64) -> Result<()> {
         let at = index_of(name).ok_or_else(|| unknown(name))?;
         let Some(check) = ROWS[at].check else {
@@ -98,11 +98,11 @@ impl ClusterParams {
         Ok(())
     }
 
-    /// Appends the parameter as `getClusterParameter` shows it.
+    /// Returns the parameter as `getClusterParameter` shows it.
     pub(crate) fn show(&self, store: &Store, name: &str) -> Result<DocBuf> {
         let at = index_of(name).ok_or_else(|| unknown(name))?;
         let row = &ROWS[at];
-        // What other commands set is read where they keep it.
+        // A parameter that other commands set is read from where they store it.
         let kept = match row.check {
             Some(_) => self.kept.read()[at].clone(),
             None => persisted::read(store, COLLECTION, row.name)?,
@@ -116,7 +116,7 @@ impl ClusterParams {
     }
 }
 
-/// All names.
+/// The names of all parameters.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name)
 }

@@ -1,4 +1,5 @@
-//! What administrators set at run time: parameters, cluster parameters, query settings, defaults.
+//! //! Settings that administrators change at run time: parameters, cluster parameters, query settings, default
+//! concerns, the write block.
 
 pub(crate) mod cluster_params;
 pub(crate) mod params;

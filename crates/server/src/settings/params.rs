@@ -1,8 +1,8 @@
-//! Server parameters: what `getParameter` and `setParameter` know.
+//! Server parameters: the table behind `getParameter` and `setParameter`.
 //!
-//! One row a parameter: name, when it may be set, kind with default and range, and what setting it
-//! does. Values live in one array of atomics (texts behind a lock), so reading one on the request path
-//! is a load. A parameter that is known but has no effect here can be set to its default only.
+//! Each row has a parameter's name, when it may be set, its kind with default and range, and the effect of setting it.
+//! The values are in an array of atomics (texts behind a lock), so reading one during a request is a load. A parameter
+//! that is known but has no effect here can only be set to its default.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -14,7 +14,7 @@ use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
 use crate::logging::{COMPONENTS, Log};
 use crate::number::truncate;
 
-/// Their names, for the parameter that enables them.
+/// The names of the authentication mechanisms, for the parameter that enables them.
 pub(crate) const MECHANISM_NAMES: &[&str] = &["SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// When a parameter may be set.
@@ -29,29 +29,30 @@ pub(crate) enum SetAt {
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Bool(bool),
-    /// Default, least, greatest.
+    /// Default, minimum, maximum.
     Int(i64, i64, i64),
-    /// Default, least, greatest.
+    /// Default, minimum, maximum.
     Double(f64, f64, f64),
     Text(&'static str),
-    /// One of several words: default, and all of them.
+    /// One of several words: the default, and all words.
     Word(&'static str, &'static [&'static str]),
-    /// A list in one text, separated by commas: default, and what it may name. It is never empty.
+    /// A comma-separated list, which is never empty: the default, and the allowed names.
     List(&'static str, &'static [&'static str]),
-    /// Answered from elsewhere: see [`special`].
+    /// The value is stored elsewhere: see [`special`].
     Special,
 }
 
-/// What setting it does.
+/// The effect of setting a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Read where it is needed.
+    /// The value is read where it is needed.
     Live,
-    /// Handed on by [`Parameters::apply`].
+    /// [`Parameters::apply`] passes the value on.
     Applied,
-    /// Shown; nothing depends on it, so only the default may be set.
+    /// Shown, but nothing depends on it, so only the default may be set.
     Kept,
-    /// Shown; usual in configurations. What holds instead is logged when it is not the default.
+    /// Shown, because it is common in configurations. If it is not the default, the given text is logged: it tells what
+    /// applies instead.
     Told(&'static str),
 }
 
@@ -140,12 +141,12 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("writePeriodicNoops", Both, Bool(true), Told(NO_NOOPS)),
 ];
 
-/// The row called `name`.
+/// The position of the parameter `name`.
 pub(crate) fn find(name: &str) -> Option<usize> {
     PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()
 }
 
-/// The position of `name`, found while the program is compiled: for what every request reads.
+/// The position of `name`, computed at compile time, for parameters that every request reads.
 pub(crate) const fn position(name: &str) -> usize {
     let mut index = 0;
     while index < PARAMETERS.len() {
@@ -165,7 +166,7 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// The other name of a parameter that was renamed.
+/// The position of the other name of a renamed parameter.
 fn twin(name: &str) -> Option<usize> {
     let (new, old) = ("storageEngineConcurrent", "wiredTigerConcurrent");
     match (name.strip_prefix(new), name.strip_prefix(old)) {
@@ -182,7 +183,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// The defaults, changed by `settings` as typed on the command line.
+    /// The defaults, changed by `settings` as given on the command line.
     pub(crate) fn new(settings: &[(String, String)]) -> Result<Parameters> {
         let number = |param: &Param| match param.kind {
             Bool(b) => i64::from(b),
@@ -224,7 +225,7 @@ impl Parameters {
         self.store_value(index, parsed)
     }
 
-    /// `logComponentVerbosity` is a document in extended JSON, kept until there is a log to apply it to.
+    /// `logComponentVerbosity` is a document in extended JSON. It is stored until there is a log to apply it to.
     fn set_verbosity_at_start(&self, index: usize, text: &str) -> Result<()> {
         let name = PARAMETERS[index].name;
         let Ok(spec) = json::parse(text) else {
@@ -235,7 +236,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Checks and stores; the row's effect is the caller's.
+    /// Checks and stores a value; the caller applies the row's effect.
     pub(crate) fn store_value(&self, index: usize, value: Value<'_>) -> Result<()> {
         let param = &PARAMETERS[index];
         let name = param.name;
@@ -304,7 +305,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// A parameter of kind int. The name must be a row's: checked by a test over the sources' names.
+    /// The value of an int parameter. The name must be one of the table: a test checks the names in the sources.
     pub(crate) fn int(&self, name: &str) -> i64 {
         find(name).map_or(0, |index| self.number(index))
     }
@@ -314,7 +315,7 @@ impl Parameters {
         self.numbers[position].load(Relaxed)
     }
 
-    /// Whether the list of a text parameter, separated by commas, has `item`.
+    /// Returns true if the comma-separated list of a text parameter contains `item`.
     pub(crate) fn lists(&self, name: &str, item: &str) -> bool {
         let texts = self.texts.read();
         find(name).is_some_and(|index| texts[index].split(',').any(|one| one.trim() == item))
@@ -342,7 +343,7 @@ const SYNC_PERIOD: &str = "\
 
 const FRAMEWORKS: &[&str] = &["forceClassicEngine", "trySbeEngine", "trySbeRestricted"];
 
-/// Whether setting `value` would change nothing. What has the wrong type is for the other checks.
+/// Returns true if setting `value` would change nothing, and for values of a wrong type, which other checks refuse.
 pub(crate) fn is_default(kind: Kind, value: Value<'_>) -> bool {
     match kind {
         Bool(default) if matches!(value, Value::Bool(_)) || value.is_number() => {
@@ -357,12 +358,12 @@ pub(crate) fn is_default(kind: Kind, value: Value<'_>) -> bool {
     }
 }
 
-/// Whether a number has no integer part.
+/// Returns true for NaN and infinities.
 fn is_endless(value: Value<'_>) -> bool {
     number::as_f64(value).is_some_and(|n| !n.is_finite())
 }
 
-/// A list of names, each of which has to be known, in one text without spaces.
+/// Checks a comma-separated list of known names, and returns it without spaces.
 fn listed(name: &str, text: &str, known: &[&str]) -> Result<String> {
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     match names.iter().find(|one| !known.contains(one)) {
@@ -380,7 +381,7 @@ fn bad_type(name: &str) -> nagi_error::Error {
     nagi_error::Error::new(Code::BAD_VALUE, format!("Failed to set parameter {name}: bad type"))
 }
 
-/// `{verbosity: 1, storage: {verbosity: 2}, query: 1}`; without a log it is only checked.
+/// Applies `{verbosity: 1, storage: {verbosity: 2}, query: 1}`; without a log it is only checked.
 pub(crate) fn set_verbosity(log: Option<&Log>, path: &str, spec: Doc<'_>) -> Result<()> {
     for element in spec {
         let (name, value) = (element.name(), element.value());

@@ -1,4 +1,5 @@
-//! Documents of `config` that hold what commands set for the whole server, found by `_id` and replaced as a whole.
+//! //! Documents of the database `config` that store server-wide settings; they are found by `_id` and replaced as a
+//! whole.
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::Result;
@@ -8,7 +9,7 @@ fn namespace(collection: &str) -> Namespace {
     Namespace::new("config", collection).expect("a fixed name that is allowed")
 }
 
-/// The document `id` of `config.<collection>`, if it is there.
+/// Reads the document `id` of `config.<collection>`, if it exists.
 pub(crate) fn read(store: &Store, collection: &str, id: &str) -> Result<Option<DocBuf>> {
     let Some(collection) = store.collection(&namespace(collection)) else { return Ok(None) };
     let mut buffer = Vec::new();
@@ -16,7 +17,7 @@ pub(crate) fn read(store: &Store, collection: &str, id: &str) -> Result<Option<D
     Ok(found.map(|doc| doc.to_buf()))
 }
 
-/// Puts `doc`, whose `_id` is a text, in the place of the one that is there; durable when this returns.
+/// Inserts `doc`, whose `_id` is a string, or replaces the existing document. It is durable on return.
 pub(crate) fn write(store: &Store, collection: &str, doc: Doc<'_>) -> Result<()> {
     const OPTIONS: WriteOptions<'static> = WriteOptions {
         durability: Durability::Synced,
@@ -40,7 +41,7 @@ pub(crate) fn write(store: &Store, collection: &str, doc: Doc<'_>) -> Result<()>
             txn.update(&collection, record.key(), old.as_doc(), doc)?;
             Ok(true)
         });
-        // Otherwise the collection or the document was dropped in between.
+        // The collection or the document was dropped concurrently: try again.
         if written?.value {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! The read and write concern of requests that name none, as `setDefaultRWConcern` sets them on a replica set.
-//! Kept in `config.settings`, as MongoDB keeps them.
+//! The default read and write concern of a replica set, as `setDefaultRWConcern` sets them. They are stored in
+//! `config.settings`, as in MongoDB.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
@@ -13,12 +13,12 @@ use crate::settings::persisted;
 const COLLECTION: &str = "settings";
 const ID: &str = "ReadWriteConcernDefaults";
 
-/// What was set; none of it is the default.
+/// The concerns that were set. Without any, the implicit defaults apply.
 #[derive(Default, Clone)]
 struct Chosen {
     read_level: Option<String>,
     write: Option<WriteConcern<'static>>,
-    /// Cluster time and wall clock of the last change.
+    /// The cluster time and the wall-clock time of the last change.
     updated: Option<(u64, i64)>,
 }
 
@@ -26,7 +26,7 @@ struct Chosen {
 pub(crate) struct RwDefaults {
     chosen: RwLock<Chosen>,
     changing: Mutex<()>,
-    /// When they were read or changed here, milliseconds since 1970.
+    /// When they were last read or changed on this server, in milliseconds since 1970.
     local_ms: std::sync::atomic::AtomicI64,
 }
 
@@ -49,15 +49,15 @@ impl RwDefaults {
         Ok(RwDefaults { chosen: RwLock::new(chosen), local_ms, ..RwDefaults::default() })
     }
 
-    /// The write concern that was set, if one was.
+    /// The default write concern, if one was set.
     pub(crate) fn write_concern(&self) -> Option<WriteConcern<'static>> {
         self.chosen.read().write
     }
 
-    /// `setDefaultRWConcern`. An empty read concern takes the choice back; a write concern cannot be unset.
+    /// Runs `setDefaultRWConcern`. An empty read concern unsets the default; the write concern cannot be unset.
     ///
     /// # Errors
-    /// 2 for concerns that are no defaults, 20 for an attempt to unset the write concern.
+    /// 2 for concerns that are not allowed as defaults, 20 for an attempt to unset the write concern.
     pub(crate) fn set(
         &self,
         store: &Store,
@@ -96,7 +96,7 @@ impl RwDefaults {
         Ok(())
     }
 
-    /// Appends the fields of `getDefaultRWConcern`; `implicit` holds where no write concern was set.
+    /// Appends the fields of `getDefaultRWConcern`; `implicit` is the write concern if none was set.
     pub(crate) fn write(&self, implicit: &WriteConcern<'_>, out: &mut DocWriter<'_>) {
         let chosen = self.chosen.read();
         let source = |set: bool| if set { "global" } else { "implicit" };
@@ -110,7 +110,7 @@ impl RwDefaults {
         out.put("defaultReadConcernSource", source(level.is_some()));
     }
 
-    /// When this server learned of them.
+    /// When they were last read or changed on this server.
     pub(crate) fn local_ms(&self) -> i64 {
         self.local_ms.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -173,7 +173,7 @@ fn write_default(doc: Doc<'_>) -> Result<WriteConcern<'static>> {
     }
 }
 
-/// The same without borrowed parts; none for a mode by name.
+/// The same concern without borrowed parts; `None` for a named mode.
 fn owned(concern: &WriteConcern<'_>) -> Option<WriteConcern<'static>> {
     let nodes = match concern.nodes {
         WriteNodes::Count(count) => WriteNodes::Count(count),

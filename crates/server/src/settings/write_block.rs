@@ -1,7 +1,7 @@
-//! `setUserWriteBlockMode`: while it is on, nothing writes to databases of users (371), but for users who may
-//! bypass it. The state survives restarts.
+//! `setUserWriteBlockMode`: while it is on, writes to user databases are refused (371), except those of users with the
+//! privilege to bypass it. The state survives restarts.
 //!
-//! [`crate::core::command::Context::begin_write`] asks here: every command that writes names the database there.
+//! [`crate::core::command::Context::begin_write`] checks it: every command that writes passes its database there.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::settings::persisted;
 
 const COLLECTION: &str = "user_writes_critical_sections";
-/// MongoDB's key of the section that covers all databases.
+/// MongoDB's key of the document that covers all databases.
 const ID: &str = "";
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct WriteBlock {
 }
 
 impl WriteBlock {
-    /// As an earlier run left it.
+    /// Reads the state that an earlier run stored.
     pub(crate) fn open(store: &Store) -> Result<WriteBlock> {
         let kept = persisted::read(store, COLLECTION, ID)?;
         let on = kept.is_some_and(|doc| doc.get("blockUserWrites").is_truthy());
@@ -34,7 +34,7 @@ impl WriteBlock {
         self.on.load(SeqCst)
     }
 
-    /// Whether writes to this database are refused.
+    /// Returns true if writes to this database are refused.
     pub(crate) fn covers(&self, db: &str) -> bool {
         self.is_on() && !matches!(db, "admin" | "config" | "local")
     }

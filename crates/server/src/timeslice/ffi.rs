@@ -1,13 +1,13 @@
-//! Time slices of threads: `sched_setattr`, for which the C library has no function.
+//! //! Sets the time slice of a thread by `sched_setattr`, for which the C library has no function.
 #![expect(unsafe_code, reason = "a system call without a safe wrapper")]
 
 use std::io;
 
-/// Gives the current thread a slice of `nanos` nanoseconds, the kernel's own with zero. Policy and priority stay as
-/// they are. About a microsecond.
+/// Gives the current thread a time slice of `nanos` nanoseconds, or the kernel's default for zero. Scheduling policy
+/// and priority do not change. Costs about a microsecond.
 ///
 /// # Errors
-/// What the kernel says; older ones than 6.12 take the call and keep their slice.
+/// Those of the system call. Kernels before 6.12 accept the call but ignore the slice.
 pub(super) fn set_slice(nanos: u64) -> io::Result<()> {
     let size = size_of::<libc::sched_attr>();
     // SAFETY: all-zero bytes are a valid value of this structure of integers.
@@ -30,7 +30,7 @@ pub(super) fn set_slice(nanos: u64) -> io::Result<()> {
     }
 }
 
-/// The current thread's slice in nanoseconds; zero where the kernel does not tell.
+/// The current thread's slice in nanoseconds; zero if the kernel does not report it.
 #[cfg(test)]
 pub(super) fn slice() -> u64 {
     // SAFETY: as above.

@@ -1,8 +1,24 @@
-//! From a command's body to its reply: row, checks in a fixed order, run, outcome.
+//! Runs one command: finds its row, checks the request in a fixed order, runs the row's function, accounts for the
+//! outcome.
 //!
-//!   name -> row -> generic arguments -> API version -> database -> access -> session -> concerns -> deadline -> run
+//! [`handle`](super::handle) calls [`run`] for OP_MSG, [`legacy`](super::legacy) for the commands it translates to.
 //!
-//! On an error everything written is reverted and code, name, message and extra fields are written
+//! ```text
+//!  name -> row -> generic arguments                                       begin
+//!    -> database name -> API version -> access -> session
+//!    -> transaction number -> write concern, read concern -> member role  check
+//!    -> operation shown in currentOp, deadline                            begin_op
+//!    -> fail point                                                        run_with_faults
+//!    -> transaction or snapshot bound                                     concerned_run
+//!    -> ticket -> the row's function                                      guarded_run
+//!    -> ok or error, cluster times                                        end_reply
+//!    -> counters, log of slow operations, profile                         account
+//! ```
+//!
+//! Invariants
+//! - On an error everything written so far is discarded, and the reply is only the error: code, name, message, further
+//!   fields.
+//! - A panic in a command is an InternalError of that request only.
 //! instead. A panic in a command ends that request with InternalError, nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,9 +47,9 @@ use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::room::Before;
 use crate::settings::params;
 
-/// A command that was parsed off the wire.
+/// A command as it was read from the wire.
 pub(crate) struct Incoming<'a> {
-    /// The database; `None` means the body's `$db` says it.
+    /// The database; `None` if the body's `$db` names it.
     pub(crate) db: Option<&'a str>,
     pub(crate) body: Doc<'a>,
     pub(crate) sequences: &'a [Sequence<'a>],
@@ -50,7 +66,7 @@ pub(crate) fn run(
 ) -> Done {
     let op = connection.op.clone();
     let started = clock::now();
-    // Ends behind all that the command made but its reply.
+    // Dropped after everything that the command allocated, except its reply.
     let _metering = Metering::begin(server.store.budget());
     server.metrics.request_count.increment();
     let begun = begin(connection, server, incoming);
@@ -66,7 +82,7 @@ pub(crate) fn run(
         },
     };
     let command = request.command;
-    // Counted before it is shown: a shutdown waits for every read and write that `$currentOp` tells of.
+    // Counted before it is shown: a shutdown waits for every read and write that `$currentOp` shows.
     server.metrics.active_requests.up();
     let active = server.metrics.active_clients(command.latency);
     active.map(Gauge::up);
@@ -94,7 +110,7 @@ pub(crate) fn run(
     };
     let mut done = std::mem::take(&mut cx.done);
     cx.effects.settle(&mut done);
-    // An error is the last reply of a stream.
+    // An error is the last reply of an exhaust stream.
     done.stream &= result.is_ok();
     server.metrics.active_requests.down();
     active.map(Gauge::down);
@@ -109,7 +125,7 @@ pub(crate) fn run(
         reply_bytes: out.len(),
     };
     account(server, &finished);
-    // Tools that restore users write their documents as any others.
+    // Restore tools write the documents of users directly into the collection.
     if command.write && command.on_collection && is_on_users(&request) {
         server.auth.changed();
     }
@@ -120,7 +136,7 @@ pub(crate) fn run(
     done
 }
 
-/// What every reply ends with.
+/// Writes the end of every reply: `ok` or the error, and the cluster times.
 fn end_reply(
     cx: &Context<'_>,
     request: &Request<'_>,
@@ -137,7 +153,7 @@ fn end_reply(
     }
 }
 
-/// Shows the request in currentOp, and for the slow log and the profile.
+/// Registers the request for currentOp, the log of slow operations and the profile.
 fn begin_op(server: &Server, op: &crate::op::Op, request: &Request<'_>, started: Instant) {
     let command = request.command;
     let secretless =
@@ -146,7 +162,7 @@ fn begin_op(server: &Server, op: &crate::op::Op, request: &Request<'_>, started:
     op.begin(server.clients.ops.next_id(), started, slow::op_name(command), shown);
     note_request(op, request);
     op.set_profiled(server.settings.profile.level(request.db) > 0);
-    // A read is useless once its client has disconnected; a write counts all the same.
+    // The result of a read is useless once its client has disconnected; a write takes effect regardless.
     op.watch_peer(command.latency == LatencyKind::Read, started);
 }
 
@@ -271,7 +287,7 @@ fn check(
     }
 }
 
-/// What only members of a replica set check: their role, and the times that clients bring.
+/// Checks that apply only to members of a replica set: their role, and the cluster times that clients send.
 fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
     let (command, generic) = (request.command, &request.generic);
     if let Some(time) = generic.cluster_time {
@@ -283,7 +299,7 @@ fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
     if command.before_login || request.db == "local" {
         return Ok(());
     }
-    // aggregate may write, but most of the time it reads.
+    // aggregate may write, but it usually only reads.
     let writes = command.write && !command.read_concern;
     match replica.role() {
         Role::Primary => Ok(()),
@@ -299,7 +315,7 @@ fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
 }
 
 fn check_db_name(db: &str) -> Result<()> {
-    // A `$` is refused where a namespace is made of it: commands without one take it.
+    // A `$` is refused where a namespace is built from the name: commands without a namespace accept it.
     let bad = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '\0');
     if db.is_empty() || db.len() > 63 || db.contains(bad) {
         bail!(Code::INVALID_NAMESPACE, "Invalid database name: '{db}'");
@@ -337,7 +353,7 @@ fn check_api(server: &Server, request: &Request<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs the command, unless a fail point has other plans for it.
+/// Runs the command, unless a fail point injects a fault.
 fn run_with_faults(
     cx: &mut Context<'_>,
     request: &Request<'_>,
@@ -380,7 +396,8 @@ fn write_concern_error(
     }
 }
 
-/// Runs the command; says afterwards what its write concern could not be given.
+/// Runs the command, bound to its transaction or snapshot, and adds the `writeConcernError` if its write concern cannot
+/// be satisfied.
 fn concerned_run(
     cx: &mut Context<'_>,
     request: &Request<'_>,
@@ -407,12 +424,12 @@ fn concerned_run(
     Ok(())
 }
 
-/// The `writeConcernError` of a request whose write concern, its own or the default, this member cannot give.
+/// The `writeConcernError` of a request whose write concern (its own or the default) this member cannot satisfy.
 fn unsatisfied(server: &Server, request: &Request<'_>) -> Option<DocBuf> {
     let default = server.settings.rw_defaults.write_concern();
     let (concern, provenance) = match (&request.generic.write_concern, &default) {
         (Some(concern), _) => (concern, "clientSupplied"),
-        // What only might have written has no default.
+        // The default does not apply to commands that only may write (aggregate).
         (None, Some(default)) if !request.command.read_concern => (default, "customDefault"),
         (None, _) => return None,
     };
@@ -430,8 +447,8 @@ fn unsatisfied(server: &Server, request: &Request<'_>) -> Option<DocBuf> {
     }))
 }
 
-/// The error of a command that ran and failed on a member, with what its write concern could not be
-/// given: writes before it may have happened. What could not be parsed has not run.
+/// Adds the `writeConcernError` to the error of a command that ran and failed on a member, because it may have written
+/// before it failed. A command that could not be parsed has not run.
 fn with_concern(cx: &Context<'_>, request: &Request<'_>, error: Error) -> Error {
     const UNPARSED: &[Code] = &[
         Code::IDL_UNKNOWN_FIELD,
@@ -454,7 +471,7 @@ fn with_concern(cx: &Context<'_>, request: &Request<'_>, error: Error) -> Error 
     error.with_info(info)
 }
 
-/// Runs the command's function; a panic becomes an error of this request.
+/// Runs the command's function with a ticket; a panic becomes an error of this request.
 fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let name = request.command.name;
     let run = cx.command.run;
@@ -463,7 +480,8 @@ fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<
     cx.ticket = None;
     match result {
         Ok(result) => result.and_then(|()| not_refused()),
-        // It compared texts without memory for that: orders that were made up may contradict each other.
+        // A comparison of texts was refused memory and returned an arbitrary order; contradictory orders may cause a
+        // panic.
         Err(_) if meter::is_refusal_pending() => not_refused(),
         Err(panic) => {
             let text = panic_text(&*panic);
@@ -475,7 +493,7 @@ fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<
 }
 
 /// # Errors
-/// 146 if the request was refused memory where it could not fail, and has not heard of it: its result is void.
+/// 146 if the request was refused memory at a point where it could not fail: its result is invalid.
 fn not_refused() -> Result<()> {
     if meter::is_refusal_pending() {
         bail!(
@@ -494,7 +512,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     }
 }
 
-/// Replaces whatever was written by the error document.
+/// Replaces everything written so far by the error document.
 pub(crate) fn write_error(
     server: &Arc<Server>,
     error: &Error,
@@ -527,8 +545,9 @@ pub(crate) fn write_error(
     }
 }
 
-/// Errors of a member after which a driver looks at the server anew, unless it knows this topology already.
-/// The codes of a shutdown tell nothing while the server continues: then a fail point made them up.
+/// Returns true for errors of a member after which a driver refreshes its view of the server, unless it already knows
+/// the `topologyVersion` in the reply. The shutdown codes count only while the server stops; otherwise a fail point
+/// injected them.
 fn tells_topology(server: &Server, code: Code) -> bool {
     server.replica.is_some()
         && match code {
@@ -544,12 +563,12 @@ fn tells_topology(server: &Server, code: Code) -> bool {
         }
 }
 
-/// Whether the collection may be that of users or roles.
+/// Returns true if the collection may be one of users or roles.
 fn is_on_users(request: &Request<'_>) -> bool {
     request.db == "admin" && access::collection(request).is_some_and(|c| c.starts_with("system."))
 }
 
-/// Adds what a request did with documents. The only place that does: a command says in its [`Done`] what it did.
+/// Adds a request's document counts to the metrics. No other code does this: a command only fills its [`Done`].
 fn count_documents(metrics: &Metrics, done: &Done) {
     let counts = [
         (&metrics.documents_inserted, done.inserted.unwrap_or(0) + done.upserted.unwrap_or(0)),
@@ -569,7 +588,7 @@ fn count_documents(metrics: &Metrics, done: &Done) {
     metrics.locks.add(&done.locks);
 }
 
-/// Counters, slow line, profile.
+/// Updates counters, the log of slow operations and the profile.
 fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, error, done, micros, .. } = *finished;
     let command = request.command;

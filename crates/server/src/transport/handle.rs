@@ -1,8 +1,11 @@
-//! From a frame to a reply: the whole interface that `net` uses.
+//! From a frame to a reply: the interface that `net` uses.
 //!
-//!   frame -> [decompress] -> wire::Message -> dispatch or legacy -> reply in `out` -> [compress]
+//! ```text
+//!  frame -> [decompress] -> wire::Message -> dispatch or legacy -> reply in `out` -> [compress]
+//! ```
 //!
-//! A reply is written behind its header straight into net's buffer; only compressed replies are
+//! A reply is written behind its header directly into net's buffer; only compressed replies are copied once. An
+//! ordinary command allocates nothing once the buffers have grown.
 //! copied once. Nothing is allocated for an ordinary command once the buffers are warm.
 
 use std::sync::Arc;
@@ -17,24 +20,24 @@ use crate::request::{Protocol, Sequence};
 use crate::transport::dispatch::{self, Incoming};
 use crate::transport::legacy;
 
-/// What net does after a frame was handled.
+/// What net does after a frame has been handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Send `out`, then read the next frame.
     Reply,
     /// Nothing to send; read the next frame.
     NoReply,
-    /// Send `out`, then call [`Server::resume`] for the next reply of the stream.
+    /// Send `out`, then call [`Server::resume`] for the next reply of the exhaust stream.
     Stream,
     /// Send `out` if it is not empty, then close.
     Close,
 }
 
 impl Server {
-    /// Handles one whole message, header included, and appends the reply to `out`, which comes empty.
+    /// Handles one whole message, header included, and appends the reply to `out`, which is empty at the call.
     ///
-    /// Never fails: what is wrong with a request is said in the reply, what is wrong with the framing
-    /// closes the connection. May block (awaitable hello, tailable cursors, locks).
+    /// Never fails: an error of the request is reported in the reply, an error of the framing closes the connection.
+    /// May block (awaitable hello, tailable cursors, locks).
     pub fn handle(
         self: &Arc<Server>,
         connection: &mut Connection,
@@ -54,14 +57,14 @@ impl Server {
         outcome
     }
 
-    /// The next reply of the stream that the last outcome began. May block until there is one.
+    /// Produces the next reply of the exhaust stream that the last outcome began. May block until there is one.
     pub fn resume(self: &Arc<Server>, connection: &mut Connection, out: &mut Vec<u8>) -> Outcome {
         if self.is_stopping() {
             return Outcome::Close;
         }
         let Some(stream) = connection.stream.take() else { return Outcome::NoReply };
         let start = out.len();
-        // The command sees that it continues a stream by this mark.
+        // A command recognizes by this entry that it continues a stream.
         connection.stream =
             Some(Stream { frame: Vec::new(), previous_reply_id: 0, compressor: stream.compressor });
         let previous = Some(stream.previous_reply_id);
@@ -98,7 +101,7 @@ impl Server {
         outcome
     }
 
-    /// A frame that is not compressed. `previous` is the id of the reply before in a stream.
+    /// Handles a frame after decompression. `previous` is the id of the previous reply of the stream.
     fn handle_plain(
         self: &Arc<Server>,
         connection: &mut Connection,
@@ -191,7 +194,7 @@ impl Server {
         }
     }
 
-    /// A message whose contents or framing are wrong.
+    /// Answers a message whose contents or framing are invalid.
     fn answer_fault(
         self: &Arc<Server>,
         connection: &mut Connection,
@@ -220,7 +223,7 @@ impl Server {
     }
 }
 
-/// Says in the log why a connection is closed.
+/// Logs why a connection is closed.
 fn refuse_frame(connection: &Connection, fault: &Fault) -> Outcome {
     log::info!(target: "NETWORK", id = 22988, remote = connection.peer.address.as_str(),
         connectionId = connection.id, error = fault.error.message();

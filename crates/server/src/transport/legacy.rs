@@ -1,8 +1,14 @@
-//! The opcodes of drivers from 2010 to 2017, translated into commands.
+//! The legacy opcodes, which drivers used from 2010 to 2017: translated into commands.
 //!
-//! A find by OP_QUERY becomes `find`, OP_GET_MORE `getMore`, the writes their commands; the reply is
-//! turned back into OP_REPLY, or kept for getLastError. So there is one implementation of everything,
-//! at the price of copying a batch once more.
+//! | opcode                             | command                      | reply                     |
+//! |------------------------------------|------------------------------|---------------------------|
+//! | OP_QUERY on `db.$cmd`              | the command in the query     | OP_REPLY                  |
+//! | OP_QUERY                           | `find`                       | OP_REPLY                  |
+//! | OP_GET_MORE                        | `getMore`                    | OP_REPLY                  |
+//! | OP_INSERT, OP_UPDATE, OP_DELETE    | `insert`, `update`, `delete` | none; for getLastError    |
+//! | OP_KILL_CURSORS                    | (kills directly)             | none                      |
+//!
+//! Every feature is therefore implemented only once; the cost is one more copy of a batch.
 
 use std::sync::Arc;
 
@@ -54,7 +60,7 @@ pub(crate) fn handle(
         }
         Message::KillCursors(message) => {
             server.metrics.legacy_kill_cursors.increment();
-            // A stale login owns nothing more than it did.
+            // The privileges of a login that is not up to date are not larger than they were.
             let asking = Asking::new(connection);
             for id in message.ids.clone().filter(|id| may_kill(&asking, *id)) {
                 let _ = server.clients.cursors.kill(id, None);
@@ -70,7 +76,7 @@ fn split(namespace: &str) -> (&str, &str) {
     namespace.split_once('.').unwrap_or((namespace, ""))
 }
 
-/// Runs a command and gives back its reply document.
+/// Runs a command and returns its reply document.
 fn run(connection: &mut Connection, db: &str, body: Doc<'_>, sequences: &[Sequence<'_>]) -> DocBuf {
     let incoming = Incoming {
         db: Some(db),
@@ -87,7 +93,7 @@ fn run(connection: &mut Connection, db: &str, body: Doc<'_>, sequences: &[Sequen
     DocBuf::from_bytes(bytes).unwrap_or_default()
 }
 
-/// A command on `db.$cmd`, perhaps wrapped as `{$query: command, $readPreference: ...}`.
+/// Runs a command on `db.$cmd`, which may be wrapped as `{$query: command, $readPreference: ...}`.
 fn command(
     connection: &mut Connection,
     header: &Header,
@@ -122,7 +128,7 @@ fn command(
     if done.close { Outcome::Close } else { Outcome::Reply }
 }
 
-/// A find, or a look into one of the collections that described a database before 2.8.
+/// Runs a find, or a query of the pseudo-collections that described a database before 2.8.
 fn find(
     connection: &mut Connection,
     header: &Header,
@@ -155,7 +161,7 @@ fn find(
     write_batch(connection, header, reply.as_doc(), "firstBatch", 0, out)
 }
 
-/// The `find` command for an OP_QUERY, and whether its plan is wanted instead of its documents.
+/// The `find` command for an OP_QUERY, and true if its plan was requested instead of its documents.
 fn find_command(collection: &str, query: &Query<'_>) -> (DocBuf, bool) {
     let wrapper =
         query.query.first().is_some_and(|e| {
@@ -195,7 +201,7 @@ fn find_command(collection: &str, query: &Query<'_>) -> (DocBuf, bool) {
         if query.skip > 0 {
             w.put("skip", i64::from(query.skip));
         }
-        // 1 has always meant "one, and close", as a negative number does.
+        // 1 means "one document, then close", as a negative number does.
         if count < 0 || count == 1 {
             w.put("limit", count.abs());
             w.put("singleBatch", true);
@@ -253,7 +259,7 @@ fn write_batch(
     write_docs(connection, header, 0, id, starting_from, out, push_all)
 }
 
-/// `{$err, code}` with the flag for it, or the flag of an unknown cursor.
+/// Writes `{$err, code}` with the flag QUERY_FAILURE, or only the flag of an unknown cursor.
 fn write_failure(
     connection: &mut Connection,
     header: &Header,
@@ -274,10 +280,10 @@ fn write_failure(
     write_docs(connection, header, flags, 0, 0, out, &mut |push| push(doc.as_doc()))
 }
 
-/// Hands each document of a reply to its argument.
+/// A function that passes each document of a reply to its argument.
 type PushAll<'a> = dyn FnMut(&mut dyn FnMut(Doc<'_>)) + 'a;
 
-/// Writes an OP_REPLY with the documents that `push_all` hands over.
+/// Writes an OP_REPLY with the documents that `push_all` passes.
 fn write_docs(
     connection: &mut Connection,
     header: &Header,
@@ -312,7 +318,7 @@ fn insert(connection: &mut Connection, message: &Insert<'_>) -> Outcome {
     let sequence = Sequence { name: "documents", bytes: message.docs.bytes() };
     let reply = run(connection, db, body.as_doc(), &[sequence]);
     keep_outcome(connection, reply.as_doc(), false);
-    // getLastError has always said 0 after an insert.
+    // getLastError always reports 0 after an insert.
     connection.last_write.count = 0;
     Outcome::NoReply
 }
@@ -366,7 +372,7 @@ fn delete(connection: &mut Connection, message: &Delete<'_>) -> Outcome {
     Outcome::NoReply
 }
 
-/// Keeps what getLastError will be asked for.
+/// Keeps the outcome of a write for getLastError.
 fn keep_outcome(connection: &mut Connection, reply: Doc<'_>, is_update: bool) {
     let last = &mut connection.last_write;
     *last = Default::default();

@@ -1,5 +1,5 @@
-//! Names that meant something to drivers and tools before there were commands for it:
-//! `$cmd.sys.inprog`, `$cmd.sys.killop`, `$cmd.sys.unlock`, `system.namespaces`, `system.indexes`.
+//! Pseudo-collections that old drivers and tools query where commands exist today: `$cmd.sys.inprog`,
+//! `$cmd.sys.killop`, `$cmd.sys.unlock`, `system.namespaces`, `system.indexes`.
 
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value, compare};
 
@@ -7,7 +7,7 @@ use crate::core::connection::Connection;
 use crate::request::Protocol;
 use crate::transport::dispatch::{self, Incoming};
 
-/// The command that replaced a query on a pseudo-collection, and its database.
+/// The command that replaced a query of a pseudo-collection, and its database.
 pub(crate) fn command_for<'d>(
     _db: &str,
     collection: &str,
@@ -28,7 +28,7 @@ pub(crate) fn command_for<'d>(
     Some(("admin", body))
 }
 
-/// The command whose reply holds what a query on `system.namespaces` or `system.indexes` wants.
+/// The command whose reply contains the answer to a query of `system.namespaces` or `system.indexes`.
 pub(crate) fn catalog_query(_db: &str, collection: &str) -> Option<DocBuf> {
     match collection {
         "system.namespaces" | "system.indexes" => Some(DocBuf::build(|w| {
@@ -39,8 +39,8 @@ pub(crate) fn catalog_query(_db: &str, collection: &str) -> Option<DocBuf> {
     }
 }
 
-/// The documents that such a query gave: namespaces and indexes with the full name of the collection.
-/// `ns` and `name` of the query are honoured: no one asked for more.
+/// The documents of such a query: namespaces or indexes, with the full name of the collection. The query may compare
+/// fields for equality, as old clients do with `ns` and `name`.
 pub(crate) fn catalog_docs(
     connection: &mut Connection,
     db: &str,
@@ -104,12 +104,12 @@ fn index_docs(connection: &mut Connection, db: &str, name: &str, namespace: &str
     batch(reply.as_doc()).iter().filter_map(|v| v.as_doc()).map(with_namespace).collect()
 }
 
-/// Whether every field of `filter` equals the document's.
+/// Returns true if every field of `filter` equals the document's field.
 fn agrees(doc: Doc<'_>, filter: Doc<'_>) -> bool {
     filter.iter().all(|e| compare::equal(doc.get(e.name()), e.value()))
 }
 
-/// `createIndexes` for a description inserted into `system.indexes`.
+/// The `createIndexes` command for a description inserted into `system.indexes`.
 pub(crate) fn create_indexes(db: &str, spec: Doc<'_>) -> DocBuf {
     let namespace = spec.get("ns").as_str().unwrap_or("");
     let collection = namespace.strip_prefix(db).and_then(|rest| rest.strip_prefix('.'));
@@ -118,7 +118,7 @@ pub(crate) fn create_indexes(db: &str, spec: Doc<'_>) -> DocBuf {
         w.array("indexes", |indexes| {
             indexes.doc(|index| {
                 for element in spec {
-                    // Versions and namespaces of that time mean nothing today.
+                    // The index versions and namespaces of that time have no meaning today.
                     if !matches!(element.name(), "ns" | "v" | "_id" | "dropDups") {
                         index.put(element.name(), element.value());
                     }

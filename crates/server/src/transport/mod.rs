@@ -1,4 +1,5 @@
-//! From a frame to its reply: OP_MSG, the legacy opcodes, dispatch.
+//! //! From a frame to its reply: framing and compression ([`handle`]), legacy opcodes ([`legacy`]), commands
+//! ([`dispatch`]).
 
 pub(crate) mod dispatch;
 pub(crate) mod handle;

@@ -1,8 +1,8 @@
-//! Giving space back: `compact` on request, `autoCompact` in the background.
+//! Compaction returns free space to the file system: `compact` on request, `autoCompact` in the background.
 //!
-//! One compaction a collection at a time. The background pass looks at every collection and rewrites
-//! those that would give back at least the target; it is an operation of its own, so that currentOp
-//! shows it and killOp ends it. A collection that failed is left alone for a day.
+//! Each collection has at most one compaction at a time. A pass of the background job checks every collection and
+//! rewrites those that would free at least the target. The pass is an operation of its own, so currentOp shows it and
+//! killOp cancels it. A collection that failed is skipped for a day.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::interruption::interruption;
 use crate::op::Op;
 use crate::upkeep::pace::Pace;
 
-/// What a compaction must be expected to give back, unless somebody chose.
+/// The default of the space that a compaction must be expected to free.
 pub(crate) const TARGET_MB: i64 = 20;
-/// Between two passes of the background.
+/// The interval of background passes.
 const PASS_EACH_MS: i64 = 60_000;
 const RETRY_AFTER_MS: i64 = 24 * 60 * 60 * 1000;
 const PROGRESS_EACH_MS: i64 = 3000;
 
-/// Rewrites a collection; the bytes that gave back. `op` shows how far it is.
+/// Rewrites a collection and returns the freed bytes. `op` shows the progress.
 pub(crate) fn compact(
     server: &Server,
     op: &Op,
@@ -71,13 +71,13 @@ fn total_bytes(server: &Server, collection: &Collection) -> Result<i64> {
     Ok(stats.storage_bytes + stats.indexes_bytes())
 }
 
-/// What compacting would give back, about.
+/// An estimate of the bytes that compacting would free.
 pub(crate) fn free_bytes(server: &Server, collection: &Collection) -> Result<i64> {
     let stats = server.store.stats(collection)?;
     Ok(stats.free_bytes + stats.indexes_free_bytes())
 }
 
-/// The job: a pass if one is due; says when to look again.
+/// The background job: runs a pass if one is due, and returns the pause until the next call.
 pub(crate) fn pass(server: &Arc<Server>) -> Duration {
     let now_ms = clock::wall_ms();
     let (background, generation) = {

@@ -1,8 +1,8 @@
-//! The end of the server: who asks for it, and what may finish before.
+//! Shutdown: which operations may finish before the server stops.
 //!
-//! The `shutdown` command and, on a member of a replica set, a signal let reads and writes under way finish for a
-//! time. While they do, the member is in quiesce mode: it serves requests, and its `hello` sends drivers elsewhere.
-//! There is no other member to hand over to, so nothing waits when nothing runs.
+//! The `shutdown` command, and a signal to a member of a replica set, let running reads and writes finish for a time.
+//! During that time the member is in quiesce mode: it serves requests, but its `hello` tells drivers to select another
+//! server. There is no other member to hand over to, so a server without running operations does not wait.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,15 @@ use crate::clock;
 use crate::core::server::Server;
 use crate::settings::params;
 
-/// Between two polls at what still runs.
+/// The interval of the checks for running operations.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Server {
-    /// Lets reads and writes under way finish until then; what still runs then is interrupted when the server stops.
+    /// Waits until running reads and writes have finished, at most until `until`. Operations that still run then are
+    /// interrupted when the server stops.
     ///
     /// # Errors
-    /// Those of `check`, whose caller wants the server to continue: it leaves quiesce mode.
+    /// Those of `check`, through which the caller can cancel the shutdown: quiesce mode then ends.
     pub(crate) fn let_finish(
         &self,
         until: Instant,
@@ -40,21 +41,21 @@ impl Server {
         Ok(())
     }
 
-    /// Asks the process to end, as a signal does: a member of a replica set lets operations finish first, for at most
-    /// `shutdownTimeoutMillisForSignaledShutdown`; a standalone interrupts them. Returns when
-    /// [`Server::wait_for_shutdown`] does, at once if the end was requested before.
+    /// Requests a shutdown, as a signal does. A member of a replica set first lets operations finish, for at most
+    /// `shutdownTimeoutMillisForSignaledShutdown`; a standalone interrupts them. Afterwards
+    /// [`Server::wait_for_shutdown`] returns.
     pub fn request_shutdown_by_signal(&self) {
         const ROW: usize = params::position("shutdownTimeoutMillisForSignaledShutdown");
         if self.replica.is_some() {
             let most = Duration::from_millis(self.settings.params.number(ROW).unsigned_abs());
-            // No one can take a signal back.
+            // A signal cannot be revoked, so there is no check.
             let _ = self.let_finish(clock::now() + most, &mut || Ok(()));
         }
         self.request_shutdown();
     }
 
-    /// Begins quiesce mode: operations continue until then, and a member of a replica set answers `hello` with
-    /// 91, so that drivers send what is new elsewhere. The first call decides about the time.
+    /// Begins quiesce mode: operations continue until `until`, and a member of a replica set answers `hello` with 91,
+    /// so that drivers select another server for new requests. If it has begun already, its end does not change.
     fn quiesce(&self, until: Instant) {
         self.upkeep.shutdown.quiesce_until.lock().get_or_insert(until);
         if self.replica.is_some() {
@@ -62,7 +63,7 @@ impl Server {
         }
     }
 
-    /// Leaves quiesce mode, because the server does not end after all.
+    /// Leaves quiesce mode because the shutdown was cancelled.
     fn end_quiesce(&self) {
         *self.upkeep.shutdown.quiesce_until.lock() = None;
         if self.replica.is_some() {
@@ -70,7 +71,7 @@ impl Server {
         }
     }
 
-    /// What is left of quiesce mode; none outside of it and on a standalone, which has no such mode.
+    /// The remaining time of quiesce mode; `None` outside of it, and on a standalone, which has no such mode.
     pub(crate) fn quiesce_remaining(&self) -> Option<Duration> {
         let until = (*self.upkeep.shutdown.quiesce_until.lock())?;
         self.replica.as_ref()?;

@@ -1,7 +1,7 @@
-//! Background work: unused cursors and sessions, expired documents.
+//! Background jobs: close unused cursors, end sessions, abort old transactions, delete expired documents, compact.
 //!
-//! One thread a kind of work. A thread holds the server only while it works, so a server that is
-//! dropped ends it.
+//! Each job has its own thread. The thread holds a strong reference to the server only while it works, so the threads
+//! do not keep a dropped server alive.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::interruption::interruption;
 use crate::logging::set_log_context;
 use crate::upkeep::pace::Pace;
 
-/// One kind of work: does it, and says how long to pause.
+/// The work of a job; returns the pause until the next call.
 type Work = fn(&Arc<Server>) -> Duration;
 
 /// Starts the background threads of a server.
@@ -46,7 +46,7 @@ fn start(server: &Arc<Server>, name: &'static str, work: Work) {
     }
 }
 
-/// Ends cursors and sessions that were not used for too long.
+/// Closes cursors and ends sessions that have been unused for too long.
 fn reap(server: &Arc<Server>) -> Duration {
     let now = clock::wall_ms();
     let timeout = server.settings.params.int("cursorTimeoutMillis");
@@ -64,8 +64,8 @@ fn reap(server: &Arc<Server>) -> Duration {
     Duration::from_secs(server.settings.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
 }
 
-/// Ends transactions and states of snapshot reads that live too long, and forgets the records of
-/// sessions that are gone; ends the time of a member that has stepped down.
+/// Aborts transactions and drops snapshots that have lived too long, deletes the records of sessions that no longer
+/// exist, and makes a member primary again whose step-down time has passed.
 fn reap_transactions(server: &Arc<Server>) -> Duration {
     let limit = server.settings.params.int("transactionLifetimeLimitSeconds").max(1) as u64;
     if let Some(begun_before) = clock::now().checked_sub(Duration::from_secs(limit)) {
@@ -99,8 +99,8 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
     Duration::from_secs(1)
 }
 
-/// Deletes expired documents once `ttlMonitorSleepSecs` have passed since the pass before. Looks every
-/// second, so that a new value of the parameter counts at once.
+/// Deletes expired documents once `ttlMonitorSleepSecs` have passed since the last pass. It is called every second, so
+/// a new value of the parameter takes effect immediately.
 fn expire(server: &Arc<Server>) -> Duration {
     let every_ms = server.settings.params.int("ttlMonitorSleepSecs").max(1) * 1000;
     let now_ms = clock::wall_ms();
@@ -116,7 +116,7 @@ fn expire(server: &Arc<Server>) -> Duration {
     Duration::from_secs(1)
 }
 
-/// One pass over the TTL indexes: an operation of its own, so that currentOp shows it and killOp ends it.
+/// Runs one pass over the TTL indexes. It is an operation of its own, so currentOp shows it and killOp cancels it.
 fn delete_expired(server: &Arc<Server>) {
     let signal = &server.upkeep.signal;
     let pace = Pace::new(&server.metrics);

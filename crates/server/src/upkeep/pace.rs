@@ -1,25 +1,24 @@
-//! Long jobs beside requests: they rest while clients work.
+//! Throttles long background jobs while clients work.
 //!
-//! Index builds, the deletion of expired documents and compactions work in small batches and ask
-//! before each whether they may continue. Where they ask, they also rest: half as long as the batch took
-//! if clients had operations meanwhile, not at all if no one did. What they leave the disk to write
-//! is the engine's governor's to spread.
+//! Index builds, the deletion of expired documents and compactions work in small batches with an interrupt check in
+//! between. At each check they also pause: half as long as the batch took if clients ran operations in the meantime,
+//! not at all otherwise. The disk writes that they leave behind are spread over time by the engine's governor.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::metrics::Metrics;
 
-/// Shorter pieces of work are not worth a rest of their own.
+/// Work shorter than this does not pause.
 const WORK_MIN: Duration = Duration::from_millis(1);
-/// Longest rest, so that a job is ended promptly.
+/// The maximum pause, so that a job notices its cancellation promptly.
 const REST_MAX: Duration = Duration::from_millis(20);
-/// Rest by the time worked.
+/// The ratio of pause to work.
 const REST_SHARE: f64 = 0.5;
-/// Fewer operations of clients a second than this do not feel the job.
+/// Below this rate of client operations per second a job does not pause.
 const OPERATIONS_PER_S: f64 = 50.0;
 
-/// The pace of one job; it belongs to the thread that works.
+/// The throttle of one job; used by the thread that works.
 pub(crate) struct Pace<'m> {
     metrics: &'m Metrics,
     since: Cell<Instant>,
@@ -33,7 +32,7 @@ impl Pace<'_> {
         pace
     }
 
-    /// Rests if clients worked since the last call. To be called between batches.
+    /// Pauses if clients worked since the last call. Must be called between batches.
     pub(crate) fn rest(&self) {
         let worked = self.since.get().elapsed();
         if worked < WORK_MIN {
@@ -82,7 +81,7 @@ mod tests {
         assert_eq!(metrics.job_rests.get(), 1);
         let rested = metrics.job_rest_micros.get();
         assert!((1000..=20_000).contains(&rested), "{rested}");
-        // What was seen once counts once.
+        // Operations that were counted once are not counted again.
         work();
         pace.rest();
         assert_eq!(metrics.job_rests.get(), 1);

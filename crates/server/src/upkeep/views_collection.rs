@@ -1,8 +1,8 @@
-//! `system.views` of each database: a document for each view, as MongoDB keeps them, for tools that list and read it.
+//! `system.views` of each database: a document for each view, as in MongoDB, for tools that list and read it.
 //!
-//! The views themselves are entries of the catalog. Each command that changes one brings its document up to date when
-//! the change is committed, and a start does so for all: a crash in between leaves nothing behind. No one else writes
-//! to the collection. Dropping it drops the views, as in MongoDB.
+//! The views themselves are entries of the catalog. Each command that changes a view updates its document after the
+//! commit, and the start of the server updates all documents, so a crash in between has no lasting effect. Clients
+//! cannot write to the collection. Dropping it drops the views, as in MongoDB.
 
 use nagi_bson::{DocBuf, Value};
 use nagi_error::Result;
@@ -10,12 +10,12 @@ use nagi_store::{Collection, Namespace, RecordBuf, WriteOptions};
 
 use crate::core::server::Server;
 
-/// The collection's name, in each database with views.
+/// The collection's name in each database with views.
 pub(crate) const NAME: &str = "system.views";
 
 impl Server {
-    /// Brings the document of a view that was made, changed or dropped up to date. The command does not fail for it:
-    /// the view is what its catalog entry says.
+    /// Updates the document of a view that was created, changed or dropped. A failure is only logged: the catalog entry
+    /// defines the view.
     pub(crate) fn mirror_view(&self, namespace: &Namespace) {
         if let Err(error) = self.try_mirror(namespace) {
             log::warn!(target: "STORAGE", id = 8_200_052, namespace = namespace.as_str(), error = error.message();
@@ -24,7 +24,7 @@ impl Server {
     }
 
     fn try_mirror(&self, namespace: &Namespace) -> Result<()> {
-        // Two changes of one view must not write in the other order than they happened.
+        // Two changes of one view must write their documents in the order of the changes.
         let _one = self.upkeep.views_mirrored.lock();
         let view = self.store.collection(namespace).filter(|found| found.is_view());
         let mirror = Namespace::new(namespace.database(), NAME)?;
@@ -60,7 +60,7 @@ impl Server {
         Ok(())
     }
 
-    /// Brings all documents up to date, at the start.
+    /// Updates all documents, at the start.
     pub(crate) fn mirror_all_views(&self) -> Result<()> {
         let catalog = self.store.catalog();
         for view in catalog.iter().filter(|found| found.is_view()) {
@@ -77,7 +77,7 @@ impl Server {
         Ok(())
     }
 
-    /// The names of views that have a document.
+    /// The namespaces of the views that have a document.
     fn ids_of(&self, mirror: &Collection) -> Result<Vec<String>> {
         let mut ids = Vec::new();
         let snapshot = self.store.snapshot()?;
@@ -88,7 +88,7 @@ impl Server {
         Ok(ids)
     }
 
-    /// Drops all views of a database, whose `system.views` is dropped.
+    /// Drops all views of a database whose `system.views` is dropped.
     pub(crate) fn drop_views(&self, db: &str) -> Result<()> {
         let catalog = self.store.catalog();
         for view in catalog.database(db).filter(|found| found.is_view()) {
@@ -98,7 +98,7 @@ impl Server {
     }
 }
 
-/// A view as its document shows it.
+/// The document of a view.
 fn describe(view: &Collection) -> DocBuf {
     DocBuf::build(|out| {
         out.put("_id", view.namespace.as_str());

@@ -1,15 +1,16 @@
-//! Query settings: kept for the whole server and over restarts, looked up by the shape of a query.
+//! Query settings: persistent, server-wide settings that a query finds by the hash of its shape.
 //!
 //! ```text
 //!   setQuerySettings --> {_id: "querySettings", settingsArray: [...]} in config.clusterParameters
 //!                   \--> the map below <-- a find, distinct or aggregate, by the hash of its shape
 //! ```
-//! Without any settings a query costs one load here. The hash is SHA-256 of the shape that
-//! [`nagi_query::query_shape`] makes of a command.
+//!
+//! Without any settings, a query costs one load here. The hash is SHA-256 of the shape that [`nagi_query::query_shape`]
+//! derives from a command.
 //!
 //! Invariants
-//! - What a command acknowledged is on disk. The map is changed after the document.
-//! - All of it is one document, so it is bounded as a document is; it is charged to the plans' memory.
+//! - Acknowledged settings are on disk: the map is changed after the document.
+//! - All settings together are one document, which bounds their size. Their memory is charged to the plans' pool.
 
 mod spec;
 
@@ -39,7 +40,7 @@ use crate::settings::persisted;
 pub(crate) struct ShapeHash([u8; 32]);
 
 impl ShapeHash {
-    /// Of a find, distinct or aggregate; none of other commands.
+    /// The hash of a find, distinct or aggregate; `None` for other commands.
     pub(crate) fn of(db: &str, command: Doc<'_>) -> Option<ShapeHash> {
         nagi_query::query_shape(db, command).map(|shape| ShapeHash::of_shape(&shape))
     }
@@ -72,7 +73,7 @@ impl ShapeHash {
 /// The settings of one shape.
 struct Kept {
     settings: Arc<QuerySettings>,
-    /// A query of the shape, with `$db`; none if the settings were made by the hash alone.
+    /// A query of the shape, with `$db`; `None` if the settings were only set by the hash.
     query: Option<DocBuf>,
     _room: Charge,
 }
@@ -81,18 +82,18 @@ type Map = BTreeMap<ShapeHash, Arc<Kept>>;
 
 /// All settings.
 pub(crate) struct AllQuerySettings {
-    /// How many there are: the usual case, none, costs one load.
+    /// The number of settings: the usual case, none, costs one load.
     count: AtomicUsize,
     kept: RwLock<Map>,
-    /// Held while settings are changed.
+    /// Serializes changes.
     changing: Mutex<()>,
     rejected: Counter,
 }
 
-/// Whose settings a command changes.
+/// The shape whose settings a command changes.
 pub(crate) enum Target<'a> {
     Hash(ShapeHash),
-    /// A query with its shape.
+    /// A query, and the hash of its shape.
     Query(Doc<'a>, ShapeHash),
 }
 
@@ -100,7 +101,7 @@ impl<'a> Target<'a> {
     /// Reads a hash, or a query with `$db`.
     ///
     /// # Errors
-    /// 7746402 for a command that has no settings, 40414 without `$db`, 2 for what is no hash.
+    /// 7746402 for a command that has no settings, 40414 without `$db`, 2 for an invalid hash.
     pub(crate) fn parse(command: &str, value: Value<'a>) -> Result<Target<'a>> {
         match value {
             Value::String(text) => match ShapeHash::parse(text) {
@@ -150,7 +151,7 @@ impl<'a> Target<'a> {
 }
 
 impl AllQuerySettings {
-    /// What was kept on disk. What cannot be read of it is left out, with a warning.
+    /// Reads the stored settings. Unreadable ones are skipped with a warning.
     pub(crate) fn open(store: &Store) -> Result<AllQuerySettings> {
         let mut map = Map::new();
         if let Some(doc) = read(store)?
@@ -185,10 +186,10 @@ impl AllQuerySettings {
         self.kept.read().get(&hash).map(|kept| Arc::clone(&kept.settings))
     }
 
-    /// The same for a request that runs.
+    /// As [`AllQuerySettings::of`], for a request that is about to run.
     ///
     /// # Errors
-    /// 411 if they reject it.
+    /// 411 if the settings reject the query.
     pub(crate) fn of_running(&self, request: &Request<'_>) -> Result<Option<Arc<QuerySettings>>> {
         let settings = self.of(request);
         let rejects = settings.as_ref().is_some_and(|settings| settings.rejects());
@@ -199,10 +200,10 @@ impl AllQuerySettings {
         Ok(settings)
     }
 
-    /// Changes the settings of a shape, or makes them; writes what is kept then.
+    /// Creates or changes the settings of a shape, and writes the resulting entry.
     ///
     /// # Errors
-    /// Those of the settings, of the query, and 10334 if all settings no longer fit in a document.
+    /// Those of the settings and of the query, and 10334 if all settings together exceed a document.
     pub(crate) fn set(
         &self,
         store: &Store,
@@ -265,7 +266,7 @@ impl AllQuerySettings {
         Ok(())
     }
 
-    /// One document for each shape, as `$querySettings` returns them.
+    /// Returns one document per shape, as `$querySettings` shows them.
     pub(crate) fn list(&self, show_debug_query_shape: bool) -> Vec<DocBuf> {
         let entry = |(hash, kept): (&ShapeHash, &Arc<Kept>)| {
             DocBuf::build(|out| {
@@ -313,7 +314,7 @@ fn write_entry(hash: ShapeHash, kept: &Kept, out: &mut DocWriter<'_>) {
     }
 }
 
-/// Such a stage at the front of the command's pipeline.
+/// The first stage of the command's pipeline, if it is one that must not be rejected.
 pub(crate) fn unrejectable(command: Doc<'_>) -> Option<&str> {
     let Value::Array(stages) = command.get("pipeline") else { return None };
     let first = stages.iter().next()?.as_doc()?.first()?.name();

@@ -1,4 +1,4 @@
-//! The `settings` argument of `setQuerySettings`: checked, merged with what is there, simplified.
+//! //! The `settings` argument of `setQuerySettings`: checked, merged with existing settings, simplified.
 
 use nagi_bson::{Array, Doc, DocBuf, Value, number};
 use nagi_error::{Code, Result, bail};
@@ -23,11 +23,10 @@ args! { "setQuerySettings.settings.indexHints.ns" => NsSpec {
     coll: Option<&'a str> = "coll",
 }}
 
-/// The settings that result when `given` changes those that are there. Fields not given stay; what is
-/// as it is without settings is left out.
+/// Merges `given` into existing settings. Omitted fields keep their values; fields with default values are removed.
 ///
 /// # Errors
-/// 8727502 for no settings, 7746604 if nothing results, and those of each field.
+/// 8727502 if `given` is empty, 7746604 if the result is empty, and those of each field.
 pub(super) fn merge(old: Option<Doc<'_>>, given: Doc<'_>) -> Result<DocBuf> {
     if given.is_empty() {
         bail!(
@@ -77,7 +76,7 @@ pub(super) fn merge(old: Option<Doc<'_>>, given: Doc<'_>) -> Result<DocBuf> {
     }))
 }
 
-/// One hint or several, as an array; none if none of them allows an index.
+/// Checks one hint or an array of hints and returns an array; `None` if none of them allows an index.
 fn hints(given: Value<'_>) -> Result<Option<nagi_bson::ArrayBuf>> {
     let one;
     let list: Vec<Doc<'_>> = match given {
@@ -140,7 +139,7 @@ fn wrong_hint<T>(found: Value<'_>) -> Result<T> {
     )
 }
 
-/// An index by name, by key pattern, or `{$natural: 1}`.
+/// Checks an index given by name, by key pattern, or as `{$natural: 1}`.
 fn check_index(index: Value<'_>) -> Result<()> {
     let key = match index {
         Value::String(_) => return Ok(()),
