@@ -1,20 +1,21 @@
 //! The table of error codes: number and name, as drivers know them.
 //!
-//! A code without a registered name is called `Location<code>`. Numbers below 1,000 are MongoDB's
-//! registered codes; five-digit and longer ones name a place in the server that clients came to match.
+//! Numbers below 1,000 are MongoDB's registered codes. Numbers of five and more digits originally identified a location
+//! in MongoDB's source code, and clients came to depend on some of them. A code without a registered name is called
+//! `Location<code>`.
 
-/// An error code. Its name is looked up in the table; see [`Code::name`].
+/// An error code. [`Code::name`] looks up its name in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code(pub i32);
 
 impl Code {
     /// A code that has no registered name.
-    #[expect(non_snake_case, reason = "reads as MongoDB writes it: Location40415")]
+    #[expect(non_snake_case, reason = "spelled as in MongoDB: Location40415")]
     pub const fn Location(code: i32) -> Code {
         Code(code)
     }
 
-    /// The `codeName` of replies.
+    /// The `codeName` in replies.
     pub fn name(self) -> std::borrow::Cow<'static, str> {
         match TABLE.binary_search_by_key(&self.0, |row| row.0) {
             Ok(at) => TABLE[at].1.into(),
@@ -22,7 +23,7 @@ impl Code {
         }
     }
 
-    /// The code for a registered name.
+    /// The code with this registered name.
     pub fn by_name(name: &str) -> Option<Code> {
         TABLE.iter().find(|row| row.1 == name).map(|row| Code(row.0))
     }
@@ -256,7 +257,7 @@ codes! {
     NOT_WRITABLE_PRIMARY = 10107, "NotWritablePrimary";
     BSON_OBJECT_TOO_LARGE = 10334, "BSONObjectTooLarge";
     DUPLICATE_KEY = 11000, "DuplicateKey";
-    /// Old drivers look for the three numbers that a duplicate key once had.
+    /// Old drivers recognize a duplicate key by three codes: this one, 11000 and 12582.
     DUPLICATE_KEY_ON_UPDATE = 11001, "DuplicateKey";
     INTERRUPTED_AT_SHUTDOWN = 11600, "InterruptedAtShutdown";
     INTERRUPTED = 11601, "Interrupted";

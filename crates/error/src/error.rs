@@ -1,4 +1,4 @@
-//! The error type and the two macros that raise it.
+//! //! The error type and the two macros that create it.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use nagi_bson::DocBuf;
 
 use crate::Code;
 
-/// The result of anything a client may cause to fail.
+/// The result of an operation that may fail with an error for the client.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A failure with everything its reply needs. One pointer.
+/// An error with everything that its reply needs. It is one pointer in size.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -24,13 +24,13 @@ impl Error {
         Error(Box::new(Inner { code, message: message.into(), info: None, labels: Vec::new() }))
     }
 
-    /// A broken invariant of ours on the path of a request: logged, answered as InternalError.
+    /// A violated invariant on the path of a request: it is logged and reported as InternalError.
     pub fn bug(message: impl Into<String>) -> Error {
         let message = message.into();
         Error::new(Code::INTERNAL_ERROR, message)
     }
 
-    /// Adds fields that a reply merges at its top level (`keyPattern`, `keyValue`, `errInfo`).
+    /// Adds fields that the reply has at its top level (`keyPattern`, `keyValue`, `errInfo`).
     #[must_use]
     pub fn with_info(mut self, info: DocBuf) -> Error {
         self.0.info = Some(info);
@@ -59,7 +59,7 @@ impl Error {
         &self.0.message
     }
 
-    /// The same without extra fields.
+    /// The same error without extra fields.
     #[must_use]
     pub fn without_info(mut self) -> Error {
         self.0.info = None;

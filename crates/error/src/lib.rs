@@ -1,7 +1,7 @@
 //! Errors as clients see them: code, name, message, extra fields, labels.
 //!
-//! `Result<T>` is one pointer wide on the error side, so that hot paths do not carry it about.
-//! Raise with [`bail!`] or [`err!`]; the dispatcher turns an `Error` into a reply.
+//! The error side of `Result<T>` is one pointer, which keeps results small on hot paths. [`bail!`] and [`err!`] create
+//! errors; the dispatcher turns an `Error` into a reply.
 
 mod codes;
 mod error;

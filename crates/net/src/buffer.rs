@@ -1,13 +1,13 @@
-//! The bytes of a connection that were read and not yet handled.
+//! //! The read buffer of a connection: bytes that were read and not yet handled.
 
 use nagi_wire::{Fault, HEADER_BYTES, frame_len};
 
-/// Where the buffer begins, and what it shrinks to when the connection idles.
+/// The initial size, to which the buffer shrinks when the connection is idle.
 const SMALL_BYTES: usize = 4 * 1024;
-/// A buffer above this is not kept for the next request.
+/// A larger buffer is not kept for the next request.
 const KEPT_BYTES_MAX: usize = nagi_server::FREE_BYTES;
 
-/// Read bytes: `bytes[start..end]`; what follows is free room, already initialised.
+/// The read bytes are `bytes[start..end]`; the bytes behind them are free and initialized.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -24,12 +24,12 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Bytes that wait.
+    /// The number of bytes that were read and not yet handled.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Length of the first frame if all of it is here. A fault means the stream is broken.
+    /// The length of the first frame if it is complete. A fault means that the stream is broken.
     pub(crate) fn complete(&self) -> Result<Option<usize>, Fault> {
         let filled = &self.bytes[self.start..self.end];
         let Some(header) = filled.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
@@ -37,15 +37,15 @@ impl Buffer {
         Ok((filled.len() >= len).then_some(len))
     }
 
-    /// What is here of the first frame, and of what follows it.
+    /// The available bytes of the first frame and of those behind it.
     pub(crate) fn front(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Makes just the room that a frame of `len` bytes needs; it was charged.
+    /// Grows the buffer to exactly the `len` bytes of the first frame, which were charged to the budget.
     pub(crate) fn reserve(&mut self, len: usize) {
         if self.bytes.len() < len {
-            // Zeroed pages come from the system as they are touched.
+            // The system provides zeroed pages when they are first touched.
             let mut bytes = vec![0; len];
             bytes[..self.len()].copy_from_slice(self.front());
             (self.start, self.end) = (0, self.len());
@@ -58,7 +58,7 @@ impl Buffer {
         &self.bytes[self.start..self.start + len]
     }
 
-    /// Forgets the first `len` bytes.
+    /// Removes the first `len` bytes.
     pub(crate) fn consume(&mut self, len: usize) {
         self.start += len;
         if self.is_empty() {
@@ -69,8 +69,8 @@ impl Buffer {
         }
     }
 
-    /// Room for the next read: at least a quarter of the buffer, or what was reserved. Grows by
-    /// doubling, so that what a header promises costs nothing until it arrives.
+    /// The free space for the next read: the reserved space, or at least a quarter of the buffer. The buffer grows by
+    /// doubling, so the length that a header announces costs no memory until the bytes arrive.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let large = self.bytes.len() > KEPT_BYTES_MAX && self.start == 0;
         if large && self.end < self.bytes.len() {
@@ -88,12 +88,12 @@ impl Buffer {
         &mut self.bytes[self.end..]
     }
 
-    /// Takes over `len` bytes that were read into [`Buffer::room`].
+    /// Accepts `len` bytes that were read into [`Buffer::room`].
     pub(crate) fn filled(&mut self, len: usize) {
         self.end += len;
     }
 
-    /// Gives memory back, if no bytes are waiting.
+    /// Frees memory if the buffer is empty.
     pub(crate) fn shrink(&mut self) {
         if self.is_empty() && self.bytes.len() > SMALL_BYTES {
             *self = Buffer::new();
@@ -101,7 +101,7 @@ impl Buffer {
     }
 }
 
-/// Clears a reply buffer before the next request; a very large one is given back.
+/// Clears a reply buffer before the next request, and frees a very large one.
 pub(crate) fn recycle(out: &mut Vec<u8>) {
     out.clear();
     if out.capacity() > KEPT_BYTES_MAX {

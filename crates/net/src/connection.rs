@@ -1,4 +1,13 @@
-//! The life of one connection: read a frame, let the server handle it, write the reply.
+//! The life of one connection: reads a frame, lets the server handle it, writes the reply.
+//!
+//! ```text
+//!             +--> next_frame: read until a frame is complete
+//!             |      16 KiB of a large frame are here -> admit: charge its memory, or wait for it
+//!             |      silence between frames           -> rest: free the buffers, block without a timeout
+//!             |      silence within a frame           -> End::TimedOut
+//!             |    answer: Server::handle, write; repeated for an exhaust stream
+//!             +--- recycle the buffers
+//! ```
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -12,22 +21,23 @@ use crate::buffer::{Buffer, recycle};
 use crate::stranger::Stranger;
 use crate::stream::Stream;
 
-/// Why a connection ends although its peer did not leave.
+/// Why a connection ends.
 pub(crate) enum End {
-    /// The peer left, or the server ends.
+    /// The peer disconnected, or the server shuts down.
     Closed,
-    /// The server said so.
+    /// The server closed it.
     Refused,
-    /// Bytes that are no protocol.
+    /// The bytes are not valid in the protocol.
     Broken(String),
-    /// Silence in the middle of a frame, or a reply that no one takes.
+    /// The peer stopped in the middle of a frame, or did not accept its reply.
     TimedOut(&'static str),
     Failed(io::Error),
 }
 
-/// A message is charged once so much of it is here: a promise alone takes no room from others.
+/// A message is charged once this much of it has arrived: an announced length alone must not take capacity from other
+/// connections.
 const CHARGED_FROM: usize = 16 * 1024;
-/// Longest silence in the middle of a charged message while others wait for room.
+/// The maximum pause in the middle of a charged message while other requests wait for memory.
 const CROWDED_GAP_MAX: Duration = Duration::from_secs(5);
 
 struct Life<'n> {
@@ -36,23 +46,23 @@ struct Life<'n> {
     config: &'n NetConfig,
     buffer: Buffer,
     out: Vec<u8>,
-    /// For the message that comes in or is handled, if it is large.
+    /// The memory charge of the current message, if it is large.
     room: Option<Charge>,
-    /// Whether a silent read ends after a while, to look around; off while the peer rests.
+    /// True if reads have a timeout, so that pauses are noticed. Off while the peer is idle.
     watching: bool,
-    /// A whole message has arrived, so the peer speaks the protocol.
+    /// A whole message has arrived, so the peer is known to speak the protocol.
     acquainted: bool,
 }
 
-/// How a frame that is not complete comes in.
+/// The progress of an incomplete frame.
 struct Pace {
     began: Instant,
-    /// When the newest byte was seen, and how many there were.
+    /// When the last bytes were noticed, and how many bytes there were then.
     moved: Instant,
     bytes: usize,
 }
 
-/// Runs a connection to its end.
+/// Runs a connection until it ends.
 pub(crate) fn run(
     server: &Arc<Server>,
     stream: &Stream,
@@ -84,7 +94,7 @@ pub(crate) fn run(
 }
 
 impl Life<'_> {
-    /// Reads until a whole frame is there. Usually one read, and none for pipelined requests.
+    /// Reads until a whole frame is available. Usually one read, and none for pipelined requests.
     fn next_frame(&mut self, connection: &mut Connection) -> Result<usize, End> {
         if !self.watching {
             self.watch()?;
@@ -125,8 +135,8 @@ impl Life<'_> {
         }
     }
 
-    /// Waits for room for the message at the front, if it is large. Meanwhile its bytes stay where
-    /// they are: the peer's socket fills up.
+    /// Charges the message at the front, if it is large; waits for memory if necessary. Nothing is read meanwhile, so
+    /// TCP flow control slows the peer down.
     fn admit(&mut self) -> Result<(), End> {
         if self.room.is_some() {
             return Ok(());
@@ -143,7 +153,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Bounds the silence inside a frame and the time that the frame takes altogether.
+    /// Enforces the maximum pause within a frame and the maximum time of a whole frame.
     fn check_pace(&self, pace: &mut Option<Pace>) -> Result<(), End> {
         let now = Instant::now();
         let bytes = self.buffer.len();
@@ -151,7 +161,7 @@ impl Life<'_> {
         if pace.bytes != bytes {
             (pace.bytes, pace.moved) = (bytes, now);
         }
-        // Who has room that others wait for has to use it.
+        // A peer that holds capacity which other requests wait for must send its message without long pauses.
         let crowded = self.room.is_some() && self.server.budget().has_waiting();
         let gap_max = if crowded { CROWDED_GAP_MAX } else { self.config.frame_gap_max };
         let stuck = now - pace.moved >= gap_max.min(self.config.frame_gap_max);
@@ -161,7 +171,7 @@ impl Life<'_> {
         }
     }
 
-    /// The peer is silent between frames: give memory back and wait without looking at the clock.
+    /// The peer is idle between frames: frees memory and blocks without a timeout.
     fn rest(&mut self, connection: &mut Connection) -> Result<(), End> {
         self.buffer.shrink();
         self.out = Vec::new();

@@ -3,16 +3,17 @@
 //! ```text
 //!   accept thread per address --> Server::connect --> thread "connN": read frame, handle, write
 //! ```
-//! A request costs one read and one write of the socket; buffers are reused and given back when the
-//! connection idles. Async machinery costs more than the request itself here, and a thread that
-//! sleeps costs a few kilobytes.
+//!
+//! A request costs one read and one write of the socket. Buffers are reused, and freed when the connection is idle.
+//! There is no async runtime: it would cost more than a request itself, and a sleeping thread costs only a few
+//! kilobytes.
 //!
 //! Invariants
-//! - A frame takes memory as its bytes arrive, never as its header promises.
-//! - A peer that stops in the middle of a frame, or does not take its reply, is dropped in bounded
-//!   time; one that is silent between frames may stay (TCP keep-alive finds the dead ones).
+//! - Memory for a frame is allocated as its bytes arrive, never by the length that its header announces.
+//! - A peer that stops in the middle of a frame, or does not accept its reply, is disconnected within a bounded time. A
+//!   peer that is idle between frames may stay; TCP keep-alive detects dead ones.
 //!
-//! Does not know about: commands, documents, what a frame says beyond its length.
+//! This crate knows neither commands nor documents, and of a frame only its length.
 
 mod buffer;
 mod config;

@@ -1,4 +1,4 @@
-//! Opening the addresses that the administrator named.
+//! //! Opens the configured addresses.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -12,14 +12,14 @@ use socket2::{Domain, SockRef, Socket, Type};
 use crate::NetConfig;
 use crate::stream::Stream;
 
-/// One address that is being listened to.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) enum Door {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
 }
 
-/// Opens every address of the configuration. Returns them with the port (for port 0: the chosen one).
+/// Opens all configured addresses. Returns them with the port, which for port 0 is the one the system selected.
 pub(crate) fn open(config: &NetConfig) -> io::Result<(Vec<Door>, u16)> {
     let mut doors = Vec::new();
     let mut port = config.port;
@@ -42,7 +42,7 @@ fn said(error: &io::Error, place: &dyn std::fmt::Display) -> io::Error {
     io::Error::new(error.kind(), format!("{place}: {error}"))
 }
 
-/// The addresses of all names, each once: several names may mean the same one.
+/// The addresses of all names without duplicates: several names may resolve to the same address.
 fn addresses(config: &NetConfig) -> io::Result<Vec<SocketAddr>> {
     let mut all = Vec::new();
     for name in config.bind_ip.iter().filter(|name| !name.starts_with('/')) {
@@ -80,7 +80,8 @@ fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// A file that no one answers at is left over from a server that died: it is replaced.
+/// Opens a Unix socket. An existing socket file to which no connection is possible remains from a crashed server and is
+/// replaced.
 fn unix(path: &Path, config: &NetConfig) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
@@ -101,7 +102,7 @@ fn unix(path: &Path, config: &NetConfig) -> io::Result<UnixListener> {
 }
 
 impl Door {
-    /// Waits for a connection; with the peer's address as the log prints it.
+    /// Waits for a connection. The peer has its address in the format of the log.
     pub(crate) fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Door::Tcp(listener) => {
@@ -118,7 +119,7 @@ impl Door {
         }
     }
 
-    /// The address for the log.
+    /// The address in the format of the log.
     pub(crate) fn address(&self) -> String {
         match self {
             Door::Tcp(listener) => {

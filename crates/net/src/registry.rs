@@ -1,4 +1,4 @@
-//! Who is connected, for the end: every socket can be shut down from outside its thread.
+//! //! The open connections: their sockets can be shut down from other threads when the server stops.
 
 use std::collections::HashMap;
 use std::net::Shutdown;
@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::stream::Stream;
 
-/// Open connections. Touched when one begins or ends, never by a request.
+/// The open connections. Accessed when a connection begins or ends, never by a request.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     open: Mutex<Open>,
@@ -23,7 +23,7 @@ struct Open {
     stopping: bool,
 }
 
-/// Membership of one connection; ends with its thread.
+/// The registration of one connection; dropped by its thread.
 #[derive(Debug)]
 pub(crate) struct Member {
     registry: Arc<Registry>,
@@ -31,7 +31,7 @@ pub(crate) struct Member {
 }
 
 impl Registry {
-    /// Adds a connection, or `None` if the server is about to end.
+    /// Registers a connection; `None` if the server is shutting down.
     pub(crate) fn join(self: &Arc<Registry>, stream: &Arc<Stream>) -> Option<Member> {
         let mut open = self.open.lock();
         if open.stopping {
@@ -43,13 +43,13 @@ impl Registry {
         Some(Member { registry: self.clone(), key })
     }
 
-    /// Connections that are open.
+    /// The number of open connections.
     pub(crate) fn count(&self) -> usize {
         self.open.lock().streams.len()
     }
 
-    /// Ends all connections: first their reading, so that replies under way still go out, and after
-    /// `grace` everything. Returns whether all ended by themselves.
+    /// Closes all connections. First only their reading sides, so that pending replies are still sent; after `grace`
+    /// both sides. Returns true if all connections ended within `grace`.
     pub(crate) fn drain(&self, grace: Duration) -> bool {
         let mut open = self.open.lock();
         open.stopping = true;

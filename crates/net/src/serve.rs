@@ -1,4 +1,4 @@
-//! Listeners and the threads behind them.
+//! //! Listeners, and the threads that accept and serve connections.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::listen::{self, Door};
 use crate::registry::{Member, Registry};
 use crate::stream::Stream;
 
-/// The open addresses of a running server. Dropping it does not stop anything.
+/// The open addresses of a running server. Dropping it does not stop them.
 #[derive(Debug)]
 pub struct Listeners {
     port: u16,
@@ -30,11 +30,11 @@ struct Shared {
     stopping: AtomicBool,
 }
 
-/// Pause after a failed accept (no descriptors left), so that the thread does not spin.
+/// The pause after a failed accept (no file descriptors left), so that the thread does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Opens all addresses and begins to accept. Returns at once; an address that cannot be opened is
-/// an error before anything is accepted.
+/// Opens all addresses and begins to accept connections. Returns immediately. If an address cannot be opened, it fails
+/// before any connection is accepted.
 pub fn serve(server: &Arc<Server>, config: NetConfig) -> io::Result<Listeners> {
     let (doors, port) = listen::open(&config)?;
     let registry = Arc::new(Registry::default());
@@ -52,20 +52,20 @@ pub fn serve(server: &Arc<Server>, config: NetConfig) -> io::Result<Listeners> {
 }
 
 impl Listeners {
-    /// The TCP port, also when the configuration left the choice to the system.
+    /// The TCP port, also if the system selected it.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Accepts no more, lets replies under way go out, closes every connection. Returns when all
-    /// have ended, or after `grace` plus a moment. Running operations are the server's to stop.
+    /// Stops accepting, lets pending replies be sent and closes all connections. Returns when all have ended, or after
+    /// `grace` plus a second. Running operations must be stopped by the server.
     pub fn stop(self, grace: Duration) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         for door in &self.shared.doors {
             door.close();
         }
         for thread in self.threads {
-            // A listener that panicked has said so already.
+            // A panic of a listener was already reported.
             let _ = thread.join();
         }
         if !self.shared.registry.drain(grace) {
@@ -92,9 +92,9 @@ fn accept_loop(server: &Arc<Server>, shared: &Arc<Shared>, index: usize) {
     }
 }
 
-/// Gives a new connection its thread. A connection that is not wanted is closed without a word.
+/// Starts the thread of a new connection. A refused connection is closed without a reply.
 fn admit(server: &Arc<Server>, shared: &Arc<Shared>, stream: Arc<Stream>, peer: Peer) {
-    // Refused here, before a thread is started: a flood of connections takes one descriptor at a time.
+    // Refused before a thread is started, so that a flood of connections uses one file descriptor at a time.
     let is_last = stream.descriptor() >= shared.config.descriptors_max;
     if is_last || shared.registry.count() >= server.connection_count_max() {
         server.refuse(&peer);
@@ -136,7 +136,7 @@ fn live(
         log::info!(target: "NETWORK", id = 22989, remote = remote, error = error;
             "Error sending or receiving a message; ending connection");
     }
-    // The peer sees the end before the server forgets the connection.
+    // The peer sees the connection closed before the server deregisters it.
     stream.shutdown(std::net::Shutdown::Both);
     drop(connection);
     drop(member);

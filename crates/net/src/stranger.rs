@@ -1,56 +1,56 @@
-//! Clients of other protocols at the plain port: browsers, health checks, drivers with TLS switched on.
+//! Detects clients of other protocols at the database port: browsers, health checks, drivers with TLS enabled.
 //!
-//! The first bytes of a connection tell. Without this the first bytes of a TLS handshake can pass for the
-//! length of a message of some megabytes, and the client waits until the server gives up on it.
+//! The first bytes of a connection reveal the protocol. Without this check, the first bytes of a TLS handshake can look
+//! like the length of a message of several megabytes, and the client would wait until the server's timeout.
 
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use crate::stream::Stream;
 
-/// What a client speaks instead of MongoDB's protocol.
+/// The protocol that a client uses instead of MongoDB's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stranger {
     Http,
     Tls,
 }
 
-/// Beginnings of HTTP requests. As a little-endian length each is beyond the largest message.
+/// The first bytes of HTTP requests. Each one, read as a little-endian length, exceeds the largest message.
 const HTTP_METHODS: &[&[u8]] =
     &[b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "];
 
-/// Bytes of a TLS record with the beginning of a ClientHello: type, version, length; type, length,
+/// The part of a TLS record that is checked, with the beginning of a ClientHello: type, version, length; type, length,
 /// version.
 const HELLO_BYTES: usize = 11;
 
-/// MongoDB's answer to a browser, also its text.
+/// MongoDB's reply to a browser, with its text.
 const HTTP_REPLY: &[u8] = b"HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\n\
     Content-Length: 85\r\n\r\n\
     It looks like you are trying to access MongoDB over HTTP on the native driver port.\r\n";
 
-/// A fatal alert, handshake_failure, in a record of TLS 1.0: every version reads it.
+/// A fatal alert (handshake_failure) in a record of TLS 1.0, which every version can read.
 const TLS_ALERT: &[u8] = &[0x15, 3, 1, 0, 2, 2, 40];
 
-/// What is read of a stranger's request after the reply: closing a socket with unread bytes would reset
-/// the connection, and the reply might be lost.
+/// How much of such a request is read after the reply: closing a socket with unread bytes would reset the connection,
+/// and the reply could be lost.
 const DRAINED_BYTES_MAX: usize = 64 * 1024;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
 impl Stranger {
-    /// Looks at the first bytes of a connection. `None`: a message of MongoDB's, or too few bytes.
+    /// Checks the first bytes of a connection. `None`: a MongoDB message, or too few bytes.
     pub(crate) fn recognise(front: &[u8]) -> Option<Stranger> {
         let method = front.first_chunk::<4>()?;
         if HTTP_METHODS.contains(&&method[..]) {
             return Some(Stranger::Http);
         }
-        // The last two bytes would lie in `responseTo`, which is 0 in a request of a client.
+        // In a client's MongoDB request the last two bytes are in `responseTo`, which is 0.
         match *front.first_chunk::<HELLO_BYTES>()? {
             [0x16, 3, 0..=4, _, _, 1, 0, _, _, 3, 0..=4] => Some(Stranger::Tls),
             _ => None,
         }
     }
 
-    /// For the log.
+    /// The reason in the log.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Stranger::Http => "Client sent an HTTP request over a native MongoDB connection",
@@ -58,13 +58,13 @@ impl Stranger {
         }
     }
 
-    /// Answers in the client's own protocol, so that it need not wait for a timeout.
+    /// Replies in the client's own protocol, so that it does not have to wait for a timeout.
     pub(crate) fn answer(self, stream: &Stream) {
         let reply = match self {
             Stranger::Http => HTTP_REPLY,
             Stranger::Tls => TLS_ALERT,
         };
-        // A client that has left needs no answer.
+        // A client that has disconnected needs no reply.
         if stream.write_all(reply).is_err() {
             return;
         }
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(Stranger::recognise(&tls[..10]), None);
         assert_eq!(Stranger::recognise(b"GET / HTTP/1.1\r\n"), Some(Stranger::Http));
         assert_eq!(Stranger::recognise(b"GE"), None);
-        // A message of 790 bytes (0x0316) whose request id is 256 begins as a handshake does.
+        // A message of 790 bytes (0x0316) with request id 256 begins with the same bytes as a handshake.
         let mut message = [0; 16];
         message[..4].copy_from_slice(&790_i32.to_le_bytes());
         message[4..8].copy_from_slice(&256_i32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! A connected socket of either family.
+//! //! A connected TCP or Unix socket.
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-/// A dead peer is noticed after two minutes and nine unanswered probes.
+/// A dead peer is detected after two minutes and nine unanswered probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -23,7 +23,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const PEEK_AT_ONCE: i32 = 0x2 | 0x40;
 
 impl Stream {
-    /// Sends small replies at once, asks a silent peer whether it lives, bounds writes.
+    /// Sets the socket options: small replies are sent at once, TCP keep-alive probes idle peers, writes have a
+    /// timeout.
     pub(crate) fn prepare(&self, write_gap_max: Duration) -> io::Result<()> {
         match self {
             Stream::Tcp(s) => {
@@ -37,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// Its number in the process's table of open files.
+    /// The file descriptor.
     pub(crate) fn descriptor(&self) -> u64 {
         let number = match self {
             Stream::Tcp(s) => s.as_raw_fd(),
@@ -54,14 +55,14 @@ impl Stream {
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) {
-        // An error says that the peer was faster.
+        // An error means that the peer has already closed the socket.
         let _ = match self {
             Stream::Tcp(s) => s.shutdown(how),
             Stream::Unix(s) => s.shutdown(how),
         };
     }
 
-    /// Reads what is there into `place`; 0 is the end. Interrupted calls are repeated.
+    /// Reads available bytes into `place`; 0 means the end of the stream. Interrupted calls are repeated.
     pub(crate) fn read(&self, place: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = match self {
@@ -75,8 +76,8 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has not hung up, without waiting and without taking a byte. Bytes that wait
-    /// to be read hide an end behind them.
+    /// Returns true if the peer has not disconnected. Neither waits nor consumes bytes. A disconnect is not noticed
+    /// while unread bytes are available.
     pub(crate) fn is_open(&self) -> bool {
         let mut place = [MaybeUninit::uninit()];
         let peeked = match self {

@@ -1,7 +1,7 @@
-//! OP_COMPRESSED: a message of another opcode, packed.
+//! OP_COMPRESSED: a compressed message of another opcode.
 //!
-//! The announced size is checked against [`MESSAGE_BYTES_MAX`] before anything is allocated, and the
-//! unpacked bytes must have exactly that size. Packed messages are not nested.
+//! The announced size is checked against [`MESSAGE_BYTES_MAX`] before memory is allocated, and the decompressed bytes
+//! must have exactly that size. Compressed messages cannot be nested.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -9,7 +9,7 @@ use crate::fault::{Fault, Result};
 use crate::header::{HEADER_BYTES, Header, MESSAGE_BYTES_MAX, opcode};
 use crate::read::Reader;
 
-/// A way to pack messages; the numbers are the protocol's.
+/// A compression algorithm; the numbers are those of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Compressor {
@@ -20,14 +20,14 @@ pub enum Compressor {
 }
 
 impl Compressor {
-    /// The compressor for a name of the handshake's `compression` list.
+    /// The compressor with this name in the handshake's `compression` list.
     pub fn by_name(name: &str) -> Option<Compressor> {
         [Compressor::Noop, Compressor::Snappy, Compressor::Zlib, Compressor::Zstd]
             .into_iter()
             .find(|c| c.name() == name)
     }
 
-    /// The compressor for a number in a frame.
+    /// The compressor with this number in a frame.
     pub const fn by_id(id: u8) -> Option<Compressor> {
         Some(match id {
             0 => Compressor::Noop,
@@ -48,7 +48,9 @@ impl Compressor {
     }
 }
 
-/// Unpacks an OP_COMPRESSED frame into `out` (cleared before) as the frame that was packed.
+/// Decompresses an OP_COMPRESSED frame into `out`, which is cleared first. The result is the original frame.
+///
+/// # Errors
 /// Every fault closes the connection.
 pub fn decompress(frame: &[u8], out: &mut Vec<u8>) -> Result<Compressor> {
     let (header, body) = Header::split(frame)?;
@@ -75,14 +77,14 @@ pub fn decompress(frame: &[u8], out: &mut Vec<u8>) -> Result<Compressor> {
     Ok(compressor)
 }
 
-/// Appends exactly `size` unpacked bytes, or returns false.
+/// Appends exactly `size` decompressed bytes, or returns false.
 fn unpack(compressor: Compressor, packed: &[u8], size: usize, out: &mut Vec<u8>) -> bool {
     match compressor {
         Compressor::Noop => {
             out.extend_from_slice(packed);
             packed.len() == size
         }
-        // Snappy's own header states the size, so a lie shows before memory is taken.
+        // Snappy's own header states the size, so a wrong size is detected before memory is allocated.
         Compressor::Snappy if snap::raw::decompress_len(packed) != Ok(size) => false,
         Compressor::Snappy => {
             out.resize(HEADER_BYTES + size, 0);
@@ -106,8 +108,8 @@ fn inflate(packed: &[u8], size: usize, out: &mut Vec<u8>) -> bool {
     matches!(end, Ok(Status::StreamEnd)) && state.total_out() == size as u64
 }
 
-/// Packs the frame that begins at `start` of `out` and goes to its end. `scratch` is reused memory.
-/// The frame stays as it is when packing fails or would not make it smaller.
+/// Compresses the frame that extends from `start` to the end of `out`. `scratch` is a reused buffer. The frame is
+/// unchanged if compression fails or would not make it smaller.
 pub fn compress(out: &mut Vec<u8>, start: usize, compressor: Compressor, scratch: &mut Vec<u8>) {
     let Some(frame) = out.get(start..) else { return };
     let Ok((header, body)) = Header::split(frame) else { return };
@@ -144,7 +146,7 @@ pub fn compress(out: &mut Vec<u8>, start: usize, compressor: Compressor, scratch
 }
 
 fn deflate(body: &[u8], scratch: &mut Vec<u8>) -> bool {
-    // Stored blocks cost five bytes each at most; the frame is only kept if it got smaller.
+    // Stored blocks cost at most five bytes each; the compressed frame is only used if it is smaller.
     scratch.resize(body.len() + body.len() / 1000 + 64, 0);
     let mut state = Compress::new(Compression::default(), true);
     let end = state.compress(body, scratch, FlushCompress::Finish);

@@ -1,4 +1,4 @@
-//! Documents one behind the other, without a count.
+//! //! A sequence of documents without a count.
 
 use nagi_bson::Doc;
 
@@ -13,7 +13,7 @@ impl<'a> Docs<'a> {
         Docs { bytes }
     }
 
-    /// Bytes of all documents together.
+    /// The bytes of all documents.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

@@ -1,12 +1,12 @@
-//! The 16 bytes before every message.
+//! //! The header of 16 bytes at the beginning of every message.
 
 use crate::fault::{Fault, Result};
 use crate::read::Reader;
 
-/// Bytes of a header.
+/// The size of a header.
 pub const HEADER_BYTES: usize = 16;
 
-/// Largest message, header included (`maxMessageSizeBytes`).
+/// The maximum size of a message, header included (`maxMessageSizeBytes`).
 pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 
 /// The numbers of the opcodes.
@@ -22,7 +22,7 @@ pub mod opcode {
     pub const MSG: i32 = 2013;
 }
 
-/// A message header. The length is not kept: it is the length of the frame.
+/// A message header. It does not store the length, which is that of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub request_id: i32,
@@ -30,7 +30,7 @@ pub struct Header {
     pub opcode: i32,
 }
 
-/// Length of the whole frame, from its first 16 bytes. A fault closes the connection.
+/// The length of the whole frame, from its first 16 bytes. A fault closes the connection.
 pub fn frame_len(header: &[u8; HEADER_BYTES]) -> Result<usize> {
     let announced = Reader::new(header).int32()?;
     match usize::try_from(announced) {
@@ -42,7 +42,7 @@ pub fn frame_len(header: &[u8; HEADER_BYTES]) -> Result<usize> {
 }
 
 impl Header {
-    /// Splits a whole frame into header and body; the announced length must be the frame's.
+    /// Splits a whole frame into header and body; the announced length must equal the frame's.
     pub fn split(frame: &[u8]) -> Result<(Header, &[u8])> {
         let Some((head, body)) = frame.split_first_chunk::<HEADER_BYTES>() else {
             return Err(Fault::framing("frame is shorter than its header"));
@@ -60,7 +60,7 @@ impl Header {
         Ok((header, body))
     }
 
-    /// Appends a header whose length is still zero; see [`Header::seal`].
+    /// Appends a header with a length of zero, to be set by [`Header::seal`]. Returns the start of the frame.
     pub(crate) fn begin(self, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         for word in [0, self.request_id, self.response_to, self.opcode] {
@@ -69,7 +69,7 @@ impl Header {
         start
     }
 
-    /// Fills in the length of the frame that began at `start` and goes to the end of `out`.
+    /// Sets the length of the frame that extends from `start` to the end of `out`.
     pub(crate) fn seal(out: &mut [u8], start: usize) {
         let len = i32::try_from(out.len() - start).unwrap_or(i32::MAX);
         if let Some(place) = out.get_mut(start..start + 4) {

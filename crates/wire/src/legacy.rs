@@ -1,4 +1,4 @@
-//! The opcodes of drivers from 2010 to 2017.
+//! //! The legacy opcodes, which drivers used from 2010 to 2017.
 
 use nagi_bson::Doc;
 
@@ -25,7 +25,7 @@ pub mod write_flags {
     pub const DELETE_SINGLE: u32 = 1;
 }
 
-/// OP_QUERY: a find, or a command when the collection is `$cmd`.
+/// OP_QUERY: a find, or a command if the collection is `$cmd`.
 #[derive(Debug, Clone)]
 pub struct Query<'a> {
     pub flags: u32,
@@ -46,7 +46,7 @@ pub struct GetMore<'a> {
     pub cursor_id: i64,
 }
 
-/// OP_INSERT; no answer.
+/// OP_INSERT; has no reply.
 #[derive(Debug, Clone)]
 pub struct Insert<'a> {
     pub flags: u32,
@@ -54,7 +54,7 @@ pub struct Insert<'a> {
     pub docs: Docs<'a>,
 }
 
-/// OP_UPDATE; no answer.
+/// OP_UPDATE; has no reply.
 #[derive(Debug, Clone)]
 pub struct Update<'a> {
     pub flags: u32,
@@ -63,7 +63,7 @@ pub struct Update<'a> {
     pub update: Doc<'a>,
 }
 
-/// OP_DELETE; no answer.
+/// OP_DELETE; has no reply.
 #[derive(Debug, Clone)]
 pub struct Delete<'a> {
     pub flags: u32,
@@ -71,7 +71,7 @@ pub struct Delete<'a> {
     pub selector: Doc<'a>,
 }
 
-/// OP_KILL_CURSORS; no answer.
+/// OP_KILL_CURSORS; has no reply.
 #[derive(Debug, Clone)]
 pub struct KillCursors<'a> {
     pub ids: CursorIds<'a>,
@@ -99,7 +99,7 @@ impl<'a> Query<'a> {
         finished(&reader, query)
     }
 
-    /// Whether it is a command: `database.$cmd`.
+    /// Returns true if it is a command: `database.$cmd`.
     pub fn is_command(&self) -> bool {
         self.namespace.split_once('.').is_some_and(|(_, collection)| collection == "$cmd")
     }

@@ -1,8 +1,9 @@
 //! MongoDB's wire protocol, from bytes to bytes: no sockets, no threads, no clock.
 //!
-//! A frame is 16 bytes of [`Header`] and a body. [`frame_len`] says how long it is before it is read;
-//! [`Message::parse`] takes it apart, borrowing; [`begin_msg`] and [`begin_reply`] write answers into a
-//! buffer that the caller owns and reuses.
+//! A frame is a [`Header`] of 16 bytes and a body.
+//! - [`frame_len`] returns its length from the header.
+//! - [`Message::parse`] parses a whole frame; the message borrows from it.
+//! - [`begin_msg`] and [`begin_reply`] write replies into a buffer that the caller owns and reuses.
 //!
 //! ```text
 //!   length | request id | response to | opcode || body
@@ -11,12 +12,12 @@
 //! ```
 //!
 //! Invariants
-//! - Bytes come from strangers: every length is checked before it is used, nothing is allocated in
-//!   a size that a frame merely claims beyond [`MESSAGE_BYTES_MAX`].
+//! - The bytes are untrusted: every length is checked before it is used, and an announced size beyond
+//!   [`MESSAGE_BYTES_MAX`] never causes an allocation.
 //! - All documents of a parsed message have passed BSON validation.
-//! - A [`Fault`] tells whether the connection can continue.
+//! - A [`Fault`] tells if the connection can continue.
 //!
-//! Does not know about: commands, databases, sockets.
+//! This crate knows neither commands nor databases nor sockets.
 #![deny(clippy::indexing_slicing)]
 
 mod compress;

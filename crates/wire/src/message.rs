@@ -1,10 +1,10 @@
-//! A frame taken apart.
+//! //! A parsed frame.
 
 use crate::fault::{Fault, Result};
 use crate::header::{Header, opcode};
 use crate::{Delete, GetMore, Insert, KillCursors, Msg, Query, Update};
 
-/// A request of any opcode but OP_COMPRESSED, which is unpacked before ([`crate::decompress`]).
+/// A request with any opcode except OP_COMPRESSED, which must be decompressed first ([`crate::decompress`]).
 #[derive(Debug, Clone)]
 pub enum Message<'a> {
     Msg(Msg<'a>),
@@ -17,10 +17,10 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes a whole frame apart: one pass over the bytes, no allocation.
+    /// Parses a whole frame: one pass over the bytes, no allocation.
     ///
-    /// When contents of an OP_MSG are wrong, the header of a fault's answer is [`Header::split`]'s;
-    /// whether it wants an answer at all tells [`Msg::wants_reply`].
+    /// If the contents of an OP_MSG are invalid, the fault is answered with the header of [`Header::split`], provided
+    /// that [`Msg::wants_reply`].
     pub fn parse(frame: &'a [u8]) -> Result<(Header, Message<'a>)> {
         let (header, body) = Header::split(frame)?;
         let message = match header.opcode {

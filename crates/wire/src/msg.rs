@@ -12,11 +12,11 @@ pub mod flags {
     pub const CHECKSUM_PRESENT: u32 = 1;
     pub const MORE_TO_COME: u32 = 1 << 1;
     pub const EXHAUST_ALLOWED: u32 = 1 << 16;
-    /// Bits that a receiver must understand or refuse.
+    /// Flags that a receiver must refuse if it does not know them.
     pub(crate) const REQUIRED: u32 = 0xFFFF;
 }
 
-/// Sequences that one message may carry (bulkWrite uses two).
+/// The maximum number of sequences in a message (bulkWrite uses two).
 const SEQUENCES_MAX: usize = 2;
 
 /// A parsed OP_MSG.
@@ -24,11 +24,11 @@ const SEQUENCES_MAX: usize = 2;
 pub struct Msg<'a> {
     pub flags: u32,
     pub body: Doc<'a>,
-    /// Sections of all kinds, checked.
+    /// All sections, already validated.
     sections: &'a [u8],
 }
 
-/// A document sequence: an array field of the body, sent as bare documents.
+/// A document sequence: an array field of the body, sent as consecutive documents.
 #[derive(Debug, Clone)]
 pub struct Sequence<'a> {
     pub name: &'a str,
@@ -68,13 +68,13 @@ impl<'a> Msg<'a> {
         Ok(Msg { flags, body, sections })
     }
 
-    /// Whether the sender of a frame waits for an answer; also for frames that do not parse.
+    /// Returns true if the sender expects a reply; works also for frames that cannot be parsed.
     pub fn wants_reply(frame: &[u8]) -> bool {
         let flags = frame.get(16..20).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b));
         flags.is_none_or(|flags| flags & flags::MORE_TO_COME == 0)
     }
 
-    /// The database that the command is for: `$db`.
+    /// The database of the command: `$db`.
     pub fn database(&self) -> nagi_error::Result<&'a str> {
         match self.body.get("$db") {
             Value::String(name) => Ok(name),
@@ -93,7 +93,7 @@ impl<'a> Msg<'a> {
         Sequences(Reader::new(self.sections))
     }
 
-    /// The documents of the sequence called `name`.
+    /// The documents of the sequence `name`.
     pub fn sequence(&self, name: &str) -> Option<Docs<'a>> {
         self.sequences().find(|s| s.name == name).map(|s| s.docs)
     }
@@ -111,7 +111,7 @@ impl<'a> Msg<'a> {
     }
 }
 
-/// Checks every section and finds the body.
+/// Validates every section and returns the body.
 fn parse_sections<'a>(sections: &'a [u8]) -> Result<Doc<'a>> {
     let mut reader = Reader::new(sections);
     let mut body = None;
@@ -165,7 +165,7 @@ fn check_names(body: Doc<'_>, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Reads a sequence behind its kind byte and gives back its name.
+/// Reads a sequence after its kind byte and returns its name.
 fn parse_sequence<'a>(reader: &mut Reader<'a>) -> Result<&'a str> {
     let size = reader.int32()?;
     let Some(size) = usize::try_from(size).ok().and_then(|size| size.checked_sub(4)) else {
@@ -182,11 +182,11 @@ impl<'a> Iterator for Sequences<'a> {
 
     fn next(&mut self) -> Option<Sequence<'a>> {
         loop {
-            // Reading past the end would make an error, which costs two allocations.
+            // A read past the end would create an error, which costs two allocations.
             if self.0.is_empty() {
                 return None;
             }
-            // Everything was checked by `parse_sections`; the bodies are only stepped over.
+            // `parse_sections` has validated everything; body sections are skipped.
             if self.0.byte().ok()? == 1 {
                 let size = usize::try_from(self.0.int32().ok()?).ok()?;
                 let mut inner = Reader::new(self.0.take(size.checked_sub(4)?).ok()?);

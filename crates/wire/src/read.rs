@@ -1,4 +1,4 @@
-//! A position in bytes from a stranger.
+//! //! A reader of untrusted bytes.
 
 use nagi_bson::Doc;
 
@@ -63,14 +63,14 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).map_err(|_| Fault::framing("name is not valid UTF-8"))
     }
 
-    /// One validated document.
+    /// Reads one document and validates it.
     pub(crate) fn doc(&mut self) -> Result<Doc<'a>> {
         let (doc, rest) = Doc::parse_prefix(self.bytes).map_err(Fault::content)?;
         self.bytes = rest;
         Ok(doc)
     }
 
-    /// Everything that is left, as validated documents one behind the other.
+    /// Reads all remaining bytes as consecutive documents and validates them.
     pub(crate) fn docs(&mut self) -> Result<crate::Docs<'a>> {
         let docs = crate::Docs::new(self.bytes);
         while !self.is_empty() {

@@ -1,4 +1,4 @@
-//! Writing frames: begin, append documents, finish. Also used by clients (the load generator).
+//! //! Writes frames: begin, append documents, finish. Clients (the load generator) use it too.
 
 use nagi_bson::{Doc, DocWriter};
 
@@ -12,8 +12,8 @@ pub mod reply_flags {
     pub const AWAIT_CAPABLE: i32 = 1 << 3;
 }
 
-/// Begins an OP_MSG; its body document is to be appended next. Returns where the frame begins, for
-/// [`finish_msg`] (or for truncating everything away).
+/// Begins an OP_MSG; the caller must append its body document next. Returns the start of the frame, for [`finish_msg`]
+/// or for truncating the frame.
 pub fn begin_msg(out: &mut Vec<u8>, request_id: i32, response_to: i32, flags: u32) -> usize {
     let start = Header { request_id, response_to, opcode: opcode::MSG }.begin(out);
     out.extend_from_slice(&flags.to_le_bytes());
@@ -21,7 +21,7 @@ pub fn begin_msg(out: &mut Vec<u8>, request_id: i32, response_to: i32, flags: u3
     start
 }
 
-/// Ends the OP_MSG that began at `start`; computes the checksum if its flags announce one.
+/// Finishes the OP_MSG that begins at `start`; computes the checksum if the flags announce one.
 pub fn finish_msg(out: &mut Vec<u8>, start: usize) {
     let flags = out.get(start + 16..start + 20).and_then(|b| b.first_chunk()).copied();
     let checked = flags.is_some_and(|b| u32::from_le_bytes(b) & CHECKSUM_PRESENT != 0);
@@ -55,7 +55,7 @@ pub fn reply_msg<R>(
     result
 }
 
-/// Appends a document sequence to an OP_MSG that is begun and not finished.
+/// Appends a document sequence to an OP_MSG that is not finished yet.
 pub fn append_sequence<'d>(out: &mut Vec<u8>, name: &str, docs: impl IntoIterator<Item = Doc<'d>>) {
     out.push(1);
     let start = out.len();
@@ -68,7 +68,7 @@ pub fn append_sequence<'d>(out: &mut Vec<u8>, name: &str, docs: impl IntoIterato
     Header::seal(out, start);
 }
 
-/// Begins an OP_REPLY; documents are to be appended next. Returns where the frame begins.
+/// Begins an OP_REPLY; the caller must append the documents next. Returns the start of the frame.
 pub fn begin_reply(
     out: &mut Vec<u8>,
     request_id: i32,
@@ -85,7 +85,7 @@ pub fn begin_reply(
     start
 }
 
-/// Ends the OP_REPLY that began at `start` and holds `count` documents.
+/// Finishes the OP_REPLY that begins at `start` and contains `count` documents.
 pub fn finish_reply(out: &mut [u8], start: usize, count: i32) {
     Header::seal(out, start);
     if let Some(place) = out.get_mut(start + 32..start + 36) {

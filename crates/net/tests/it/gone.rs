@@ -1,4 +1,4 @@
-//! Clients that leave while their request runs.
+//! //! Clients that disconnect while their request runs.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use nagi_bson::{DocBuf, Value, json};
 
 use crate::harness::{Running, body, message, start};
 
-/// Bounds each wait of a test.
+/// The maximum time of each wait of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn run(stream: &mut TcpStream, db: &str, command: &str) -> DocBuf {
@@ -16,7 +16,7 @@ fn run(stream: &mut TcpStream, db: &str, command: &str) -> DocBuf {
     body(stream)
 }
 
-/// How many operations of this name run.
+/// The number of running operations with this command name.
 fn running(watcher: &mut TcpStream, name: &str) -> usize {
     let list = "{aggregate: 1, pipeline: [{$currentOp: {}}], cursor: {}}";
     let reply = run(watcher, "admin", list);
@@ -36,7 +36,7 @@ fn wait_until(watcher: &mut TcpStream, name: &str, count: usize) {
     }
 }
 
-/// Sends a command and hangs up while it runs; returns when the server has ended it.
+/// Sends a command and disconnects while it runs; returns when the server has cancelled it.
 fn leave_during(running: &Running, command: &str) {
     let body = json::parse(command).unwrap();
     let name = body.as_doc().first().unwrap().name().to_owned();
@@ -59,7 +59,7 @@ fn a_long_read_ends_with_its_client() {
     // A thousand million documents, none of which matches.
     let stages = "{$set: {b: '$a', c: '$a'}}, {$unwind: '$a'}, {$unwind: '$b'}, {$unwind: '$c'}, \
                   {$match: {$expr: {$lt: [{$add: ['$a', '$b', '$c']}, -1]}}}";
-    // `$currentOp` is an aggregate too: the view gives this one another name.
+    // `$currentOp` is an aggregation too. The view lets this test use `find`, so that the names differ.
     let view = format!("{{create: 'v', viewOn: 'c', pipeline: [{stages}]}}");
     run(&mut client, "test", &view);
     leave_during(&running, "{find: 'v'}");

@@ -1,4 +1,4 @@
-//! A server that listens, and a client that writes bytes.
+//! //! A listening server, and a client that writes raw bytes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ pub(crate) struct Running {
     pub(crate) folder: PathBuf,
 }
 
-/// Starts a server whose configuration `change` may change. Every test has its own socket folder.
+/// Starts a server with a configuration that `change` may modify. Every test has its own socket directory.
 pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) -> Running {
     let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
     let server = ServerBuilder::new(ServerConfig {
@@ -66,7 +66,7 @@ impl Running {
     }
 }
 
-/// A `ping` with a request id.
+/// A `ping` with this request id.
 pub(crate) fn ping(id: i32) -> Vec<u8> {
     let mut frame = Vec::new();
     let body = doc! { "ping": 1, "$db": "admin" };
@@ -74,7 +74,7 @@ pub(crate) fn ping(id: i32) -> Vec<u8> {
     frame
 }
 
-/// Reads a reply: what it answers, and its `ok`.
+/// Reads a reply and returns the request id that it responds to, and its `ok`.
 pub(crate) fn reply(stream: &mut impl Read) -> (i32, f64) {
     let mut head = [0; 16];
     stream.read_exact(&mut head).unwrap();
@@ -85,7 +85,7 @@ pub(crate) fn reply(stream: &mut impl Read) -> (i32, f64) {
     (i32::from_le_bytes([head[8], head[9], head[10], head[11]]), ok)
 }
 
-/// An OP_MSG with this body on a database.
+/// An OP_MSG with this body for a database.
 pub(crate) fn message(db: &str, body: Doc<'_>) -> Vec<u8> {
     let mut frame = Vec::new();
     nagi_wire::reply_msg(&mut frame, 1, 0, 0, |w| {
@@ -95,7 +95,7 @@ pub(crate) fn message(db: &str, body: Doc<'_>) -> Vec<u8> {
     frame
 }
 
-/// Reads the document of a reply.
+/// Reads a reply and returns its document.
 pub(crate) fn body(stream: &mut impl Read) -> DocBuf {
     let mut head = [0; 16];
     stream.read_exact(&mut head).unwrap();
@@ -104,7 +104,7 @@ pub(crate) fn body(stream: &mut impl Read) -> DocBuf {
     Doc::parse(&rest[5..]).unwrap().to_buf()
 }
 
-/// Whether the server closes the connection without another byte.
+/// Returns true if the server closes the connection without sending another byte.
 pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0; 1]) {
         Ok(0) => true,
@@ -113,7 +113,7 @@ pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Sends bytes in pieces of `len`.
+/// Sends bytes in pieces of `len` bytes.
 pub(crate) fn send_pieces(stream: &mut TcpStream, bytes: &[u8], len: usize) {
     for piece in bytes.chunks(len) {
         stream.write_all(piece).unwrap();

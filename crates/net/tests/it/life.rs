@@ -1,4 +1,4 @@
-//! Connections that behave.
+//! //! Connections of correct clients.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn frames_in_pieces_and_frames_in_one_go() {
     running.stop();
 }
 
-/// Also where the caller chose the port: the second socket of an address could not be bound.
+/// The port is fixed on purpose: binding the same address a second time would then fail.
 #[test]
 fn names_of_one_address_are_one_door() {
     let names = ["localhost", "127.0.0.1", "127.0.0.1"].map(String::from);

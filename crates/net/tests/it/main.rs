@@ -1,4 +1,4 @@
-//! Sockets of friends and of strangers against a server on the memory engine.
+//! //! Sockets of correct and of hostile clients against a server on the memory engine.
 #![allow(clippy::unwrap_used)] // helpers of tests may
 
 mod gone;

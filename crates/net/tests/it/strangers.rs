@@ -1,4 +1,4 @@
-//! Peers that do not speak the protocol, or stop in the middle of it.
+//! //! Peers that do not speak the protocol, or stop in the middle of a message.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -23,7 +23,8 @@ fn bytes_that_are_no_protocol_close_the_connection() {
     running.stop();
 }
 
-/// Long before any timeout, in the client's own protocol, whatever the handshake's length looks like.
+/// The reply comes long before any timeout, in the client's own protocol, whatever the length of the handshake looks
+/// like.
 #[test]
 fn clients_of_other_protocols_are_answered_at_once() {
     let running = start("other", 10, |_| ());

@@ -1,4 +1,4 @@
-//! The opcodes before OP_MSG.
+//! //! The legacy opcodes.
 
 use nagi_bson::{Value, doc};
 use nagi_wire::{Message, opcode, reply_flags, reply_legacy};

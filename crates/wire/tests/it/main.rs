@@ -1,4 +1,4 @@
-//! Frames of friends and of strangers.
+//! //! Valid and hostile frames.
 
 mod compressed;
 mod hostile;
