@@ -1,14 +1,14 @@
-// Built-in functions that do not look up while they work, made to.
+// Adds interrupt checks to built-in functions that have none while they work.
 //
-// The engine asks whether to go on at every call and every jump backwards of a script, not inside of a
-// function that is written in C. Most of these end soon, because memory does. Here are the others:
-// `join` of an array of 4,000,000,000 holes takes no memory, and minutes. What is large is handed to
-// the same function as a `Proxy` whose traps are functions of the language, so that every element is
-// a call, and thus a question.
+// The engine runs an interrupt check at every call and every backward jump of a script, but not inside
+// functions implemented in C. Most of these finish soon because memory is limited. This file handles the
+// others: `join` of an array of 4,000,000,000 holes takes no memory, but minutes. A large value is passed
+// to the same function as a `Proxy` whose traps are JavaScript functions. Every access to an element is
+// then a call, and therefore a point for an interrupt check.
 //
-// What is neither endless nor short, a search through a text of megabytes, counts as work, and after
-// some of it the script asks (`ask` throws if it shall end), see `pace.rs`. This runs before all else,
-// and only its closures keep the originals.
+// Functions that are neither endless nor short, such as a search in megabytes of text, count as work, and
+// after some work there is a check (`ask` throws if the script must stop), see `pace.rs`. This file runs
+// before any other code, and only its closures hold the original functions.
 (function (ask) {
   "use strict";
   const { apply, construct, get, has, set, deleteProperty } = Reflect;
@@ -17,19 +17,19 @@
   const View = Proxy, Pattern = RegExp, object = Object, text = String;
   const spreadable = Symbol.isConcatSpreadable;
   const refuse = (what) => { throw new RangeError(what + " is too long"); };
-  // A function in C is done with so many elements within milliseconds ...
+  // A function in C processes this many elements within milliseconds ...
   const ITEMS_MAX = 1 << 20;
-  // ... if comparing two of them takes no longer than the call around it.
+  // ... if comparing two of them takes no longer than the call itself.
   const SHORT = 1024;
-  // What sorting one element counts as.
+  // The work of sorting one element.
   const SORTING = 32;
-  // Searching for a long text, and compiling a pattern, takes time with the square of the length.
+  // The time to search for a long text, or to compile a pattern, grows with the square of its length.
   const SEARCH_MAX = 2 ** 32, PATTERN_MAX = 1 << 16;
 
-  // Elements between two questions: tens of microseconds.
+  // Elements between two interrupt checks: tens of microseconds.
   const WORK_MAX = 1 << 18;
   let work = 0;
-  // Throws each time once the script shall end: `work` begins anew after an answer only.
+  // Throws at every call once the script must stop: `work` is reset only after a successful check.
   const spend = (units) => {
     work += units;
     if (work > WORK_MAX) { ask(); work = 0; }
@@ -56,7 +56,7 @@
   const isObject = (value) =>
     (typeof value === "object" && value !== null) || typeof value === "function";
   const array = Array.prototype, root = Object.prototype;
-  // Not with a long chain of prototypes, which every hole would be looked for in.
+  // Not small with a long chain of prototypes, because every hole would be looked up in each of them.
   const small = (value) => isArray(value) && value.length <= ITEMS_MAX
     && getPrototypeOf(value) === array && getPrototypeOf(array) === root;
   const isLong = (value) => typeof value === "string" && value.length > SHORT;
@@ -127,7 +127,7 @@
     return out;
   });
 
-  // Without a function that compares, views are sorted in C.
+  // Without a comparison function, typed arrays are sorted in C.
   const views = getPrototypeOf(Uint8Array.prototype);
   const lengthOf = getOwnPropertyDescriptor(views, "length").get;
   for (const name of ["sort", "toSorted"]) {
@@ -222,7 +222,7 @@
   });
   wrap(globalThis, "RegExp", () => bounded);
 
-  // Later than ECMAScript 2023, and going over iterators in C.
+  // Newer than ECMAScript 2023, and they process iterators in C.
   for (const name of ["union", "intersection", "difference", "symmetricDifference", "isSubsetOf",
     "isSupersetOf", "isDisjointFrom"]) {
     delete Set.prototype[name];

@@ -1,7 +1,7 @@
-//! One engine: a runtime with one context, on the thread that made it.
+//! One JavaScript engine: a QuickJS runtime with one context, on the thread that created it.
 //!
-//! It serves one request and is then dropped, so nothing that a script leaves behind, a changed
-//! `Array.prototype` for one, is seen by another. Functions are compiled once and kept by identity.
+//! An engine serves one request and is then dropped. Whatever a script leaves behind, such as a changed
+//! `Array.prototype`, is therefore invisible to other requests. Functions are compiled once and cached by identity.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,14 +28,15 @@ use crate::{Interrupt, Stored, source, stored};
 
 const BOUNDS: &str = include_str!("bounds.js");
 const PRELUDE: &str = include_str!("prelude.js");
-/// Stack of a script; connections have a megabyte.
+/// The stack size of a script; the stack of a connection thread has a megabyte.
 const STACK_BYTES: usize = 256 << 10;
-/// Functions that stay compiled.
+/// The maximum number of cached compiled functions.
 const FUNCTIONS_MAX: usize = 256;
-/// Collections of garbage wait until this much was allocated.
+/// Garbage is collected after this many bytes were allocated.
 const GARBAGE_BYTES: usize = 4 << 20;
 
-/// The language without what looks at the machine (performance counters) or lives on (weak references).
+/// The features of the language, without performance counters (they reveal properties of the machine) and weak
+/// references (they reveal the garbage collector).
 type Language = (
     intrinsic::Date,
     intrinsic::Eval,
@@ -48,10 +49,11 @@ type Language = (
     intrinsic::Promise,
 );
 
-/// An engine. Fields are dropped in their order: values before the context, that before the runtime.
+/// An engine. The order of the fields matters, because they are dropped in it: values before the context, the context
+/// before the runtime.
 pub(crate) struct Engine {
     functions: Vec<(Arc<Function>, Persistent<JsFunction<'static>>)>,
-    /// Whether the stored functions are there.
+    /// True if the stored functions have been loaded.
     loaded: bool,
     shared: Rc<Shared>,
     context: Context,
@@ -61,7 +63,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// # Errors
-    /// 146 if the budget has no room for it, 139 for what the library says.
+    /// 146 if the budget has no capacity for it, 139 for errors of the library.
     pub(crate) fn new(heap: Arc<Heap>, interrupt: Interrupt) -> Result<Engine> {
         if !heap.start() {
             bail!(
@@ -82,7 +84,7 @@ impl Engine {
                 originals: Default::default(),
                 emitted: Default::default(),
                 pace: pace.clone(),
-                // The first value is no reason to ask.
+                // Starts at 1, so that the first value causes no interrupt check.
                 steps: Cell::new(1),
             });
             context.with(|ctx| prepare(&ctx, &shared))?;
@@ -97,15 +99,15 @@ impl Engine {
         })
     }
 
-    /// Bytes that the engine holds.
+    /// The number of bytes that the engine has allocated.
     pub(crate) fn held(&self) -> usize {
         self.heap.held()
     }
 
-    /// Makes what is stored global variables, once.
+    /// Defines the stored functions and values as global variables, once.
     ///
     /// # Errors
-    /// 10209, 10210 and 4546000 for documents that store nothing; 139 for lack of memory.
+    /// 10209, 10210 and 4546000 for invalid documents; 139 if memory is used up.
     pub(crate) fn load(&mut self, stored: Stored<'_>) -> Result<()> {
         if self.loaded {
             return Ok(());
@@ -117,7 +119,7 @@ impl Engine {
         })
     }
 
-    /// A global variable. Code becomes a function; what does not compile is left out, as the log says.
+    /// Defines a global variable. Code becomes a function; code that does not compile is skipped and logged.
     fn set_global(&mut self, name: &str, value: Value<'_>) -> Result<()> {
         let shared = &self.shared;
         self.context.with(|ctx| {
@@ -146,7 +148,7 @@ impl Engine {
         })
     }
 
-    /// Calls a function; what it returns, as BSON.
+    /// Calls a function and returns its result as BSON.
     pub(crate) fn call(
         &mut self,
         function: &Arc<Function>,
@@ -159,7 +161,7 @@ impl Engine {
         })
     }
 
-    /// Whether a function is true of a document.
+    /// Returns true if a function returns a truthy value for a document.
     pub(crate) fn test(&mut self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool> {
         self.enter(function, |call| {
             let this = call.giving().value(Value::Doc(doc))?;
@@ -170,7 +172,7 @@ impl Engine {
         })
     }
 
-    /// Calls a map function on a document and hands on what it emits.
+    /// Calls a map function for a document and passes on the pairs that it emits.
     pub(crate) fn map(
         &mut self,
         function: &Arc<Function>,
@@ -205,7 +207,7 @@ impl Engine {
             shared.pace.begin();
             let outcome = prepared();
             let outcome = outcome.map_err(|failure| failure::error(&ctx, shared, failure));
-            // A script may have caught what a limit threw. A kill cannot be caught.
+            // A script may have caught the exception of a limit. A kill must not be caught.
             match (outcome, shared.pace.end()) {
                 (Ok(_), Some(error)) => Err(error),
                 (outcome, _) => outcome,
@@ -216,12 +218,13 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // The natives, which live in the runtime, share it: what it holds of the runtime goes first.
+        // The native functions, which are part of the runtime, share it. The values of the runtime that it holds must
+        // be dropped first.
         self.shared.host.borrow_mut().take();
     }
 }
 
-/// A call being made.
+/// A function call.
 struct Call<'c, 'js> {
     ctx: &'c Ctx<'js>,
     host: &'c Host<'js>,
@@ -251,7 +254,7 @@ impl<'js> Call<'_, 'js> {
     }
 }
 
-/// The function, compiled now or before.
+/// Returns the compiled function, from the cache if it is there.
 fn compiled<'js>(
     functions: &mut Vec<(Arc<Function>, Persistent<JsFunction<'static>>)>,
     function: &Arc<Function>,
@@ -276,7 +279,7 @@ fn compiled<'js>(
     Ok(made)
 }
 
-/// Runs the prelude and keeps its results.
+/// Runs the bounds and the prelude, and keeps the results of the prelude.
 fn prepare<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     let bounds: JsFunction<'js> = ctx.eval(BOUNDS)?;
     bounds.call::<_, ()>((natives::asking(ctx, shared)?,))?;
@@ -296,7 +299,7 @@ fn prepare<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     Ok(())
 }
 
-/// The error when no engine is free in time.
+/// The error if no engine becomes free in time.
 pub(crate) fn none_free() -> Error {
     err!(Code::EXCEEDED_MEMORY_LIMIT, "no JavaScript engine became free in time")
 }

@@ -1,7 +1,7 @@
-//! All engines of a server: how many there may be, what each may hold, and which one a thread has.
+//! All engines of a server: limits their number and their memory, and assigns them to threads.
 //!
-//! An engine cannot leave its thread, so the thread keeps the one of its running request. It is made
-//! at the first call and dropped when the request ends ([`release`]).
+//! An engine cannot move to another thread. The thread of a request therefore keeps the request's engine in a
+//! thread-local variable. The engine is created at the first call and dropped when the request ends ([`release`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::engine::{Engine, none_free};
 use crate::heap::Heap;
 use crate::{Interrupt, Stored};
 
-/// How long a request waits for another's engine to end.
+/// How long a request waits for another request's engine to be dropped.
 const WAIT: Duration = Duration::from_secs(30);
-/// Between two polls at the interrupt while waiting.
+/// The interval of the interrupt checks while waiting.
 const NAP: Duration = Duration::from_millis(10);
 
 /// The engines of a server.
 pub struct Engines {
     budget: Arc<Budget>,
-    /// Engines there may be at once.
+    /// The maximum number of engines at once.
     count_max: usize,
     running: Mutex<usize>,
     freed: Condvar,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Engines {
     }
 }
 
-/// A place among the engines.
+/// A slot among the running engines; freed when dropped.
 struct Place(Arc<Engines>);
 
 impl Drop for Place {
@@ -49,7 +49,7 @@ impl Drop for Place {
     }
 }
 
-/// The engine of a thread: dropped before its place is given back.
+/// The engine of a thread. It is dropped before its slot is freed.
 struct Held {
     request: u64,
     engine: Engine,
@@ -60,15 +60,15 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Drops the engine of this thread, if it has one: the request is over.
+/// Drops the engine of this thread, if it has one. Called at the end of a request.
 pub fn release() {
     let held = HELD.with(|held| held.borrow_mut().take());
     drop(held);
 }
 
 impl Engines {
-    /// No engine yet. At most `count_max` at once, each with at most `heap_bytes_max` (0: what the
-    /// budget has).
+    /// Limits the engines to `count_max` at once and to `heap_bytes_max` each (0: only by the budget). Creates no
+    /// engine yet.
     pub fn new(budget: Arc<Budget>, count_max: usize, heap_bytes_max: usize) -> Arc<Engines> {
         Arc::new(Engines {
             budget,
@@ -79,17 +79,17 @@ impl Engines {
         })
     }
 
-    /// What each engine that is made from now on may hold; 0: what the budget has.
+    /// Sets the memory limit of engines created from now on; 0: limited only by the budget.
     pub fn set_heap_limit(&self, bytes: usize) {
         self.heap_bytes_max.store(bytes, Relaxed);
     }
 
-    /// Engines that run now.
+    /// The number of running engines.
     pub fn running(&self) -> usize {
         *self.running.lock()
     }
 
-    /// [`nagi_lang::script::Scripts::call`] for a request, whose number tells it from those before.
+    /// [`nagi_lang::script::Scripts::call`] for a request; `request` is its unique number.
     pub fn call(
         self: &Arc<Engines>,
         request: u64,
@@ -101,7 +101,7 @@ impl Engines {
         self.with(request, interrupt, |engine| engine.call(function, this, args))
     }
 
-    /// [`nagi_lang::script::Scripts::test`] for a request. What is `stored` is loaded once.
+    /// [`nagi_lang::script::Scripts::test`] for a request. The `stored` functions are loaded once.
     pub fn test(
         self: &Arc<Engines>,
         request: u64,
@@ -116,8 +116,8 @@ impl Engines {
         })
     }
 
-    /// [`nagi_lang::script::Scripts::map`] for a request. What is `stored` is loaded once, and is
-    /// there for the functions of the request that come after, too.
+    /// [`nagi_lang::script::Scripts::map`] for a request. The `stored` functions are loaded once, and later functions
+    /// of the request see them too.
     pub fn map(
         self: &Arc<Engines>,
         request: u64,
@@ -133,8 +133,8 @@ impl Engines {
         })
     }
 
-    /// Runs something in the engine of this thread's request. The engine is away meanwhile: what runs
-    /// inside it cannot come here again.
+    /// Runs `run` with the engine of this thread's request. The thread-local variable is empty meanwhile, so `run` must
+    /// not call this recursively.
     fn with<T>(
         self: &Arc<Engines>,
         request: u64,

@@ -1,4 +1,4 @@
-//! What a script threw, as MongoDB words it: `TypeError: text :\n@:line:column\n`.
+//! //! Converts exceptions of scripts to errors with MongoDB's texts: `TypeError: text :\n@:line:column\n`.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use rquickjs::{Ctx, Object, Value};
 use crate::from_js::{Failure, utf8};
 use crate::host::Shared;
 
-/// A longer text is cut.
+/// Longer texts are truncated.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// The error of a call. What stopped it from outside (time, a kill) is said before what it threw.
+/// The error of a failed call. An interruption from outside (time limit, kill) takes precedence over the exception.
 pub(crate) fn error(ctx: &Ctx<'_>, shared: &Shared, failure: Failure) -> Error {
     let error = match failure {
         Failure::Limit(error) => error,
@@ -32,7 +32,7 @@ pub(crate) fn error(ctx: &Ctx<'_>, shared: &Shared, failure: Failure) -> Error {
 fn describe(thrown: &Value<'_>) -> String {
     let object = thrown.as_object().filter(|_| thrown.is_error());
     let Some(object) = object else {
-        // Out of memory, nothing can be made to throw.
+        // When memory is used up, QuickJS may be unable to create an exception object.
         return match thrown.is_null() || thrown.is_undefined() {
             true => format!(
                 "uncaught exception: {}",
@@ -49,14 +49,14 @@ fn describe(thrown: &Value<'_>) -> String {
     out.push_str(" :\n");
     for line in field(object, "stack").unwrap_or_default().lines() {
         if let Some((name, place)) = frame(line) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(out, "{name}@{place}");
         }
     }
     out
 }
 
-/// A line of a stack, `    at name (file:line:column)`, as the name and `:line:column`.
+/// Parses a line of a stack, `    at name (file:line:column)`, to the name and `:line:column`.
 fn frame(line: &str) -> Option<(&str, &str)> {
     let line = line.trim().strip_prefix("at ")?;
     let (name, place) = match line.split_once(" (") {
@@ -64,7 +64,7 @@ fn frame(line: &str) -> Option<(&str, &str)> {
         None => ("", line),
     };
     let name = if name == "<anonymous>" || name == "<eval>" { "" } else { name };
-    // Without a file; natives have no place.
+    // The file name is removed; native functions have no position.
     let at = place.find(':')?;
     Some((name, &place[at..]))
 }

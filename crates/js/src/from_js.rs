@@ -1,5 +1,5 @@
-//! JavaScript to BSON: numbers become doubles, unless they are still what an int32 field had; objects
-//! of the prelude's types become those types again.
+//! Converts JavaScript to BSON. Numbers become doubles, except numbers that still equal the int32 field they came from.
+//! Objects of the prelude's types become the corresponding BSON types.
 
 use nagi_bson::{Array, Decimal128, Doc, DocBuf, Regex, Value, ValueBuf, ValueSlot, oid};
 use nagi_bson::{ArrayWriter, DocWriter};
@@ -12,24 +12,24 @@ use rquickjs::{Atom, Object, Value as Js};
 use crate::host::{Host, Shared, was_int};
 use crate::{kinds, text};
 
-/// Nesting that is converted; deeper values are mostly cycles.
+/// The maximum nesting depth; deeper values are usually cycles.
 const DEPTH_MAX: usize = 150;
-/// What one value may come to: a document's 16 MB and what MongoDB adds for its own use.
+/// The maximum size of a value: 16 MB as for documents, plus MongoDB's allowance for internal use.
 const BYTES_MAX: usize = (16 << 20) + (16 << 10);
 
-/// What is smaller is not asked for.
+/// Smaller sizes are not checked against the available memory.
 const UNASKED_BYTES: usize = 64 << 10;
 
-/// Values between two questions whether to continue.
+/// The number of values between two interrupt checks.
 const ASK_EVERY: u32 = 1024;
 
-/// Converts values that a script gives.
+/// Converts values from a script.
 pub(crate) struct FromScript<'c, 'js> {
     pub(crate) host: &'c Host<'js>,
     pub(crate) shared: &'c Shared,
 }
 
-/// What goes wrong: the script's own exceptions (getters run while an object is read), or a limit.
+/// A failed conversion: an exception of the script (getters run while an object is read), or a limit.
 pub(crate) enum Failure {
     Script(rquickjs::Error),
     Limit(Error),
@@ -50,7 +50,7 @@ impl From<Error> for Failure {
 type Converted<T = ()> = std::result::Result<T, Failure>;
 
 impl<'js> FromScript<'_, 'js> {
-    /// A value as BSON.
+    /// Converts a value to BSON.
     pub(crate) fn value(&self, value: &Js<'js>) -> Converted<ValueBuf> {
         let mut outcome = Ok(());
         let held = DocBuf::build(|out| outcome = self.put(value, out.slot(""), Value::Missing, 0));
@@ -59,7 +59,7 @@ impl<'js> FromScript<'_, 'js> {
         Ok(ValueBuf::new(held.get("")))
     }
 
-    /// Writes a value; `original` is what its place held when the document was converted.
+    /// Writes a value; `original` is the value in the same place of the original document.
     fn put(
         &self,
         value: &Js<'js>,
@@ -97,7 +97,7 @@ impl<'js> FromScript<'_, 'js> {
         } else if let Some(object) = value.as_object() {
             return self.object(object, out, depth);
         } else {
-            // Symbols have no counterpart.
+            // Symbols have no BSON counterpart.
             out.put(Value::Undefined);
         }
         Ok(())
@@ -111,7 +111,7 @@ impl<'js> FromScript<'_, 'js> {
         depth: usize,
     ) -> Converted {
         let mut before = original.as_array().unwrap_or(Array::EMPTY).iter();
-        // Up to 4,294,967,295; where there is nothing comes `undefined`, so that the size ends it.
+        // The length may be up to 4,294,967,295. Holes become `undefined`, so the size limit ends the loop.
         let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
         out.array(|out: &mut ArrayWriter<'_>| {
             for at in 0..length as usize {
@@ -139,7 +139,7 @@ impl<'js> FromScript<'_, 'js> {
         let number: Js<'js> = object.get(self.host.origin.clone())?;
         let originals = self.shared.originals.borrow();
         let original = number.as_int().and_then(|n| originals.get(n));
-        // Fields mostly come in the order in which they were.
+        // Fields usually have the order of the original document.
         let mut next = original.map(|doc| doc.iter());
         for key in object.keys::<Atom<'js>>() {
             let key = key?;
@@ -216,7 +216,7 @@ impl<'js> FromScript<'_, 'js> {
         let id: Object<'js> = object.get("id")?;
         let hex: Coerced<String> = id.get(self.host.content.clone())?;
         let id = oid::parse(&hex.0).ok_or_else(malformed)?;
-        // type, an empty name, the length of the namespace, it, the id
+        // The element: type, empty name, length of the namespace, namespace, id.
         let mut bytes = vec![0x0C, 0];
         bytes.extend_from_slice(&(namespace.0.len() as i32 + 1).to_le_bytes());
         bytes.extend_from_slice(namespace.0.as_bytes());
@@ -247,7 +247,7 @@ impl<'js> FromScript<'_, 'js> {
     }
 }
 
-/// Puts one element that is given as its bytes, under an empty name.
+/// Writes the value of one element, which is given as raw bytes with an empty name.
 fn put_raw(element: &[u8], out: ValueSlot<'_>) -> Converted {
     let mut bytes = (element.len() as i32 + 5).to_le_bytes().to_vec();
     bytes.extend_from_slice(element);
@@ -277,7 +277,7 @@ fn pair<'js>(content: &Js<'js>) -> Converted<(Js<'js>, Js<'js>)> {
     Ok((array.get(0)?, array.get(1)?))
 }
 
-/// A string; halves of surrogate pairs, which UTF-8 has no place for, become U+FFFD.
+/// Converts a string; unpaired surrogates, which UTF-8 cannot encode, become U+FFFD.
 pub(crate) fn utf8(string: &rquickjs::String<'_>) -> Converted<String> {
     match string.to_string() {
         Ok(text) => Ok(text),
@@ -294,7 +294,7 @@ pub(crate) fn utf8(string: &rquickjs::String<'_>) -> Converted<String> {
 }
 
 fn check_size(bytes: usize) -> Result<()> {
-    // A buffer that grows is copied to one of twice its length.
+    // A growing buffer is copied to one of twice its length.
     if bytes > UNASKED_BYTES && !meter::fits(2 * bytes) {
         bail!(
             Code::EXCEEDED_MEMORY_LIMIT,

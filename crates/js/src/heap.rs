@@ -1,4 +1,4 @@
-//! The memory of one engine: bounded by its limit, and charged to the process's budget in steps.
+//! //! The memory of one engine: limited, and charged to the process's budget in steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -6,25 +6,25 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use nagi_budget::{Budget, Charge, Pool};
 use parking_lot::Mutex;
 
-/// What is charged at once.
+/// The step of the charge.
 const STEP_BYTES: u64 = 1 << 20;
-/// More than an engine holds before it runs anything of a client.
+/// The charge of a new engine: more than it allocates before it runs any script.
 const START_BYTES: u64 = 2 << 20;
 
-/// What an engine holds. Engines run on one thread each; the counters are atomic only so that the
-/// type may be shared.
+/// Counts the memory of an engine. Each engine runs on one thread; the counters are atomic only to make the type
+/// shareable.
 pub(crate) struct Heap {
     held: AtomicUsize,
     limit: usize,
-    /// What is charged already.
+    /// The bytes already charged.
     charged: AtomicUsize,
     charge: Mutex<Charge>,
-    /// The engine is being made: nothing is refused.
+    /// True while the engine is being created: no allocation is refused.
     starting: AtomicBool,
 }
 
 impl Heap {
-    /// An empty heap; 0 for no limit but the budget's.
+    /// An empty heap with a limit; 0 means only the budget's limit.
     pub(crate) fn new(budget: &Arc<Budget>, limit: usize) -> Arc<Heap> {
         Arc::new(Heap {
             held: AtomicUsize::new(0),
@@ -35,9 +35,9 @@ impl Heap {
         })
     }
 
-    /// Takes room for all that an engine needs to be made, if the budget leaves it. Neither the library nor its
-    /// bindings survive a refusal before they are ready (they write through null), so there is none until
-    /// [`Heap::started`].
+    /// Charges the memory for the creation of an engine. Returns false if the budget has no capacity. Before they are
+    /// ready, neither QuickJS nor its bindings handle a refused allocation (they dereference null), so none is refused
+    /// until [`Heap::started`].
     pub(crate) fn start(&self) -> bool {
         let mut charge = self.charge.lock();
         let there = charge.cover(START_BYTES, STEP_BYTES);
@@ -46,13 +46,13 @@ impl Heap {
         there
     }
 
-    /// The engine is there: from now on limit and budget hold.
+    /// The engine is created: from now on the limit and the budget apply.
     pub(crate) fn started(&self) {
         self.starting.store(false, Relaxed);
         debug_assert!(self.held() as u64 <= START_BYTES, "an engine begins with {}", self.held());
     }
 
-    /// Takes room, if limit and budget leave it.
+    /// Counts an allocation of `bytes`. Returns false if it exceeds the limit or the budget.
     pub(crate) fn take(&self, bytes: usize) -> bool {
         let held = self.held.load(Relaxed);
         if self.starting.load(Relaxed) {
@@ -73,7 +73,7 @@ impl Heap {
         true
     }
 
-    /// Counts what is there already.
+    /// Counts memory that is already allocated.
     pub(crate) fn force(&self, bytes: usize) {
         self.held.fetch_add(bytes, Relaxed);
     }
@@ -83,7 +83,7 @@ impl Heap {
         self.held.store(held, Relaxed);
     }
 
-    /// Bytes held now.
+    /// The bytes currently allocated.
     pub(crate) fn held(&self) -> usize {
         self.held.load(Relaxed)
     }

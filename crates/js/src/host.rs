@@ -1,5 +1,5 @@
-//! What converters need of a context: the symbols of the prelude, its factory, and where the documents
-//! of the running call came from.
+//! State of a context for the converters: the symbols and the factory of the prelude, and the original documents of the
+//! running call.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,19 +9,19 @@ use rquickjs::{Ctx, Function, Persistent, Symbol};
 
 use crate::pace::Pace;
 
-/// The prelude's results, for one use of the context.
+/// The results of the prelude, valid for one use of the context.
 pub(crate) struct Host<'js> {
-    /// Under this a value of a BSON type has its kind.
+    /// The symbol property that has the kind of a BSON value.
     pub(crate) kind: rquickjs::Value<'js>,
-    /// Under this it has its content.
+    /// The symbol property that has its content.
     pub(crate) content: rquickjs::Value<'js>,
-    /// Under this a converted document has its number in [`Originals`].
+    /// The symbol property that has the number of a converted document in [`Originals`].
     pub(crate) origin: rquickjs::Value<'js>,
-    /// `make(kind, a, b)`.
+    /// The factory `make(kind, a, b)`.
     pub(crate) make: Function<'js>,
 }
 
-/// A [`Host`] between two uses.
+/// A [`Host`] saved between two uses of the context.
 #[derive(Clone)]
 pub(crate) struct SavedHost {
     pub(crate) kind: Persistent<Symbol<'static>>,
@@ -41,9 +41,9 @@ impl SavedHost {
     }
 }
 
-/// The documents that were converted for the running call, so that a number that came from an int32
-/// field goes back as one. A document's number stays in its object; that of an earlier call is not
-/// known any more.
+/// The documents that were converted for the running call, so that an unchanged number from an int32 field becomes an
+/// int32 again. Each converted object has the number of its document as a property. Numbers of earlier calls are
+/// invalid.
 #[derive(Default)]
 pub(crate) struct Originals {
     first: i32,
@@ -52,21 +52,21 @@ pub(crate) struct Originals {
 }
 
 impl Originals {
-    /// Forgets all; those that come next get new numbers.
+    /// Forgets all documents; later documents get new numbers.
     pub(crate) fn clear(&mut self) {
         self.first = self.first.wrapping_add(self.docs.len() as i32) & i32::MAX;
         self.docs.clear();
         self.bytes.clear();
     }
 
-    /// Copies an argument; gives where it begins.
+    /// Copies an argument and returns the start of the copy.
     pub(crate) fn hold(&mut self, root: Doc<'_>) -> usize {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(root.as_bytes());
         at
     }
 
-    /// Numbers a document that lies at `at` of what is held.
+    /// Assigns a number to a document at `at` of the copied bytes.
     pub(crate) fn number(&mut self, at: usize, len: usize) -> i32 {
         self.docs.push((at, len));
         self.first.wrapping_add(self.docs.len() as i32 - 1) & i32::MAX
@@ -80,26 +80,26 @@ impl Originals {
     }
 }
 
-/// What `emit` was given in the running call.
+/// The pairs that the running call has emitted.
 #[derive(Default)]
 pub(crate) struct Emitted {
     pub(crate) pairs: Vec<(ValueBuf, ValueBuf)>,
     pub(crate) bytes: usize,
-    /// Only `map` functions may emit.
+    /// True while a `map` function runs; only these may emit.
     pub(crate) open: bool,
 }
 
-/// What an engine's native functions share with it.
+/// State shared by an engine and its native functions.
 pub(crate) struct Shared {
     pub(crate) host: RefCell<Option<SavedHost>>,
     pub(crate) originals: RefCell<Originals>,
     pub(crate) emitted: RefCell<Emitted>,
     pub(crate) pace: Rc<Pace>,
-    /// Values converted to BSON.
+    /// The number of values converted to BSON.
     pub(crate) steps: Cell<u32>,
 }
 
-/// The value of a field without the document's other fields: an int32 that `number` still equals.
+/// Returns the original int32 if `number` still equals it.
 pub(crate) fn was_int(original: Value<'_>, number: f64) -> Option<i32> {
     match original {
         Value::Int32(n) if f64::from(n) == number && (n != 0 || number.is_sign_positive()) => {

@@ -1,5 +1,5 @@
-//! BSON to JavaScript: documents become objects, int32 and double numbers, other types those of the
-//! prelude.
+//! Converts BSON to JavaScript. Documents become objects, int32 and double become numbers, other types become types of
+//! the prelude.
 
 use nagi_bson::{Array, Doc, Value};
 use rquickjs::object::Property;
@@ -9,14 +9,14 @@ use crate::host::{Host, Shared};
 use crate::kinds;
 use crate::text;
 
-/// Converts values for one call.
+/// Converts the values of one call.
 pub(crate) struct IntoScript<'c, 'js> {
     pub(crate) ctx: &'c Ctx<'js>,
     pub(crate) host: &'c Host<'js>,
     pub(crate) shared: &'c Shared,
 }
 
-/// Where an argument lies in memory, and where its copy begins in `Originals`.
+/// The address of an argument, and the start of its copy in `Originals`.
 #[derive(Clone, Copy)]
 struct Root {
     address: usize,
@@ -24,7 +24,7 @@ struct Root {
 }
 
 impl<'js> IntoScript<'_, 'js> {
-    /// A value. Documents in it remember where they came from.
+    /// Converts a value. Documents in it keep a reference to their originals.
     pub(crate) fn value(&self, value: Value<'_>) -> Result<Js<'js>> {
         let bytes = match value {
             Value::Doc(doc) => doc.as_bytes(),
@@ -48,7 +48,7 @@ impl<'js> IntoScript<'_, 'js> {
         for element in doc {
             let value = self.inner(element.value(), root)?;
             match element.name() {
-                // Setting it would change what the object inherits from.
+                // Plain assignment to it would change the object's prototype.
                 "__proto__" => object.prop(
                     "__proto__",
                     Property::from(value).configurable().enumerable().writable(),
@@ -106,7 +106,7 @@ impl<'js> IntoScript<'_, 'js> {
                     regex.options().chars().filter(|flag| "gims".contains(*flag)).collect();
                 self.make(kinds::REGEX, regex.pattern(), flags)
             }
-            // They have an address and come through `inner`.
+            // Unreachable through `inner`, which needs their addresses.
             Value::Doc(_) | Value::Array(_) => self.value(value),
         }
     }

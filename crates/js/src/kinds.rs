@@ -1,5 +1,4 @@
-//! The kinds of BSON values that JavaScript has no type of its own for; `prelude.js` has the same
-//! numbers.
+//! The kinds of BSON values that JavaScript has no type for. `prelude.js` uses the same numbers.
 
 pub(crate) const LONG: i32 = 1;
 pub(crate) const INT: i32 = 2;

@@ -1,19 +1,22 @@
-//! Functions in JavaScript: `$where`, `$function`, `$accumulator`, `mapReduce`.
+//! JavaScript functions: `$where`, `$function`, `$accumulator`, `mapReduce`.
 //!
 //! ```text
 //!   request --call(function, documents)--> engine of this thread
 //!                                            |  BSON -> objects      into_js
 //!                                            |  QuickJS runs it      engine, prelude.js, natives
 //!                                            |  objects -> BSON      from_js
-//!   result, or 139 with what was thrown  <---+                       failure
+//!   result, or 139 with the exception    <---+                       failure
 //! ```
-//! An engine is made for one request, at its first call, and dropped with it: scripts of different
-//! requests share nothing. Its memory is counted as it is allocated, bounded by a limit and charged to
-//! the process's budget; its time is bounded by the request's interrupt, which the engine asks at
-//! every 10,000th step, and sooner when these take long (`pace`). Functions of the language that would not
-//! ask are made to (`bounds.js`). A script sees documents and nothing else: no files, no network, no modules.
 //!
-//! Does not know about: commands, stages, users.
+//! An engine is created for one request, at its first call, and dropped with the request: scripts of different requests
+//! share no state.
+//!
+//! - Memory is counted at every allocation, limited, and charged to the process's budget (`heap`, `raw`).
+//! - Time is limited by the interrupt check of the request. The engine runs it at every 10,000th step, and sooner if
+//!   steps take long (`pace`). Built-in functions without an interrupt check of their own are wrapped (`bounds.js`).
+//! - A script sees only its documents: no files, no network, no modules.
+//!
+//! This crate knows neither commands nor stages nor users.
 
 mod engine;
 mod engines;
@@ -37,5 +40,5 @@ pub use engines::{Engines, release};
 pub use session::Session;
 pub use stored::{Stored, nothing_stored};
 
-/// Says whether a request shall continue; an error ends the script that is running.
+/// The interrupt check of a request; an error stops the running script.
 pub type Interrupt = Arc<dyn Fn() -> nagi_error::Result<()> + Send + Sync>;

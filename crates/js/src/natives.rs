@@ -1,4 +1,4 @@
-//! The functions of the prelude that are written in Rust. None of them reads a file or opens a socket.
+//! //! The functions of the prelude that are implemented in Rust. None of them accesses files or sockets.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,14 +12,14 @@ use crate::from_js::{Failure, FromScript};
 use crate::host::Shared;
 use crate::text;
 
-/// What one document may emit: what an expression may make.
+/// The maximum size of the pairs that one document emits; the same as of the value of an expression.
 const EMIT_BYTES_MAX: usize = 64 << 20;
-/// The version that scripts see, that of the commands which are understood.
+/// The version that scripts see: that of the supported commands.
 const VERSION: &str = "8.0.0";
-/// Between two polls at the interrupt.
+/// The interval of the interrupt checks of `sleep`.
 const NAP: Duration = Duration::from_millis(5);
 
-/// The argument of the prelude.
+/// The argument of the prelude: an object with the native functions.
 pub(crate) fn natives<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>> {
     let natives = Object::new(ctx.clone())?;
     natives.set("md5", Function::new(ctx.clone(), |text: String| text::md5(&text))?)?;
@@ -41,7 +41,7 @@ pub(crate) fn natives<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object
     Ok(natives)
 }
 
-/// The argument of `bounds.js`: throws if the call shall end.
+/// The argument of `bounds.js`: an interrupt check that throws.
 pub(crate) fn asking<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Function<'js>> {
     let pace = shared.pace.clone();
     Function::new(ctx.clone(), move |ctx: Ctx<'js>| match pace.go_on() {
@@ -79,7 +79,7 @@ fn decimal(ctx: Ctx<'_>, shown: String) -> Result<String> {
     }
 }
 
-/// Random bytes of the system.
+/// Random bytes of the operating system.
 fn random<const COUNT: usize>(ctx: &Ctx<'_>) -> Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     match getrandom::fill(&mut bytes) {
@@ -88,7 +88,7 @@ fn random<const COUNT: usize>(ctx: &Ctx<'_>) -> Result<[u8; COUNT]> {
     }
 }
 
-/// A random UUID, with the bits of version 4.
+/// A random UUID of version 4.
 fn uuid(ctx: Ctx<'_>) -> Result<String> {
     let mut digits = text::hex(&random::<16>(&ctx)?);
     digits.replace_range(12..13, "4");
@@ -100,7 +100,7 @@ fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) ->
     if !shared.emitted.borrow().open {
         return Err(Exception::throw_message(ctx, "emit may be called by map functions only"));
     }
-    // Taken out before anything of the script's runs.
+    // Cloned before any code of the script (getters) runs.
     let saved = shared.host.borrow().clone();
     let Some(saved) = saved else { return Err(rquickjs::Error::Unknown) };
     let host = saved.restore(ctx)?;
@@ -123,7 +123,7 @@ fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) ->
         ));
         return Err(Exception::throw_message(ctx, "emitted too much"));
     }
-    // A list that is full is copied to one of twice its length.
+    // A full list is copied to one of twice its capacity.
     let full = emitted.pairs.len() == emitted.pairs.capacity();
     let grown = if full { 2 * emitted.pairs.len() * size_of::<(ValueBuf, ValueBuf)>() } else { 0 };
     if !meter::fits(grown) {

@@ -1,16 +1,18 @@
-//! When a running script asks whether to continue.
+//! Interrupt checks of a running script.
 //!
-//! The engine asks by itself at every 10,000th call and jump backwards, however long each takes. What takes long
-//! without either counts as work, and after [`WORK_MAX`] of it the script asks, too:
+//! The engine itself runs an interrupt check at every 10,000th call or backward jump, however long each takes.
+//! Operations that take long without calls and jumps count as work, and after [`WORK_MAX`] of it there is an additional
+//! check:
 //!
-//! - memory: every byte that is allocated, so the big numbers, texts and lists that a script makes;
-//! - built-in functions that go over something long and allocate nothing (`bounds.js`): its length.
+//! - memory: every allocated byte, and therefore the large numbers, strings and lists that a script makes;
+//! - built-in functions that process long values without allocating (`bounds.js`): the length of the value.
 //!
-//! Once the script shall end, these functions throw and large pieces of memory are refused, so that the engine's own
-//! question, which no script can catch, comes soon. Left are operators on long texts (`===`, `<`, unary `+`), which
-//! call nothing and allocate nothing: ten thousand of them take seconds (`===`) or minutes (unary `+` of blanks) with
-//! texts as long as a document may have, longer with 64 MB, the longest piece there is. Decision 028 has the figures;
-//! nothing public of the library shortens this.
+//! Once a script must stop, these functions throw and large allocations are refused. The engine's own check, which no
+//! script can catch, then comes soon.
+//!
+//! A gap remains: operators on long strings (`===`, `<`, unary `+`) neither call nor allocate. With strings as long as
+//! a document, ten thousand of them take seconds (`===`) or minutes (unary `+` of blanks), and longer with strings of
+//! 64 MB, the largest single allocation. The library's public interface offers no remedy; decision 028 has the figures.
 
 use std::cell::Cell;
 
@@ -18,19 +20,19 @@ use nagi_error::Error;
 
 use crate::Interrupt;
 
-/// Bytes or elements between two questions: tens of microseconds.
+/// Bytes or elements between two interrupt checks: tens of microseconds.
 const WORK_MAX: usize = 256 << 10;
-/// What a script that shall end may still allocate in one piece: the engine needs a little to end it in order.
+/// The largest allocation of a script that must stop: the engine needs a little memory to unwind.
 const PIECE_MAX: usize = 4 << 10;
 
-/// The pace of one engine.
+/// The interrupt checks of one engine.
 pub(crate) struct Pace {
     interrupt: Interrupt,
-    /// A call of a client's function is being made: the engine's own work is never refused.
+    /// A client's function is running. Outside of it, the engine's own allocations are never refused.
     runs: Cell<bool>,
     work: Cell<usize>,
     ended: Cell<bool>,
-    /// Why the running call ends, when that is not the script's doing.
+    /// The reason why the running call stops, if it is not an exception of the script.
     stop: Cell<Option<Error>>,
 }
 
@@ -46,13 +48,13 @@ impl Pace {
         self.ended.set(false);
     }
 
-    /// The call is over. The error that ends it if it was killed, even if the script has caught what that threw.
+    /// A call is over. Returns the error if the call was killed, even if the script has caught the resulting exception.
     pub(crate) fn end(&self) -> Option<Error> {
         self.runs.set(false);
         self.stop.take().filter(|_| (self.interrupt)().is_err())
     }
 
-    /// Why the call ends.
+    /// Sets the reason why the call stops.
     pub(crate) fn stop(&self, why: Error) {
         self.stop.set(Some(why));
     }
@@ -62,7 +64,7 @@ impl Pace {
         self.stop.take()
     }
 
-    /// Whether the call shall continue; if not, `stop` says why.
+    /// Runs the interrupt check. Returns false if the call must stop; `stop` is then set.
     pub(crate) fn go_on(&self) -> bool {
         match (self.interrupt)() {
             Ok(()) => true,
@@ -74,7 +76,7 @@ impl Pace {
         }
     }
 
-    /// Whether a piece of memory may be had as far as time is concerned.
+    /// Returns false if an allocation must be refused because the script must stop.
     pub(crate) fn may_allocate(&self, bytes: usize) -> bool {
         if !self.runs.get() {
             return true;

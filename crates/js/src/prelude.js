@@ -1,7 +1,7 @@
-// What scripts find beside the language itself: BSON's types as the shell has them, and helpers.
+// The environment of scripts beside the language itself: BSON's types as in the shell, and helpers.
 //
-// Runs once in every new context, as a function of `native`; gives back what the converters need:
-// two symbols (the kind of a BSON value, its content) and a factory. Kinds are those of `kinds.rs`.
+// Runs once in every new context, as a function with the argument `native`. It returns what the converters
+// use: two symbols (the kind and the content of a BSON value) and a factory. `kinds.rs` has the kinds.
 (function (native) {
   "use strict";
   const kind = Symbol("kind"), content = Symbol("content");
@@ -13,7 +13,7 @@
   const getter = (type, name, get) =>
     Object.defineProperty(type.prototype, name, { get, configurable: true });
   const fail = (text) => { throw new Error(text); };
-  // A type that may be called with or without `new`. `make` fills a new object from arguments.
+  // A type that may be called with or without `new`. `make` initializes a new object from the arguments.
   const type = (name, number, make) => {
     const made = {
       [name]: function (...args) {
@@ -222,7 +222,7 @@
     self.code = args.length ? String(args[0]) : "";
     if (args.length === 2) self.scope = args[1];
   });
-  // A document like others, with its fields in the order in which they are stored.
+  // A document like any other, with its fields in the stored order.
   hidden(globalThis, "DBRef", function DBRef(collection, id, db) {
     const self = new.target ? this : Object.create(DBRef.prototype);
     if (arguments.length < 2 || arguments.length > 3) fail("DBRef needs 2 or 3 arguments");
@@ -358,7 +358,7 @@
   hidden(Date.prototype, "tojson", function () { return date(this); });
   hidden(RegExp.prototype, "tojson", function () { return String(this); });
 
-  // Dates and patterns are JavaScript's own, so only their kind is added.
+  // Dates and patterns are JavaScript's own types, so only their kind is added.
   hidden(Date.prototype, kind, 11);
   getter(Date, content, function () { return this.getTime(); });
   hidden(RegExp.prototype, kind, 12);
@@ -367,7 +367,7 @@
     try {
       return new RegExp(source, flags);
     } catch {
-      // PCRE takes more than JavaScript does: such a pattern can be handed on, not used.
+      // PCRE accepts more patterns than JavaScript: such a pattern can be returned, but not used.
       return hold(Object.create(RegExp.prototype), [source, flags]);
     }
   };

@@ -1,5 +1,5 @@
-//! The allocator of an engine: counts what a script holds, refuses beyond its limit, and has a script that makes
-//! much ask in time whether to continue.
+//! The allocator of an engine: counts the memory of a script, enforces the limit, and triggers interrupt checks in
+//! scripts that allocate much.
 #![allow(unsafe_code)]
 
 use std::rc::Rc;
@@ -10,17 +10,17 @@ use rquickjs::allocator::{Allocator, RustAllocator};
 use crate::heap::Heap;
 use crate::pace::Pace;
 
-/// Rust's allocator behind a count.
+/// Rust's allocator with a counter.
 pub(crate) struct Counted {
     pub(crate) heap: Arc<Heap>,
     pub(crate) pace: Rc<Pace>,
     pub(crate) inner: RustAllocator,
 }
 
-/// Bytes that an allocation takes beside those asked for, at most: its header and rounding.
+/// The maximum overhead of an allocation: its header and rounding.
 const EXTRA_BYTES: usize = 16;
-/// What a script gets in one piece: a string, the elements of an array, a buffer. Four times what a
-/// document may have; functions that go over one piece without asking end within a second or two.
+/// The maximum size of a single allocation: a string, the elements of an array, a buffer. It is four times the size of
+/// a document. Built-in functions that process one such value without an interrupt check finish within a second or two.
 pub(crate) const PIECE_BYTES_MAX: usize = 64 << 20;
 
 impl Counted {

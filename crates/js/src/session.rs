@@ -1,4 +1,4 @@
-//! Functions for work that is no request of a server: tests, tools.
+//! //! Runs functions outside of a server: for tests and tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use nagi_lang::script::{Emit, Function, Scripts};
 
 use crate::{Engines, Interrupt, nothing_stored, release};
 
-/// Beyond the numbers of requests, so that no engine is taken for another's.
+/// Above the numbers of a server's requests, so that engines are never confused.
 static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// Calls functions in one engine, on the thread that uses it, until it is dropped.
@@ -21,7 +21,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// An engine of 64 MB that nothing interrupts.
+    /// A session with an engine of 64 MB, without interrupt checks.
     pub fn new() -> Session {
         const BYTES: usize = 64 << 20;
         let engines = Engines::new(Budget::new(16 * BYTES as u64), 1, BYTES);

@@ -1,18 +1,18 @@
-//! From the text of a function, of the body of one or of an expression to a function.
+//! Compiles the text of a function, of a function body, or of an expression to a function.
 //!
-//! There is no parser to ask, so the text is tried in the forms in which it could be meant, and the
-//! first that compiles is taken. Trying runs nothing: the text stands inside a function each time.
+//! There is no separate parser. The text is compiled in each form that it may have, and the first form that compiles is
+//! used. This does not run the text, because it is inside a function each time.
 
 use rquickjs::context::EvalOptions;
 use rquickjs::{Ctx, Error, Function, Result, Value};
 
-/// Places at which the last statement of a body may begin that are tried.
+/// The maximum number of positions that are tried as the start of the last statement of a body.
 const SPLITS_MAX: usize = 64;
 
 /// Compiles a function.
 ///
 /// # Errors
-/// The exception of the last form: a syntax error, mostly.
+/// The exception of the last form, usually a syntax error.
 pub(crate) fn compile<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Function<'js>> {
     let body = text.trim();
     let text = body.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
@@ -24,7 +24,7 @@ pub(crate) fn compile<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Function<'js>> 
     if let Some(function) = attempt(ctx, &format!("(function(){{return ({text}\n)}})"))? {
         return Ok(function);
     }
-    // Statements of which the last is an expression: its value is the result.
+    // Statements, the last of which is an expression: its value is the result.
     let ends = text.rmatch_indices([';', '\n']).take(SPLITS_MAX);
     for (at, _) in ends.filter(|_| !text.contains("return")) {
         let (head, tail) = (&text[..at], &text[at + 1..]);
@@ -39,7 +39,7 @@ pub(crate) fn compile<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Function<'js>> 
     value.get()
 }
 
-/// Whether the text begins as an arrow function does.
+/// Returns true if the text begins like an arrow function.
 fn is_arrow(text: &str) -> bool {
     let Some((head, _)) = text.split_once("=>") else { return false };
     let head = head.trim();
@@ -51,8 +51,9 @@ fn is_arrow(text: &str) -> bool {
         .is_some_and(|inner| !inner.contains(['(', ')', ';']))
 }
 
-/// The function, if the source is one; nothing if it does not compile. What stopped the compiler (a kill, lack of
-/// memory) says nothing about the form: another form would compile to something else.
+/// Returns the function if the source is one, `None` if it has a syntax error. Other errors of the compiler (a kill,
+/// lack of memory) do not tell that the form is wrong: they must not lead to another form, which would compile to a
+/// different function.
 fn attempt<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Option<Function<'js>>> {
     match eval(ctx, source) {
         Ok(value) => Ok(value.into_function()),
@@ -88,13 +89,14 @@ mod tests {
     use crate::engine::Engine;
     use crate::heap::Heap;
 
-    /// A kill in the middle of compiling must not make the text of a function the body of another one, which then
-    /// returns at once what it should have run.
+    /// A kill during compilation must not cause the text of a function to be compiled as the body of another function,
+    /// which would return at once instead of running the code.
     #[test]
     fn a_kill_while_a_function_is_compiled_is_no_syntax_error() {
         let endless = Function::new("function() { while (true) { } }");
         let document = doc! { "_id": 1 };
-        // The engine asks at every 10,000th call or jump: one of these comes at each place of compiling.
+        // The engine runs an interrupt check at every 10,000th call or jump. These counts place one at each step of
+        // compilation.
         for burned in 9_900..10_000 {
             let killed = Arc::new(AtomicBool::new(false));
             let asked = killed.clone();

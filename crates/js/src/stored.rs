@@ -1,23 +1,23 @@
 //! Functions that a database stores in `system.js`: `{_id: name, value: function}`.
 //!
-//! `$where` and the functions of `mapReduce` find them as global variables; `$function` and
-//! `$accumulator` do not, as in MongoDB. They are read when an engine first runs one of the former.
+//! `$where` and the functions of `mapReduce` see them as global variables; `$function` and `$accumulator` do not, as in
+//! MongoDB. They are loaded when an engine first runs one of the former.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
 
-/// Shows every document of `system.js` of the request's database, until it is told to stop.
+/// Passes every document of `system.js` of the request's database to the function, until it returns an error.
 pub type Stored<'s> = &'s dyn Fn(&mut dyn FnMut(Doc<'_>) -> Result<()>) -> Result<()>;
 
-/// Where nothing is stored.
+/// Passes no documents: nothing is stored.
 pub fn nothing_stored(_: &mut dyn FnMut(Doc<'_>) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// The name and the value of a document.
+/// Returns the name and the value of a document.
 ///
 /// # Errors
-/// 10209 for a name that is no string, 10210 without a value, 4546000 for code with scope.
+/// 10209 if the name is no string, 10210 without a value, 4546000 for code with scope.
 pub(crate) fn parts(doc: Doc<'_>) -> Result<(&str, Value<'_>)> {
     let (id, value) = (doc.get("_id"), doc.get("value"));
     let Value::String(name) = id else {
@@ -34,7 +34,7 @@ pub(crate) fn parts(doc: Doc<'_>) -> Result<(&str, Value<'_>)> {
     }
 }
 
-/// Whether an error says more than that a text is no function: no memory, or the request is to end.
+/// Returns true if the error is more than a function that does not compile: lack of memory, or the request must stop.
 pub(crate) fn is_fatal(error: &Error) -> bool {
     error.code() != Code::JS_INTERPRETER_FAILURE || error.message().contains("out of memory")
 }

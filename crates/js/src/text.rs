@@ -1,4 +1,4 @@
-//! Hexadecimal and MD5, as the prelude's natives need them.
+//! //! Hexadecimal and MD5 for the native functions.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use md5::{Digest as _, Md5};
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(out, "{byte:02x}");
     }
     out
 }
 
-/// Bytes of an even number of hexadecimal digits.
+/// Decodes an even number of hexadecimal digits.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {

@@ -1,4 +1,4 @@
-//! How functions are given, what they see, and what is said when they fail.
+//! //! The forms of functions, the values that they see, and the errors when they fail.
 
 use crate::{Bench, doc, eval};
 

@@ -1,4 +1,4 @@
-//! Time, memory, depth: what a script cannot take.
+//! //! Limits of time, memory and depth that no script can exceed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use nagi_lang::script::Function;
 
 use crate::{Bench, doc, shown};
 
-/// A bench whose requests are killed at the third look.
+/// A bench whose requests are killed at the third interrupt check.
 fn killed() -> Bench {
     let looks = AtomicU64::new(0);
     let mut bench = Bench::new(64 << 20);
@@ -35,8 +35,8 @@ fn loops_end_when_the_request_does() {
     }
 }
 
-/// Built-in functions over what is huge and takes no memory, or slow for another reason: none may work
-/// on without asking. Many of them would for hours, and the test with them.
+/// Built-in functions on values that are huge without taking memory, or slow for another reason. Each must run
+/// interrupt checks; otherwise many of them would run for hours, and the test with them.
 const HUGE: &[&str] = &[
     "new Array(4e9).indexOf(1)",
     "new Array(4e9).lastIndexOf(1)",
@@ -96,7 +96,7 @@ const HUGE: &[&str] = &[
     "Object.fromEntries({[Symbol.iterator]: () => ({next: () => ({value: [1, 1]})})})",
 ];
 
-/// A bench whose requests are killed once they have run for a while.
+/// A bench whose requests are killed after 50 ms.
 fn killed_later() -> Bench {
     let mut bench = Bench::new(256 << 20);
     let started = std::time::Instant::now();
@@ -121,7 +121,7 @@ fn built_in_functions_ask() {
 #[test]
 fn bounds_cannot_be_undone() {
     for text in [
-        // What the closures use is theirs.
+        // The closures hold the originals of the functions that they use.
         "Reflect.apply = Reflect.get = Reflect.has = () => 0; Array.isArray = () => true; \
          Proxy = function() {}; return new Array(4e9).join()",
         "delete Array.prototype.join; let a = new Array(4e9); return a.reverse()",
@@ -266,7 +266,7 @@ fn without_memory_for_an_engine_the_call_fails_and_not_the_process() {
     let budget = Budget::new(64 << 20);
     let bench = Bench::within(&budget, 0);
     let limit = budget.limit(Pool::Scripts);
-    // The rest grows through all sizes at which making one could be cut off.
+    // The remaining capacity takes all sizes at which the creation of an engine could be interrupted.
     for rest in (0..40).map(|n| n * (100 << 10)) {
         let others = budget.try_charge(Pool::Scripts, limit - rest).expect("it is free");
         match bench.call("function() { return 1 }", &[]) {

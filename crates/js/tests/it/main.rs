@@ -1,4 +1,4 @@
-//! Scripts against their results: conversion both ways, the prelude, errors, limits.
+//! //! Scripts and their results: conversion in both directions, the prelude, errors, limits.
 
 mod calls;
 mod limits;
@@ -12,7 +12,7 @@ use nagi_error::Result;
 use nagi_js::{Engines, Interrupt, nothing_stored};
 use nagi_lang::script::Function;
 
-/// A request of its own for each call.
+/// Runs each call as a separate request.
 struct Bench {
     engines: Arc<Engines>,
     interrupt: Interrupt,
@@ -45,12 +45,12 @@ impl Bench {
     }
 }
 
-/// A document from extended JSON.
+/// Parses a document from extended JSON.
 fn doc(json: &str) -> DocBuf {
     nagi_bson::json::parse(json).expect("valid")
 }
 
-/// The result of a function as extended JSON, or the error's code and message.
+/// The result of a function as extended JSON, or the code and the message of the error.
 fn shown(result: Result<ValueBuf>) -> String {
     match result {
         Ok(value) => value.value().to_string(),

@@ -1,10 +1,10 @@
-//! Each BSON type into a script and out of it.
+//! //! Conversion of each BSON type to JavaScript and back.
 
 use nagi_bson::json;
 
 use crate::{Bench, doc, eval, shown};
 
-/// What a function makes of a document, as canonical extended JSON.
+/// The result of a function for a document, as canonical extended JSON.
 fn of(text: &str, argument: &str) -> String {
     let argument = doc(argument);
     match Bench::new(64 << 20).call(text, &[argument.as_doc().into()]) {
@@ -16,7 +16,7 @@ fn of(text: &str, argument: &str) -> String {
     }
 }
 
-/// The type that `expression` has as BSON, and its value.
+/// The result of `expression`, as canonical extended JSON.
 fn made(expression: &str) -> String {
     of(&format!("function() {{ return {expression}; }}"), "{}")
 }
