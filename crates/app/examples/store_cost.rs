@@ -1,11 +1,11 @@
-//! What the store costs in CPU time, without protocol and planner.
+//! Measures the CPU time of the store, without wire protocol and planner.
 //!
 //!   cargo run --release -p nagi --example store_cost -- [memory|rocks] [documents] [folder]
 //!
-//! Prints microseconds of process CPU and wall time for one operation: insert of a 1 KB document
-//! with one secondary index, one document a commit and 32 a commit; point reads by `_id` from the
-//! record cache and through the engine; updates of an indexed field; scans.
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a measuring tool
+//! Prints microseconds of process CPU time and of wall-clock time per operation: inserts of 1 KB documents with one
+//! secondary index, with one document and with 32 documents per commit; point reads by `_id` from the record cache and
+//! through the engine; updates of an indexed field; scans.
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // a measurement tool
 
 use std::{path::Path, sync::Arc, time::Instant};
 
@@ -65,7 +65,7 @@ fn inserts(store: &Store, namespace: &Namespace, from: i64, count: i64, batch: i
     });
 }
 
-/// A document of 1 KB with an int64 `_id` and an int64 `a` at known places.
+/// A document of 1 KB with an int64 `_id` and an int64 `a` at fixed positions.
 fn document(id: i64, a: i64) -> DocBuf {
     let text = "x".repeat(100);
     DocBuf::build(|w| {
@@ -77,7 +77,7 @@ fn document(id: i64, a: i64) -> DocBuf {
     })
 }
 
-/// Sets `_id`, and `a` to something that looks random.
+/// Sets `_id`, and sets `a` to a pseudo-random value.
 fn patch(doc: &mut [u8], id: i64) {
     doc[9..17].copy_from_slice(&id.to_le_bytes());
     doc[20..28].copy_from_slice(&scatter(id).to_le_bytes());
@@ -168,7 +168,7 @@ fn measure(name: &str, count: i64, run: impl FnOnce()) {
     );
 }
 
-/// CPU time of the whole process, all threads.
+/// CPU time of all threads of the process.
 fn cpu_us() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let main: f64 = stat.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! Which build this is.
+//! Version information of the build.
 
 use nagi_bson::{Array, DocBuf, json};
 use nagi_server::COMPATIBLE_VERSION;
@@ -6,14 +6,14 @@ use nagi_server::COMPATIBLE_VERSION;
 /// The release.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit, if the build was told (`NAGI_GIT_VERSION`).
+/// The commit, if `NAGI_GIT_VERSION` was set during the build.
 pub(crate) const GIT_VERSION: &str = match option_env!("NAGI_GIT_VERSION") {
     Some(version) => version,
     None => "unknown",
 };
 
-/// Prints what `nagi version` and `--version` say. The first line is mongod's: launchers of servers for
-/// tests take the version from it.
+/// Prints the output of `nagi version` and `--version`. Its first line is mongod's, because launchers of test servers
+/// read the version from it.
 pub(crate) fn print_version() {
     crate::print(&version_text());
 }

@@ -1,29 +1,29 @@
-//! How many connections there may be: as many as the limit of open files leaves room for.
+//! The maximum number of connections, derived from the limit of open files.
 //!
-//! A full table of descriptors must not reach the storage engine, whose journal needs a new file now and then. So
-//! connections get four fifths of the limit, as mongod gives them, and no connection is kept whose descriptor is
-//! one of the last ones, whoever holds the others.
+//! Exhausted file descriptors must not affect the storage engine, whose journal occasionally needs a new file.
+//! Connections therefore get four fifths of the limit, as in mongod, and a connection with one of the last descriptors
+//! is closed, no matter what the other descriptors are used for.
 
 use rustix::process::{Resource, getrlimit};
 
 use crate::options::Options;
 
-/// Descriptors that connections never take: a twentieth of all, within these bounds.
+/// Descriptors reserved for other uses than connections: a twentieth of all, within these bounds.
 const RESERVE: std::ops::RangeInclusive<u64> = 32..=1024;
 
-/// What the process may have, and how much of it connections get.
+/// The limits of the process, and the share of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     soft: Option<u64>,
     hard: Option<u64>,
-    /// Connections at once.
+    /// The maximum number of connections.
     pub(crate) connections: i64,
     /// Connections have descriptors below this number.
     pub(crate) descriptors: u64,
 }
 
 impl Limits {
-    /// Of this process, whose limit was raised before.
+    /// The limits of this process. Must be called after its limit was raised.
     pub(crate) fn of_process(options: &Options) -> Limits {
         let limit = getrlimit(Resource::Nofile);
         Limits::new(limit.current, limit.maximum, options.connection_count_max)
@@ -43,7 +43,7 @@ impl Limits {
         }
     }
 
-    /// Says what the limits are, and that more was requested.
+    /// Logs the limits, and a warning if more connections were configured.
     pub(crate) fn log(&self, options: &Options) {
         let shown = |limit: Option<u64>| limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
         log::info!(target: "NETWORK", id = 22940, hard = shown(self.hard), soft = shown(self.soft),

@@ -1,4 +1,4 @@
-//! `nagi doctor`: the options of a server that the checks of the machine ask for.
+//! `nagi doctor`: supplies the checks of the machine with the options of a server.
 
 use std::process::ExitCode;
 
@@ -6,12 +6,12 @@ use nagi_doctor::Defaults;
 
 use crate::options::{self, Request};
 
-/// `nagi doctor ARGS...`.
+/// Runs `nagi doctor ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(nagi_doctor::run(args, config))
 }
 
-/// Data directory and connections of a configuration file, or of a server that is told nothing.
+/// Data directory and connections of a configuration file, or the defaults of a server without one.
 fn config(file: Option<&str>) -> Result<Defaults, String> {
     let args = file.map(|file| vec!["--config".to_owned(), file.to_owned()]).unwrap_or_default();
     match options::read(&args)? {

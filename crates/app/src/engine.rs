@@ -1,4 +1,4 @@
-//! The one place that names engines.
+//! The only module that names storage engines: opens, repairs and selects them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use nagi_kv_lmdb::Growth;
 use crate::options::{EngineKind, MappedOptions, Options};
 use crate::paths;
 
-/// Opens the storage engine of the options with so much memory for blocks and memtables.
+/// Opens the selected storage engine with `block_cache_bytes` of memory for blocks and memtables.
 pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result<Arc<dyn Engine>> {
     match options.engine {
         EngineKind::Memory => {
@@ -29,7 +29,7 @@ pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result
     }
 }
 
-/// Saves what can be read of a damaged folder; none if the engine has no repair.
+/// Repairs a damaged data directory as far as its data is readable; `None` if the engine has no repair.
 pub(crate) fn repair(
     options: &Options,
     block_cache_bytes: u64,
@@ -47,7 +47,7 @@ pub(crate) fn repair(
     }
 }
 
-/// Single keys as the ranges from each to the next possible one.
+/// Converts single lost keys to ranges from each key to the next possible one.
 fn as_ranges(found: nagi_kv_lmdb::Repair) -> nagi_kv_rocks::Repair {
     let lost = found.lost.into_iter().map(|(space, from, error)| {
         let to = Some([from.as_slice(), &[0]].concat());
@@ -90,7 +90,7 @@ fn mapped(options: &Options) -> nagi_kv_lmdb::Options {
     }
 }
 
-/// Says what an option of old does not do here.
+/// Logs an option of MMAPv1 that has no effect.
 fn explain_mapped(options: &MappedOptions) {
     if let Some(size) = options.ns_size_mb {
         log::info!(target: "STORAGE", id = 8_200_030, nsSizeMB = size;
@@ -99,7 +99,7 @@ fn explain_mapped(options: &MappedOptions) {
     }
 }
 
-/// Options that only some engines have a use for, by the beginning of their keys: the longest one counts.
+/// Options that only some engines use, by the prefix of their keys; the longest matching prefix applies.
 const ENGINE_OPTIONS: &[(&str, &[EngineKind])] = {
     use EngineKind::{Embedded, Mapped, Memory};
     &[
@@ -116,7 +116,7 @@ const ENGINE_OPTIONS: &[(&str, &[EngineKind])] = {
     ]
 };
 
-/// Those of the chosen options that the engine has no use for, by the engines that have one.
+/// The specified options that the selected engine does not use, grouped by the engines that use them.
 fn unused(options: &Options) -> Vec<(String, String)> {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     for (key, _) in &options.parsed {
@@ -136,7 +136,7 @@ fn unused(options: &Options) -> Vec<(String, String)> {
     found.into_iter().map(|(engines, keys)| (keys.join(", "), engines)).collect()
 }
 
-/// Says which options do nothing because another engine has the data.
+/// Warns of options that have no effect with the selected engine.
 fn explain_unused(options: &Options) {
     for (names, effective_with) in unused(options) {
         log::warn!(target: "STORAGE", id = 8_200_031, options = names, effectiveWith = effective_with,
@@ -145,11 +145,10 @@ fn explain_unused(options: &Options) {
     }
 }
 
-/// The options with the engine that is to open the data directory: the one whose data it has, unless the
-/// operator chose one.
+/// Selects the engine for the data directory: the one whose data it contains, unless the operator specified one.
 ///
 /// # Errors
-/// A text if the folder has the data of another engine than the chosen one.
+/// If the directory contains data of another engine than the specified one.
 pub(crate) fn settle(options: &Options) -> Result<Options, String> {
     let mut options = options.clone();
     let found = nagi_kv_disk::marker::engine_of(Path::new(&options.db_path))
@@ -178,14 +177,14 @@ pub(crate) fn settle(options: &Options) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Of blocks pushed out of the cache. LZ4 if no one chose: the least CPU for nearly
-/// what snappy saves.
+/// The compressor of blocks evicted from the cache. The default is LZ4, which needs the least CPU time and saves nearly
+/// as much as snappy.
 fn compression(name: Option<&str>) -> Compressor {
     name.and_then(Compressor::by_name).unwrap_or(Compressor::Lz4)
 }
 
-/// What the engine in memory may hold. By mongod's rule half of the memory beyond one gigabyte; a control
-/// group's limit counts as the memory.
+/// The maximum data of the in-memory engine. The default is mongod's: half of the memory beyond one gigabyte. The limit
+/// of a control group counts as the memory.
 pub(crate) fn in_memory_bytes(options: &Options) -> u64 {
     const GIB: u64 = 1 << 30;
     options.in_memory_bytes.unwrap_or_else(|| {

@@ -1,6 +1,6 @@
-//! Why the server did not start.
+//! The error of a failed start.
 
-/// A start that failed: what to log and the exit code.
+/// A failed start: the log message and the exit code.
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) id: i64,

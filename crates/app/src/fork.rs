@@ -1,23 +1,28 @@
-//! `--fork`: the server in the background.
+//! `--fork`: runs the server in the background.
 //!
-//! The program starts itself once more, in a session of its own, with a pipe as standard output and
-//! standard error. The first process prints what comes out of it, until the second says that it accepts
-//! connections, or ends: then the first ends with the same exit code.
+//! ```text
+//!   parent: nagi serve --fork                      child: nagi serve --fork, NAGI_FORKED=1
+//!     spawn the program with a pipe as its ------>   setsid, open the log, start the server
+//!     standard output and standard error
+//!     print its lines  <--------- error texts -----
+//!     "ready": exit 0  <--------- "ready" ---------  connections are accepted
+//!     end of the pipe: exit with its code  <-------  the start failed
+//! ```
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// Tells the second process that it is the second.
+/// The environment variable that marks the child process.
 const MARK: &str = "NAGI_FORKED";
 const READY: &str = "ready";
 
-/// Whether this is the process that serves.
+/// Returns true in the child process, which serves.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts the serving process and waits until it is ready. Returns the exit code of the first.
+/// Starts the child process and waits until it is ready. Returns the exit code of the parent.
 pub(crate) fn start(args: &[String]) -> ExitCode {
     crate::print("about to fork child process, waiting until server is ready for connections.");
     let spawned = program().and_then(|program| {
@@ -40,7 +45,7 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
         }
     };
     crate::print(&format!("forked process: {}", child.id()));
-    // The pipe ends when the child does: it has no other writer.
+    // The child process is the only writer, so the pipe closes when it exits.
     for line in BufReader::new(reader).lines().map_while(Result::ok) {
         if line == READY {
             crate::print("child process started successfully, parent exiting");
@@ -50,7 +55,7 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
     }
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
     if code == 0 {
-        // Such as --repair: it does not continue to serve.
+        // For example with --repair, which does not serve afterwards.
         crate::print("child process finished successfully, parent exiting");
         return ExitCode::SUCCESS;
     }
@@ -61,8 +66,8 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// This program, by the path that it was called by if there is one: a link called `mongod` names the
-/// process, and tools such as mlaunch find servers by that name.
+/// The path of this program: the path that it was called by, if it contains one. A link named `mongod` then determines
+/// the name of the process, by which tools such as mlaunch find servers.
 fn program() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let called = std::env::args_os().next().map(PathBuf::from);
@@ -81,9 +86,9 @@ pub(crate) fn detach() {
     let _ = rustix::process::setsid();
 }
 
-/// Says that the server is ready.
+/// Tells the parent that the server is ready.
 pub(crate) fn ready() {
     let mut out = std::io::stdout().lock();
-    // The first process may have been interrupted.
+    // The parent may have been interrupted.
     let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
 }

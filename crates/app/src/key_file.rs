@@ -1,18 +1,18 @@
-//! The key file: the secret that members of a cluster share. Naming one turns authorization on.
+//! The key file: the secret that the members of a replica set share. Specifying one enables authorization.
 //!
-//! A set of one member has no one to prove itself to, so the key is checked as mongod checks it and
-//! then put away.
+//! A set of one member never authenticates to other members, so the key is only validated as mongod does, and then
+//! ignored.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Characters of a key.
+/// The allowed length of a key in characters.
 const LENGTHS: std::ops::RangeInclusive<usize> = 6..=1024;
-/// A file with several keys, for their rotation.
+/// The size limit of the file, which may contain several keys for rotation.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Checks a key file: only its owner may read it, and its keys are base64 of the right length.
+/// Validates a key file: only its owner may read it, and its keys are base64 of an allowed length.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let about = fs::metadata(path).map_err(|e| format!("error opening file: {shown}: {e}"))?;
@@ -47,7 +47,7 @@ fn is_base64(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')
 }
 
-/// One key over all lines without the white space, or a YAML list with a key a line.
+/// Reads the keys: one key from all lines without white space, or a YAML list with one key per line.
 fn keys(text: &str) -> Vec<String> {
     let list: Vec<_> = text
         .lines()

@@ -1,18 +1,18 @@
-//! The time zone of this machine, by its name: `TZ`, or what `/etc/localtime` links to.
+//! The machine's time zone by name: from `TZ`, or from the target of the link `/etc/localtime`.
 
 use nagi_server::Zone;
 
 const FILE: &str = "/etc/localtime";
 const FOLDER: &str = "zoneinfo/";
 
-/// The zone; UTC if its name is not known.
+/// The local time zone; UTC if its name is not known.
 pub(crate) fn find() -> Zone {
     let chosen = std::env::var("TZ").ok();
     let linked = || std::fs::read_link(FILE).ok()?.to_str().map(str::to_owned);
     named(chosen.or_else(linked).as_deref())
 }
 
-/// From a name, or from the path of a file in the database; `TZ` may begin with a colon.
+/// Parses a name, or the path of a file of the time zone database; `TZ` may begin with a colon.
 fn named(text: Option<&str>) -> Zone {
     let text = text.unwrap_or("").trim_start_matches(':');
     let name = text.rsplit_once(FOLDER).map_or(text, |(_, name)| name);

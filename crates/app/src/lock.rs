@@ -1,4 +1,4 @@
-//! One process for a data directory: `mongod.lock`, locked while the server runs.
+//! The lock of a data directory: `mongod.lock`, locked by the only process that uses the directory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -7,20 +7,20 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-/// The lock; released when dropped, and by the system when the process dies.
+/// The lock; released when dropped, and by the system if the process dies.
 pub(crate) struct Lock {
     file: File,
-    /// The file named a process: the last server did not end in order.
+    /// The file contained a process id: the last server did not shut down cleanly.
     pub(crate) unclean: bool,
 }
 
 impl Lock {
-    /// Locks the folder and writes our process id into it. `AddrInUse`: somebody else has it.
+    /// Locks the data directory and writes our process id into the file. `AddrInUse`: another process holds the lock.
     pub(crate) fn take(folder: &Path) -> io::Result<Lock> {
         let path = folder.join("mongod.lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        // What it says is written over: neither a link's target nor a pipe or a device is meant.
+        // The contents are overwritten, so links, pipes and devices are refused.
         let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let mut file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
         if !file.metadata()?.is_file() {
@@ -40,15 +40,15 @@ impl Lock {
         Ok(Lock { file, unclean: !before.trim().is_empty() })
     }
 
-    /// The end in order: the file is left empty.
+    /// Marks a clean shutdown: the file is truncated.
     pub(crate) fn release(self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.sync_all()
     }
 }
 
-/// The process that holds a data directory's lock, for `--shutdown`. The process id that a killed server left in the
-/// file belongs to no process, or to an unrelated one.
+/// The process that holds the lock of a data directory, for `--shutdown`. Without a held lock the process id in the
+/// file is ignored: a killed server left it, and it may belong to an unrelated process by now.
 pub(crate) fn holder(folder: &Path) -> Option<i32> {
     if !is_held(folder) {
         return None;
@@ -56,13 +56,13 @@ pub(crate) fn holder(folder: &Path) -> Option<i32> {
     std::fs::read_to_string(folder.join("mongod.lock")).ok()?.trim().parse().ok()
 }
 
-/// Whether a process has the lock at this moment.
+/// Returns true if a process holds the lock at this moment.
 pub(crate) fn is_held(folder: &Path) -> bool {
     let path = folder.join("mongod.lock");
     if !std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
         return false;
     }
-    // Shared: two who ask do not disturb each other.
+    // A shared lock, so that two concurrent checks do not disturb each other.
     File::open(&path).is_ok_and(|file| {
         flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
     })

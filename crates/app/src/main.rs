@@ -1,9 +1,11 @@
-//! The program `nagi`: flags and configuration file, choice of the engine, start and stop.
+//! The program `nagi`: reads flags and the configuration file, selects the storage engine, starts and stops the server.
 //!
+//! ```text
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
 //!   nagi backup ...                      nagi restore ...
+//! ```
 //!
-//! Does not know about: commands, documents, frames.
+//! This crate knows neither commands nor documents nor frames.
 
 mod backup;
 mod build;
@@ -31,7 +33,7 @@ use std::process::ExitCode;
 use nagi_budget::Metered;
 use tikv_jemallocator::Jemalloc;
 
-/// For Rust and C++ alike; the meter sees what Rust takes.
+/// The allocator of both Rust and C++ code; the meter counts only Rust's allocations.
 #[global_allocator]
 static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 
@@ -65,16 +67,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// One line on standard error, for the time before there is a log.
+/// Prints one line to standard error, for messages before there is a log.
 fn say(text: &str) {
     use std::io::Write;
-    // No one to tell if that fails.
+    // A failure cannot be reported anywhere.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Text on standard output: what was requested with a flag.
+/// Prints text that a flag requested to standard output.
 fn print(text: &str) {
     use std::io::Write;
-    // A closed pipe is the reader's wish.
+    // A closed pipe means that the reader does not want more.
     let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -1,8 +1,8 @@
-//! Paths that options name, looked at before anything is opened, renamed or written.
+//! Checks paths in options before anything is opened, renamed or written.
 //!
-//! A path that names something else than its option expects is refused with MongoDB's text and exit code, and
-//! what it names stays as it is. The data directory is looked at when it is locked, a Unix socket's place when it
-//! is bound, the key file when it is read.
+//! A path of the wrong kind (a directory for the log, for example) is refused with MongoDB's text and exit code, and
+//! whatever is there stays unchanged. The data directory is checked when it is locked, the path of a Unix socket when
+//! it is bound, the key file when it is read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use rustix::fs::Access;
 
 use crate::options::{EngineKind, Options};
 
-/// Why the server does not start: its exit code and the text.
+/// The reason why the server does not start: exit code and text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) code: u8,
@@ -23,7 +23,7 @@ pub(crate) struct Refused {
 const FAILURE: u8 = 1;
 const BAD_OPTIONS: u8 = 2;
 
-/// Looks at the log, the file of the process id, the configuration and the key file.
+/// Checks the paths of the log and of the process id file, and that no two options name the same file.
 pub(crate) fn check(options: &Options) -> Result<(), Refused> {
     let log = match &options.log {
         LogDestination::File { path, .. } => Some(path.as_path()),
@@ -61,11 +61,11 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
     ])
 }
 
-/// Entries of a data directory that are looked at for one that this process may not use.
+/// The maximum number of entries that are checked in a data directory.
 const ENTRIES_MAX: usize = 100_000;
 
-/// An error of the start with the path that it is about: the one that the text has, else the first entry of
-/// the data directory that this process may not read and write, else the folder itself.
+/// Adds the path to an error of the start, unless the text has one: the first entry of the data directory that this
+/// process may not read and write, or else the directory itself.
 pub(crate) fn named(error: String, options: &Options) -> String {
     if options.engine == EngineKind::Memory || error.contains('/') {
         return error;
@@ -85,7 +85,7 @@ pub(crate) fn named(error: String, options: &Options) -> String {
     }
 }
 
-/// The first file or folder in `folder` that this process may not use.
+/// The first file or directory in `folder` that this process may not use.
 fn denied(folder: &Path, count: &mut usize) -> Option<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Some(folder.to_owned()) };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -108,7 +108,7 @@ fn denied(folder: &Path, count: &mut usize) -> Option<PathBuf> {
     None
 }
 
-/// Two options may not name one file: the log and the process id are written over what is there.
+/// Refuses two options that name the same file, because the log and the process id would overwrite it.
 fn different(named: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
     let same = |a: &Path, b: &Path| {
         let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
@@ -137,7 +137,7 @@ fn an_error_of_the_start_names_a_path() {
     let Ok(crate::options::Request::Serve(options)) = crate::options::read(&args) else { panic!() };
     let text = "Permission denied (os error 13)".to_owned();
     assert_eq!(named(text.clone(), &options), format!("{}: {text}", folder.display()));
-    // A link to nowhere is refused to every user, root as well.
+    // Every user, even root, is denied access to the target of a dangling link.
     let current = folder.join("rocksdb/CURRENT");
     std::os::unix::fs::symlink("/no/such", &current).unwrap();
     let error = named(text.clone(), &options);

@@ -1,4 +1,4 @@
-//! `processManagement.pidFilePath`: the process id, for scripts of any user; removed at the end in order.
+//! `processManagement.pidFilePath`: a file with the process id, for scripts of any user; removed at a clean shutdown.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The written file, if one was requested.
+/// The written file, if one is configured.
 pub(crate) struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes it, readable for all as mongod's.
+    /// Writes the file, readable for all users as in mongod.
     pub(crate) fn write(path: Option<&Path>) -> Result<PidFile, Failure> {
         let Some(path) = path else { return Ok(PidFile(None)) };
         let written = fs::write(path, own())
@@ -33,7 +33,7 @@ fn own() -> String {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // Another server's may stand there by now.
+        // Another server may have overwritten the file meanwhile.
         if let Some(path) = &self.0
             && fs::read_to_string(path).is_ok_and(|text| text == own())
         {

@@ -1,4 +1,4 @@
-//! The thread that keeps the record of free space, by which `nagi doctor` tells when the disk is full.
+//! The thread that records free space. From the record `nagi doctor` estimates when the disk will be full.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
@@ -6,14 +6,15 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::options::{EngineKind, Options};
 
-/// The thread; dropping it ends and joins it, so that nothing writes once the folder's lock is gone.
+/// The thread. Dropping it stops and joins the thread, so that nothing is written after the lock of the data directory
+/// is released.
 pub(crate) struct Record {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Record {
-    /// Starts it; does nothing for a server without a data directory.
+    /// Starts the thread; does nothing for a server without a data directory.
     pub(crate) fn start(options: &Options) -> Record {
         if options.engine == EngineKind::Memory {
             return Record { stop: None, thread: None };
@@ -34,7 +35,7 @@ impl Drop for Record {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been reported already, and loses an hour of a record.
+            // A panic of the thread was already reported, and costs only an hour of the record.
             let _ = thread.join();
         }
     }

@@ -1,6 +1,8 @@
-//! `--repair`: makes a damaged data directory whole again as far as it can be read, then ends.
+//! `--repair`: repairs a damaged data directory as far as its data is readable, then exits.
 //!
+//! ```text
 //!   engine's repair  -->  store's salvage  -->  report, in the log and beside the damaged files
+//! ```
 
 use std::fmt::Write as _;
 
@@ -12,7 +14,7 @@ use crate::{engine, memory};
 
 const REPORT: &str = "report.txt";
 
-/// Repairs the folder of the options, which is locked by us. An error is what to log.
+/// Repairs the data directory of the options, which this process has locked. The error is a text for the log.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let Some(found) =
         engine::repair(options, blocks(options)).map_err(|error| error.to_string())?
@@ -47,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Memory for blocks.
+/// The memory for blocks.
 fn blocks(options: &Options) -> u64 {
     memory::cache_bytes(options).0
 }
@@ -55,7 +57,7 @@ fn blocks(options: &Options) -> u64 {
 fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {
     let opened = engine::open(options, blocks(options)).map_err(|error| error.to_string())?;
     let store_options = StoreOptions { record_cache_bytes: 0, ..StoreOptions::default() };
-    // Of a list of files made anew no one knows what is missing.
+    // If the list of files was rebuilt, it is unknown which files are missing.
     let anew = found.findings.iter().any(|finding| finding.contains("made anew"));
     let catalog_lost = anew || found.lost.iter().any(|lost| lost.space == nagi_kv::Space::Catalog);
     let salvaged = Store::salvage(opened, store_options, catalog_lost);

@@ -1,4 +1,13 @@
-//! From the options to a running server, and to its end.
+//! `nagi serve`: from the options to a running server, and to its shutdown.
+//!
+//! ```text
+//!   run         options, umask, checks of paths, --fork, log
+//!    serve        key file, lock and engine of the data directory, process id file, --repair
+//!     serve_data    memory budget, engine, store
+//!      serve_store    server, warnings, signals, listeners; waits for the shutdown; stop
+//! ```
+//!
+//! Each step cleans up after the next one, so the lock of the data directory is released last.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,10 +39,10 @@ mod exit {
 
 const TERMINATING: &str = "DBException in initAndListen, terminating";
 
-/// How long replies under way may take once the server ends.
+/// The time that replies in progress have once the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// `nagi serve ARGS...`.
+/// Runs `nagi serve ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let options = match options::read(args) {
         Ok(Request::Serve(options)) => options,
@@ -91,7 +100,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             log::error!(target: "CONTROL", id = failure.id, error = failure.error;
                 "{}", failure.message);
             if options.fork {
-                // The first process passes it on.
+                // The parent process passes it on.
                 say(&format!("{}: {}", failure.message, failure.error));
             }
             failure.code
@@ -103,7 +112,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Runs a server between taking and giving back the data directory.
+/// Runs a server while the data directory is locked.
 fn serve(
     options: &Options,
     args: &[String],
@@ -124,11 +133,11 @@ fn serve(
         |error| Failure { code: exit::DATA_FOLDER, id: 20557, message: TERMINATING, error };
     if options.engine == EngineKind::Memory {
         let _pid_file = PidFile::write(options.pid_file.as_deref())?;
-        // Whoever names a folder with data expects to see them.
+        // An operator who specifies a data directory with data expects to see them.
         return serve_data(&engine::settle(options).map_err(refused)?, args, log);
     }
     let folder_lock = take_folder(Path::new(&options.db_path))?;
-    // Behind the lock: the running server's is not written over.
+    // Written under the lock, so that the file of a running server is not overwritten.
     let served = PidFile::write(options.pid_file.as_deref()).and_then(|_pid_file| {
         let folder = Path::new(&options.db_path);
         let is_own = nagi_kv_disk::marker::engine_of(folder).is_ok_and(|engine| engine.is_some());
@@ -147,7 +156,7 @@ fn serve(
     served.and(released)
 }
 
-/// Starts, waits for the end, ends.
+/// Opens engine and store, and serves until the shutdown.
 fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     let budget = Budget::new(memory::budget_bytes(options));
     let (blocks, records) = memory::cache_bytes(options);
@@ -174,13 +183,13 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
     })?;
     let served = serve_store(options, args, &store, log);
     if served.is_err() {
-        // Nothing was served: the folder is left as after any end in order.
+        // Nothing was served: close the data directory as after a clean shutdown.
         let _ = store.close();
     }
     served
 }
 
-/// Starts, waits for the end, ends, with an open store.
+/// Builds the server on an open store, and serves until the shutdown.
 fn serve_store(
     options: &Options,
     args: &[String],
@@ -232,7 +241,7 @@ fn serve_store(
     stop(&server, listeners, store)
 }
 
-/// How the log's lines look, and which there are.
+/// Sets the format of the log's lines and the verbosity.
 fn configure_log(log: &Log, options: &Options) {
     log.set_stamp(match options.stamps_in_utc {
         true => Stamp::Utc,
@@ -243,7 +252,7 @@ fn configure_log(log: &Log, options: &Options) {
     }
 }
 
-/// An operator who chose the journal's compressor is told what comes of it.
+/// Logs how the configured compressor of the journal is used, if it is used differently than in MongoDB.
 fn say_what_the_journal_does(options: &Options) {
     use nagi_kv::Compressor::{Snappy, Zlib};
     if let Some(compressor @ (Snappy | Zlib)) = options.compression.journal {
@@ -253,7 +262,7 @@ fn say_what_the_journal_does(options: &Options) {
     }
 }
 
-/// The end in order: no new connections, replies under way go out, everything is on disk.
+/// Clean shutdown: stops accepting connections, lets replies be sent, writes everything to disk.
 fn stop(
     server: &Arc<Server>,
     listeners: nagi_net::Listeners,
@@ -283,7 +292,7 @@ fn not_written(error: &dyn std::fmt::Display) -> Failure {
     }
 }
 
-/// Every connection and every data file needs a descriptor: take as many as we may.
+/// Every connection and every data file needs a file descriptor: raises the limit as far as allowed.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
@@ -380,8 +389,8 @@ fn server_config(
     }
 }
 
-/// How a default configuration of a replica set names this server: by the host's name, or by the first
-/// address if no one outside can reach it.
+/// The host under which a default configuration of a replica set names this server: the host's name, or the first
+/// address if no other machine can reach the server.
 fn own_host(options: &Options) -> String {
     let bound = &options.net.bind_ip;
     let local = |name: &String| name == "localhost" || name == "::1" || name.starts_with("127.");
@@ -396,7 +405,7 @@ fn own_host(options: &Options) -> String {
     }
 }
 
-/// Dotted keys as nested documents: what `getCmdLineOpts` shows under `parsed`.
+/// Converts dotted keys to nested documents: the `parsed` field of `getCmdLineOpts`.
 fn parsed_options(options: &Options) -> DocBuf {
     fn level(out: &mut DocWriter<'_>, pairs: &[(&str, &str)]) {
         let mut rest = pairs;
@@ -428,7 +437,7 @@ fn put_typed(out: &mut DocWriter<'_>, key: &str, value: &str) {
     }
 }
 
-/// The lines with which a server introduces itself.
+/// Logs version, host and options at the start.
 fn announce(options: &Options, log: &Log) {
     use nagi_server::Severity::Info;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -455,7 +464,7 @@ fn announce(options: &Options, log: &Log) {
     debug_assert!(!json::to_relaxed(parsed.as_doc()).is_empty());
 }
 
-/// What an earlier version left readable for others in a data directory is so no more.
+/// Restricts the permissions of files in the data directory that an earlier version left readable for others.
 fn close_to_others(umask: umask::Wanted, folder: &Path) {
     match umask.tighten(folder) {
         Ok(0) => {}
@@ -472,7 +481,7 @@ fn close_to_others(umask: umask::Wanted, folder: &Path) {
     }
 }
 
-/// `--shutdown`: asks the server of a data directory to end, and returns when it has.
+/// Runs `--shutdown`: stops the server of a data directory, and returns when it has stopped.
 fn shutdown_other(options: &Options) -> ExitCode {
     let folder = Path::new(&options.db_path);
     let pid = lock::holder(folder).and_then(rustix::process::Pid::from_raw);
@@ -488,14 +497,14 @@ fn shutdown_other(options: &Options) -> ExitCode {
         say(&format!("failed to end the process: {error}"));
         return ExitCode::from(1);
     }
-    // However long it takes: as with mongod, whoever calls this starts the next server at once.
+    // There is no time limit, as in mongod: the caller usually starts the next server immediately.
     while is_running(pid) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     ExitCode::SUCCESS
 }
 
-/// Whether a process does anything still: one that ended and whose parent has not asked yet does not.
+/// Returns true if a process runs. A zombie, whose parent has not waited for it, does not.
 fn is_running(pid: rustix::process::Pid) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let ended =

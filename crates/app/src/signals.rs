@@ -1,4 +1,4 @@
-//! Signals: the end in order, and a new log file.
+//! Signals: clean shutdown (SIGINT, SIGTERM, SIGHUP) and log rotation (SIGUSR1).
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use nagi_server::{Log, Server};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// Handles signals in a thread of their own until the process ends.
+/// Handles signals on a thread of their own until the process exits.
 pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
     let body = move || {
@@ -32,7 +32,7 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ends the server in a thread of its own, so that signals are still taken while operations finish.
+/// Shuts down on a separate thread, so that further signals are handled while operations finish.
 fn end(server: &Arc<Server>) -> std::io::Result<()> {
     let server = server.clone();
     let body = move || {

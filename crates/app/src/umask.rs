@@ -1,8 +1,8 @@
-//! Who may read what this program creates: its user alone, whatever umask the shell has.
+//! File permissions: only the user of this program may access the files that it creates, whatever the shell's umask.
 //!
-//! As mongod does it: the bits of group and others are taken away (077), `processUmask` says otherwise, and
-//! with `honorSystemUmask` the system's umask counts alone. The bits of the owner are always the system's.
-//! What an earlier version left readable in the data directory is closed at the start.
+//! As in mongod, the permissions of group and others are removed (077). `processUmask` changes the mask, and with
+//! `honorSystemUmask` only the system's umask applies. The owner's permissions always follow the system's umask. At the
+//! start, files in the data directory that an earlier version left readable are restricted too.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -11,20 +11,20 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-/// Group and others get nothing.
+/// No permissions for group and others.
 const PRIVATE: u32 = 0o077;
 const ALL: u32 = 0o777;
 
-/// What the options make of the system's umask.
+/// The umask that the options specify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     System,
-    /// These bits of group and others are taken away.
+    /// Remove these permissions of group and others.
     Closed(u32),
 }
 
 impl Wanted {
-    /// From the parameters of the command line. An error is a text for standard error.
+    /// Reads the parameters of the command line. The error is a text for standard error.
     pub(crate) fn from_parameters(parameters: &[(String, String)]) -> Result<Wanted, String> {
         let value = |name: &str| parameters.iter().rfind(|(n, _)| n == name).map(|(_, v)| v.trim());
         let system = matches!(value("honorSystemUmask"), Some("true" | "1"));
@@ -55,12 +55,12 @@ impl Wanted {
         }
     }
 
-    /// Takes the bits away from what this program made in a data directory; how many entries had them. What else
-    /// stands there is left alone, as are symbolic links and files with a second name elsewhere: they may be
-    /// meant for others.
+    /// Restricts the permissions of this program's files in a data directory and returns the number of changed entries.
+    /// Foreign entries, symbolic links and files with further hard links are left unchanged: they may be meant for
+    /// other users.
     ///
     /// # Errors
-    /// The first thing that cannot be read or changed.
+    /// The first entry that cannot be read or changed.
     pub(crate) fn tighten(self, folder: &Path) -> io::Result<u64> {
         let Wanted::Closed(mask) = self else { return Ok(0) };
         let mut count = 0;
@@ -95,7 +95,7 @@ fn tighten_entry(path: &Path, mask: u32) -> io::Result<u64> {
     Ok(count)
 }
 
-/// For the programs that have no parameters.
+/// Sets the default umask, for subcommands that have no parameters.
 pub(crate) fn close() {
     Wanted::Closed(PRIVATE).set();
 }

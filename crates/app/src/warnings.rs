@@ -1,4 +1,4 @@
-//! What the log says at the start and every shell shows when it connects.
+//! Warnings at the start, which the log contains and every shell shows when it connects.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The address of a server: `mongodb://[user[:password]@]host[:port][/db][?options]`.
 //!
-//! An option that would change what the connection does is honoured or refused, never passed over: `tls=true`
-//! above all, as the password and the data would go over the network in the clear.
+//! An option that would change the behaviour of the connection is honoured or refused, never ignored. This matters most
+//! for `tls=true`: password and data would otherwise be sent unencrypted.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use nagi_server::LoginClient;
 
 const PORT: u16 = 27_017;
 
-/// What a `mongodb://` address says.
+/// A parsed `mongodb://` address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) host: String,
-    /// User, and the password if the address has one.
+    /// The user, and the password if the address contains one.
     pub(super) login: Option<(String, Option<String>)>,
     pub(super) login_db: String,
     /// `authMechanism`.
     pub(super) mechanism: Option<&'static str>,
     /// `appName`.
     pub(super) app_name: Option<String>,
-    /// `replicaSet`: the server has to be a member of it.
+    /// `replicaSet`: the server must be a member of this set.
     pub(super) replica_set: Option<String>,
-    /// `connectTimeoutMS`; none waits as long as the system does.
+    /// `connectTimeoutMS`; `None` uses the system's timeout.
     pub(super) connect_timeout: Option<Duration>,
-    /// `socketTimeoutMS`, if it was given; 0 there stands for no limit.
+    /// `socketTimeoutMS`, if specified; the inner `None` (0) means no limit.
     pub(super) silence_max: Option<Option<Duration>>,
 }
 
-/// What the values of an option are, and where one goes.
+/// The type of an option's value, and where it is stored.
 enum Take {
     Text(fn(&mut Address, String)),
     Mechanism,
-    /// Both values come to the same with one host.
+    /// Both values have the same effect with a single host.
     Bool,
     /// Milliseconds.
     Time(fn(&mut Address, Option<Duration>)),
-    /// Only `false`.
+    /// Only `false` is accepted.
     NoTls,
 }
 
-/// Options that are honoured. Their names are the same in upper and lower case.
+/// The honoured options. Their names are case-insensitive.
 const OPTIONS: &[(&str, Take)] = &[
     ("appName", Take::Text(|address, name| address.app_name = Some(name))),
     ("authMechanism", Take::Mechanism),
@@ -53,7 +53,7 @@ const OPTIONS: &[(&str, Take)] = &[
     ("tls", Take::NoTls),
 ];
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(uri: &str) -> Result<Address, String> {
     let refused = |why: &str| format!("--uri {}: {why}", uri.split('@').next_back().unwrap_or(""));
     let rest = uri.strip_prefix("mongodb://");
@@ -93,7 +93,7 @@ pub(super) fn parse(uri: &str) -> Result<Address, String> {
     Ok(address)
 }
 
-/// Takes over one option.
+/// Checks and stores one option.
 fn take(address: &mut Address, name: &str, value: String) -> Result<(), String> {
     let row = OPTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((name, take)) = row else {
@@ -139,9 +139,9 @@ fn no_tls(option: &str) -> String {
     )
 }
 
-/// The host with a port; none if what stands after the colon is no port.
+/// The host with a port; `None` if the part after the colon is no port.
 fn with_port(host: &str) -> Option<String> {
-    // The colons of an IPv6 address stand in brackets.
+    // The colons of an IPv6 address are in brackets.
     let after_name = host.rfind(']').map_or(0, |end| end + 1);
     match host[after_name..].split_once(':') {
         None => Some(format!("{host}:{PORT}")),
@@ -151,7 +151,7 @@ fn with_port(host: &str) -> Option<String> {
     }
 }
 
-/// `%41` stands for `A`.
+/// Decodes percent-encoding: `%41` is `A`.
 fn decode(text: &str) -> String {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! One connection to a server: commands, and a login if the address names a user.
+//! A connection to a server: runs commands, and logs in if the address names a user.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -15,7 +15,7 @@ const HEADER_BYTES: usize = 16;
 const BODY_AT: usize = 21;
 const OP_MSG: i32 = 2013;
 const REPLY_BYTES_MAX: usize = 48_000_000;
-/// A checkpoint may take a while on a slow disk.
+/// The read timeout: a checkpoint may take a while on a slow disk.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 pub(super) struct Client {
@@ -24,7 +24,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects and logs in; a password that the address lacks is looked for elsewhere.
+    /// Connects and logs in. A password that is missing in the address comes from a file, the environment or a prompt.
     pub(super) fn connect(
         address: &Address,
         password_file: Option<&Path>,
@@ -51,7 +51,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Says who connects. Gives back the mechanism for the user: the stronger one unless it has only the other.
+    /// Sends the hello. Returns the login mechanism for the user: SCRAM-SHA-256, unless the user has only SCRAM-SHA-1.
     fn greet(&mut self, address: &Address) -> Result<&'static str, String> {
         let hello = DocBuf::build(|w| {
             w.put("hello", 1);
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Runs a command; an error of the server is a text.
+    /// Runs a command; an error of the server is returned as text.
     pub(super) fn run(&mut self, body: Doc<'_>) -> Result<DocBuf, String> {
         let reply = self.exchange(body).map_err(|error| format!("{}: {error}", self.host))?;
         if reply.get("ok").is_truthy() {
@@ -154,7 +154,7 @@ impl Client {
     }
 }
 
-/// Connects to the first of the host's addresses that answers.
+/// Connects to the first of the host's addresses that accepts a connection.
 fn open(address: &Address) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
     for place in address.host.to_socket_addrs()? {

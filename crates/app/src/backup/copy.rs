@@ -1,4 +1,4 @@
-//! Bytes into a folder: checksummed on the way, synced at the end, no faster than asked.
+//! Copies bytes to a directory: computes checksums, syncs at the end, and limits the rate.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -15,11 +15,11 @@ use super::source::{PIECE_BYTES, Source};
 use super::{DATA, failed};
 use crate::say;
 
-/// A table file's end holds what no other file has: the engine's id of it.
+/// The end of a table file contains the engine's unique id of the file.
 const TAIL_BYTES: u64 = 16 << 10;
 const TELL_EACH: Duration = Duration::from_secs(1);
 
-/// A rate that is not exceeded, and what was done so far.
+/// A rate limit, and the progress so far.
 pub(super) struct Pace {
     rate_bytes: Option<u64>,
     begun: Instant,
@@ -32,7 +32,7 @@ impl Pace {
         Pace { rate_bytes, begun: Instant::now(), done: 0, told: Instant::now() }
     }
 
-    /// Counts bytes that were read; waits if that was too fast.
+    /// Counts bytes that were read, and sleeps if that exceeds the rate.
     fn spend(&mut self, bytes: usize) {
         self.done += bytes as u64;
         if let Some(rate) = self.rate_bytes {
@@ -41,7 +41,7 @@ impl Pace {
         }
     }
 
-    /// Tells somebody who watches how far it is.
+    /// Shows the progress on a terminal.
     fn tell(&mut self, done: u64, total: u64) {
         if self.told.elapsed() >= TELL_EACH && std::io::stderr().is_terminal() {
             self.told = Instant::now();
@@ -51,7 +51,7 @@ impl Pace {
     }
 }
 
-/// Opens a file of a backup. Opening a pipe would wait for its other end, and a device may have no end.
+/// Opens a file of a backup. Other kinds are refused: opening a pipe would block, and a device may be endless.
 fn open(path: &Path) -> Result<File, String> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(failed(path, &"it is not a regular file")),
@@ -59,7 +59,7 @@ fn open(path: &Path) -> Result<File, String> {
     }
 }
 
-/// Size and checksum of a file.
+/// Computes size and checksum of a file.
 pub(super) fn digest(path: &Path, pace: &mut Pace) -> Result<(u64, String), String> {
     let mut file = open(path)?;
     let mut hash = Sha256::new();
@@ -76,7 +76,7 @@ pub(super) fn digest(path: &Path, pace: &mut Pace) -> Result<(u64, String), Stri
     }
 }
 
-/// Copies a file to a new one, synced; its size and checksum.
+/// Copies a file to a new one and syncs it; returns size and checksum.
 pub(super) fn copy_file(from: &Path, to: &Path, pace: &mut Pace) -> Result<(u64, String), String> {
     let mut source = open(from)?;
     let mut target = create(to)?;
@@ -104,7 +104,7 @@ fn create(path: &Path) -> Result<File, String> {
     File::create_new(path).map_err(|error| failed(path, &error))
 }
 
-/// Syncs the folder and those in it.
+/// Syncs a directory and all directories in it.
 pub(super) fn sync_folders(folder: &Path) -> Result<(), String> {
     let sync = || -> std::io::Result<()> {
         for entry in fs::read_dir(folder)? {
@@ -118,7 +118,7 @@ pub(super) fn sync_folders(folder: &Path) -> Result<(), String> {
     sync().map_err(|error| failed(folder, &error))
 }
 
-/// Copies all of the source below `out`; what there is then, and the bytes that came from the base.
+/// Copies all files of the source below `out`. Returns the manifest, and the number of bytes reused from the base.
 pub(super) fn back_up(
     source: &mut Source,
     out: &Path,
@@ -163,8 +163,8 @@ pub(super) fn back_up(
     Ok((manifest, reused))
 }
 
-/// Links (or copies) a table file of the base, if it is the very same; else false. Table files are
-/// never changed, and their ends tell them apart.
+/// Links (or copies) a table file of the base if it is identical; otherwise returns false. Table files never change,
+/// and their ends identify them.
 fn take(source: &mut Source, from: &Path, old: &ManifestFile, to: &Path) -> Result<bool, String> {
     let at = old.byte_count.saturating_sub(TAIL_BYTES);
     let mut tail = vec![0; (old.byte_count - at) as usize];
@@ -187,7 +187,7 @@ fn take(source: &mut Source, from: &Path, old: &ManifestFile, to: &Path) -> Resu
     Ok(true)
 }
 
-/// Reads a file of the source into a new one; its checksum.
+/// Reads a file of the source into a new file; returns its checksum.
 fn fetch(
     source: &mut Source,
     name: &str,

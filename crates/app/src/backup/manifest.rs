@@ -1,7 +1,7 @@
-//! `nagi.backup`: the names, sizes and checksums of a backup's files, in extended JSON.
+//! The manifest `nagi.backup`: names, sizes and checksums of a backup's files, in extended JSON.
 //!
-//! Written last and in one step, so a folder without it is an unfinished backup. Everything in it is
-//! checked when it is read: names stay within the folder.
+//! It is written last and atomically, so a directory without it is an unfinished backup. Everything in it is validated
+//! when it is read; in particular, names cannot leave the directory.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,10 +17,10 @@ const BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ManifestFile {
-    /// Relative to the data directory, with `/`.
+    /// The path relative to the data directory, with `/`.
     pub(super) name: String,
     pub(super) byte_count: u64,
-    /// In hexadecimal.
+    /// The checksum in hexadecimal.
     pub(super) sha256: String,
 }
 
@@ -135,7 +135,7 @@ fn file(item: Value<'_>) -> Result<ManifestFile, String> {
     Ok(ManifestFile { name, byte_count, sha256 })
 }
 
-/// Whether a name stays in the folder it is joined to.
+/// Checks that a name stays within the directory that it is joined to.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\0', '\\']);
     match name.len() <= 4096 && name.split('/').all(fine) {

@@ -1,18 +1,22 @@
-//! `nagi backup` and `nagi restore`: copies of the data files that are consistent and checked.
+//! `nagi backup` and `nagi restore`: consistent, verified copies of the data files.
 //!
+//! ```text
 //!   nagi backup --out DIR [--uri URI | --dbpath DIR] [--base OLD] [--rateMBps N]
 //!   nagi backup --verify DIR
 //!   nagi restore --from DIR --dbpath DIR [--rateMBps N]
+//! ```
 //!
-//!   source.rs     where bytes come from: a running server, or a folder
-//!   address.rs    what `--uri` says
-//!   client.rs     one connection to a server, with login
-//!   password.rs   from a file, the environment or a prompt
-//!   manifest.rs   `nagi.backup`: what a backup holds, with checksums; written last
-//!   copy.rs       bytes from a source to a folder, checked, no faster than asked
-//!   restore.rs    into an empty folder; it is a data directory only once all is there
+//! | module        | purpose                                                                            |
+//! |---------------|------------------------------------------------------------------------------------|
+//! | `source.rs`   | the source of the bytes: a running server, or the directory of a stopped one       |
+//! | `address.rs`  | the syntax of `--uri`                                                              |
+//! | `client.rs`   | a connection to a server, with login                                               |
+//! | `password.rs` | the password, from a file, the environment or a prompt                             |
+//! | `manifest.rs` | `nagi.backup`: the list of files with checksums; written last                      |
+//! | `copy.rs`     | copies bytes from a source to a directory with checksums and a rate limit          |
+//! | `restore.rs`  | restores into an empty directory, which becomes a data directory only at the end   |
 //!
-//! Formats: docs/format.md, "Backup". For users: docs/backup.md.
+//! The formats are described in docs/format.md ("Backup"), the usage in docs/backup.md.
 
 mod address;
 mod client;
@@ -31,9 +35,9 @@ use copy::Pace;
 use manifest::Manifest;
 use source::Source;
 
-/// In a folder that is being restored, until it is done.
+/// Exists in a data directory that is being restored, until the restore is complete.
 pub(crate) const RESTORING: &str = restore::PART;
-/// Where a backup keeps the files.
+/// The directory of the files within a backup.
 const DATA: &str = "data";
 
 const HELP: &str = "\
@@ -52,7 +56,7 @@ nagi restore --from DIR --dbpath DIR [--rateMBps N]
   --from DIR       the backup
   --dbpath DIR     new or empty folder that becomes a data folder";
 
-/// The flags of either command.
+/// The flags of both commands.
 #[derive(Default)]
 struct Flags {
     out: Option<PathBuf>,
@@ -114,7 +118,7 @@ fn is_help(args: &[String]) -> bool {
     args.iter().any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// `nagi backup ARGS...`.
+/// Runs `nagi backup ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let known =
         ["--out", "--uri", "--passwordFile", "--dbpath", "--base", "--verify", "--rateMBps"];
@@ -136,7 +140,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     })
 }
 
-/// `nagi restore ARGS...`.
+/// Runs `nagi restore ARGS...`.
 pub(crate) fn run_restore(args: &[String]) -> ExitCode {
     let flags = match parse(args, &["--from", "--dbpath", "--rateMBps"]) {
         _ if is_help(args) => return finish(Ok(HELP.to_owned())),
@@ -169,7 +173,7 @@ fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
     };
     let mut pace = Pace::new(flags.rate_bytes);
     let result = copy::back_up(&mut source, out, base.as_ref(), &mut pace);
-    // Also after a failure: the server keeps removed files until then.
+    // The source must be closed after a failure too: until then a server keeps removed files on disk.
     let ended = source.end();
     let (manifest, reused) = result?;
     ended?;
@@ -210,7 +214,7 @@ fn verify(folder: &Path, rate_bytes: Option<u64>) -> Result<String, String> {
     }
 }
 
-/// Makes the folder; one that holds anything is refused.
+/// Creates the directory; refuses one that is not empty.
 fn make_empty(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     let mut entries = fs::read_dir(folder).map_err(|error| failed(folder, &error))?;

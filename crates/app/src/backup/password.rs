@@ -1,7 +1,7 @@
-//! Where a login's password comes from when the address does not have it: a command line is visible to
-//! every user of the machine, and stays in the history of shells.
+//! The password of a login that the address does not contain. It is not a command-line argument, because those are
+//! visible to every user of the machine and are stored in the history of shells.
 //!
-//!   --passwordFile FILE, else NAGI_PASSWORD in the environment, else a prompt on the terminal
+//! The sources are, in this order: `--passwordFile FILE`, `NAGI_PASSWORD` in the environment, a prompt on the terminal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,12 +10,12 @@ use std::path::Path;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// The variable of the environment.
+/// The environment variable.
 pub(super) const VARIABLE: &str = "NAGI_PASSWORD";
 const TERMINAL: &str = "/dev/tty";
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// The password of `user`.
+/// Returns the password of `user`.
 pub(super) fn find(user: &str, file: Option<&Path>) -> Result<String, String> {
     if let Some(file) = file {
         return from_file(file);
@@ -27,7 +27,7 @@ pub(super) fn find(user: &str, file: Option<&Path>) -> Result<String, String> {
     }
 }
 
-/// The first line of a file that only its owner may read. A pipe of a shell (`<(...)`) will do.
+/// Reads the first line of a file that only its owner may access. A shell's pipe (`<(...)`) is accepted too.
 fn from_file(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let failed = |error: std::io::Error| format!("--passwordFile {shown}: {error}");
@@ -47,7 +47,7 @@ fn from_file(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Asks on the terminal, without an echo.
+/// Prompts on the terminal, without echo.
 fn prompt(user: &str) -> Result<String, String> {
     let missing = |_| {
         format!(
@@ -66,7 +66,7 @@ fn prompt(user: &str) -> Result<String, String> {
     Ok(line.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// A terminal without echo, as long as it lives.
+/// Disables the terminal's echo until it is dropped.
 struct Quiet<'t> {
     terminal: &'t fs::File,
     before: Termios,
@@ -84,7 +84,7 @@ impl Quiet<'_> {
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
-        // The terminal is gone then.
+        // This fails only if the terminal is closed.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }

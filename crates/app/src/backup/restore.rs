@@ -1,7 +1,7 @@
-//! A backup into an empty folder.
+//! Restores a backup into an empty directory.
 //!
-//! All files are copied into the folder `nagi.restoring` and checked; only then do they move to their
-//! places, the marker `nagi.storage` last. A server does not start on a folder in which that one is.
+//! All files are copied into the subdirectory `nagi.restoring` and verified. Only then are they moved to their final
+//! places, the marker `nagi.storage` last. A server refuses to start on a directory that contains `nagi.restoring`.
 
 use std::fs;
 use std::path::Path;

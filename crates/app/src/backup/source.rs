@@ -1,4 +1,4 @@
-//! Where a backup's bytes come from: a running server, or the folder of one that does not run.
+//! The source of a backup: a running server, or the data directory of a stopped one.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,17 +15,17 @@ use crate::engine;
 use crate::lock::Lock;
 use crate::options::{self, Request};
 
-/// What is requested at once.
+/// The maximum number of bytes per request.
 pub(super) const PIECE_BYTES: usize = 4 << 20;
 const CHECKPOINT: &str = "nagi.backup";
 const PASSWORD_SHOWN: &str = "\
      warning: --uri has a password: other users of this machine see it in the list of processes, and the \
      shell keeps it in its history; leave it out, and use --passwordFile FILE, NAGI_PASSWORD in the \
      environment or the prompt";
-/// A backup needs no cache.
+/// A backup needs almost no cache.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// A consistent copy of the files, to be read and then given back.
+/// A consistent copy of the files, which must be closed after reading ([`Source::end`]).
 pub(super) struct Source {
     pub(super) engine: String,
     pub(super) nagi_version: String,
@@ -40,7 +40,7 @@ enum Bytes {
 }
 
 impl Source {
-    /// Asks a running server for a consistent copy.
+    /// Begins a backup on a running server.
     pub(super) fn server(uri: &str, password_file: Option<&Path>) -> Result<Source, String> {
         let address = address::parse(uri)?;
         if matches!(address.login, Some((_, Some(_)))) {
@@ -70,7 +70,7 @@ impl Source {
         })
     }
 
-    /// Opens the data of a server that does not run, as a start of it would, and copies that.
+    /// Opens the data of a stopped server, with recovery as at a start, and makes a checkpoint.
     pub(super) fn closed_folder(folder: &Path) -> Result<Source, String> {
         if !folder.join("nagi.storage").is_file() {
             return Err(format!("{} is no data folder of Nagi", folder.display()));
@@ -85,7 +85,7 @@ impl Source {
         let Request::Serve(options) = options::read(&args)? else {
             return Err("--dbpath is needed".to_owned());
         };
-        // The folder's own.
+        // The engine of the directory.
         let options = engine::settle(&options).map_err(|error| failed(folder, &error))?;
         let engine = engine::open(&options, CACHE_BYTES).map_err(|error| failed(folder, &error))?;
         let checkpoint = folder.join(CHECKPOINT);
@@ -100,7 +100,7 @@ impl Source {
         Ok(Source { engine: name, nagi_version: crate::build::VERSION.to_owned(), files, bytes })
     }
 
-    /// The file's bytes from `offset` on, some of them at least.
+    /// Reads bytes of a file from `offset` on: [`PIECE_BYTES`], or fewer at the end.
     pub(super) fn read(&mut self, name: &str, offset: u64, left: u64) -> Result<Vec<u8>, String> {
         let length = left.min(PIECE_BYTES as u64);
         let bytes = match &mut self.bytes {
@@ -131,7 +131,7 @@ impl Source {
         }
     }
 
-    /// Gives the copy back.
+    /// Releases the copy.
     pub(super) fn end(self) -> Result<(), String> {
         match self.bytes {
             Bytes::Folder { checkpoint, lock } => {

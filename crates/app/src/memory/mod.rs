@@ -1,5 +1,12 @@
-//! The process's memory: how the budget is divided among the caches, and the thread that watches that
-//! resident memory keeps to the bound.
+//! Memory management of the process: divides the budget among the caches, and runs the thread that keeps resident
+//! memory within its bound.
+//!
+//! The watcher thread takes a step every 50 ms, or every 10 ms while memory is tight. In a step it
+//! 1. charges the conflict table's memory,
+//! 2. reads resident memory and, if it is above the bound, returns free pages to the system (purge) and shrinks the
+//!    budget of the caches (squeeze),
+//! 3. trims and tunes the caches,
+//! 4. publishes the figures for `serverStatus`.
 
 mod raw;
 
@@ -14,22 +21,22 @@ use nagi_store::Store;
 use crate::engine;
 use crate::options::{EngineKind, Options};
 
-/// Between two steps of the watcher; the second while memory is tight.
+/// The interval of the watcher's steps; the second while memory is tight.
 const CALM_STEP: Duration = Duration::from_millis(50);
 const TIGHT_STEP: Duration = Duration::from_millis(10);
-/// Caches are trimmed to their size once in so many steps.
+/// Caches are trimmed to their size once in this many steps.
 const TRIM_EACH: u32 = 4;
-/// The allocator's figures are taken once in so many steps.
+/// The allocator's figures are read once in this many steps.
 const FIGURES_EACH: u32 = 20;
-/// Beside the data of the engine in memory: sorts, cursors, connections.
+/// Memory in addition to the data of the in-memory engine: for sorts, cursors and connections.
 const WORK_BYTES: u64 = 512 << 20;
-/// Memory that the machine has if it does not say.
+/// The assumed memory of a machine that does not report it.
 const UNKNOWN_MACHINE: u64 = 2 << 30;
 
-/// The budget of the options, or the default.
+/// The configured budget, or the default.
 pub(crate) fn budget_bytes(options: &Options) -> u64 {
     if options.engine == EngineKind::Memory {
-        // The data, what the allocator adds to it, and room to work.
+        // The data, the allocator's overhead, and memory to work with.
         let data = engine::in_memory_bytes(options);
         return data + data / 4 + WORK_BYTES;
     }
@@ -39,7 +46,7 @@ pub(crate) fn budget_bytes(options: &Options) -> u64 {
     })
 }
 
-/// What the caches begin with: blocks, whole documents. Only one engine has them: the others have the
+/// The initial sizes of the caches: blocks, whole documents. Only the embedded engine has them; the others have the
 /// data in memory already, or mapped.
 pub(crate) fn cache_bytes(options: &Options) -> (u64, u64) {
     match options.engine {
@@ -50,14 +57,14 @@ pub(crate) fn cache_bytes(options: &Options) -> (u64, u64) {
     }
 }
 
-/// The watcher; dropping it ends and joins its thread.
+/// The watcher; dropping it stops and joins its thread.
 pub(crate) struct Watcher {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watcher {
-    /// Lets the caches follow the budget, and starts to watch.
+    /// Makes the caches follow the budget, and starts the watcher.
     pub(crate) fn start(store: &Arc<Store>, engine: EngineKind) -> Watcher {
         let budget = store.budget().clone();
         let caches: Weak<Store> = Arc::downgrade(store);
@@ -99,7 +106,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A watcher that panicked has said so already.
+            // A panic of the watcher was already reported.
             let _ = thread.join();
         }
     }
@@ -111,12 +118,12 @@ struct Watched {
     resident: Resident,
     watch: Watch,
     step: u32,
-    /// What the engine remembers of written keys, as of the last step.
+    /// The charge of the engine's conflict table, as of the last step.
     conflicts: Charge,
 }
 
 impl Watched {
-    /// One step; whether memory is tight.
+    /// Takes one step. Returns true if memory is tight.
     fn step(&mut self) -> bool {
         if let Some(store) = self.store.upgrade() {
             let bytes = store.engine().conflict_bytes();
@@ -152,7 +159,7 @@ impl Watched {
         self.watch.is_tight(bytes)
     }
 
-    /// Says that the bound was exceeded: the first time, then each time the count has doubled.
+    /// Logs that the bound was exceeded: the first time, then whenever the count has doubled.
     fn complain(&self, bytes: u64) {
         if self.watch.over_count.is_power_of_two() {
             log::warn!(target: "STORAGE", id = 8_200_021, residentBytes = bytes,

@@ -1,4 +1,4 @@
-//! The allocator's figures and its one lever, by name.
+//! The allocator's statistics and its purge operation, through `mallctl`.
 #![expect(unsafe_code)]
 
 use std::ffi::CStr;
@@ -6,33 +6,33 @@ use std::ptr;
 
 use tikv_jemalloc_sys::mallctl;
 
-/// What the allocator has, in bytes.
+/// The allocator's memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allocator {
-    /// Given out to the program.
+    /// Allocated to the program.
     pub(crate) allocated: u64,
-    /// In memory: given out, pages kept for the next allocations, and its own bookkeeping.
+    /// Resident: allocated memory, pages kept for further allocations, and bookkeeping.
     pub(crate) resident: u64,
 }
 
-/// The figures of now. Takes some microseconds; locks each arena for a moment.
+/// Reads the current statistics. Takes some microseconds; locks each arena briefly.
 pub(crate) fn figures() -> Allocator {
     refresh();
     Allocator { allocated: number(c"stats.allocated"), resident: number(c"stats.resident") }
 }
 
-/// Gives every page that is free back to the system.
+/// Returns all free pages to the system.
 pub(crate) fn purge() {
-    // 4096 stands for all arenas. SAFETY: the name takes and gives no value.
+    // 4096 means all arenas. SAFETY: the operation has neither an input nor an output value.
     unsafe {
         mallctl(c"arena.4096.purge".as_ptr(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), 0);
     }
 }
 
-/// The figures are taken anew whenever this counter is written.
+/// The allocator updates its statistics when this counter is written.
 fn refresh() {
     let mut epoch = 1_u64;
-    // SAFETY: one number of the type that the name has.
+    // SAFETY: the value is one number of the operation's type.
     unsafe {
         mallctl(
             c"epoch".as_ptr(),
@@ -47,7 +47,7 @@ fn refresh() {
 fn number(name: &CStr) -> u64 {
     let mut value = 0_usize;
     let mut len = size_of::<usize>();
-    // SAFETY: the name's value is a size, written into `value` if `len` is right.
+    // SAFETY: the statistic is a size, which is written into `value` if `len` matches.
     let failed = unsafe {
         mallctl(name.as_ptr(), (&raw mut value).cast(), &raw mut len, ptr::null_mut(), 0)
     };

@@ -1,4 +1,4 @@
-//! How much memory the process may use: one option with two names, or a share of the machine's.
+//! The memory of the process: an option with two names, or a share of the machine's memory.
 
 use super::Settings;
 
@@ -6,7 +6,7 @@ const OLD: &str = "storage.wiredTiger.engineConfig.cacheSizeGB";
 const NEW: &str = "storage.cacheSizeGB";
 const SHARE: &str = "storage.wiredTiger.engineConfig.cacheSizePct";
 
-/// The budget in bytes, if one was chosen. `memory` is what the machine or the control group has.
+/// The budget in bytes, if one is configured. `memory` is the memory of the machine or of the control group.
 pub(super) fn bytes(
     settings: &Settings,
     memory: impl Fn() -> Option<u64>,

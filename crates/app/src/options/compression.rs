@@ -1,25 +1,25 @@
-//! What is compressed with what, from options and from WiredTiger's configuration strings.
+//! The compressors of documents, indexes and the journal, from options and from WiredTiger's configuration strings.
 
 use nagi_kv::Compressor;
 use nagi_store::{engine_config, table_config};
 
 use super::Settings;
 
-/// As chosen; none where no one chose.
+/// The configured compressors; `None` where none is configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Compression {
-    /// Of documents whose collection did not choose.
+    /// The compressor of documents whose collection specifies none.
     pub(crate) documents: Option<Compressor>,
     pub(crate) indexes: Option<Compressor>,
     pub(crate) journal: Option<Compressor>,
     pub(crate) zstd_level: Option<i32>,
-    /// `cache_size` of the engine's configuration string.
+    /// The `cache_size` in the engine's configuration string.
     pub(crate) cache_bytes: Option<u64>,
 }
 
 const PREFIX: &str = "storage.wiredTiger.";
 
-/// A configuration string wins over the option, as in WiredTiger, which reads it last.
+/// Reads the options. A configuration string takes precedence over an option, as in WiredTiger, which reads it last.
 pub(super) fn from_settings(settings: &Settings) -> Result<Compression, String> {
     let text = |key: &str| settings.get(&format!("{PREFIX}{key}"));
     let named = |key: &str| text(key).and_then(Compressor::by_name);

@@ -1,4 +1,4 @@
-//! The configuration file: YAML with nested or dotted keys, or `name=value` lines as before 2.6.
+//! The configuration file: YAML with nested or dotted keys, or `name=value` lines as before MongoDB 2.6.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,12 +12,12 @@ use super::nearest;
 use super::notes;
 use super::table::{Kind, Row, TABLE};
 
-/// A configuration has some kilobytes.
+/// The size limit; real configurations have a few kilobytes.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// Reads the file at `path`.
 pub(super) fn read(path: &str, settings: &mut Settings) -> Result<(), String> {
-    // A pipe is fine (`-f <(...)`), a device that never ends is not.
+    // A pipe is accepted (`-f <(...)`); an endless device runs into the size limit.
     let read = || -> std::io::Result<String> {
         let mut text = String::new();
         File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -32,9 +32,9 @@ pub(super) fn read(path: &str, settings: &mut Settings) -> Result<(), String> {
     parse(&text, settings)
 }
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
-    // Editors of other systems put a byte order mark at the front.
+    // Editors of other systems may add a byte order mark.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     if is_old_format(text) {
         return parse_old(text, settings);
@@ -51,13 +51,13 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
     }
 }
 
-/// What is wrong at a key.
+/// An error at a key.
 struct Bad {
     key: String,
     text: String,
 }
 
-/// The text with the line behind its first sentence.
+/// Inserts the line number after the first sentence of an error.
 fn with_line(text: &str, line: Option<usize>) -> String {
     let Some(line) = line else { return text.to_owned() };
     let end = text.find([';', '\n']).unwrap_or(text.len());
@@ -81,7 +81,7 @@ fn walk(node: &Yaml, prefix: &str, settings: &mut Settings) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Takes over one value.
+/// Stores one value.
 fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> {
     if let Some(parameter) = key.strip_prefix("setParameter.") {
         let value = scalar(value).ok_or_else(|| bad_kind(key, value, Kind::Text))?;
@@ -141,7 +141,7 @@ fn bad_kind(key: &str, value: &Yaml, kind: Kind) -> String {
     format!("Error parsing YAML config file: the value of {key} is {what}; accepted is {accepted}")
 }
 
-/// Whether other keys lie below this one.
+/// Returns true if other keys are below this one.
 fn is_section(key: &str) -> bool {
     key == "setParameter"
         || TABLE.iter().any(|row| row.key.strip_prefix(key).is_some_and(|r| r.starts_with('.')))
@@ -173,7 +173,7 @@ fn parse_old(text: &str, settings: &mut Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes over a line `name = value`.
+/// Reads a line `name = value`.
 fn take_old(line: &str, settings: &mut Settings) -> Result<(), String> {
     let (name, value) = line.split_once('=').unwrap_or((line, "true"));
     let (name, value) = (name.trim(), value.trim());

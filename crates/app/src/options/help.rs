@@ -1,8 +1,8 @@
-//! The text of `nagi --help`: the commands, then every option of the table that is taken.
+//! The text of `nagi --help`: the commands, then every accepted option of the table.
 
 use super::table::{Honoured, Kind, Row, TABLE};
 
-/// The commands, with what each does.
+/// The commands and their descriptions.
 const COMMANDS: &[(&str, &str)] = &[
     ("serve [options]", "runs a server; also what nagi does without a command"),
     ("doctor [options]", "judges the machine and the data directory; doctor --help"),
@@ -11,10 +11,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("version", "prints the version"),
 ];
 
-/// Short forms, by flag.
+/// Short forms of flags.
 pub(super) const SHORT: &[(&str, &str)] = &[("config", "-f"), ("help", "-h"), ("verbose", "-v")];
 
-/// What the options mean: flag, placeholder of a value that is free text, meaning.
+/// The descriptions of options: flag, placeholder of a free-text value, description.
 #[rustfmt::skip]
 const MEANINGS: &[(&str, &str, &str)] = &[
     ("auth", "", "clients have to log in"),
@@ -99,7 +99,7 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ("zstdDefaultCompressionLevel", "", "level of zstd"),
 ];
 
-/// Columns of flag and value in front of the meaning.
+/// The width of the column with flag and value.
 const INDENT: usize = 44;
 
 /// The whole text.
@@ -149,7 +149,7 @@ fn value(kind: Kind, placeholder: &str) -> String {
     }
 }
 
-/// The meaning stands on the next line if the flag takes its place.
+/// A description goes on the next line if the flag is too long.
 fn push_line(text: &mut String, left: &str, meaning: &str) {
     let indent = INDENT;
     match left.len() + 3 <= INDENT {

@@ -45,7 +45,7 @@ pub(super) fn read(args: &[String], settings: &mut Settings) -> Result<(), Strin
     Ok(())
 }
 
-/// Stores a value; parameters are taken apart.
+/// Stores a value; parameters are split into name and value.
 pub(super) fn take(row: &'static Row, value: &str, settings: &mut Settings) -> Result<(), String> {
     if row.key != "setParameter" {
         return settings.set(row, value);
@@ -60,7 +60,7 @@ fn unknown(what: &str) -> String {
     format!("Error parsing command line: {what}\ntry 'nagi --help' for more information")
 }
 
-/// `-v`, `-vv`, ... up to five.
+/// The number of letters in `-v`, `-vv`, ...; the table limits it to five.
 fn verbosity(arg: &str) -> Option<usize> {
     let letters = arg.strip_prefix('-')?;
     (!letters.is_empty() && letters.bytes().all(|b| b == b'v')).then_some(letters.len())
@@ -76,7 +76,7 @@ fn find(name: &str) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.flag == flag)
 }
 
-/// The row for a flag's name without dashes (old configuration files).
+/// The row of a flag's name without dashes (old configuration files).
 pub(super) fn by_flag(flag: &str) -> Option<&'static Row> {
     find(&format!("--{flag}"))
 }

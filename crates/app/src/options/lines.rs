@@ -1,10 +1,10 @@
-//! Where the keys of a configuration file stand, for messages.
+//! Line numbers of keys in a configuration file, for messages.
 
 use yaml_rust2::Event;
 use yaml_rust2::parser::{MarkedEventReceiver, Parser};
 use yaml_rust2::scanner::Marker;
 
-/// The line of a dotted key in a YAML text, from 1 on; none if the key is not there.
+/// The line of a dotted key in a YAML text, starting at 1; `None` if the key does not exist.
 pub(super) fn of(text: &str, key: &str) -> Option<usize> {
     let mut finder = Finder { wanted: key, open: Vec::new(), found: None };
     Parser::new_from_str(text).load(&mut finder, false).ok()?;
@@ -13,7 +13,7 @@ pub(super) fn of(text: &str, key: &str) -> Option<usize> {
 
 /// A map or list that is being read.
 struct Open {
-    /// Its dotted key, with a dot behind it unless it is empty; none for lists and what lies in them.
+    /// Its dotted key, followed by a dot unless it is empty; `None` for lists and everything inside them.
     prefix: Option<String>,
     /// The key whose value comes next.
     key: Option<String>,
@@ -38,7 +38,7 @@ impl Finder<'_> {
         self.open.push(Open { prefix: prefix.filter(|_| is_map), key: None, is_map });
     }
 
-    /// A key or a value has been read.
+    /// Processes a key or a value.
     fn scalar(&mut self, text: Option<&str>, line: usize) {
         let Some(open) = self.open.last_mut().filter(|open| open.is_map) else { return };
         if open.key.take().is_some() {

@@ -1,11 +1,13 @@
-//! Options: mongod's flags and mongod's configuration file, one table for both.
+//! Options: mongod's flags and mongod's configuration file, with one table for both.
 //!
+//! ```text
 //!   command line --\
 //!                   > settings by YAML key --> checked against the table --> `Options`
 //!   -f FILE -------/
+//! ```
 //!
-//! An option that MongoDB has and Nagi does not honour is refused, unless it is set to what Nagi does
-//! anyway. The command line wins over the file.
+//! An option of MongoDB that Nagi does not honour is refused, unless its value is what Nagi does anyway. The command
+//! line takes precedence over the file.
 
 mod cache;
 mod compression;
@@ -28,26 +30,26 @@ use std::collections::BTreeMap;
 
 use table::{Honoured, Row, TABLE};
 
-/// Values by YAML key, as text; parameters by name.
+/// Values by YAML key, as text, and parameters by name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Settings {
     values: BTreeMap<&'static str, String>,
     parameters: BTreeMap<String, String>,
-    /// Which flag of a key gave its value: `--auth` and `--noauth` have one key.
+    /// The flag that set a key: `--auth` and `--noauth` set the same key.
     flags: BTreeMap<&'static str, &'static str>,
 }
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug)]
 pub(crate) enum Request {
     Serve(Box<Options>),
-    /// `--shutdown`: end the server of this data directory.
+    /// `--shutdown`: stop the server of this data directory.
     Shutdown(Box<Options>),
     Help,
     Version,
 }
 
-/// Reads the command line and the file that it names. An error is a text for standard error.
+/// Reads the command line and the configuration file. The error is a text for standard error.
 pub(crate) fn read(args: &[String]) -> Result<Request, String> {
     let mut settings = Settings::default();
     line::read(args, &mut settings)?;
@@ -78,7 +80,7 @@ impl Settings {
         self.get(key) == Some("true")
     }
 
-    /// Takes over a checked value.
+    /// Checks and stores a value.
     fn set(&mut self, row: &'static Row, value: &str) -> Result<(), String> {
         let value = row.kind.check(value).map_err(|expected| {
             format!("Error: option {} has the bad value '{value}': {expected}", row.names())
@@ -101,12 +103,12 @@ impl Settings {
         Ok(())
     }
 
-    /// The flag that gave a key its value.
+    /// The flag that set the key of a row.
     fn flag(&self, row: &Row) -> &'static str {
         self.flags.get(row.key).copied().unwrap_or(row.flag)
     }
 
-    /// Takes over a parameter.
+    /// Stores a parameter.
     fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), String> {
         match self.parameters.insert(name.to_owned(), value.to_owned()) {
             Some(before) if before != value => Err(format!(
@@ -151,7 +153,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What holds instead of chosen values, by option.
+    /// Notes about configured values that have no effect, by option.
     fn notes(&self) -> Vec<(String, &'static str)> {
         let mut notes: Vec<(String, &'static str)> = Vec::new();
         for row in TABLE {
@@ -313,7 +315,7 @@ mod tests {
         }
     }
 
-    /// Options of usual configurations that change nothing here: the server starts and says so.
+    /// Common options that change nothing here: the server starts and logs a warning.
     #[test]
     fn what_holds_instead_is_noted() {
         for (args, beginning) in [
@@ -342,7 +344,7 @@ mod tests {
         assert!(matches!(syslog.log, LogDestination::Syslog { facility: 19, .. }), "{syslog:?}");
     }
 
-    /// Every packaged configuration is read, whole, and starts; only paths of the machine are replaced.
+    /// Every packaged configuration is accepted as a whole; only paths of the machine are replaced.
     #[test]
     fn packaged_configurations_are_honoured() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configurations");
@@ -363,7 +365,7 @@ mod tests {
         assert_eq!(count, 8);
     }
 
-    /// A key of another product's configuration is refused with the reason, also where no row has it.
+    /// A key of another product's configuration is refused with the reason, even if the table has no row for it.
     #[test]
     fn refusals_say_why() {
         for (key, why) in [

@@ -1,18 +1,18 @@
-//! The known name that an unknown one was probably meant to be.
+//! Suggests the known name that is most similar to an unknown one.
 
 use super::table::{Honoured, Row, TABLE};
 
-/// No option has a longer name: the cost of a comparison is bounded.
+/// No option has a longer name: this bounds the cost of a comparison.
 const NAME_BYTES_MAX: usize = 80;
 
-/// "; did you mean '--port'?" for a flag without its dashes; empty if none is near.
+/// "; did you mean '--port'?" for a flag without dashes; empty if no name is similar.
 pub(super) fn flag(name: &str) -> String {
     let known = TABLE.iter().filter(|row| is_taken(row) && !row.flag.is_empty());
     let names = known.flat_map(|row| [(row.flag, row), (row.key, row)]);
     question(nearest(name, names).map(|row| format!("--{}", row.flag)))
 }
 
-/// "; did you mean 'net.port'?" for a key of a file; empty if none is near.
+/// "; did you mean 'net.port'?" for a key of a file; empty if no name is similar.
 pub(super) fn key(name: &str) -> String {
     let known = || TABLE.iter().filter(|row| is_taken(row) && row.in_file());
     let whole = nearest(name, known().flat_map(|row| [(row.key, row), (row.flag, row)]));
@@ -45,7 +45,7 @@ fn nearest<'a, T>(name: &str, known: impl Iterator<Item = (&'a str, T)>) -> Opti
     scored.filter(|(far, _)| *far <= most).min_by_key(|(far, _)| *far).map(|(_, meant)| meant)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that make one name of the other.
+/// The edit distance: insertions, deletions, replacements and swaps of adjacent characters.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
     for i in 1..=a.len() {

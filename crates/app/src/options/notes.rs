@@ -1,4 +1,4 @@
-//! What is said about options: why one is refused, and what holds instead of one.
+//! Texts about options: why one is refused, and what applies instead of one.
 
 pub(super) const JOURNAL: &str = "\
      Writes are always journaled: there is no mode without a journal. Data that need not survive the \
@@ -16,7 +16,7 @@ pub(super) const OPLOG: &str = "\
      This server keeps no oplog: a replica set has one member, so nothing reads it, and no disk space is \
      set aside for it";
 
-/// Why the options whose keys begin so are refused. The longest beginning counts.
+/// The reasons why options are refused, by the prefix of their keys. The longest matching prefix applies.
 #[rustfmt::skip]
 const REFUSED: &[(&str, &str)] = &[
     ("auditLog.", "there is no audit log; logins and slow operations are in the log"),
@@ -50,7 +50,7 @@ const TLS: &str =
     "connections are not encrypted; remove net.tls, and use an encrypted network or a TLS proxy";
 const SHARDING: &str = "this server is no part of a sharded cluster";
 
-/// Why an option is refused; none if nothing is known of it.
+/// The reason why an option is refused; `None` if there is no text for it.
 pub(super) fn refusal(key: &str) -> Option<&'static str> {
     let fitting = REFUSED.iter().filter(|(beginning, _)| key.starts_with(beginning));
     fitting.max_by_key(|(beginning, _)| beginning.len()).map(|(_, why)| *why)

@@ -1,6 +1,6 @@
-//! `docs/configuration.md`: every option of the table, with what it takes and what is made of it.
+//! Generates `docs/configuration.md`: every option of the table with its values and its effect.
 //!
-//! `UPDATE_DOCS=1 cargo test -p nagi configuration_page` writes the page; the test fails when it is stale.
+//! `UPDATE_DOCS=1 cargo test -p nagi configuration_page` writes the page; the test fails if it is out of date.
 
 use std::fmt::Write as _;
 use std::{env, fs};
@@ -33,7 +33,7 @@ const PARTLY: &[(&str, &str)] = &[
     ),
 ];
 
-/// A text for a cell: one line, no bar.
+/// Formats a text for a cell: one line, bars escaped.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

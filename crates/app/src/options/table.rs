@@ -1,9 +1,9 @@
-//! One row an option. Sorted by YAML key; options that only the command line has stand under their
-//! flag's name.
+//! The table of options. It is sorted by YAML key; options that exist only on the command line have the name of their
+//! flag as the key.
 
 use super::notes;
 
-/// What values an option takes.
+/// The values of an option.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Bool,
@@ -13,14 +13,13 @@ pub(super) enum Kind {
     OneOf(&'static [&'static str]),
 }
 
-/// What Nagi makes of it.
+/// How Nagi treats an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Honoured {
     Yes,
-    /// Only these values, because they are what Nagi does.
+    /// Only these values are accepted, because they are what Nagi does.
     Only(&'static [&'static str]),
-    /// Every value, as nothing has to change for it; with others than `usual` the note is logged at the
-    /// start.
+    /// Every value is accepted without an effect. For values other than `usual` the note is logged at the start.
     Instead {
         usual: &'static [&'static str],
         note: &'static str,
@@ -32,16 +31,16 @@ pub(super) enum Honoured {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) key: &'static str,
-    /// Without dashes; empty if there is none.
+    /// The flag without dashes; empty if there is none.
     pub(super) flag: &'static str,
     pub(super) kind: Kind,
-    /// The flag takes no argument and stands for this value.
+    /// The flag takes no argument and has this value.
     pub(super) implied: Option<&'static str>,
     pub(super) honoured: Honoured,
 }
 
 impl Kind {
-    /// The value in its canonical text, or what was expected.
+    /// Returns the value in its canonical form, or a text with the expected values.
     pub(super) fn check(self, value: &str) -> Result<String, String> {
         let value = value.trim();
         match self {
@@ -72,7 +71,7 @@ impl Kind {
         format!("expected {}", self.accepted())
     }
 
-    /// What it takes, as messages say it.
+    /// The accepted values, for messages.
     pub(super) fn accepted(self) -> String {
         match self {
             Kind::Text => "text".into(),
@@ -85,7 +84,7 @@ impl Kind {
 }
 
 impl Row {
-    /// How messages name it.
+    /// The names of the option, for messages.
     pub(super) fn names(&self) -> String {
         match (self.flag, self.in_file()) {
             ("", _) => format!("'{}'", self.key),
@@ -94,7 +93,7 @@ impl Row {
         }
     }
 
-    /// Whether it may stand in a configuration file.
+    /// Returns true if the option may be in a configuration file.
     pub(super) fn in_file(&self) -> bool {
         self.key.contains('.')
     }

@@ -1,4 +1,4 @@
-//! Settings with their types, ready for use.
+//! The options as typed values.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use nagi_server::{LogDestination, LogRotate, SYSLOG_FACILITIES};
 
 use super::{Compression, Settings, cache, compression};
 
-/// Which engine stores the data.
+/// The storage engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineKind {
-    /// On disk; also what `wiredTiger` in an old configuration means.
+    /// On disk; `wiredTiger` in an old configuration selects it.
     Embedded,
     /// On disk, mapped into memory.
     Mapped,
@@ -32,7 +32,7 @@ impl EngineKind {
         }
     }
 
-    /// The name in a data directory's marker; none if it has no data directory.
+    /// The name in the marker of a data directory; `None` if the engine has no data directory.
     pub(crate) fn marker(self) -> Option<&'static str> {
         match self {
             EngineKind::Embedded => Some("rocksdb"),
@@ -50,15 +50,15 @@ impl EngineKind {
     }
 }
 
-/// What only the mapped engine has.
+/// Options of the mapped engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MappedOptions {
     /// Files grow ahead of need.
     pub(crate) prealloc: bool,
     pub(crate) small_files: bool,
-    /// Accepted for old configurations; there are no namespace files.
+    /// Accepted from old configurations; there are no namespace files.
     pub(crate) ns_size_mb: Option<i64>,
-    /// How long a commit may be in the journal only.
+    /// The maximum time for which a commit may be in the journal only.
     pub(crate) sync_period_secs: u64,
 }
 
@@ -76,53 +76,53 @@ impl MappedOptions {
     }
 }
 
-/// Everything that can be chosen at the start.
+/// All options of a start.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) net: NetConfig,
     pub(crate) db_path: String,
-    /// As long as the data directory has not been looked at: the chosen one, or the default.
+    /// The configured engine or the default; the contents of the data directory may still change it.
     pub(crate) engine: EngineKind,
-    /// The operator chose it.
+    /// The operator specified the engine.
     pub(crate) engine_chosen: bool,
     pub(crate) mapped: MappedOptions,
-    /// Most that the engine in memory holds, if it was chosen.
+    /// The maximum data of the in-memory engine, if it is configured.
     pub(crate) in_memory_bytes: Option<u64>,
     pub(crate) cache_bytes: Option<u64>,
-    /// Name of the compressor of blocks that were pushed out of the cache, if it was chosen.
+    /// The compressor of blocks evicted from the cache, if it is configured.
     pub(crate) cache_compressor: Option<String>,
-    /// Files are read past the page cache.
+    /// Files are read with direct I/O, bypassing the page cache.
     pub(crate) direct_io: bool,
     pub(crate) commit_interval_ms: u32,
     pub(crate) compression: Compression,
     pub(crate) connection_count_max: i64,
-    /// Name of the replica set that the server is the member of.
+    /// The name of the replica set that the server is a member of.
     pub(crate) replica_set: Option<String>,
-    /// Clients need to log in, and privileges.
+    /// Clients must log in, and need privileges.
     pub(crate) authorization: bool,
     /// Requests may run JavaScript.
     pub(crate) javascript: bool,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) log: LogDestination,
-    /// Mend the data, then end.
+    /// Repair the data, then exit.
     pub(crate) repair: bool,
     pub(crate) fork: bool,
     pub(crate) pid_file: Option<PathBuf>,
-    /// Also those that are options of their own, such as the verbosity.
+    /// Server parameters, including options that are parameters under another name, such as the verbosity.
     pub(crate) parameters: Vec<(String, String)>,
-    /// Compressors of messages that clients may use.
+    /// The compressors of messages that clients may use.
     pub(crate) compressors: Vec<String>,
-    /// The profiling level of databases that do not choose one.
+    /// The profiling level of databases that have none of their own.
     pub(crate) profile_level: i32,
-    /// Where MongoDB would read time zones.
+    /// The directory from which MongoDB would read time zones.
     pub(crate) time_zones: Option<String>,
-    /// Lines of the log show times in UTC, not in local time.
+    /// The log shows times in UTC instead of local time.
     pub(crate) stamps_in_utc: bool,
-    /// By the component's name.
+    /// Verbosity by the component's name.
     pub(crate) component_verbosity: Vec<(String, i32)>,
-    /// Options with values that change nothing here, and what holds instead.
+    /// Options with values that have no effect, and what applies instead.
     pub(crate) notes: Vec<(String, &'static str)>,
-    /// Threshold of slow operations, if it was chosen.
+    /// The threshold of slow operations, if it is configured.
     pub(crate) slow_ms: Option<i64>,
     pub(crate) slow_sample_rate: Option<f64>,
     /// All settings by dotted key, for `getCmdLineOpts` and the log.
@@ -196,10 +196,10 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     })
 }
 
-/// Longest name of a replica set.
+/// The maximum length of a replica set's name.
 const SET_NAME_BYTES_MAX: usize = 128;
 
-/// The set's name. The old form had other members behind a slash; there can be none.
+/// The name of the set. The old syntax with other members after a slash is refused, because there can be none.
 fn replica_set(settings: &Settings) -> Result<Option<String>, String> {
     let Some(name) = settings.get("replication.replSetName") else { return Ok(None) };
     if name.is_empty() || name.contains('/') || name.len() > SET_NAME_BYTES_MAX {
@@ -211,7 +211,7 @@ fn replica_set(settings: &Settings) -> Result<Option<String>, String> {
     Ok(Some(name.to_owned()))
 }
 
-/// A key file turns authorization on, so no one may turn it off beside one.
+/// A key file enables authorization, so disabling it at the same time is refused.
 fn authorization(settings: &Settings) -> Result<bool, String> {
     match (settings.get("security.authorization"), settings.get("security.keyFile")) {
         (Some("disabled"), Some(_)) => {
@@ -222,7 +222,7 @@ fn authorization(settings: &Settings) -> Result<bool, String> {
     }
 }
 
-/// Parameters, with those options that are parameters under another name.
+/// The parameters, including options that are parameters under another name.
 fn parameters(settings: &Settings) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for (key, name) in [
@@ -274,10 +274,10 @@ fn log_destination(settings: &Settings) -> Result<LogDestination, String> {
 /// The socket of the system's log.
 const SYSLOG: &str = "/dev/log";
 
-/// Compressors that a list may name.
+/// The compressors that the list may contain.
 const COMPRESSORS: [&str; 3] = ["snappy", "zstd", "zlib"];
 
-/// The compressors of messages: a list in the order of preference, or `disabled`.
+/// The compressors of messages: a list in order of preference, or `disabled`.
 fn compressors(settings: &Settings) -> Result<Vec<String>, String> {
     let list = settings.get("net.compression.compressors").unwrap_or("snappy,zstd,zlib");
     if list == "disabled" {
@@ -296,7 +296,7 @@ fn compressors(settings: &Settings) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// The directory of time zones has to exist, as for mongod.
+/// The directory of time zones must exist, as in mongod.
 fn time_zones(settings: &Settings) -> Result<Option<String>, String> {
     let Some(path) = settings.get("processManagement.timeZoneInfo") else { return Ok(None) };
     match std::fs::metadata(path) {
@@ -351,7 +351,7 @@ fn net(settings: &Settings) -> Result<NetConfig, String> {
         net.unix_socket_dir = None;
     }
     if let Some(mode) = settings.get("net.unixDomainSocket.filePermissions") {
-        // Octal with or without a leading zero; YAML may have turned 0700 into 448.
+        // Octal digits, with or without a leading zero or `0o`.
         let digits = mode.trim_start_matches("0o");
         net.unix_socket_mode =
             u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Damage, seen over the wire, and `--repair`.
+//! Damaged data, as clients see it, and `--repair`.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ fn field(doc: &DocBuf, path: &[&str]) -> i64 {
     number::as_i64_exact(at.get(last)).unwrap_or_else(|| panic!("{doc:?}"))
 }
 
-/// Three collections with two indexes each, in table files.
+/// Fills three collections with two indexes each, in table files.
 fn fill(folder: &Folder) {
     let server = Server::start(&folder.data());
     let mut client = server.client();
@@ -58,7 +58,7 @@ fn tables(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Collections that can be read from one end to the other, and the replies of those that cannot.
+/// Returns the collections that can be read completely, and the error replies of the others.
 fn read_all(client: &mut Client) -> (Vec<&'static str>, Vec<DocBuf>) {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for name in COLLECTIONS {
@@ -107,7 +107,7 @@ fn a_damaged_block_costs_its_documents_and_nothing_else() {
     assert_eq!(bad[0].get("codeName"), Value::String("DataCorruptionDetected"));
     let file = largest.file_name().unwrap().to_string_lossy().into_owned();
     assert!(bad[0].get("errmsg").as_str().unwrap().contains(&file), "{bad:?}");
-    // The server continues.
+    // The server continues to work.
     let reply = client.run("{insert: 'fresh', documents: [{_id: 1}], writeConcern: {j: true}}");
     assert_eq!(field(&reply, &["n"]), 1);
     drop(client);
@@ -127,7 +127,7 @@ fn a_damaged_block_costs_its_documents_and_nothing_else() {
     assert_eq!(whole, 2, "{counts:?}");
     assert!(counts.iter().all(|count| *count > DOCUMENTS - 200), "{counts:?}");
     assert_eq!(check_valid(&mut client, "fresh"), 1);
-    // An index with arrays is still known to have them.
+    // An index on an array field is still marked as multikey.
     let reply = client.run("{count: 'a', query: {t: 1}, hint: 't_1'}");
     assert_eq!(field(&reply, &["n"]), client.count("a"));
 }
@@ -137,7 +137,7 @@ fn a_damaged_catalog_ends_the_start_and_orphans_get_a_name() {
     let folder = Folder::new("catalog");
     fill(&folder);
     let data = folder.data().display().to_string();
-    // The catalog is in the smallest tables; records have their own.
+    // The catalog is in the smallest tables; records have tables of their own.
     for table in tables(&folder.data()) {
         let bytes = std::fs::read(&table).unwrap();
         if bytes.windows(8).any(|part| part == b"keyedAlo") {
@@ -168,9 +168,9 @@ fn a_damaged_catalog_ends_the_start_and_orphans_get_a_name() {
         assert_eq!(reply.get("valid"), Value::Bool(true), "{reply:?}");
     }
     counts.sort_unstable();
-    // The first is local.startup_log of the one start before the damage.
+    // The first one is local.startup_log of the one start before the damage.
     assert_eq!(counts, [1, DOCUMENTS, DOCUMENTS, DOCUMENTS], "{text}");
-    // New collections do not meet what was saved.
+    // New collections do not conflict with the salvaged ones.
     client.run("{insert: 'a', documents: [{_id: 1}]}");
     assert_eq!(client.count("a"), 1);
 }
@@ -193,7 +193,7 @@ fn a_lost_file_list_is_no_empty_database() {
     }
 }
 
-/// Makes records that hold `mark` no documents, while no server runs.
+/// Overwrites records that contain `mark` with invalid documents, while no server runs.
 fn garble(folder: &Folder, mark: &[u8]) {
     use nagi_kv::{Durability, Space, TxnOptions};
     let options = nagi_kv_rocks::Options { cache_bytes: 64 << 20, ..Default::default() };

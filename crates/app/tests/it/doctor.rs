@@ -1,4 +1,4 @@
-//! `nagi doctor` as users and scripts run it, and what a server that starts says of the machine.
+//! `nagi doctor` as users and scripts run it, and the warnings about the machine when a server starts.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -67,7 +67,7 @@ fn the_test_of_the_disk_leaves_nothing_even_when_killed() {
     let mut child =
         nagi().args(["doctor", "--dbpath", &path]).stdout(Stdio::null()).spawn().unwrap();
     let files = format!("/proc/{}/fd", child.id());
-    // Until the file of the test is open, or the test is over.
+    // Wait until the test file is open, or the test has finished.
     let in_folder = |entry: std::io::Result<std::fs::DirEntry>| {
         let target = entry.and_then(|entry| std::fs::read_link(entry.path()));
         target.is_ok_and(|target| target.starts_with(&data))
@@ -95,7 +95,7 @@ fn a_server_warns_of_what_the_doctor_finds() {
         let id = nagi_bson::number::as_i64_exact(line.get("id")).unwrap();
         logged.insert(id);
     }
-    // Those about the configuration: no access control, root, bound to localhost.
+    // The warnings about the configuration: no access control, root, bound to localhost.
     assert!(logged.remove(&22_120));
     logged.remove(&22_138);
     logged.remove(&22_140);

@@ -25,7 +25,7 @@ fn a_folder_remembers_its_engine_and_refuses_others() {
             let insert = format!("{{insert: 'c', documents: [{{_id: {round}}}]}}");
             assert_eq!(client.run(&insert).get("n"), Value::Int32(1));
             drop(client);
-            // One of the ends is without order.
+            // One of the servers is killed.
             server.signal(if round == 1 { "-KILL" } else { "-TERM" });
             assert_eq!(server.wait(), (round != 1).then_some(0));
         }

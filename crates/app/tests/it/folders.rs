@@ -1,4 +1,4 @@
-//! Data folders that cannot be used: MongoDB's words and exit codes.
+//! Data directories that cannot be used: MongoDB's error texts and exit codes.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -113,7 +113,7 @@ fn a_folder_of_another_engine() {
     check(&start(&folder.data()), 100, &["was created by the 'cuneiform' storage engine"]);
 }
 
-/// Runs a program that must come to its end by itself.
+/// Runs a program that must exit by itself.
 fn ends(args: &[&str]) -> Output {
     let child = nagi().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = rustix::process::Pid::from_child(&child);
@@ -132,7 +132,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// In the place of each file that a start, a repair, the doctor, a backup or a restore reads.
+/// A pipe takes the place of each file that a start, a repair, the doctor, a backup or a restore reads.
 #[test]
 fn a_pipe_in_the_place_of_a_file_stops_nothing() {
     for (engine, inner) in [("rocks", "rocksdb"), ("lmdb", "lmdb")] {

@@ -1,4 +1,4 @@
-//! A disk that fills up, over the wire: on a small tmpfs, if this process may mount one.
+//! A disk that fills up, as clients see it: on a small tmpfs, if this process may mount one.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,7 @@ impl Drop for Mount {
     }
 }
 
-/// Inserts documents of 16 KB until one is refused: the acknowledged ones and the code.
+/// Inserts documents of 16 KB until one is refused. Returns the next `_id` and the error code.
 fn fill(client: &mut Client, first: i64) -> (i64, Value<'static>) {
     let mut seed = 0x2545_F491_4F6C_DD1D_u64 ^ first as u64;
     for id in first.. {
@@ -77,7 +77,7 @@ fn writes_stop_with_a_code_and_go_on_when_there_is_room() {
     let (stored, code) = fill(&mut client, 0);
     assert_eq!(code, Value::Int32(14031));
     assert!(stored > 100, "{stored}");
-    // Reads continue, and nothing acknowledged is lost.
+    // Reads continue, and no acknowledged write is lost.
     assert_eq!(client.count("c"), stored);
     let last = client.run(&format!("{{find: 'c', filter: {{_id: {}}}}}", stored - 1));
     assert_eq!(last.get("ok"), Value::Double(1.0));
@@ -89,7 +89,7 @@ fn writes_stop_with_a_code_and_go_on_when_there_is_room() {
     server.signal("-KILL");
     assert_eq!(server.wait(), None);
     let server = Server::start(&mount.0.data());
-    // Without j a crash may take the last commit interval.
+    // Without `j`, a crash may lose the last commit interval.
     let count = server.client().count("c");
     assert!(count > stored && count <= more, "{count} of {more}");
     server.signal("-TERM");

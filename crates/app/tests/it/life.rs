@@ -1,4 +1,4 @@
-//! Start and end.
+//! Start and shutdown.
 
 use nagi_bson::{Value, json};
 
@@ -63,7 +63,7 @@ fn what_was_written_is_there_after_every_kind_of_end() {
     assert_eq!(server.wait(), Some(0));
 }
 
-/// The first process says why the second did not start, and ends with its exit code.
+/// The parent process prints why the child did not start, and exits with its exit code.
 #[test]
 fn a_forked_start_that_fails_says_why() {
     let folder = Folder::new("forked");
@@ -82,7 +82,7 @@ fn a_forked_start_that_fails_says_why() {
     }
 }
 
-/// Warnings that a shell shows name what holds instead of options.
+/// Warnings that a shell shows tell what applies instead of options.
 #[test]
 fn options_without_effect_are_startup_warnings() {
     let folder = Folder::new("instead");
@@ -102,7 +102,7 @@ fn options_without_effect_are_startup_warnings() {
     assert_eq!(client.run("{profile: -1}").get("was"), Value::Int32(0));
 }
 
-/// A server in the background is called as the link by which it was started.
+/// A server in the background has the name of the link by which it was started.
 #[test]
 fn a_forked_server_has_the_name_it_was_called_by() {
     let folder = Folder::new("named");
@@ -123,10 +123,10 @@ fn a_forked_server_has_the_name_it_was_called_by() {
     let stopped = ended(&["--shutdown", "--dbpath", &folder.data().display().to_string()]);
     assert!(stopped.status.success(), "{stopped:?}");
     assert_eq!(name.trim(), "mongod");
-    // It has ended when `--shutdown` has: the next one starts at once.
+    // The server has stopped when `--shutdown` returns: the next one can start immediately.
     let lock = folder.data().join("mongod.lock");
     std::fs::OpenOptions::new().write(true).open(&lock).unwrap().try_lock().unwrap();
-    // The number that a killed server left may be anybody's by now.
+    // The process id that a killed server left may belong to another process by now.
     std::fs::write(&lock, format!("{}\n", std::process::id())).unwrap();
     let nobody = ended(&["--shutdown", "--dbpath", &folder.data().display().to_string()]);
     assert_eq!(nobody.status.code(), Some(1), "{nobody:?}");

@@ -1,5 +1,5 @@
-//! The program as users run it: exit codes, one process a folder, the end in order, a full disk.
-#![allow(clippy::unwrap_used)] // helpers of tests may
+//! The program as users run it: exit codes, one process per data directory, clean shutdown, a full disk.
+#![allow(clippy::unwrap_used)] // test helpers may unwrap
 
 mod damaged;
 mod doctor;

@@ -1,4 +1,4 @@
-//! What the server creates is its user's alone, and what options name by mistake is left as it is.
+//! Files of the server are accessible only to its user, and files that options name by mistake stay unchanged.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::process::{Folder, Server, ended};
 
-/// Everything below a folder, with its permissions.
+/// All entries below a directory with their permissions.
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -46,7 +46,7 @@ fn files_are_closed_whatever_the_umask() {
         server.signal("-TERM");
         assert_eq!(server.wait(), Some(0));
         check_closed(&folder.data(), 0o077);
-        // Of a version that left them open.
+        // As left by a version that did not restrict them.
         for (path, mode) in modes(&folder.data()) {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode | 0o055)).unwrap();
         }
@@ -130,7 +130,7 @@ fn a_file_is_not_written_over_by_another_option() {
     for option in ["--pidfilepath", "--logpath"] {
         refused(&start(&folder, &["--keyFile", &path, option, &path]), 2, "name the same file");
     }
-    // A socket takes the place of a socket only.
+    // A socket replaces only a socket.
     let data = folder.data().display().to_string();
     let both = format!("127.0.0.1,{path}");
     let args = ["--dbpath", &data, "--port", "0", "--bind_ip", &both];
@@ -152,7 +152,7 @@ fn nothing_is_left_in_shared_memory_by_an_end_in_order() {
             .ok()
             .and_then(|text| Some(PathBuf::from(text.lines().next()?.strip_prefix("ring: ")?)));
         let insert = format!("{{insert: 'c', documents: [{{_id: {round}}}]}}");
-        // The client stays: its connection does not keep the ring.
+        // The client stays connected: its connection must not keep the ring buffer alive.
         let mut client = server.client();
         assert!(client.try_run(&insert).is_some());
         server.signal("-TERM");

@@ -1,4 +1,4 @@
-//! A running server and a client of a few lines.
+//! A running server, and a minimal client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 
-/// A folder of a test; removed when dropped.
+/// The directory of a test; removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -42,23 +42,23 @@ pub(crate) fn nagi() -> Command {
     Command::new(env!("CARGO_BIN_EXE_nagi"))
 }
 
-/// Runs the program to its end.
+/// Runs the program until it exits.
 pub(crate) fn ended(args: &[&str]) -> Output {
     nagi().args(args).output().unwrap()
 }
 
 impl Server {
-    /// Starts on a free port and waits for "Waiting for connections".
+    /// Starts a server on a free port and waits for "Waiting for connections".
     pub(crate) fn start(data: &Path) -> Server {
         Server::start_with(data, &[])
     }
 
-    /// With further options.
+    /// Starts a server with further options.
     pub(crate) fn start_with(data: &Path, more: &[&str]) -> Server {
         Server::spawn(&mut nagi(), data, more)
     }
 
-    /// From a shell with this umask.
+    /// Starts a server from a shell with this umask.
     pub(crate) fn start_with_umask(data: &Path, more: &[&str], umask: &str) -> Server {
         let mut shell = Command::new("sh");
         let script = format!("umask {umask}; exec \"$0\" \"$@\"");
@@ -87,7 +87,7 @@ impl Server {
                 break nagi_bson::number::as_i64_exact(attr.get("port")).unwrap();
             }
         };
-        // Somebody has to read on, or the server would block in its log.
+        // A thread must read the output, or the server would block when it logs.
         std::thread::spawn(move || lines.for_each(drop));
         Server { child, port: u16::try_from(port).unwrap() }
     }
@@ -97,12 +97,12 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        // The shell's own: a small system has no program of that name.
+        // The shell's builtin, because a small system has no `kill` program.
         let kill = format!("kill {name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Waits for the end; its exit code.
+    /// Waits until the server exits and returns its exit code.
     pub(crate) fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -119,12 +119,12 @@ impl Drop for Server {
 pub(crate) struct Client(TcpStream);
 
 impl Client {
-    /// Sends a command in shell notation; `None` if the server closes instead of answering.
+    /// Sends a command in shell notation; `None` if the server closes the connection without a reply.
     pub(crate) fn try_run(&mut self, command: &str) -> Option<DocBuf> {
         self.try_run_on("test", command)
     }
 
-    /// The same on another database.
+    /// As [`Client::try_run`], on another database.
     pub(crate) fn try_run_on(&mut self, database: &str, command: &str) -> Option<DocBuf> {
         let command = json::parse(command).unwrap();
         let mut frame = Vec::new();
@@ -144,7 +144,7 @@ impl Client {
         self.try_run(command).expect("a reply")
     }
 
-    /// Number of documents in a collection.
+    /// The number of documents in a collection.
     pub(crate) fn count(&mut self, collection: &str) -> i64 {
         let reply = self.run(&format!("{{count: '{collection}'}}"));
         nagi_bson::number::as_i64_exact(reply.get("n")).unwrap_or_else(|| panic!("{reply:?}"))
