@@ -1,4 +1,4 @@
-//! //! The error type and the two macros that create it.
+//! The error type and the two macros that create it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! //! Converts exceptions of scripts to errors with MongoDB's texts: `TypeError: text :\n@:line:column\n`.
+//! Converts exceptions of scripts to errors with MongoDB's texts: `TypeError: text :\n@:line:column\n`.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! //! The memory of one engine: limited, and charged to the process's budget in steps.
+//! The memory of one engine: limited, and charged to the process's budget in steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! //! The functions of the prelude that are implemented in Rust. None of them accesses files or sockets.
+//! The functions of the prelude that are implemented in Rust. None of them accesses files or sockets.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

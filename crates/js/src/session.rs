@@ -1,4 +1,4 @@
-//! //! Runs functions outside of a server: for tests and tools.
+//! Runs functions outside of a server: for tests and tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

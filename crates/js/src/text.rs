@@ -1,4 +1,4 @@
-//! //! Hexadecimal and MD5 for the native functions.
+//! Hexadecimal and MD5 for the native functions.
 
 use std::fmt::Write as _;
 

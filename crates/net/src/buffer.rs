@@ -1,4 +1,4 @@
-//! //! The read buffer of a connection: bytes that were read and not yet handled.
+//! The read buffer of a connection: bytes that were read and not yet handled.
 
 use nagi_wire::{Fault, HEADER_BYTES, frame_len};
 

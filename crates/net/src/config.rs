@@ -1,4 +1,4 @@
-//! //! The network configuration.
+//! The network configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;

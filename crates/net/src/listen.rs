@@ -1,4 +1,4 @@
-//! //! Opens the configured addresses.
+//! Opens the configured addresses.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};

@@ -1,4 +1,4 @@
-//! //! The open connections: their sockets can be shut down from other threads when the server stops.
+//! The open connections: their sockets can be shut down from other threads when the server stops.
 
 use std::collections::HashMap;
 use std::net::Shutdown;

@@ -1,4 +1,4 @@
-//! //! Listeners, and the threads that accept and serve connections.
+//! Listeners, and the threads that accept and serve connections.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! //! A connected TCP or Unix socket.
+//! A connected TCP or Unix socket.
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! //! Builds a server: everything is configured before its first thread runs.
+//! Builds a server: everything is configured before its first thread runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -138,10 +138,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Hands the parameters on, brings derived collections up to date, starts the background threads.
+    /// Applies the parameters, updates derived collections and starts the background threads.
     ///
     /// # Errors
-    /// The store cannot be read or written.
+    /// If the store cannot be read or written.
     pub fn start(self) -> Result<Arc<Server>> {
         let server = Arc::new(self.server);
         server.settings.params.apply_all(&server);

@@ -1,4 +1,4 @@
-//! //! The collections that are being compacted, and the settings of the background compaction.
+//! The collections that are being compacted, and the settings of the background compaction.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! //! The error of a cancelled operation.
+//! The error of a cancelled operation.
 
 use nagi_error::{Code, Error};
 

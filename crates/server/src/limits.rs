@@ -1,4 +1,4 @@
-//! //! All limits of the wire protocol and of requests, with their origin.
+//! All limits of the wire protocol and of requests, with their origin.
 
 /// `maxBsonObjectSize`: a stored document (MongoDB since 1.8).
 pub(crate) const BSON_OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;

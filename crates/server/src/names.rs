@@ -1,4 +1,4 @@
-//! //! Names of users and roles: a name and the database in which it was created.
+//! Names of users and roles: a name and the database in which it was created.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! //! Conversion of numbers in arguments.
+//! Conversion of numbers in arguments.
 
 use nagi_bson::{Value, number};
 

@@ -36,7 +36,7 @@ pub(crate) struct Op {
     pub(crate) connection_id: i64,
     pub(crate) remote: String,
     client: Mutex<Option<Arc<ClientMetadata>>>,
-    /// What it waits for, so that a kill can wake it.
+    /// The inserts that it waits for, so that a kill can wake it.
     waits_for: Mutex<Option<Arc<Arrivals>>>,
     /// Checks if the client is still connected; set at most once.
     probe: OnceLock<Probe>,
@@ -51,7 +51,7 @@ pub(crate) struct Op {
     examined: Examined,
 }
 
-/// What a running operation has examined so far, as its interrupt checks report it. The totals at its end are in
+/// Work that a running operation has done so far, as its interrupt checks report it. The totals at its end are in
 /// `Done`.
 #[derive(Default)]
 struct Examined {

@@ -1,4 +1,4 @@
-//! //! The form of commands in logs, errors and currentOp: secrets are hidden, large commands truncated.
+//! The form of commands in logs, errors and currentOp: secrets are hidden, large commands truncated.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 

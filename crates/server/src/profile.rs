@@ -1,4 +1,4 @@
-//! //! Profiling levels by database, and the thresholds of the log of slow operations.
+//! Profiling levels by database, and the thresholds of the log of slow operations.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! //! Random bytes of the operating system.
+//! Random bytes of the operating system.
 
 use nagi_error::{Code, Result, err};
 

@@ -1,4 +1,4 @@
-//! //! Stops background threads.
+//! Stops background threads.
 
 use std::time::Duration;
 

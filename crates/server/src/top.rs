@@ -73,7 +73,7 @@ impl Histogram {
     }
 }
 
-/// Of reads, writes and commands.
+/// The histograms of reads, writes and commands.
 type Histograms = [Histogram; 3];
 
 #[derive(Default, Clone)]

@@ -1,4 +1,4 @@
-//! //! A sequence of documents without a count.
+//! A sequence of documents without a count.
 
 use nagi_bson::Doc;
 

@@ -1,4 +1,4 @@
-//! //! Errors of frames, and if the connection can continue after them.
+//! Errors of frames, and if the connection can continue after them.
 
 use nagi_error::{Code, Error};
 

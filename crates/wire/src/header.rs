@@ -1,4 +1,4 @@
-//! //! The header of 16 bytes at the beginning of every message.
+//! The header of 16 bytes at the beginning of every message.
 
 use crate::fault::{Fault, Result};
 use crate::read::Reader;

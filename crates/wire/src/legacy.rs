@@ -1,4 +1,4 @@
-//! //! The legacy opcodes, which drivers used from 2010 to 2017.
+//! The legacy opcodes, which drivers used from 2010 to 2017.
 
 use nagi_bson::Doc;
 

@@ -1,4 +1,4 @@
-//! //! A parsed frame.
+//! A parsed frame.
 
 use crate::fault::{Fault, Result};
 use crate::header::{Header, opcode};

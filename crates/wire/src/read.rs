@@ -1,4 +1,4 @@
-//! //! A reader of untrusted bytes.
+//! A reader of untrusted bytes.
 
 use nagi_bson::Doc;
 

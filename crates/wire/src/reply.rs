@@ -1,4 +1,4 @@
-//! //! Writes frames: begin, append documents, finish. Clients (the load generator) use it too.
+//! Writes frames: begin, append documents, finish. Clients (the load generator) use it too.
 
 use nagi_bson::{Doc, DocWriter};
 

@@ -1,4 +1,4 @@
-//! //! The forms of functions, the values that they see, and the errors when they fail.
+//! The forms of functions, the values that they see, and the errors when they fail.
 
 use crate::{Bench, doc, eval};
 

@@ -1,4 +1,4 @@
-//! //! Limits of time, memory and depth that no script can exceed.
+//! Limits of time, memory and depth that no script can exceed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! //! Scripts and their results: conversion in both directions, the prelude, errors, limits.
+//! Scripts and their results: conversion in both directions, the prelude, errors, limits.
 
 mod calls;
 mod limits;

@@ -1,4 +1,4 @@
-//! //! Conversion of each BSON type to JavaScript and back.
+//! Conversion of each BSON type to JavaScript and back.
 
 use nagi_bson::json;
 

@@ -1,4 +1,4 @@
-//! //! Clients that disconnect while their request runs.
+//! Clients that disconnect while their request runs.
 
 use std::io::Write;
 use std::net::TcpStream;

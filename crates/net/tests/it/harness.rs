@@ -1,4 +1,4 @@
-//! //! A listening server, and a client that writes raw bytes.
+//! A listening server, and a client that writes raw bytes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

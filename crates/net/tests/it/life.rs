@@ -1,4 +1,4 @@
-//! //! Connections of correct clients.
+//! Connections of correct clients.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! //! Sockets of correct and of hostile clients against a server on the memory engine.
-#![allow(clippy::unwrap_used)] // helpers of tests may
+//! Sockets of correct and of hostile clients against a server on the memory engine.
+#![allow(clippy::unwrap_used)] // test helpers may unwrap
 
 mod gone;
 mod harness;

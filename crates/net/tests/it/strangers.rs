@@ -1,4 +1,4 @@
-//! //! Peers that do not speak the protocol, or stop in the middle of a message.
+//! Peers that do not speak the protocol, or stop in the middle of a message.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};

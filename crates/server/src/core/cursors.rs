@@ -3,15 +3,15 @@
 //! A cursor is either parked in the table or checked out by the command that fills a batch:
 //!
 //! ```text
-//!   find ----> park ----> Idle ---- take (getMore) ----> Busy ---- exhausted, error: finish ----> gone
-//!                          ^  |                          |  |
-//!                          |  +-- idle timeout, kill     |  +-- kill: marked; its command is interrupted,
-//!                          |      ----> gone             |      put_back ----> gone
-//!                          +--------- put_back ----------+
+//!  find -- park --> Idle -- take (getMore) --> Busy -- exhausted, error: finish --> gone
+//!                   |  ^                       |  |
+//!                   |  +------ put_back -------+  +-- kill: its command is interrupted;
+//!                   |                                 the mark makes put_back remove it --> gone
+//!                   +-- kill, idle timeout --> gone
 //! ```
 //!
 //! While the cursor is checked out, its entry stays in the table as [`State::Busy`]: a second getMore is refused
-//! (12051), and a kill reaches the running command.
+//! (143), and a kill reaches the running command.
 //!
 //! Invariants
 //! - A parked cursor holds no snapshot of the engine.

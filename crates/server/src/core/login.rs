@@ -1,4 +1,4 @@
-//! //! Logging in and out on a connection, and the delay after failed logins.
+//! Logging in and out on a connection, and the delay after failed logins.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! //! Shared state of the server and of a request: the server and its parts, connections, command-table types, access
+//! Shared state of the server and of a request: the server and its parts, connections, command-table types, access
 //! checks, cursors.
 
 pub(crate) mod access;

@@ -1,4 +1,4 @@
-//! //! Server parameters at run time: `getParameter` shows them, `setParameter` changes and applies them.
+//! Server parameters at run time: `getParameter` shows them, `setParameter` changes and applies them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

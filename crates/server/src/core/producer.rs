@@ -1,4 +1,4 @@
-//! //! The sources of a cursor's documents.
+//! The sources of a cursor's documents.
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::Result;

@@ -1,4 +1,4 @@
-//! //! Runs the JavaScript functions of a request: selects the engines and supplies the interrupt check and the stored
+//! Runs the JavaScript functions of a request: selects the engines and supplies the interrupt check and the stored
 //! functions.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! //! The format of one log line: its fields, padding and attributes.
+//! The format of one log line: its fields, padding and attributes.
 
 use std::fmt::Write;
 

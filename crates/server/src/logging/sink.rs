@@ -1,4 +1,4 @@
-//! //! Destinations of the log: standard output, a file that can be rotated, the system's log.
+//! Destinations of the log: standard output, a file that can be rotated, the system's log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

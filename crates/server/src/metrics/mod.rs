@@ -1,4 +1,4 @@
-//! //! Counters for `serverStatus` and `top`: each core adds to its own copy, and a listing sums them.
+//! Counters for `serverStatus` and `top`: each core adds to its own copy, and a listing sums them.
 
 pub(crate) mod locks;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ impl Counter {
     }
 }
 
-/// A number of running requests or the like: it rises and falls.
+/// A gauge, such as the number of running requests: it rises and falls.
 #[derive(Default)]
 pub(crate) struct Gauge(nagi_percore::Counter);
 

@@ -1,4 +1,4 @@
-//! //! Filters over the server's own lists: collections, databases, operations.
+//! Filters over the server's own lists: collections, databases, operations.
 
 use bumpalo::Bump;
 use nagi_bson::Doc;

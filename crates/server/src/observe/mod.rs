@@ -1,4 +1,4 @@
-//! //! Reports of finished operations: the log of slow operations and the profiler.
+//! Reports of finished operations: the log of slow operations and the profiler.
 
 pub(crate) mod filtering;
 pub(crate) mod profile_entries;

@@ -1,4 +1,4 @@
-//! //! Entries of `system.profile`: their contents, and how they are stored.
+//! Entries of `system.profile`: their contents, and how they are stored.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! //! Reports a finished request to the log of slow operations ("Slow query") and to the profiler.
+//! Reports a finished request to the log of slow operations ("Slow query") and to the profiler.
 
 use std::sync::Arc;
 

@@ -6,7 +6,6 @@
 //!
 //! Clients gossip the greatest time they have seen (`$clusterTime`). The server adopts it, within limits, so that time
 //! never goes backwards for a client that talks to several servers.
-//! (`$clusterTime`); it is taken over, within limits, so that time never runs backwards for a client.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! //! The configuration document of a replica set of one member: defaults and checks of `replSetInitiate` and
+//! The configuration document of a replica set of one member: defaults and checks of `replSetInitiate` and
 //! `replSetReconfig`.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};

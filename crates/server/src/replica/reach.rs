@@ -1,4 +1,4 @@
-//! //! Checks of the hosts in a new configuration: exactly one must be this server, and all must be reachable.
+//! Checks of the hosts in a new configuration: exactly one must be this server, and all must be reachable.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};

@@ -1,4 +1,4 @@
-//! //! Write concern and read concern: parsing, and checks for a standalone and for a set of one member.
+//! Write concern and read concern: parsing, and checks for a standalone and for a set of one member.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};

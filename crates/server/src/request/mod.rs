@@ -1,4 +1,4 @@
-//! //! A request: the facts of its command, database, body, document sequences, generic arguments.
+//! A request: the facts of its command, database, body, document sequences, generic arguments.
 
 pub(crate) mod concern;
 use nagi_bson::{Array, Doc, Value};

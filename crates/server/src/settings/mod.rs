@@ -1,4 +1,4 @@
-//! //! Settings that administrators change at run time: parameters, cluster parameters, query settings, default
+//! Settings that administrators change at run time: parameters, cluster parameters, query settings, default
 //! concerns, the write block.
 
 pub(crate) mod cluster_params;

@@ -1,4 +1,4 @@
-//! //! Documents of the database `config` that store server-wide settings; they are found by `_id` and replaced as a
+//! Documents of the database `config` that store server-wide settings; they are found by `_id` and replaced as a
 //! whole.
 
 use nagi_bson::{Doc, DocBuf, Value};

@@ -1,4 +1,4 @@
-//! //! Sets the time slice of a thread by `sched_setattr`, for which the C library has no function.
+//! Sets the time slice of a thread by `sched_setattr`, for which the C library has no function.
 #![expect(unsafe_code, reason = "a system call without a safe wrapper")]
 
 use std::io;

@@ -1,7 +1,8 @@
 //! Runs one command: finds its row, checks the request in a fixed order, runs the row's function, accounts for the
 //! outcome.
 //!
-//! [`handle`](super::handle) calls [`run`] for OP_MSG, [`legacy`](super::legacy) for the commands it translates to.
+//! [`handle`](super::handle) calls [`run`] for OP_MSG, and [`legacy`](super::legacy) for the commands to which it
+//! translates older opcodes.
 //!
 //! ```text
 //!  name -> row -> generic arguments                                       begin
@@ -19,7 +20,6 @@
 //! - On an error everything written so far is discarded, and the reply is only the error: code, name, message, further
 //!   fields.
 //! - A panic in a command is an InternalError of that request only.
-//! instead. A panic in a command ends that request with InternalError, nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

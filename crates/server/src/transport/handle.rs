@@ -6,7 +6,6 @@
 //!
 //! A reply is written behind its header directly into net's buffer; only compressed replies are copied once. An
 //! ordinary command allocates nothing once the buffers have grown.
-//! copied once. Nothing is allocated for an ordinary command once the buffers are warm.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! //! From a frame to its reply: framing and compression ([`handle`]), legacy opcodes ([`legacy`]), commands
+//! From a frame to its reply: framing and compression ([`handle`]), legacy opcodes ([`legacy`]), commands
 //! ([`dispatch`]).
 
 pub(crate) mod dispatch;

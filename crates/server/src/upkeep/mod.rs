@@ -1,4 +1,4 @@
-//! //! Background work: expiry, compaction, the mirror of views, shutdown.
+//! Background work: expiry, compaction, the mirror of views, shutdown.
 
 pub(crate) mod compaction;
 pub(crate) mod ending;

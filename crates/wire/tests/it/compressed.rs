@@ -1,4 +1,4 @@
-//! //! OP_COMPRESSED: round trips, and wrong sizes.
+//! OP_COMPRESSED: round trips, and wrong sizes.
 
 use nagi_bson::doc;
 use nagi_wire::{Compressor, MESSAGE_BYTES_MAX, compress, decompress, opcode};

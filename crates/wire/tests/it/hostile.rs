@@ -1,4 +1,4 @@
-//! //! Random bytes, and frames with a changed byte: they cause errors, never a panic.
+//! Random bytes, and frames with a changed byte: they cause errors, never a panic.
 
 use nagi_bson::doc;
 use nagi_wire::{Message, append_sequence, decompress, frame_len, opcode};

@@ -1,4 +1,4 @@
-//! //! The legacy opcodes.
+//! The legacy opcodes.
 
 use nagi_bson::{Value, doc};
 use nagi_wire::{Message, opcode, reply_flags, reply_legacy};

@@ -1,4 +1,4 @@
-//! //! Valid and hostile frames.
+//! Valid and hostile frames.
 
 mod compressed;
 mod hostile;

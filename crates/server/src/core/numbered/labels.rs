@@ -1,4 +1,4 @@
-//! //! Error labels: they tell a driver if it may retry a write or a whole transaction after an error.
+//! Error labels: they tell a driver if it may retry a write or a whole transaction after an error.
 
 use nagi_error::{Code, Error};
 

@@ -40,8 +40,8 @@
 //! ```
 //!
 //! While a transaction is open, `Context::bound` is a store handle through which all reads and writes of its statements
-//! belong to the transaction. The commit also writes a record (statement [`WHOLE`]), so a repeated `commitTransaction`
-//! is recognized after a restart.
+//! belong to the transaction. The commit of a transaction with writes also stores a record (statement [`WHOLE`]), so a
+//! repeated `commitTransaction` is recognized after a restart.
 //!
 //! # Concurrency
 //!

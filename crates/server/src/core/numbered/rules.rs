@@ -1,4 +1,4 @@
-//! //! Which commands may carry a transaction number: checks that need only the request, not the session.
+//! Which commands may carry a transaction number: checks that need only the request, not the session.
 
 use nagi_error::{Code, Result, bail};
 

@@ -1,4 +1,4 @@
-//! //! The `settings` argument of `setQuerySettings`: checked, merged with existing settings, simplified.
+//! The `settings` argument of `setQuerySettings`: checked, merged with existing settings, simplified.
 
 use nagi_bson::{Array, Doc, DocBuf, Value, number};
 use nagi_error::{Code, Result, bail};
