@@ -266,8 +266,7 @@ impl<'c> Context<'c> {
     }
 
     /// Waits while the server is locked against writes (`fsync`). The command may write until it drops the returned
-    /// guard. A command must call this only once, because two commands that each held a guard and waited for another
-    /// could deadlock.
+    /// guard. A command must call this only once: a second call could wait for a lock that waits for the first guard.
     ///
     /// # Errors
     /// 371 while user writes are blocked and `db` holds user data.

@@ -59,7 +59,7 @@ impl Snapshots {
                     "Unable to read from a snapshot of a time to come"
                 );
             }
-            // The snapshot of now is the one of `time` if no commit has happened since; only a client may have seen
+            // The current snapshot is that of `time` if no commit has happened since; possibly only a client has seen
             // that time.
             replica.clock.advance_to(time)?;
             let state = Transaction::begin(&cx.server.store, Lifetime::Long)?;
